@@ -174,6 +174,22 @@ pub fn take(
     Ok(taken)
 }
 
+/// Frees what this runner holds on paper but does not know of: it died before it could note the build down.
+pub fn forget_unknown(tx: &mut Tx<'_>, scope: Scope, runner: &str, known: &[BuildId]) -> Result<(), StoreError> {
+    let held = tx.all(
+        "SELECT id FROM builds WHERE account = $1 AND runner = $2 AND lease_until_ms > 0 \
+         AND status IN ('elected', 'running', 'terminating')",
+        &[scope.account().into(), runner.into()],
+    )?;
+    for row in &held {
+        let id: BuildId = row.id(0)?;
+        if !known.contains(&id) {
+            tx.execute("UPDATE builds SET lease_until_ms = 0 WHERE id = $1", &[id.into()])?;
+        }
+    }
+    Ok(())
+}
+
 /// What a taker learns when it renews.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
