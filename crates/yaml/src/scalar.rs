@@ -195,29 +195,10 @@ fn js_integer(digits: &str) -> Option<Number> {
     if let Some(rest) = body.strip_prefix("0x") {
         return integer(negative, rest, 16);
     }
-    if body.len() > 1 && body.starts_with('0') {
-        return integer(negative, &body[1..], 8);
-    }
-    if body.contains(':') {
-        return sexagesimal(negative, body);
+    if let Some(rest) = body.strip_prefix("0o") {
+        return integer(negative, rest, 8);
     }
     integer(negative, body, 10)
-}
-
-/// YAML 1.1 base 60 (`1:30` is 90), which js-yaml 3 still reads.
-fn sexagesimal(negative: bool, body: &str) -> Option<Number> {
-    let mut total: i64 = 0;
-    for (index, part) in body.split(':').enumerate() {
-        if part.is_empty() || !part.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        let digit: i64 = part.parse().ok()?;
-        if index > 0 && (part.len() > 2 || digit > 59) {
-            return None;
-        }
-        total = total.checked_mul(60)?.checked_add(digit)?;
-    }
-    Some(Number::from(if negative { -total } else { total }))
 }
 
 fn binary(value: &str) -> Result<NodeKind, String> {
