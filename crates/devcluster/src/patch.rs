@@ -69,7 +69,7 @@ fn merge_field(shape: &Node, map: &mut Map<String, Value>, name: &str, change: &
         map.remove(name);
         return Ok(());
     }
-    let child = shape.child(name).unwrap_or_else(any);
+    let child = shape.child(name).unwrap_or(any());
     match change {
         Value::Object(_) => {
             if change.get("$patch").and_then(Value::as_str) == Some("delete") {
@@ -115,7 +115,7 @@ fn merge_keyed(shape: &Node, list: &mut Vec<Value>, items: &[Value], key: &str, 
         *list = items.iter().filter(|item| item.get("$patch").is_none()).cloned().collect();
         return Ok(());
     }
-    let item_shape = shape.item().unwrap_or_else(any);
+    let item_shape = shape.item().unwrap_or(any());
     for item in items {
         let Some(id) = item.get(key) else {
             return Err(format!("map: {item} does not contain declared merge key: {key} (in list {field})"));

@@ -176,7 +176,7 @@ fn collect(shape: &Node, value: &Value, path: &mut Vec<String>, set: &mut FieldS
             let node = shape.resolve();
             for (name, inner) in map {
                 path.push(format!("f:{name}"));
-                let child = node.child(name).unwrap_or_else(crate::schema::any);
+                let child = node.child(name).unwrap_or(crate::schema::any());
                 collect(child, inner, path, set);
                 let empty = inner.is_null() || inner.as_object().is_some_and(Map::is_empty);
                 if empty || !node.fields.contains_key(name) {
@@ -193,7 +193,7 @@ fn collect(shape: &Node, value: &Value, path: &mut Vec<String>, set: &mut FieldS
             for item in list {
                 let Some(element) = item_element(shape, item) else { continue };
                 path.push(element);
-                collect(shape.item().unwrap_or_else(crate::schema::any), item, path, set);
+                collect(shape.item().unwrap_or(crate::schema::any()), item, path, set);
                 set.insert(path);
                 path.pop();
             }
@@ -242,7 +242,7 @@ fn walk(shape: &Node, before: Option<&Value>, after: Option<&Value>, path: &mut 
             let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
             for name in names {
                 path.push(format!("f:{name}"));
-                let child = node.child(name).unwrap_or_else(crate::schema::any);
+                let child = node.child(name).unwrap_or(crate::schema::any());
                 let (was, is) = (old.get(name), new.get(name));
                 walk(child, was, is, path, out);
                 let open = !node.fields.contains_key(name);
@@ -255,7 +255,7 @@ fn walk(shape: &Node, before: Option<&Value>, after: Option<&Value>, path: &mut 
             }
         }
         (Some(Value::Array(old)), Some(Value::Array(new))) if *shape.resolve_list() != ListType::Atomic => {
-            let item_shape = shape.item().unwrap_or_else(crate::schema::any);
+            let item_shape = shape.item().unwrap_or(crate::schema::any());
             let index = |list: &[Value]| -> BTreeMap<String, Value> {
                 list.iter().filter_map(|item| Some((item_element(shape, item)?, item.clone()))).collect()
             };

@@ -14,7 +14,7 @@ pub(super) fn merge(shape: &Node, live: &Value, config: &Value) -> Value {
         (Value::Object(old), Value::Object(new)) => {
             let mut merged = old.clone();
             for (name, value) in new {
-                let child = shape.child(name).unwrap_or_else(any);
+                let child = shape.child(name).unwrap_or(any());
                 let result = match old.get(name) {
                     Some(was) => merge(child, was, value),
                     None => value.clone(),
@@ -32,7 +32,7 @@ pub(super) fn merge(shape: &Node, live: &Value, config: &Value) -> Value {
 
 /// Items that both have keep their place relative to the configuration's order; items only live keep theirs.
 fn merge_list(shape: &Node, old: &[Value], new: &[Value]) -> Vec<Value> {
-    let item_shape = shape.item().unwrap_or_else(any);
+    let item_shape = shape.item().unwrap_or(any());
     let key = |item: &Value| item_element(shape, item);
     let new_keys: Vec<Option<String>> = new.iter().map(key).collect();
     let mut merged: Vec<Value> = Vec::new();
@@ -78,14 +78,14 @@ pub(super) fn remove(shape: &Node, value: &mut Value, abandoned: &FieldSet, kept
             for name in names {
                 let element = format!("f:{name}");
                 let Some(gone) = abandoned.child(&element) else { continue };
-                let child = shape.child(&name).unwrap_or_else(any);
+                let child = shape.child(&name).unwrap_or(any());
                 if remove_one(child, map.get_mut(&name), gone, kept.child(&element)) {
                     map.remove(&name);
                 }
             }
         }
         Value::Array(list) if *shape.resolve_list() != ListType::Atomic => {
-            let item_shape = shape.item().unwrap_or_else(any);
+            let item_shape = shape.item().unwrap_or(any());
             list.retain_mut(|item| {
                 let Some(element) = item_element(shape, item) else { return true };
                 let Some(gone) = abandoned.child(&element) else { return true };

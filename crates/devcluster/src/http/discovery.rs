@@ -77,7 +77,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
 type Sub = (&'static str, String, String, String, Vec<&'static str>);
 
 fn subresources(resource: &Resource) -> Vec<Sub> {
-    let own = |name, verbs: &[&'static str]| {
+    let own = |name: &'static str, verbs: &[&'static str]| {
         (name, resource.group.clone(), resource.version.clone(), resource.kind.clone(), verbs.to_vec())
     };
     let mut subs = Vec::new();
@@ -93,9 +93,9 @@ fn subresources(resource: &Resource) -> Vec<Sub> {
             "binding" => other("", "Binding", &["create"]),
             "eviction" => other("policy", "Eviction", &["create"]),
             "token" => other("authentication.k8s.io", "TokenRequest", &["create"]),
-            "log" => own(name, &["get"]),
-            "finalize" => own(name, &["update"]),
-            _ => own(name, &["get", "patch", "update"]),
+            "log" => own(*name, &["get"]),
+            "finalize" => own(*name, &["update"]),
+            _ => own(*name, &["get", "patch", "update"]),
         });
     }
     if resource.scale.is_some() {

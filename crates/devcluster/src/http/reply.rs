@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
+use http_body_util::{BodyExt, Full, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -106,6 +106,12 @@ pub(crate) fn parse_body(content_type: &str, bytes: &[u8]) -> ApiResult<Value> {
     }
 }
 
-fn parse_yaml(_bytes: &[u8]) -> Result<Value, String> {
-    Err("YAML bodies need the yaml room".to_owned())
+fn parse_yaml(bytes: &[u8]) -> Result<Value, String> {
+    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+    let mut documents = slipway_yaml::load_all_json(text)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+    match documents.len() {
+        1 => Ok(documents.remove(0).0),
+        count => Err(format!("one document is expected, {count} were sent")),
+    }
 }
