@@ -33,6 +33,9 @@ pub(crate) enum StoreError {
     Closed,
 }
 
+/// The feed that carries the changes of all kinds.
+pub(crate) const EVERYTHING: &str = "*";
+
 /// Where an object lives. `kind` is the storage name, such as `apps/deployments`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
@@ -50,6 +53,7 @@ pub(crate) struct Stored {
     pub(crate) json: Bytes,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) owners: Vec<String>,
+    pub(crate) deleting: bool,
 }
 
 impl Stored {
@@ -61,6 +65,7 @@ impl Stored {
             uid: value.uid().to_owned(),
             json: Bytes::from(value.to_string()),
             labels: labels.map(|(k, v)| (k.clone(), v.as_str().unwrap_or("").to_owned())).collect(),
+            deleting: value.at("metadata.deletionTimestamp").is_some(),
             owners: value.list_at("metadata.ownerReferences").iter().map(|o| o.str_at("uid").to_owned()).collect(),
         }
     }
@@ -327,7 +332,10 @@ fn publish(group: &[Batch], memory: &RwLock<Memory>, pending: &Mutex<Pending>) {
             memory.version = object.version;
             let (floor, version) = (memory.floor, object.version - 1);
             let feed = memory.feeds.entry(object.key.kind.clone()).or_insert_with(|| Feed::new(floor, version));
-            feed.push(Event { version: object.version, change: write.change, object: object.clone(), before });
+            let event = Event { version: object.version, change: write.change, object: object.clone(), before };
+            feed.push(event.clone());
+            let everything = memory.feeds.entry(Arc::from(EVERYTHING)).or_insert_with(|| Feed::new(floor, version));
+            everything.push(event);
         }
     }
     let mut pending = pending.lock().expect("store lock");
