@@ -14,7 +14,8 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 
 use super::reply::full;
 use super::{Ask, Body};
@@ -71,7 +72,12 @@ pub(super) fn upgrade(ask: Ask, start: impl FnOnce() -> Result<Exec, String> + S
 async fn refuse(mut socket: Socket, why: &str) {
     let status = ApiError::new(500, "InternalError", why).status();
     let _ = socket.send(message(3, status.to_string().as_bytes())).await;
-    let _ = socket.close(None).await;
+    let _ = socket.send(goodbye()).await;
+}
+
+/// Clients report anything but a normal closure as an error.
+pub(super) fn goodbye() -> Message {
+    Message::Close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() }))
 }
 
 fn message(channel: u8, bytes: &[u8]) -> Message {
@@ -103,6 +109,7 @@ async fn run(socket: Socket, mut exec: Exec) {
                 return;
             }
         }
+        let _ = sink.send(goodbye()).await;
         let _ = sink.close().await;
     });
     let mut stdin = exec.stdin.take();

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_tungstenite::tungstenite::Message;
 
-use super::channels::{Socket, websocket};
+use super::channels::{Socket, goodbye, websocket};
 use super::reply::full;
 use super::resources::Target;
 use super::{Ask, Body, spdy};
@@ -162,7 +162,7 @@ async fn plain(socket: Socket, asked: Vec<u16>, ports: PodPorts) {
             },
         }
     }
-    let _ = sink.close().await;
+    let _ = sink.send(goodbye()).await;
 }
 
 /// `…/pods/web:8080/proxy/path` and `…/services/web:80/proxy/path`: one request, passed on.

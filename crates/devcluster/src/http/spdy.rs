@@ -111,8 +111,9 @@ async fn write_frames(mut writer: impl AsyncWrite + Unpin, mut frames: mpsc::Rec
                     block.extend_from_slice(&[0x78, 0x01]);
                     first = false;
                 }
-                // A stored block with no headers in it.
+                // A stored block with no headers in it, and an empty one: Go's inflater hands out data only at a flush.
                 block.extend_from_slice(&[0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0]);
+                block.extend_from_slice(&[0, 0, 0, 0xff, 0xff]);
                 let mut payload = stream.to_be_bytes().to_vec();
                 payload.extend(block);
                 control(SYN_REPLY, 0, &payload)
@@ -155,7 +156,16 @@ pub(super) async fn serve(mut reader: impl AsyncRead + Unpin, writer: impl Async
     let writing = tokio::spawn(write_frames(writer, frames));
     let mut headers = Headers::new();
     let mut streams = Streams::default();
-    while let Ok(true) = frame(&mut reader, &mut headers, &mut streams, &sender, &ports).await {}
+    loop {
+        match frame(&mut reader, &mut headers, &mut streams, &sender, &ports).await {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                tracing::debug!(%error, "A SPDY connection ended.");
+                break;
+            }
+        }
+    }
     drop((sender, streams));
     let _ = writing.await;
 }
