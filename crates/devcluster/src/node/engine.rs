@@ -44,6 +44,7 @@ pub(crate) fn find_engine(choice: Option<EngineChoice>) -> Result<Engine, String
     let candidates = match choice {
         Some(EngineChoice::Podman) => vec![EngineChoice::Podman],
         Some(EngineChoice::Docker) => vec![EngineChoice::Docker],
+        Some(EngineChoice::Off) => return Err("no container engine: it was switched off for this cluster".to_owned()),
         None => vec![EngineChoice::Podman, EngineChoice::Docker],
     };
     let mut reasons = Vec::new();

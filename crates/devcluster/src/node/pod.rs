@@ -269,6 +269,7 @@ impl Worker {
         unit.live = false;
         let ran = parse_time(state.str_at("terminated.startedAt"))
             .zip(parse_time(state.str_at("terminated.finishedAt")))
+            .filter(|(start, _)| start.as_second() > 0)
             .map_or(0, |(start, end)| end.as_second() - start.as_second());
         if ran > 600 {
             unit.backoff = Duration::ZERO;
