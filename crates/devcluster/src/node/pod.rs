@@ -669,9 +669,7 @@ impl Worker {
 
     async fn tear_down(&mut self) {
         self.units.values_mut().for_each(Unit::stop_probes);
-        let mut names = self.engine.list_pod(&self.uid).await.unwrap_or_default();
-        // The sandbox last: containers lean on its network.
-        names.sort_by_key(|name| name.contains("_POD_"));
+        let names = self.engine.list_pod(&self.uid).await.unwrap_or_default();
         self.engine.remove(&names).await;
         let _ = std::fs::remove_dir_all(&self.folder);
     }
