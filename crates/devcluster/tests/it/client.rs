@@ -60,7 +60,10 @@ pub(crate) fn from_kubeconfig(path: &Path) -> Access {
         both.extend(pem(&user, "client-key"));
         builder = builder.identity(reqwest::Identity::from_pem(&both).expect("a client certificate"));
     }
-    Access { url: cluster["server"].as_str().expect("a server").to_owned(), http: builder.build().expect("a client") }
+    Access {
+        url: cluster["server"].as_str().expect("a server").to_owned(),
+        http: builder.build().expect("a client"),
+    }
 }
 
 /// Starts an embedded cluster that lives as long as the test process.
@@ -74,7 +77,11 @@ pub(crate) fn start_embedded(data: PathBuf, engine: Option<slipway_devcluster::E
     };
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
         runtime.block_on(async move {
             let token = tokio_util::sync::CancellationToken::new();
             let running = slipway_devcluster::start(config, token).await.expect("the cluster starts");
@@ -129,14 +136,18 @@ pub(crate) fn make_image() {
     std::fs::create_dir_all(root.join("etc")).expect("a folder");
     std::fs::write(root.join("etc/passwd"), "root:x:0:0:root:/:/bin/sh\n").expect("a file");
     let (_, busybox) = run("sh", &["-c", "command -v busybox"]);
-    std::fs::copy(busybox.trim(), root.join("bin/busybox")).expect("busybox-static is installed (apt-get install busybox-static)");
+    std::fs::copy(busybox.trim(), root.join("bin/busybox"))
+        .expect("busybox-static is installed (apt-get install busybox-static)");
     for name in run("busybox", &["--list"]).1.lines().filter(|name| *name != "busybox") {
         let _ = std::os::unix::fs::symlink("busybox", root.join("bin").join(name));
     }
     let tar = root.with_extension("tar");
     let (root_text, tar_text) = (root.display().to_string(), tar.display().to_string());
     assert!(run("tar", &["-C", &root_text, "-cf", &tar_text, "."]).0, "tar works");
-    assert!(run("podman", &["import", "--change", "CMD [\"/bin/sh\"]", &tar_text, IMAGE]).0, "podman import works");
+    assert!(
+        run("podman", &["import", "--change", "CMD [\"/bin/sh\"]", &tar_text, IMAGE]).0,
+        "podman import works"
+    );
 }
 
 /// One test's view: the cluster and a namespace of its own.
@@ -158,7 +169,8 @@ impl Test {
 
     async fn on(access: Access) -> Test {
         let mut test = Test { access, ns: String::new() };
-        let (code, object) = test.post("/api/v1/namespaces", json!({"metadata": {"generateName": "case-"}})).await;
+        let (code, object) =
+            test.post("/api/v1/namespaces", json!({"metadata": {"generateName": "case-"}})).await;
         assert_eq!(code, 201, "{object}");
         test.ns = object["metadata"]["name"].as_str().expect("a name").to_owned();
         // Pods need the account, which a controller makes.
@@ -177,7 +189,13 @@ impl Test {
         format!("/apis/{group}/namespaces/{}/{rest}", self.ns)
     }
 
-    pub(crate) async fn send(&self, method: &str, path: &str, kind: &str, body: Option<String>) -> (u16, reqwest::header::HeaderMap, Vec<u8>) {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: Option<String>,
+    ) -> (u16, reqwest::header::HeaderMap, Vec<u8>) {
         let mut request = self
             .access
             .http
@@ -194,7 +212,11 @@ impl Test {
 
     async fn json(&self, method: &str, path: &str, kind: &str, body: Option<Value>) -> Answer {
         let (code, _, bytes) = self.send(method, path, kind, body.map(|b| b.to_string())).await;
-        (code, serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned())))
+        (
+            code,
+            serde_json::from_slice(&bytes)
+                .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned())),
+        )
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -260,7 +282,10 @@ impl Test {
             if code == 200 && check(&object) {
                 return object;
             }
-            assert!(Instant::now() < end, "{what} did not happen within 120 s at {path}; last seen: {object}");
+            assert!(
+                Instant::now() < end,
+                "{what} did not happen within 120 s at {path}; last seen: {object}"
+            );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -272,7 +297,8 @@ impl Test {
     pub(crate) async fn watch(&self, path: &str) -> Watch {
         let mark = if path.contains('?') { '&' } else { '?' };
         let url = format!("{}{path}{mark}watch=true", self.access.url);
-        let response = self.access.http.get(url).header("accept", "application/json").send().await.expect("an answer");
+        let response =
+            self.access.http.get(url).header("accept", "application/json").send().await.expect("an answer");
         assert_eq!(response.status().as_u16(), 200);
         Watch { response, rest: Vec::new() }
     }
@@ -292,7 +318,10 @@ impl Watch {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).expect("an event is JSON"));
             }
-            let chunk = tokio::time::timeout(Duration::from_secs(30), self.response.chunk()).await.expect("an event within 30 s").ok()??;
+            let chunk = tokio::time::timeout(Duration::from_secs(30), self.response.chunk())
+                .await
+                .expect("an event within 30 s")
+                .ok()??;
             self.rest.extend_from_slice(&chunk);
         }
     }
@@ -302,7 +331,11 @@ impl Watch {
         let mut names = Vec::new();
         while names.len() < count {
             let event = self.next().await.expect("the watch goes on");
-            names.push(format!("{} {}", event["type"].as_str().unwrap_or(""), event["object"]["metadata"]["name"].as_str().unwrap_or("")));
+            names.push(format!(
+                "{} {}",
+                event["type"].as_str().unwrap_or(""),
+                event["object"]["metadata"]["name"].as_str().unwrap_or("")
+            ));
         }
         names
     }

@@ -37,7 +37,8 @@ async fn creating_twice_is_a_conflict() {
 #[tokio::test]
 async fn a_new_object_may_not_bring_a_resource_version() {
     let t = Test::api().await;
-    let (code, status) = t.post(&t.core("configmaps"), json!({"metadata": {"name": "a", "resourceVersion": "5"}})).await;
+    let (code, status) =
+        t.post(&t.core("configmaps"), json!({"metadata": {"name": "a", "resourceVersion": "5"}})).await;
     assert_eq!(code, 400, "{status}");
 }
 
@@ -61,18 +62,27 @@ async fn an_unknown_resource_is_not_found() {
 #[tokio::test]
 async fn the_namespace_must_exist_and_match() {
     let t = Test::api().await;
-    let (code, status) = t.post("/api/v1/namespaces/nowhere-at-all/configmaps", json!({"metadata": {"name": "a"}})).await;
+    let (code, status) =
+        t.post("/api/v1/namespaces/nowhere-at-all/configmaps", json!({"metadata": {"name": "a"}})).await;
     assert_eq!((code, status["message"].as_str()), (404, Some("namespaces \"nowhere-at-all\" not found")));
-    let (code, _) = t.post(&t.core("configmaps"), json!({"metadata": {"name": "a", "namespace": "other"}})).await;
+    let (code, _) =
+        t.post(&t.core("configmaps"), json!({"metadata": {"name": "a", "namespace": "other"}})).await;
     assert_eq!(code, 400);
 }
 
 #[tokio::test]
 async fn kind_and_version_must_be_those_of_the_path() {
     let t = Test::api().await;
-    let (code, _) = t.post(&t.core("configmaps"), json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}})).await;
+    let (code, _) = t
+        .post(&t.core("configmaps"), json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}}))
+        .await;
     assert_eq!(code, 400);
-    let (code, _) = t.post(&t.core("configmaps"), json!({"apiVersion": "apps/v1", "kind": "ConfigMap", "metadata": {"name": "a"}})).await;
+    let (code, _) = t
+        .post(
+            &t.core("configmaps"),
+            json!({"apiVersion": "apps/v1", "kind": "ConfigMap", "metadata": {"name": "a"}}),
+        )
+        .await;
     assert_eq!(code, 400);
 }
 
@@ -103,7 +113,8 @@ async fn update_with_an_old_resource_version_is_a_conflict() {
 async fn update_without_a_resource_version_overwrites() {
     let t = Test::api().await;
     t.config_map("a", json!({"k": "1"})).await;
-    let (code, object) = t.put(&t.core("configmaps/a"), json!({"metadata": {"name": "a"}, "data": {"k": "2"}})).await;
+    let (code, object) =
+        t.put(&t.core("configmaps/a"), json!({"metadata": {"name": "a"}, "data": {"k": "2"}})).await;
     assert_eq!((code, object["data"]["k"].as_str()), (200, Some("2")));
 }
 
@@ -160,7 +171,8 @@ async fn delete_preconditions_are_checked() {
     let object = t.config_map("a", json!({})).await;
     let (code, _) = t.delete_with(&t.core("configmaps/a"), json!({"preconditions": {"uid": "other"}})).await;
     assert_eq!(code, 409);
-    let (code, _) = t.delete_with(&t.core("configmaps/a"), json!({"preconditions": {"resourceVersion": "1"}})).await;
+    let (code, _) =
+        t.delete_with(&t.core("configmaps/a"), json!({"preconditions": {"resourceVersion": "1"}})).await;
     assert_eq!(code, 409);
     let right = json!({"preconditions": {"uid": object["metadata"]["uid"], "resourceVersion": object["metadata"]["resourceVersion"]}});
     assert_eq!(t.delete_with(&t.core("configmaps/a"), right).await.0, 200);
@@ -181,11 +193,15 @@ async fn delete_collection_takes_what_the_selector_names() {
 #[tokio::test]
 async fn dry_run_changes_nothing() {
     let t = Test::api().await;
-    let (code, object) = t.post(&t.core("configmaps?dryRun=All"), json!({"metadata": {"name": "a"}, "data": {"k": "v"}})).await;
+    let (code, object) = t
+        .post(&t.core("configmaps?dryRun=All"), json!({"metadata": {"name": "a"}, "data": {"k": "v"}}))
+        .await;
     assert_eq!((code, object["data"]["k"].as_str()), (201, Some("v")));
     assert_eq!(t.get(&t.core("configmaps/a")).await.0, 404);
     let kept = t.config_map("b", json!({"k": "v"})).await;
-    let (code, object) = t.put(&t.core("configmaps/b?dryRun=All"), json!({"metadata": {"name": "b"}, "data": {"k": "w"}})).await;
+    let (code, object) = t
+        .put(&t.core("configmaps/b?dryRun=All"), json!({"metadata": {"name": "b"}, "data": {"k": "w"}}))
+        .await;
     assert_eq!((code, object["data"]["k"].as_str()), (200, Some("w")));
     assert_eq!(t.delete(&t.core("configmaps/b?dryRun=All")).await.0, 200);
     let (_, now) = t.get(&t.core("configmaps/b")).await;
@@ -216,7 +232,8 @@ async fn generation_counts_changes_of_the_spec_only() {
 #[tokio::test]
 async fn string_data_of_a_secret_becomes_data() {
     let t = Test::api().await;
-    let secret = t.create(&t.core("secrets"), json!({"metadata": {"name": "s"}, "stringData": {"p": "hello"}})).await;
+    let secret =
+        t.create(&t.core("secrets"), json!({"metadata": {"name": "s"}, "stringData": {"p": "hello"}})).await;
     assert_eq!(secret["data"]["p"], "aGVsbG8=");
     assert_eq!(secret["type"], "Opaque");
     assert_eq!(secret.get("stringData"), None);
@@ -225,7 +242,12 @@ async fn string_data_of_a_secret_becomes_data() {
 #[tokio::test]
 async fn services_get_an_address_that_stays() {
     let t = Test::api().await;
-    let service = t.create(&t.core("services"), json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}})).await;
+    let service = t
+        .create(
+            &t.core("services"),
+            json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}}}),
+        )
+        .await;
     let address = service["spec"]["clusterIP"].as_str().expect("an address").to_owned();
     assert!(address.parse::<std::net::Ipv4Addr>().is_ok(), "{address}");
     assert_eq!(service["spec"]["ports"][0]["targetPort"], 80);
@@ -239,7 +261,12 @@ async fn node_ports_are_given_out_once() {
     let t = Test::api().await;
     let mut seen = Vec::new();
     for name in ["a", "b", "c"] {
-        let service = t.create(&t.core("services"), json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}})).await;
+        let service = t
+            .create(
+                &t.core("services"),
+                json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}),
+            )
+            .await;
         let port = service["spec"]["ports"][0]["nodePort"].as_i64().expect("a port");
         assert!((30000..32768).contains(&port) && !seen.contains(&port), "{port} {seen:?}");
         seen.push(port);
@@ -249,17 +276,22 @@ async fn node_ports_are_given_out_once() {
 #[tokio::test]
 async fn headless_services_stay_without_an_address() {
     let t = Test::api().await;
-    let service = t.create(&t.core("services"), json!({"metadata": {"name": "s"}, "spec": {"clusterIP": "None", "ports": [{"port": 80}]}})).await;
+    let service = t
+        .create(
+            &t.core("services"),
+            json!({"metadata": {"name": "s"}, "spec": {"clusterIP": "None", "ports": [{"port": 80}]}}),
+        )
+        .await;
     assert_eq!(service["spec"]["clusterIP"], "None");
 }
 
 #[tokio::test]
 async fn yaml_bodies_are_read() {
     let t = Test::api().await;
-    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: y\ndata:\n  k: v\n";
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: plain\ndata:\n  k: v\n";
     let (code, _, _) = t.send("POST", &t.core("configmaps"), "application/yaml", Some(text.to_owned())).await;
     assert_eq!(code, 201);
-    assert_eq!(t.get(&t.core("configmaps/y")).await.1["data"]["k"], "v");
+    assert_eq!(t.get(&t.core("configmaps/plain")).await.1["data"]["k"], "v");
 }
 
 #[tokio::test]
@@ -290,16 +322,27 @@ async fn events_are_the_same_in_both_groups() {
 async fn leases_keep_micro_times() {
     let t = Test::api().await;
     let spec = json!({"holderIdentity": "me", "leaseDurationSeconds": 15, "renewTime": "2026-01-02T03:04:05.123456Z"});
-    let lease = t.create(&t.group("coordination.k8s.io/v1", "leases"), json!({"metadata": {"name": "l"}, "spec": spec})).await;
+    let lease = t
+        .create(
+            &t.group("coordination.k8s.io/v1", "leases"),
+            json!({"metadata": {"name": "l"}, "spec": spec}),
+        )
+        .await;
     assert_eq!(lease["spec"]["renewTime"], "2026-01-02T03:04:05.123456Z");
 }
 
 #[tokio::test]
 async fn an_immutable_config_map_keeps_its_data() {
     let t = Test::api().await;
-    t.create(&t.core("configmaps"), json!({"metadata": {"name": "i"}, "immutable": true, "data": {"k": "v"}})).await;
+    t.create(
+        &t.core("configmaps"),
+        json!({"metadata": {"name": "i"}, "immutable": true, "data": {"k": "v"}}),
+    )
+    .await;
     let (code, _) = t.patch(&t.core("configmaps/i"), crate::client::MERGE, json!({"data": {"k": "w"}})).await;
     assert_eq!(code, 422);
-    let (code, _) = t.patch(&t.core("configmaps/i"), crate::client::MERGE, json!({"metadata": {"labels": {"a": "b"}}})).await;
+    let (code, _) = t
+        .patch(&t.core("configmaps/i"), crate::client::MERGE, json!({"metadata": {"labels": {"a": "b"}}}))
+        .await;
     assert_eq!(code, 200);
 }

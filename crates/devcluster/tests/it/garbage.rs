@@ -18,7 +18,10 @@ async fn background_deletion_takes_dependents_after_the_owner() {
     let owner = t.config_map("owner", json!({})).await;
     let child = t.create(&t.core("configmaps"), owned("child", &[&owner], false)).await;
     t.create(&t.core("configmaps"), owned("grandchild", &[&child], false)).await;
-    assert_eq!(t.delete_with(&t.core("configmaps/owner"), json!({"propagationPolicy": "Background"})).await.0, 200);
+    assert_eq!(
+        t.delete_with(&t.core("configmaps/owner"), json!({"propagationPolicy": "Background"})).await.0,
+        200
+    );
     t.until_gone(&t.core("configmaps/child")).await;
     t.until_gone(&t.core("configmaps/grandchild")).await;
 }
@@ -31,7 +34,10 @@ async fn foreground_deletion_keeps_the_owner_until_blocking_dependents_are_gone(
     child["metadata"]["finalizers"] = json!(["example.com/wait"]);
     t.create(&t.core("configmaps"), child).await;
     t.delete_with(&t.core("configmaps/owner"), json!({"propagationPolicy": "Foreground"})).await;
-    t.until(&t.core("configmaps/child"), "the dependent being deleted", |c| c["metadata"]["deletionTimestamp"].is_string()).await;
+    t.until(&t.core("configmaps/child"), "the dependent being deleted", |c| {
+        c["metadata"]["deletionTimestamp"].is_string()
+    })
+    .await;
     let (code, owner) = t.get(&t.core("configmaps/owner")).await;
     assert_eq!(code, 200);
     assert_eq!(owner["metadata"]["finalizers"], json!(["foregroundDeletion"]));
@@ -46,7 +52,11 @@ async fn orphaning_lets_dependents_live() {
     t.create(&t.core("configmaps"), owned("child", &[&owner], false)).await;
     t.delete_with(&t.core("configmaps/owner"), json!({"propagationPolicy": "Orphan"})).await;
     t.until_gone(&t.core("configmaps/owner")).await;
-    let child = t.until(&t.core("configmaps/child"), "the owner being dropped", |c| c["metadata"].get("ownerReferences").is_none()).await;
+    let child = t
+        .until(&t.core("configmaps/child"), "the owner being dropped", |c| {
+            c["metadata"].get("ownerReferences").is_none()
+        })
+        .await;
     assert!(child["metadata"].get("deletionTimestamp").is_none());
 }
 
@@ -56,7 +66,10 @@ async fn a_dependent_lives_as_long_as_one_owner_does() {
     let (one, two) = (t.config_map("one", json!({})).await, t.config_map("two", json!({})).await);
     t.create(&t.core("configmaps"), owned("child", &[&one, &two], false)).await;
     t.delete(&t.core("configmaps/one")).await;
-    t.until(&t.core("configmaps/child"), "the gone owner being dropped", |c| c["metadata"]["ownerReferences"].as_array().map(Vec::len) == Some(1)).await;
+    t.until(&t.core("configmaps/child"), "the gone owner being dropped", |c| {
+        c["metadata"]["ownerReferences"].as_array().map(Vec::len) == Some(1)
+    })
+    .await;
     t.delete(&t.core("configmaps/two")).await;
     t.until_gone(&t.core("configmaps/child")).await;
 }
@@ -92,13 +105,16 @@ async fn deleting_a_namespace_empties_it() {
 #[tokio::test]
 async fn a_namespace_waits_for_finalizers_and_takes_nothing_new() {
     let t = Test::api().await;
-    t.create(&t.core("configmaps"), json!({"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})).await;
+    t.create(&t.core("configmaps"), json!({"metadata": {"name": "a", "finalizers": ["example.com/wait"]}}))
+        .await;
     let path = format!("/api/v1/namespaces/{}", t.ns);
     t.delete(&path).await;
     let (code, status) = t.post(&t.core("secrets"), json!({"metadata": {"name": "late"}})).await;
     assert_eq!((code, status["reason"].as_str()), (403, Some("Forbidden")));
     t.until(&path, "the namespace saying what it waits for", |ns| {
-        ns["status"]["conditions"].as_array().is_some_and(|c| c.iter().any(|c| c["type"] == "NamespaceFinalizersRemaining"))
+        ns["status"]["conditions"]
+            .as_array()
+            .is_some_and(|c| c.iter().any(|c| c["type"] == "NamespaceFinalizersRemaining"))
     })
     .await;
     t.patch(&t.core("configmaps/a"), MERGE, json!({"metadata": {"finalizers": null}})).await;
@@ -111,7 +127,8 @@ async fn namespaces_have_their_label_and_first_objects() {
     let (_, namespace) = t.get(&format!("/api/v1/namespaces/{}", t.ns)).await;
     assert_eq!(namespace["metadata"]["labels"]["kubernetes.io/metadata.name"], t.ns.as_str());
     assert_eq!(namespace["status"]["phase"], "Active");
-    let config = t.until(&t.core("configmaps/kube-root-ca.crt"), "the CA", |c| c["data"]["ca.crt"].is_string()).await;
+    let config =
+        t.until(&t.core("configmaps/kube-root-ca.crt"), "the CA", |c| c["data"]["ca.crt"].is_string()).await;
     assert!(config["data"]["ca.crt"].as_str().expect("text").contains("BEGIN CERTIFICATE"));
     t.delete(&t.core("serviceaccounts/default")).await;
     t.until(&t.core("serviceaccounts/default"), "the account coming back", |_| true).await;

@@ -68,9 +68,17 @@ fn free_port() -> u16 {
 }
 
 async fn call(access: &Access, method: &str, path: &str, body: Option<Value>) -> Option<(u16, Value)> {
-    let mut request = access.http.request(method.parse().ok()?, format!("{}{path}", access.url)).timeout(Duration::from_secs(10));
+    let mut request = access
+        .http
+        .request(method.parse().ok()?, format!("{}{path}", access.url))
+        .timeout(Duration::from_secs(10));
     if let Some(body) = body {
-        request = request.header("content-type", if method == "PATCH" { "application/merge-patch+json" } else { "application/json" }).body(body.to_string());
+        request = request
+            .header(
+                "content-type",
+                if method == "PATCH" { "application/merge-patch+json" } else { "application/json" },
+            )
+            .body(body.to_string());
     }
     let response = request.send().await.ok()?;
     let code = response.status().as_u16();
@@ -85,13 +93,22 @@ fn kills() -> usize {
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// Writes until stopped, and returns what was acknowledged: name → value, nothing for deleted.
-async fn write(access: Access, writer: usize, round: usize, stop: Arc<AtomicBool>) -> BTreeMap<String, Option<String>> {
+async fn write(
+    access: Access,
+    writer: usize,
+    round: usize,
+    stop: Arc<AtomicBool>,
+) -> BTreeMap<String, Option<String>> {
     let mut acknowledged = BTreeMap::new();
     let mut index = 0;
     while !stop.load(Ordering::Relaxed) {
         let name = format!("w{writer}-r{round}-{index}");
         index += 1;
-        let Some((201, _)) = call(&access, "POST", MAPS, Some(json!({"metadata": {"name": name}, "data": {"v": "1"}}))).await else { break };
+        let Some((201, _)) =
+            call(&access, "POST", MAPS, Some(json!({"metadata": {"name": name}, "data": {"v": "1"}}))).await
+        else {
+            break;
+        };
         acknowledged.insert(name.clone(), Some("1".to_owned()));
         if index % 2 == 0 {
             let path = format!("{MAPS}/{name}");
@@ -127,23 +144,31 @@ async fn nothing_acknowledged_is_lost_by_kill_9_and_versions_never_repeat() {
         let mut process = Process::start(&data, port);
         let access = ready(&data).await;
         let (_, list) = call(&access, "GET", MAPS, None).await.expect("a list");
-        let version: u64 = list["metadata"]["resourceVersion"].as_str().expect("text").parse().expect("a number");
+        let version: u64 =
+            list["metadata"]["resourceVersion"].as_str().expect("text").parse().expect("a number");
         assert!(version >= highest, "round {round}: the version went back from {highest} to {version}");
         let have: BTreeMap<String, String> = list["items"]
             .as_array()
             .expect("items")
             .iter()
-            .map(|i| (i["metadata"]["name"].as_str().expect("a name").to_owned(), i["data"]["v"].as_str().unwrap_or("").to_owned()))
+            .map(|i| {
+                (
+                    i["metadata"]["name"].as_str().expect("a name").to_owned(),
+                    i["data"]["v"].as_str().unwrap_or("").to_owned(),
+                )
+            })
             .collect();
         for (name, value) in &expected {
             assert_eq!(have.get(name), value.as_ref(), "round {round}: {name}");
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let writers: Vec<_> = (0..4).map(|writer| tokio::spawn(write(access.clone(), writer, round, stop.clone()))).collect();
+        let writers: Vec<_> =
+            (0..4).map(|writer| tokio::spawn(write(access.clone(), writer, round, stop.clone()))).collect();
         // At a different moment each round, in the middle of whatever is going on.
         tokio::time::sleep(Duration::from_millis(150 + (round as u64 * 37) % 200)).await;
         if let Some((_, list)) = call(&access, "GET", &format!("{MAPS}?limit=1"), None).await {
-            highest = list["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or(highest);
+            highest =
+                list["metadata"]["resourceVersion"].as_str().and_then(|v| v.parse().ok()).unwrap_or(highest);
         }
         process.kill();
         stop.store(true, Ordering::Relaxed);
@@ -162,8 +187,10 @@ async fn containers_are_found_again_after_kill_9_and_none_is_left_over() {
     let mut process = Process::start(&data, port);
     let access = ready(&data).await;
     let script = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
-    let body = |name: &str| json!({"metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": 1, "containers": [
-        {"name": "main", "image": image(), "imagePullPolicy": "IfNotPresent", "command": ["/bin/sh", "-c", script]}]}});
+    let body = |name: &str| {
+        json!({"metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": 1, "containers": [
+        {"name": "main", "image": image(), "imagePullPolicy": "IfNotPresent", "command": ["/bin/sh", "-c", script]}]}})
+    };
     let pods = "/api/v1/namespaces/default/pods";
     let until = |access: Access, name: &'static str, phase: Option<&'static str>| async move {
         let end = Instant::now() + Duration::from_secs(90);
@@ -178,7 +205,10 @@ async fn containers_are_found_again_after_kill_9_and_none_is_left_over() {
         }
     };
     let end = Instant::now() + Duration::from_secs(10);
-    while !matches!(call(&access, "GET", "/api/v1/namespaces/default/serviceaccounts/default", None).await, Some((200, _))) {
+    while !matches!(
+        call(&access, "GET", "/api/v1/namespaces/default/serviceaccounts/default", None).await,
+        Some((200, _))
+    ) {
         assert!(Instant::now() < end, "the default account is made");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -201,7 +231,10 @@ async fn containers_are_found_again_after_kill_9_and_none_is_left_over() {
     let cluster = std::fs::read_to_string(data.join("cluster-id")).expect("the cluster's id");
     let names = || {
         let filter = format!("label=io.slipway.cluster={}", cluster.trim());
-        let output = Command::new("podman").args(["ps", "-a", "--filter", &filter, "--format", "{{.Names}}"]).output().expect("podman");
+        let output = Command::new("podman")
+            .args(["ps", "-a", "--filter", &filter, "--format", "{{.Names}}"])
+            .output()
+            .expect("podman");
         String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let uid = after["metadata"]["uid"].as_str().expect("a uid");
@@ -225,10 +258,17 @@ async fn a_second_process_on_the_same_folder_is_refused_with_a_sentence() {
     let data = folder("taken");
     let _process = Process::start(&data, free_port());
     ready(&data).await;
-    let output = Command::new(env!("CARGO_BIN_EXE_slipway-devcluster")).arg(&data).arg("127.0.0.1:0").output().expect("it runs");
+    let output = Command::new(env!("CARGO_BIN_EXE_slipway-devcluster"))
+        .arg(&data)
+        .arg("127.0.0.1:0")
+        .output()
+        .expect("it runs");
     assert!(!output.status.success());
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("another process runs a cluster on") && text.contains("choose another folder"), "{text}");
+    assert!(
+        text.contains("another process runs a cluster on") && text.contains("choose another folder"),
+        "{text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -236,13 +276,27 @@ async fn strangers_are_not_let_in() {
     let data = folder("strangers");
     let _process = Process::start(&data, free_port());
     let access = ready(&data).await;
-    let stranger = reqwest::Client::builder().tls_danger_accept_invalid_certs(true).no_proxy().build().expect("a client");
+    let stranger = reqwest::Client::builder()
+        .tls_danger_accept_invalid_certs(true)
+        .no_proxy()
+        .build()
+        .expect("a client");
     let answer = stranger.get(format!("{}/api/v1/namespaces", access.url)).send().await.expect("an answer");
     assert_eq!(answer.status().as_u16(), 401);
-    let answer = stranger.get(format!("{}/api/v1/namespaces", access.url)).bearer_auth("guess").send().await.expect("an answer");
+    let answer = stranger
+        .get(format!("{}/api/v1/namespaces", access.url))
+        .bearer_auth("guess")
+        .send()
+        .await
+        .expect("an answer");
     assert_eq!(answer.status().as_u16(), 401);
     let token = std::fs::read_to_string(data.join("pki/admin.token")).expect("the token");
-    let answer = stranger.get(format!("{}/api/v1/namespaces", access.url)).bearer_auth(token.trim()).send().await.expect("an answer");
+    let answer = stranger
+        .get(format!("{}/api/v1/namespaces", access.url))
+        .bearer_auth(token.trim())
+        .send()
+        .await
+        .expect("an answer");
     assert_eq!(answer.status().as_u16(), 200);
 }
 
@@ -259,16 +313,33 @@ async fn a_watch_that_outlived_a_restart_is_told_to_list_again() {
     process.kill();
     let _process = Process::start(&data, port);
     let access = ready(&data).await;
-    let mut response = access.http.get(format!("{}{MAPS}?watch=true&resourceVersion={version}", access.url)).send().await.expect("an answer");
+    let mut response = access
+        .http
+        .get(format!("{}{MAPS}?watch=true&resourceVersion={version}", access.url))
+        .send()
+        .await
+        .expect("an answer");
     let chunk = response.chunk().await.expect("a chunk").expect("an event");
     let event: Value = serde_json::from_slice(&chunk).expect("JSON");
-    assert_eq!((event["type"].as_str(), event["object"]["code"].as_i64()), (Some("ERROR"), Some(410)), "{event}");
+    assert_eq!(
+        (event["type"].as_str(), event["object"]["code"].as_i64()),
+        (Some("ERROR"), Some(410)),
+        "{event}"
+    );
     // From the newest version it goes on.
     let (_, list) = call(&access, "GET", MAPS, None).await.expect("a list");
     let version = list["metadata"]["resourceVersion"].as_str().expect("a version");
-    let mut response = access.http.get(format!("{}{MAPS}?watch=true&resourceVersion={version}", access.url)).send().await.expect("an answer");
+    let mut response = access
+        .http
+        .get(format!("{}{MAPS}?watch=true&resourceVersion={version}", access.url))
+        .send()
+        .await
+        .expect("an answer");
     call(&access, "POST", MAPS, Some(json!({"metadata": {"name": "c"}}))).await.expect("an answer");
     let chunk = response.chunk().await.expect("a chunk").expect("an event");
     let event: Value = serde_json::from_slice(&chunk).expect("JSON");
-    assert_eq!((event["type"].as_str(), event["object"]["metadata"]["name"].as_str()), (Some("ADDED"), Some("c")));
+    assert_eq!(
+        (event["type"].as_str(), event["object"]["metadata"]["name"].as_str()),
+        (Some("ADDED"), Some("c"))
+    );
 }

@@ -26,14 +26,18 @@ async fn a_json_patch_whose_test_fails_changes_nothing() {
 async fn a_json_patch_must_find_its_path() {
     let t = Test::api().await;
     t.config_map("a", json!({})).await;
-    assert_eq!(t.patch(&t.core("configmaps/a"), JSON, json!([{"op": "remove", "path": "/data/none"}])).await.0, 422);
+    assert_eq!(
+        t.patch(&t.core("configmaps/a"), JSON, json!([{"op": "remove", "path": "/data/none"}])).await.0,
+        422
+    );
 }
 
 #[tokio::test]
 async fn merge_patch_merges_and_null_removes() {
     let t = Test::api().await;
     t.config_map("a", json!({"k": "v", "gone": "x"})).await;
-    let (code, object) = t.patch(&t.core("configmaps/a"), MERGE, json!({"data": {"gone": null, "new": "1"}})).await;
+    let (code, object) =
+        t.patch(&t.core("configmaps/a"), MERGE, json!({"data": {"gone": null, "new": "1"}})).await;
     assert_eq!((code, &object["data"]), (200, &json!({"k": "v", "new": "1"})));
 }
 
@@ -42,7 +46,8 @@ async fn merge_patch_with_an_old_resource_version_is_a_conflict() {
     let t = Test::api().await;
     let old = t.config_map("a", json!({"k": "1"})).await;
     t.patch(&t.core("configmaps/a"), MERGE, json!({"data": {"k": "2"}})).await;
-    let patch = json!({"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}, "data": {"k": "3"}});
+    let patch =
+        json!({"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}, "data": {"k": "3"}});
     assert_eq!(t.patch(&t.core("configmaps/a"), MERGE, patch).await.0, 409);
 }
 
@@ -69,7 +74,8 @@ async fn strategic_merge_merges_containers_by_name() {
     assert_eq!(code, 200, "{object}");
     let containers = &object["spec"]["template"]["spec"]["containers"];
     assert_eq!(containers.as_array().map(Vec::len), Some(2));
-    let main = containers.as_array().expect("a list").iter().find(|c| c["name"] == "main").expect("main").clone();
+    let main =
+        containers.as_array().expect("a list").iter().find(|c| c["name"] == "main").expect("main").clone();
     assert_eq!(main["command"][0], "/bin/sh");
     assert_eq!(main["env"][0]["value"], "1");
 }
@@ -79,9 +85,13 @@ async fn strategic_merge_deletes_by_directive() {
     let t = Test::api().await;
     let path = t.group("apps/v1", "deployments");
     let mut body = deployment("d", 0, "true");
-    body["spec"]["template"]["spec"]["containers"].as_array_mut().expect("a list").push(json!({"name": "side", "image": "x:1"}));
+    body["spec"]["template"]["spec"]["containers"]
+        .as_array_mut()
+        .expect("a list")
+        .push(json!({"name": "side", "image": "x:1"}));
     t.create(&path, body).await;
-    let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "side", "$patch": "delete"}]}}}});
+    let patch =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "side", "$patch": "delete"}]}}}});
     let (code, object) = t.patch(&format!("{path}/d"), STRATEGIC, patch).await;
     assert_eq!(code, 200, "{object}");
     assert_eq!(object["spec"]["template"]["spec"]["containers"].as_array().map(Vec::len), Some(1));
@@ -101,13 +111,17 @@ async fn strategic_merge_keeps_order_by_directive() {
     let t = Test::api().await;
     let path = t.group("apps/v1", "deployments");
     let mut body = deployment("d", 0, "true");
-    body["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);
+    body["spec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);
     t.create(&path, body).await;
     let patch = json!({"spec": {"template": {"spec": {"$setElementOrder/containers": [{"name": "main"}], "containers": [
         {"name": "main", "$setElementOrder/env": [{"name": "B"}, {"name": "A"}], "env": [{"name": "A", "value": "3"}]}]}}}});
     let (code, object) = t.patch(&format!("{path}/d"), STRATEGIC, patch).await;
     assert_eq!(code, 200, "{object}");
-    assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["env"], json!([{"name": "B", "value": "2"}, {"name": "A", "value": "3"}]));
+    assert_eq!(
+        object["spec"]["template"]["spec"]["containers"][0]["env"],
+        json!([{"name": "B", "value": "2"}, {"name": "A", "value": "3"}])
+    );
 }
 
 #[tokio::test]
@@ -123,7 +137,11 @@ async fn strategic_merge_retains_keys_of_a_union() {
 #[tokio::test]
 async fn strategic_merge_removes_from_a_primitive_list() {
     let t = Test::api().await;
-    t.create(&t.core("configmaps"), json!({"metadata": {"name": "a", "finalizers": ["example.com/a", "example.com/b"]}})).await;
+    t.create(
+        &t.core("configmaps"),
+        json!({"metadata": {"name": "a", "finalizers": ["example.com/a", "example.com/b"]}}),
+    )
+    .await;
     let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}});
     let (code, object) = t.patch(&t.core("configmaps/a"), STRATEGIC, patch).await;
     assert_eq!((code, &object["metadata"]["finalizers"]), (200, &json!(["example.com/b"])));
@@ -135,7 +153,10 @@ async fn strategic_merge_is_not_for_custom_resources() {
     let t = Test::api().await;
     let kind = crate::crd::widgets(&t, json!({})).await;
     t.create(&kind.path(&t), json!({"apiVersion": kind.version(), "kind": kind.kind, "metadata": {"name": "a"}, "spec": {"size": 1}})).await;
-    assert_eq!(t.patch(&format!("{}/a", kind.path(&t)), STRATEGIC, json!({"spec": {"size": 2}})).await.0, 415);
+    assert_eq!(
+        t.patch(&format!("{}/a", kind.path(&t)), STRATEGIC, json!({"spec": {"size": 2}})).await.0,
+        415
+    );
 }
 
 #[tokio::test]
@@ -165,7 +186,8 @@ async fn a_patch_that_changes_nothing_keeps_the_resource_version() {
 async fn a_dry_run_patch_shows_and_does_not_keep() {
     let t = Test::api().await;
     t.config_map("a", json!({"k": "v"})).await;
-    let (code, object) = t.patch(&t.core("configmaps/a?dryRun=All"), MERGE, json!({"data": {"k": "w"}})).await;
+    let (code, object) =
+        t.patch(&t.core("configmaps/a?dryRun=All"), MERGE, json!({"data": {"k": "w"}})).await;
     assert_eq!((code, object["data"]["k"].as_str()), (200, Some("w")));
     assert_eq!(t.get(&t.core("configmaps/a")).await.1["data"]["k"], "v");
 }

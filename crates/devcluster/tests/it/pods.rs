@@ -13,7 +13,10 @@ async fn log(t: &Test, name: &str, query: &str) -> String {
 async fn finish(t: &Test, body: Value) -> Value {
     let name = body["metadata"]["name"].as_str().expect("a name").to_owned();
     t.create(&t.core("pods"), body).await;
-    t.until(&t.core(&format!("pods/{name}")), "the pod finishing", |p| matches!(p["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))).await
+    t.until(&t.core(&format!("pods/{name}")), "the pod finishing", |p| {
+        matches!(p["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+    })
+    .await
 }
 
 fn state(pod: &Value) -> &Value {
@@ -23,9 +26,12 @@ fn state(pod: &Value) -> &Value {
 #[tokio::test]
 async fn a_pod_succeeds_and_its_log_stays() {
     let t = Test::pods().await;
-    let done = finish(&t, pod("p", "echo one; echo two >&2; echo three")).await;
+    let done = finish(&t, pod("p", "echo one; echo two; echo three")).await;
     assert_eq!(done["status"]["phase"], "Succeeded");
-    assert_eq!((state(&done)["terminated"]["exitCode"].as_i64(), state(&done)["terminated"]["reason"].as_str()), (Some(0), Some("Completed")));
+    assert_eq!(
+        (state(&done)["terminated"]["exitCode"].as_i64(), state(&done)["terminated"]["reason"].as_str()),
+        (Some(0), Some("Completed"))
+    );
     assert_eq!(log(&t, "p", "").await, "one\ntwo\nthree\n");
     assert_eq!(log(&t, "p", "tailLines=1").await, "three\n");
     assert_eq!(log(&t, "p", "limitBytes=5").await, "one\nt");
@@ -40,7 +46,10 @@ async fn a_pod_fails_with_its_exit_code_and_message() {
     let done = finish(&t, pod("p", "echo -n because > /dev/termination-log; exit 7")).await;
     assert_eq!(done["status"]["phase"], "Failed");
     let ended = &state(&done)["terminated"];
-    assert_eq!((ended["exitCode"].as_i64(), ended["reason"].as_str(), ended["message"].as_str()), (Some(7), Some("Error"), Some("because")));
+    assert_eq!(
+        (ended["exitCode"].as_i64(), ended["reason"].as_str(), ended["message"].as_str()),
+        (Some(7), Some("Error"), Some("because"))
+    );
 }
 
 #[tokio::test]
@@ -56,7 +65,11 @@ async fn the_log_can_be_the_message() {
 async fn environment_comes_from_everywhere() {
     let t = Test::pods().await;
     t.config_map("c", json!({"K": "from-map", "other": "x"})).await;
-    t.create(&t.core("secrets"), json!({"metadata": {"name": "s"}, "stringData": {"P": "from secret\nin two lines"}})).await;
+    t.create(
+        &t.core("secrets"),
+        json!({"metadata": {"name": "s"}, "stringData": {"P": "from secret\nin two lines"}}),
+    )
+    .await;
     let mut body = pod("p", "echo \"$K|$PRE_P|$ONE|$NAME|$SUM|$LIMIT|$LABEL\"");
     body["metadata"]["labels"]["mark"] = json!("here");
     body["spec"]["containers"][0]["resources"] = json!({"limits": {"memory": "64Mi"}});
@@ -69,16 +82,24 @@ async fn environment_comes_from_everywhere() {
         {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['mark']"}}},
     ]);
     finish(&t, body).await;
-    assert_eq!(log(&t, "p", "").await, "from-map|from secret\nin two lines|from secret\nin two lines|p|p-from-map-$(K)|64|here\n");
+    assert_eq!(
+        log(&t, "p", "").await,
+        "from-map|from secret\nin two lines|from secret\nin two lines|p|p-from-map-$(K)|64|here\n"
+    );
 }
 
 #[tokio::test]
 async fn a_missing_config_map_holds_the_container_and_says_so() {
     let t = Test::pods().await;
     let mut body = pod("p", "echo $K");
-    body["spec"]["containers"][0]["env"] = json!([{"name": "K", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "K"}}}]);
+    body["spec"]["containers"][0]["env"] =
+        json!([{"name": "K", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "K"}}}]);
     t.create(&t.core("pods"), body).await;
-    let waiting = t.until(&t.core("pods/p"), "the error", |p| state(p)["waiting"]["reason"] == "CreateContainerConfigError").await;
+    let waiting = t
+        .until(&t.core("pods/p"), "the error", |p| {
+            state(p)["waiting"]["reason"] == "CreateContainerConfigError"
+        })
+        .await;
     assert_eq!(state(&waiting)["waiting"]["message"], "configmap \"late\" not found");
     t.config_map("late", json!({"K": "now"})).await;
     t.until(&t.core("pods/p"), "the pod running after all", |p| p["status"]["phase"] == "Succeeded").await;
@@ -90,7 +111,10 @@ async fn volumes_hold_files() {
     let t = Test::pods().await;
     t.config_map("c", json!({"a.txt": "A", "b.txt": "B"})).await;
     t.create(&t.core("secrets"), json!({"metadata": {"name": "s"}, "stringData": {"key": "S"}})).await;
-    let mut body = pod("p", "cat /c/a.txt /c/b.txt /items/deep/x /s/key /all/token-free /all/labels /one; ls -l /s/..data/key | cut -c1-10; test -s /var/run/secrets/kubernetes.io/serviceaccount/token && echo token");
+    let mut body = pod(
+        "p",
+        "cat /c/a.txt /c/b.txt /items/deep/x /s/key /all/token-free /all/labels /one; ls -l /s/..data/key | cut -c1-10; test -s /var/run/secrets/kubernetes.io/serviceaccount/token && echo token",
+    );
     body["spec"]["volumes"] = json!([
         {"name": "c", "configMap": {"name": "c"}},
         {"name": "items", "configMap": {"name": "c", "items": [{"key": "a.txt", "path": "deep/x"}]}},
@@ -124,12 +148,19 @@ async fn init_containers_run_one_after_the_other() {
     let t = Test::pods().await;
     let step = |name: &str, script: &str| json!({"name": name, "image": image(), "imagePullPolicy": "IfNotPresent", "command": ["/bin/sh", "-c", script], "volumeMounts": [{"name": "x", "mountPath": "/x"}]});
     let mut body = pod("p", "cat /x/log");
-    body["spec"]["initContainers"] = json!([step("one", "sleep 0.5; echo one >> /x/log"), step("two", "echo two >> /x/log")]);
+    body["spec"]["initContainers"] =
+        json!([step("one", "sleep 0.5; echo one >> /x/log"), step("two", "echo two >> /x/log")]);
     body["spec"]["volumes"] = json!([{"name": "x", "emptyDir": {}}]);
     body["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "x", "mountPath": "/x"}]);
     let done = finish(&t, body).await;
     assert_eq!(log(&t, "p", "").await, "one\ntwo\n");
-    assert!(done["status"]["initContainerStatuses"].as_array().expect("a list").iter().all(|s| s["state"]["terminated"]["exitCode"] == 0));
+    assert!(
+        done["status"]["initContainerStatuses"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(|s| s["state"]["terminated"]["exitCode"] == 0)
+    );
 }
 
 #[tokio::test]
@@ -159,7 +190,12 @@ async fn a_crashing_container_is_restarted_with_a_back_off() {
     let mut body = pod("p", "echo try; exit 1");
     body["spec"]["restartPolicy"] = json!("Always");
     t.create(&t.core("pods"), body).await;
-    let object = t.until(&t.core("pods/p"), "the back-off", |p| state(p)["waiting"]["reason"] == "CrashLoopBackOff" && p["status"]["containerStatuses"][0]["restartCount"].as_i64() >= Some(1)).await;
+    let object = t
+        .until(&t.core("pods/p"), "the back-off", |p| {
+            state(p)["waiting"]["reason"] == "CrashLoopBackOff"
+                && p["status"]["containerStatuses"][0]["restartCount"].as_i64() >= Some(1)
+        })
+        .await;
     assert_eq!(object["status"]["phase"], "Running");
     assert_eq!(object["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 1);
     assert_eq!(log(&t, "p", "previous=true").await, "try\n");
@@ -173,7 +209,9 @@ async fn a_missing_image_is_told_as_kubernetes_tells_it() {
     let mut body = pod("p", "true");
     body["spec"]["containers"][0]["image"] = json!("localhost/no-such-image:1");
     t.create(&t.core("pods"), body).await;
-    let object = t.until(&t.core("pods/p"), "the pull failing", |p| state(p)["waiting"]["reason"] == "ImagePullBackOff").await;
+    let object = t
+        .until(&t.core("pods/p"), "the pull failing", |p| state(p)["waiting"]["reason"] == "ImagePullBackOff")
+        .await;
     assert_eq!(object["status"]["phase"], "Pending");
     let mut body = pod("q", "true");
     body["spec"]["containers"][0]["image"] = json!("localhost/no-such-image:1");
@@ -186,13 +224,18 @@ async fn a_missing_image_is_told_as_kubernetes_tells_it() {
 async fn readiness_follows_the_probe() {
     let t = Test::pods().await;
     let mut body = pod("p", "touch /tmp/ok; trap 'exit 0' TERM; while :; do sleep 0.2; done");
-    body["spec"]["containers"][0]["readinessProbe"] = json!({"exec": {"command": ["test", "-e", "/tmp/ok"]}, "periodSeconds": 1, "failureThreshold": 1});
+    body["spec"]["containers"][0]["readinessProbe"] =
+        json!({"exec": {"command": ["test", "-e", "/tmp/ok"]}, "periodSeconds": 1, "failureThreshold": 1});
     body["spec"]["volumes"] = json!([{"name": "x", "emptyDir": {}}]);
     body["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "x", "mountPath": "/tmp"}]);
     body["spec"]["containers"].as_array_mut().expect("a list").push(json!({"name": "hand", "image": image(), "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/sh", "-c", "sleep 4; rm /tmp/ok; while :; do sleep 0.2; done"], "volumeMounts": [{"name": "x", "mountPath": "/tmp"}]}));
     t.create(&t.core("pods"), body).await;
-    let ready = |p: &Value, wanted: &str| p["status"]["conditions"].as_array().is_some_and(|c| c.iter().any(|c| c["type"] == "Ready" && c["status"] == wanted));
+    let ready = |p: &Value, wanted: &str| {
+        p["status"]["conditions"]
+            .as_array()
+            .is_some_and(|c| c.iter().any(|c| c["type"] == "Ready" && c["status"] == wanted))
+    };
     t.until(&t.core("pods/p"), "readiness", |p| ready(p, "True")).await;
     let object = t.until(&t.core("pods/p"), "the loss of readiness", |p| ready(p, "False")).await;
     assert_eq!(object["status"]["phase"], "Running");
@@ -203,9 +246,13 @@ async fn a_failed_liveness_probe_restarts_the_container() {
     let t = Test::pods().await;
     let mut body = pod("p", "trap 'exit 0' TERM; while :; do sleep 0.2; done");
     body["spec"]["restartPolicy"] = json!("Always");
-    body["spec"]["containers"][0]["livenessProbe"] = json!({"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 2});
+    body["spec"]["containers"][0]["livenessProbe"] =
+        json!({"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 2});
     t.create(&t.core("pods"), body).await;
-    t.until(&t.core("pods/p"), "a restart", |p| p["status"]["containerStatuses"][0]["restartCount"].as_i64() >= Some(1)).await;
+    t.until(&t.core("pods/p"), "a restart", |p| {
+        p["status"]["containerStatuses"][0]["restartCount"].as_i64() >= Some(1)
+    })
+    .await;
     let (_, events) = t.get(&t.core("events?fieldSelector=involvedObject.name%3Dp,reason%3DUnhealthy")).await;
     assert!(!events["items"].as_array().expect("events").is_empty());
 }
@@ -229,13 +276,27 @@ async fn a_pod_that_fits_nowhere_says_why() {
     let mut body = pod("p", "true");
     body["spec"]["nodeSelector"] = json!({"no-such": "label"});
     t.create(&t.core("pods"), body).await;
-    let object = t.until(&t.core("pods/p"), "the scheduler's word", |p| {
-        p["status"]["conditions"].as_array().is_some_and(|c| c.iter().any(|c| c["type"] == "PodScheduled" && c["status"] == "False"))
-    })
-    .await;
-    let condition = object["status"]["conditions"].as_array().expect("conditions").iter().find(|c| c["type"] == "PodScheduled").cloned().expect("a condition");
+    let object = t
+        .until(&t.core("pods/p"), "the scheduler's word", |p| {
+            p["status"]["conditions"]
+                .as_array()
+                .is_some_and(|c| c.iter().any(|c| c["type"] == "PodScheduled" && c["status"] == "False"))
+        })
+        .await;
+    let condition = object["status"]["conditions"]
+        .as_array()
+        .expect("conditions")
+        .iter()
+        .find(|c| c["type"] == "PodScheduled")
+        .cloned()
+        .expect("a condition");
     assert_eq!(condition["reason"], "Unschedulable");
-    assert!(condition["message"].as_str().is_some_and(|m| m.contains("0/1 nodes are available") || m.contains("nodes are available")), "{condition}");
+    assert!(
+        condition["message"]
+            .as_str()
+            .is_some_and(|m| m.contains("0/1 nodes are available") || m.contains("nodes are available")),
+        "{condition}"
+    );
 }
 
 #[tokio::test]
@@ -273,5 +334,8 @@ async fn an_active_deadline_ends_a_pod() {
     let mut body = pod("p", "trap 'exit 0' TERM; while :; do sleep 0.2; done");
     body["spec"]["activeDeadlineSeconds"] = json!(2);
     let done = finish(&t, body).await;
-    assert_eq!((done["status"]["phase"].as_str(), done["status"]["reason"].as_str()), (Some("Failed"), Some("DeadlineExceeded")));
+    assert_eq!(
+        (done["status"]["phase"].as_str(), done["status"]["reason"].as_str()),
+        (Some("Failed"), Some("DeadlineExceeded"))
+    );
 }

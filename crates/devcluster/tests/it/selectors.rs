@@ -5,7 +5,11 @@ use serde_json::{Value, json};
 use crate::client::Test;
 
 async fn three(t: &Test) {
-    for (name, labels) in [("a", json!({"tier": "front", "env": "prod"})), ("b", json!({"tier": "back", "env": "prod"})), ("c", json!({"tier": "back"}))] {
+    for (name, labels) in [
+        ("a", json!({"tier": "front", "env": "prod"})),
+        ("b", json!({"tier": "back", "env": "prod"})),
+        ("c", json!({"tier": "back"})),
+    ] {
         t.create(&t.core("secrets"), json!({"metadata": {"name": name, "labels": labels}})).await;
     }
 }
@@ -13,7 +17,13 @@ async fn three(t: &Test) {
 async fn names(t: &Test, query: &str) -> Vec<String> {
     let (code, list) = t.get(&t.core(&format!("secrets?{query}"))).await;
     assert_eq!(code, 200, "{list}");
-    list["items"].as_array().expect("items").iter().filter_map(|i| i["metadata"]["name"].as_str()).map(str::to_owned).collect()
+    list["items"]
+        .as_array()
+        .expect("items")
+        .iter()
+        .filter_map(|i| i["metadata"]["name"].as_str())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[tokio::test]
@@ -136,7 +146,8 @@ async fn lists_span_all_namespaces() {
 #[tokio::test]
 async fn a_version_from_the_future_is_refused() {
     let t = Test::api().await;
-    let (code, _) = t.get(&t.core("secrets?resourceVersion=99999999999&resourceVersionMatch=NotOlderThan")).await;
+    let (code, _) =
+        t.get(&t.core("secrets?resourceVersion=99999999999&resourceVersionMatch=NotOlderThan")).await;
     assert_eq!(code, 504);
 }
 
@@ -144,9 +155,16 @@ async fn a_version_from_the_future_is_refused() {
 async fn tables_have_the_columns_that_people_know() {
     let t = Test::api().await;
     t.config_map("a", json!({"k": "v", "l": "w"})).await;
-    let (_, _, table) = t.get_as(&t.core("configmaps/a"), "application/json;as=Table;v=v1;g=meta.k8s.io,application/json").await;
+    let (_, _, table) = t
+        .get_as(&t.core("configmaps/a"), "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+        .await;
     assert_eq!(table["kind"], "Table");
-    let columns: Vec<&str> = table["columnDefinitions"].as_array().expect("columns").iter().filter_map(|c| c["name"].as_str()).collect();
+    let columns: Vec<&str> = table["columnDefinitions"]
+        .as_array()
+        .expect("columns")
+        .iter()
+        .filter_map(|c| c["name"].as_str())
+        .collect();
     assert_eq!(columns, ["Name", "Data", "Age"]);
     assert_eq!(table["rows"][0]["cells"][0], "a");
     assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
@@ -159,5 +177,11 @@ async fn metadata_can_be_had_alone() {
     let accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
     let (_, _, list) = t.get_as(&t.core("configmaps?labelSelector=!none"), accept).await;
     assert_eq!(list["kind"], "PartialObjectMetadataList");
-    assert!(list["items"].as_array().expect("items").iter().all(|i| i.get("data").is_none() && i["metadata"]["name"].is_string()));
+    assert!(
+        list["items"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .all(|i| i.get("data").is_none() && i["metadata"]["name"].is_string())
+    );
 }

@@ -11,7 +11,10 @@ async fn apply(t: &Test, manager: &str, force: bool, data: Value) -> (u16, Value
 
 fn managers(object: &Value) -> Vec<String> {
     let list = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-    let mut names: Vec<String> = list.iter().map(|e| format!("{} {}", e["manager"].as_str().unwrap_or(""), e["operation"].as_str().unwrap_or(""))).collect();
+    let mut names: Vec<String> = list
+        .iter()
+        .map(|e| format!("{} {}", e["manager"].as_str().unwrap_or(""), e["operation"].as_str().unwrap_or("")))
+        .collect();
     names.sort();
     names
 }
@@ -38,7 +41,10 @@ async fn a_field_manager_is_required() {
 #[tokio::test]
 async fn apply_needs_kind_and_version() {
     let t = Test::api().await;
-    assert_eq!(t.patch(&t.core("configmaps/a?fieldManager=m"), APPLY, json!({"data": {"k": "v"}})).await.0, 400);
+    assert_eq!(
+        t.patch(&t.core("configmaps/a?fieldManager=m"), APPLY, json!({"data": {"k": "v"}})).await.0,
+        400
+    );
 }
 
 #[tokio::test]
@@ -92,7 +98,8 @@ async fn fields_of_others_are_left_alone() {
 async fn an_update_takes_fields_and_apply_then_conflicts() {
     let t = Test::api().await;
     apply(&t, "one", false, json!({"k": "v"})).await;
-    let (_, object) = t.patch(&t.core("configmaps/a?fieldManager=editor"), MERGE, json!({"data": {"k": "w"}})).await;
+    let (_, object) =
+        t.patch(&t.core("configmaps/a?fieldManager=editor"), MERGE, json!({"data": {"k": "w"}})).await;
     assert_eq!(managers(&object), ["editor Update"]);
     let (code, status) = apply(&t, "one", false, json!({"k": "v"})).await;
     assert_eq!(code, 409);
@@ -110,7 +117,8 @@ async fn applying_again_without_a_change_is_no_write() {
 #[tokio::test]
 async fn a_dry_run_apply_keeps_nothing() {
     let t = Test::api().await;
-    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
+    let body =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
     let (code, object) = t.patch(&t.core("configmaps/a?fieldManager=m&dryRun=All"), APPLY, body).await;
     assert_eq!((code, object["data"]["k"].as_str()), (201, Some("v")));
     assert_eq!(t.get(&t.core("configmaps/a")).await.0, 404);
@@ -127,15 +135,28 @@ async fn managed_fields_may_not_be_applied() {
 async fn list_items_are_owned_by_their_key() {
     let t = Test::api().await;
     let path = t.group("apps/v1", "deployments/d");
-    let config = |containers: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 0,
-        "selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": containers}}}});
-    let (code, _) = t.patch(&format!("{path}?fieldManager=one"), APPLY, config(json!([{"name": "a", "image": "x:1", "ports": [{"containerPort": 80}]}]))).await;
+    let config = |containers: Value| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 0,
+        "selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": containers}}}})
+    };
+    let (code, _) = t
+        .patch(
+            &format!("{path}?fieldManager=one"),
+            APPLY,
+            config(json!([{"name": "a", "image": "x:1", "ports": [{"containerPort": 80}]}])),
+        )
+        .await;
     assert_eq!(code, 201);
     let mut side = config(json!([{"name": "b", "image": "y:1"}]));
     side["spec"] = json!({"template": {"spec": {"containers": [{"name": "b", "image": "y:1"}]}}});
     let (code, object) = t.patch(&format!("{path}?fieldManager=two"), APPLY, side).await;
     assert_eq!(code, 200, "{object}");
-    let names: Vec<&str> = object["spec"]["template"]["spec"]["containers"].as_array().expect("a list").iter().filter_map(|c| c["name"].as_str()).collect();
+    let names: Vec<&str> = object["spec"]["template"]["spec"]["containers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|c| c["name"].as_str())
+        .collect();
     assert_eq!(names, ["a", "b"]);
     let (code, status) = t.patch(&format!("{path}?fieldManager=two"), APPLY, json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "z:1"}]}}}})).await;
     assert_eq!(code, 409, "{status}");
@@ -169,10 +190,17 @@ async fn status_and_spec_have_their_own_owners() {
     let t = Test::api().await;
     let path = t.group("apps/v1", "deployments");
     t.create(&path, crate::client::deployment("d", 0, "true")).await;
-    let object = t.until(&format!("{path}/d"), "the controller writing the status", |d| d["status"]["observedGeneration"] == 1).await;
+    let object = t
+        .until(&format!("{path}/d"), "the controller writing the status", |d| {
+            d["status"]["observedGeneration"] == 1
+        })
+        .await;
     let entries = object["metadata"]["managedFields"].as_array().expect("entries").clone();
     let status = entries.iter().find(|e| e["subresource"] == "status").expect("an entry for status");
-    assert!(status["fieldsV1"].get("f:status").is_some() && status["fieldsV1"].get("f:spec").is_none(), "{status}");
+    assert!(
+        status["fieldsV1"].get("f:status").is_some() && status["fieldsV1"].get("f:spec").is_none(),
+        "{status}"
+    );
     let creator = entries.iter().find(|e| e["manager"] == "behaviour").expect("the creator");
     assert!(creator["fieldsV1"].get("f:status").is_none(), "{creator}");
 }

@@ -16,7 +16,9 @@ async fn status_is_ignored_on_the_main_path() {
 #[tokio::test]
 async fn the_status_path_changes_status_only() {
     let t = Test::api().await;
-    let service = t.create(&t.core("services"), json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})).await;
+    let service = t
+        .create(&t.core("services"), json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}))
+        .await;
     let mut changed = service.clone();
     changed["spec"]["ports"][0]["port"] = json!(99);
     changed["status"] = json!({"conditions": [{"type": "Tested", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
@@ -43,7 +45,10 @@ async fn scale_reads_and_writes_replicas() {
     let (code, after) = t.put(&format!("{path}/d/scale"), wanted).await;
     assert_eq!((code, after["spec"]["replicas"].as_i64()), (200, Some(4)));
     let (_, object) = t.get(&format!("{path}/d")).await;
-    assert_eq!((object["spec"]["replicas"].as_i64(), object["metadata"]["generation"].as_i64()), (Some(4), Some(2)));
+    assert_eq!(
+        (object["spec"]["replicas"].as_i64(), object["metadata"]["generation"].as_i64()),
+        (Some(4), Some(2))
+    );
 }
 
 #[tokio::test]
@@ -74,23 +79,34 @@ async fn kinds_without_a_subresource_do_not_have_one() {
 #[tokio::test]
 async fn a_finalizer_holds_the_object_until_it_is_removed() {
     let t = Test::api().await;
-    t.create(&t.core("configmaps"), json!({"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})).await;
+    t.create(&t.core("configmaps"), json!({"metadata": {"name": "a", "finalizers": ["example.com/wait"]}}))
+        .await;
     let (code, object) = t.delete(&t.core("configmaps/a")).await;
     assert_eq!(code, 200);
     assert!(object["metadata"]["deletionTimestamp"].is_string() || object["status"] == "Success", "{object}");
     let (code, object) = t.get(&t.core("configmaps/a")).await;
     assert_eq!(code, 200);
     assert!(object["metadata"]["deletionTimestamp"].is_string());
-    assert_eq!(t.patch(&t.core("configmaps/a"), MERGE, json!({"metadata": {"finalizers": null}})).await.0, 200);
+    assert_eq!(
+        t.patch(&t.core("configmaps/a"), MERGE, json!({"metadata": {"finalizers": null}})).await.0,
+        200
+    );
     assert_eq!(t.get(&t.core("configmaps/a")).await.0, 404);
 }
 
 #[tokio::test]
 async fn the_mark_of_deletion_cannot_be_taken_back() {
     let t = Test::api().await;
-    t.create(&t.core("configmaps"), json!({"metadata": {"name": "a", "finalizers": ["example.com/wait"]}})).await;
+    t.create(&t.core("configmaps"), json!({"metadata": {"name": "a", "finalizers": ["example.com/wait"]}}))
+        .await;
     t.delete(&t.core("configmaps/a")).await;
-    let (_, object) = t.patch(&t.core("configmaps/a"), MERGE, json!({"metadata": {"deletionTimestamp": null, "labels": {"x": "y"}}})).await;
+    let (_, object) = t
+        .patch(
+            &t.core("configmaps/a"),
+            MERGE,
+            json!({"metadata": {"deletionTimestamp": null, "labels": {"x": "y"}}}),
+        )
+        .await;
     assert!(object["metadata"]["deletionTimestamp"].is_string(), "{object}");
     t.patch(&t.core("configmaps/a"), MERGE, json!({"metadata": {"finalizers": null}})).await;
 }

@@ -14,16 +14,28 @@ async fn refused(t: &Test, path: &str, body: Value) -> Vec<String> {
 async fn a_name_is_required_and_must_be_a_name() {
     let t = Test::api().await;
     assert_eq!(refused(&t, &t.core("configmaps"), json!({"metadata": {}})).await, ["metadata.name"]);
-    assert_eq!(refused(&t, &t.core("configmaps"), json!({"metadata": {"name": "Not Good"}})).await, ["metadata.name"]);
-    assert_eq!(refused(&t, "/api/v1/namespaces", json!({"metadata": {"name": "with.dot"}})).await, ["metadata.name"]);
+    assert_eq!(
+        refused(&t, &t.core("configmaps"), json!({"metadata": {"name": "Not Good"}})).await,
+        ["metadata.name"]
+    );
+    assert_eq!(
+        refused(&t, "/api/v1/namespaces", json!({"metadata": {"name": "with.dot"}})).await,
+        ["metadata.name"]
+    );
 }
 
 #[tokio::test]
 async fn labels_must_be_labels() {
     let t = Test::api().await;
     let long = "x".repeat(64);
-    assert_eq!(refused(&t, &t.core("configmaps"), json!({"metadata": {"name": "a", "labels": {"k": long}}})).await, ["metadata.labels"]);
-    assert_eq!(refused(&t, &t.core("configmaps"), json!({"metadata": {"name": "a", "labels": {"k": "a b"}}})).await, ["metadata.labels"]);
+    assert_eq!(
+        refused(&t, &t.core("configmaps"), json!({"metadata": {"name": "a", "labels": {"k": long}}})).await,
+        ["metadata.labels"]
+    );
+    assert_eq!(
+        refused(&t, &t.core("configmaps"), json!({"metadata": {"name": "a", "labels": {"k": "a b"}}})).await,
+        ["metadata.labels"]
+    );
 }
 
 #[tokio::test]
@@ -32,21 +44,29 @@ async fn a_wrong_type_is_a_bad_request() {
     let mut body = deployment("d", 1, "true");
     body["spec"]["replicas"] = json!("three");
     assert_eq!(t.post(&t.group("apps/v1", "deployments"), body).await.0, 400);
-    assert_eq!(t.post(&t.core("configmaps"), json!({"metadata": {"name": "a"}, "data": {"k": 5}})).await.0, 400);
+    assert_eq!(
+        t.post(&t.core("configmaps"), json!({"metadata": {"name": "a"}, "data": {"k": 5}})).await.0,
+        400
+    );
 }
 
 #[tokio::test]
 async fn unknown_fields_are_dropped_warned_about_or_refused() {
     let t = Test::api().await;
     let body = |name: &str| json!({"metadata": {"name": name}, "data": {}, "bogus": 1}).to_string();
-    let (code, headers, bytes) = t.send("POST", &t.core("configmaps?fieldValidation=Warn"), "application/json", Some(body("a"))).await;
+    let (code, headers, bytes) =
+        t.send("POST", &t.core("configmaps?fieldValidation=Warn"), "application/json", Some(body("a"))).await;
     assert_eq!(code, 201);
     assert!(headers["warning"].to_str().expect("text").contains("unknown field"), "{headers:?}");
     let object: Value = serde_json::from_slice(&bytes).expect("JSON");
     assert_eq!(object.get("bogus"), None);
-    let (code, headers, _) = t.send("POST", &t.core("configmaps?fieldValidation=Ignore"), "application/json", Some(body("b"))).await;
+    let (code, headers, _) = t
+        .send("POST", &t.core("configmaps?fieldValidation=Ignore"), "application/json", Some(body("b")))
+        .await;
     assert_eq!((code, headers.get("warning")), (201, None));
-    let (code, _, bytes) = t.send("POST", &t.core("configmaps?fieldValidation=Strict"), "application/json", Some(body("c"))).await;
+    let (code, _, bytes) = t
+        .send("POST", &t.core("configmaps?fieldValidation=Strict"), "application/json", Some(body("c")))
+        .await;
     assert_eq!(code, 400);
     assert!(String::from_utf8_lossy(&bytes).contains("unknown field \\\"bogus\\\""));
 }
@@ -93,7 +113,12 @@ async fn a_job_may_not_always_restart() {
     let t = Test::api().await;
     let mut template = crate::client::template("j", "true");
     template["spec"]["restartPolicy"] = json!("Always");
-    let found = refused(&t, &t.group("batch/v1", "jobs"), json!({"metadata": {"name": "j"}, "spec": {"template": template}})).await;
+    let found = refused(
+        &t,
+        &t.group("batch/v1", "jobs"),
+        json!({"metadata": {"name": "j"}, "spec": {"template": template}}),
+    )
+    .await;
     assert_eq!(found, ["spec.template.spec.restartPolicy"]);
 }
 
@@ -113,7 +138,15 @@ async fn service_ports_are_checked() {
     assert_eq!(refused(&t, &t.core("services"), body(json!([{"port": 0}]))).await, ["spec.ports[0].port"]);
     let found = refused(&t, &t.core("services"), body(json!([{"port": 1}, {"port": 2}]))).await;
     assert_eq!(found, ["spec.ports[0].name", "spec.ports[1].name"]);
-    assert!(refused(&t, &t.core("services"), json!({"metadata": {"name": "s"}, "spec": {"type": "Magic", "ports": [{"port": 1}]}})).await.contains(&"spec.type".to_owned()));
+    assert!(
+        refused(
+            &t,
+            &t.core("services"),
+            json!({"metadata": {"name": "s"}, "spec": {"type": "Magic", "ports": [{"port": 1}]}})
+        )
+        .await
+        .contains(&"spec.type".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -122,16 +155,24 @@ async fn a_pods_spec_is_fixed_but_for_its_images() {
     let mut body = pod("p", "true");
     body["spec"]["nodeSelector"] = json!({"no-such": "node"});
     t.create(&t.core("pods"), body).await;
-    let (code, _) = t.patch(&t.core("pods/p"), crate::client::STRATEGIC, json!({"spec": {"containers": [{"name": "main", "image": "other:1"}]}})).await;
+    let (code, _) = t
+        .patch(
+            &t.core("pods/p"),
+            crate::client::STRATEGIC,
+            json!({"spec": {"containers": [{"name": "main", "image": "other:1"}]}}),
+        )
+        .await;
     assert_eq!(code, 200);
-    let (code, status) = t.patch(&t.core("pods/p"), MERGE, json!({"spec": {"restartPolicy": "Always"}})).await;
+    let (code, status) =
+        t.patch(&t.core("pods/p"), MERGE, json!({"spec": {"restartPolicy": "Always"}})).await;
     assert_eq!(code, 422, "{status}");
 }
 
 #[tokio::test]
 async fn secrets_need_base64_and_keep_their_type() {
     let t = Test::api().await;
-    let (code, _) = t.post(&t.core("secrets"), json!({"metadata": {"name": "s"}, "data": {"k": "not base64!"}})).await;
+    let (code, _) =
+        t.post(&t.core("secrets"), json!({"metadata": {"name": "s"}, "data": {"k": "not base64!"}})).await;
     assert!(code == 400 || code == 422, "{code}");
     t.create(&t.core("secrets"), json!({"metadata": {"name": "s"}})).await;
     assert_eq!(t.patch(&t.core("secrets/s"), MERGE, json!({"type": "example.com/other"})).await.0, 422);
@@ -148,9 +189,15 @@ async fn defaults_are_filled_in() {
     assert_eq!(spec["replicas"], 1);
     assert_eq!(spec["revisionHistoryLimit"], 10);
     assert_eq!(spec["progressDeadlineSeconds"], 600);
-    assert_eq!(spec["strategy"], json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}));
+    assert_eq!(
+        spec["strategy"],
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}})
+    );
     let pod = &spec["template"]["spec"];
-    assert_eq!((pod["dnsPolicy"].as_str(), pod["restartPolicy"].as_str(), pod["schedulerName"].as_str()), (Some("ClusterFirst"), Some("Always"), Some("default-scheduler")));
+    assert_eq!(
+        (pod["dnsPolicy"].as_str(), pod["restartPolicy"].as_str(), pod["schedulerName"].as_str()),
+        (Some("ClusterFirst"), Some("Always"), Some("default-scheduler"))
+    );
     let container = &pod["containers"][0];
     assert_eq!(container["terminationMessagePath"], "/dev/termination-log");
     assert_eq!(container["terminationMessagePolicy"], "File");
@@ -164,7 +211,10 @@ async fn limits_become_requests_and_decide_the_class() {
     body["spec"]["nodeSelector"] = json!({"no-such": "node"});
     body["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "100m", "memory": "64Mi"}});
     let object = t.create(&t.core("pods"), body).await;
-    assert_eq!(object["spec"]["containers"][0]["resources"]["requests"], json!({"cpu": "100m", "memory": "64Mi"}));
+    assert_eq!(
+        object["spec"]["containers"][0]["resources"]["requests"],
+        json!({"cpu": "100m", "memory": "64Mi"})
+    );
     assert_eq!(object["status"]["qosClass"], "Guaranteed");
 }
 
@@ -190,7 +240,13 @@ async fn a_pod_gets_its_account_and_token() {
 #[tokio::test]
 async fn image_pull_policy_follows_the_tag() {
     let t = Test::api().await;
-    for (image, policy) in [("x", "Always"), ("x:latest", "Always"), ("x:1.2", "IfNotPresent"), ("reg:5000/x", "Always"), ("reg:5000/x:2", "IfNotPresent")] {
+    for (image, policy) in [
+        ("x", "Always"),
+        ("x:latest", "Always"),
+        ("x:1.2", "IfNotPresent"),
+        ("reg:5000/x", "Always"),
+        ("reg:5000/x:2", "IfNotPresent"),
+    ] {
         let body = json!({"metadata": {"generateName": "p-"}, "spec": {"nodeSelector": {"no-such": "node"}, "containers": [{"name": "c", "image": image}]}});
         let object = t.create(&t.core("pods"), body).await;
         assert_eq!(object["spec"]["containers"][0]["imagePullPolicy"], policy, "{image}");

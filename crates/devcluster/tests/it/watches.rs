@@ -47,7 +47,8 @@ async fn events_carry_rising_versions_and_whole_objects() {
         assert_eq!(event["type"], kind);
         assert_eq!(event["object"]["data"]["k"], value);
         assert_eq!(event["object"]["metadata"]["uid"], made["metadata"]["uid"]);
-        let version: u64 = event["object"]["metadata"]["resourceVersion"].as_str().expect("text").parse().expect("a number");
+        let version: u64 =
+            event["object"]["metadata"]["resourceVersion"].as_str().expect("text").parse().expect("a number");
         assert!(version > last);
         last = version;
     }
@@ -94,7 +95,8 @@ async fn a_watch_ends_after_its_timeout() {
 async fn initial_events_end_with_a_bookmark() {
     let t = Test::api().await;
     t.create(&t.core("secrets"), json!({"metadata": {"name": "a"}})).await;
-    let path = t.core("secrets?sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
+    let path =
+        t.core("secrets?sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true");
     let mut watch = t.watch(&path).await;
     assert_eq!(watch.next().await.expect("an event")["object"]["metadata"]["name"], "a");
     let end = watch.next().await.expect("a bookmark");

@@ -29,7 +29,11 @@ async fn a_deployment_becomes_available() {
     t.create(&path, deployment("d", 2, SLEEP)).await;
     let object = t.until(&format!("{path}/d"), "the rollout", |d| rolled_out(d, 2)).await;
     assert_eq!(condition(&object, "Available").expect("a condition")["reason"], "MinimumReplicasAvailable");
-    let object = t.until(&format!("{path}/d"), "progress being done", |d| condition(d, "Progressing").is_some_and(|c| c["reason"] == "NewReplicaSetAvailable")).await;
+    let object = t
+        .until(&format!("{path}/d"), "progress being done", |d| {
+            condition(d, "Progressing").is_some_and(|c| c["reason"] == "NewReplicaSetAvailable")
+        })
+        .await;
     assert_eq!(object["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
     assert_eq!(object["status"].get("unavailableReplicas"), None);
     let (_, sets) = t.get(&t.group("apps/v1", "replicasets?labelSelector=app%3Dd")).await;
@@ -50,15 +54,23 @@ async fn a_rolling_update_replaces_pods_and_can_be_undone() {
     let first = t.get(&one).await.1["spec"]["template"].clone();
     let change = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "env": [{"name": "V", "value": "2"}]}]}}}});
     t.patch(&one, STRATEGIC, change).await;
-    let object = t.until(&one, "the second rollout", |d| d["metadata"]["generation"] == 2 && rolled_out(d, 2)).await;
+    let object =
+        t.until(&one, "the second rollout", |d| d["metadata"]["generation"] == 2 && rolled_out(d, 2)).await;
     assert_eq!(object["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "2");
     let (_, sets) = t.get(&t.group("apps/v1", "replicasets?labelSelector=app%3Dd")).await;
     assert_eq!(sets["items"].as_array().map(Vec::len), Some(2));
     // What `kubectl rollout undo` does: the old template again.
-    t.patch(&one, crate::client::JSON, json!([{"op": "replace", "path": "/spec/template", "value": first}])).await;
-    let object = t.until(&one, "the rollback", |d| d["metadata"]["generation"] == 3 && rolled_out(d, 2)).await;
-    let object = if object["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3" { object } else {
-        t.until(&one, "the third revision", |d| d["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3").await
+    t.patch(&one, crate::client::JSON, json!([{"op": "replace", "path": "/spec/template", "value": first}]))
+        .await;
+    let object =
+        t.until(&one, "the rollback", |d| d["metadata"]["generation"] == 3 && rolled_out(d, 2)).await;
+    let object = if object["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3" {
+        object
+    } else {
+        t.until(&one, "the third revision", |d| {
+            d["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+        })
+        .await
     };
     assert_eq!(object["spec"]["template"]["spec"]["containers"][0].get("env"), None);
     let (_, sets) = t.get(&t.group("apps/v1", "replicasets?labelSelector=app%3Dd")).await;
@@ -111,7 +123,11 @@ async fn a_deployment_that_cannot_progress_says_so() {
     let mut body = deployment("d", 1, "exit 1");
     body["spec"]["progressDeadlineSeconds"] = json!(5);
     t.create(&path, body).await;
-    let object = t.until(&format!("{path}/d"), "the deadline", |d| condition(d, "Progressing").is_some_and(|c| c["reason"] == "ProgressDeadlineExceeded")).await;
+    let object = t
+        .until(&format!("{path}/d"), "the deadline", |d| {
+            condition(d, "Progressing").is_some_and(|c| c["reason"] == "ProgressDeadlineExceeded")
+        })
+        .await;
     assert_eq!(condition(&object, "Progressing").expect("a condition")["status"], "False");
     assert_eq!(condition(&object, "Available").expect("a condition")["status"], "False");
 }
@@ -124,11 +140,23 @@ async fn a_paused_deployment_does_not_roll() {
     let one = format!("{path}/d");
     t.until(&one, "the first rollout", |d| rolled_out(d, 1)).await;
     let name = pods_of(&t, "d").await[0]["metadata"]["name"].clone();
-    t.patch(&one, MERGE, json!({"spec": {"paused": true, "template": {"metadata": {"annotations": {"v": "2"}}}}})).await;
-    t.until(&one, "the pause being seen", |d| condition(d, "Progressing").is_some_and(|c| c["reason"] == "DeploymentPaused")).await;
+    t.patch(
+        &one,
+        MERGE,
+        json!({"spec": {"paused": true, "template": {"metadata": {"annotations": {"v": "2"}}}}}),
+    )
+    .await;
+    t.until(&one, "the pause being seen", |d| {
+        condition(d, "Progressing").is_some_and(|c| c["reason"] == "DeploymentPaused")
+    })
+    .await;
     assert_eq!(pods_of(&t, "d").await[0]["metadata"]["name"], name);
     t.patch(&one, MERGE, json!({"spec": {"paused": false}})).await;
-    t.until(&one, "the rollout going on", |d| d["status"]["updatedReplicas"] == 1 && d["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2").await;
+    t.until(&one, "the rollout going on", |d| {
+        d["status"]["updatedReplicas"] == 1
+            && d["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "2"
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -163,13 +191,19 @@ async fn a_replica_set_adopts_and_replaces() {
 #[tokio::test]
 async fn a_stateful_set_keeps_names_and_volumes() {
     let t = Test::pods().await;
-    let mut pod = template("db", "echo $HOSTNAME >> /data/log; trap 'exit 0' TERM; while :; do sleep 0.2; done");
+    let mut pod =
+        template("db", "echo $HOSTNAME >> /data/log; trap 'exit 0' TERM; while :; do sleep 0.2; done");
     pod["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}]);
     let body = json!({"metadata": {"name": "db"}, "spec": {"serviceName": "db", "replicas": 2, "selector": {"matchLabels": {"app": "db"}}, "template": pod,
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}}]}});
     let path = t.group("apps/v1", "statefulsets");
     t.create(&path, body).await;
-    let object = t.until(&format!("{path}/db"), "two ready pods", |s| s["status"]["readyReplicas"] == 2 && s["status"]["currentRevision"] == s["status"]["updateRevision"]).await;
+    let object = t
+        .until(&format!("{path}/db"), "two ready pods", |s| {
+            s["status"]["readyReplicas"] == 2
+                && s["status"]["currentRevision"] == s["status"]["updateRevision"]
+        })
+        .await;
     assert_eq!(object["status"]["availableReplicas"], 2);
     let first = t.get(&t.core("pods/db-0")).await.1;
     assert_eq!(first["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"], "db-0");
@@ -177,7 +211,11 @@ async fn a_stateful_set_keeps_names_and_volumes() {
     assert_eq!(t.get(&t.core("persistentvolumeclaims/data-db-1")).await.1["status"]["phase"], "Bound");
     let uid = first["metadata"]["uid"].clone();
     t.delete(&t.core("pods/db-0")).await;
-    let again = t.until(&t.core("pods/db-0"), "the pod coming back", |p| p["metadata"]["uid"] != uid && p["status"]["phase"] == "Running").await;
+    let again = t
+        .until(&t.core("pods/db-0"), "the pod coming back", |p| {
+            p["metadata"]["uid"] != uid && p["status"]["phase"] == "Running"
+        })
+        .await;
     assert_eq!(again["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "data-db-0");
 }
 
@@ -186,10 +224,21 @@ async fn a_daemon_set_runs_one_pod_per_node() {
     let t = Test::pods().await;
     let path = t.group("apps/v1", "daemonsets");
     t.create(&path, json!({"metadata": {"name": "s"}, "spec": {"selector": {"matchLabels": {"app": "s"}}, "template": template("s", SLEEP)}})).await;
-    let object = t.until(&format!("{path}/s"), "the pod", |s| s["status"]["numberReady"].as_i64().is_some_and(|n| n > 0 && s["status"]["desiredNumberScheduled"] == n)).await;
+    let object = t
+        .until(&format!("{path}/s"), "the pod", |s| {
+            s["status"]["numberReady"]
+                .as_i64()
+                .is_some_and(|n| n > 0 && s["status"]["desiredNumberScheduled"] == n)
+        })
+        .await;
     assert_eq!(object["status"]["numberAvailable"], object["status"]["desiredNumberScheduled"]);
     let before = pods_of(&t, "s").await[0]["metadata"]["name"].clone();
-    t.patch(&format!("{path}/s"), MERGE, json!({"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}})).await;
+    t.patch(
+        &format!("{path}/s"),
+        MERGE,
+        json!({"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}),
+    )
+    .await;
     t.eventually("the pod being replaced", || async {
         let pods = pods_of(&t, "s").await;
         pods.len() == 1 && pods[0]["metadata"]["name"] != before && pods[0]["status"]["phase"] == "Running"
@@ -203,8 +252,16 @@ async fn a_job_runs_to_completion() {
     let mut pod = template("j", "exit 0");
     pod["spec"]["restartPolicy"] = json!("Never");
     let path = t.group("batch/v1", "jobs");
-    t.create(&path, json!({"metadata": {"name": "j"}, "spec": {"completions": 3, "parallelism": 2, "template": pod}})).await;
-    let object = t.until(&format!("{path}/j"), "completion", |j| condition(j, "Complete").is_some_and(|c| c["status"] == "True")).await;
+    t.create(
+        &path,
+        json!({"metadata": {"name": "j"}, "spec": {"completions": 3, "parallelism": 2, "template": pod}}),
+    )
+    .await;
+    let object = t
+        .until(&format!("{path}/j"), "completion", |j| {
+            condition(j, "Complete").is_some_and(|c| c["status"] == "True")
+        })
+        .await;
     assert_eq!(object["status"]["succeeded"], 3);
     assert!(object["status"]["completionTime"].is_string());
     assert_eq!(object["status"].get("active"), None);
@@ -248,7 +305,10 @@ async fn a_suspended_job_waits() {
     pod["spec"]["restartPolicy"] = json!("Never");
     let path = t.group("batch/v1", "jobs");
     t.create(&path, json!({"metadata": {"name": "j"}, "spec": {"suspend": true, "template": pod}})).await;
-    t.until(&format!("{path}/j"), "the suspension", |j| condition(j, "Suspended").is_some_and(|c| c["status"] == "True")).await;
+    t.until(&format!("{path}/j"), "the suspension", |j| {
+        condition(j, "Suspended").is_some_and(|c| c["status"] == "True")
+    })
+    .await;
     assert!(pods_of(&t, "j").await.is_empty());
     t.patch(&format!("{path}/j"), MERGE, json!({"spec": {"suspend": false}})).await;
     t.until(&format!("{path}/j"), "completion", |j| condition(j, "Complete").is_some()).await;
@@ -278,21 +338,38 @@ async fn a_finished_job_goes_after_its_time() {
     let mut pod = template("j", "exit 0");
     pod["spec"]["restartPolicy"] = json!("Never");
     let path = t.group("batch/v1", "jobs");
-    t.create(&path, json!({"metadata": {"name": "j"}, "spec": {"ttlSecondsAfterFinished": 1, "template": pod}})).await;
+    t.create(
+        &path,
+        json!({"metadata": {"name": "j"}, "spec": {"ttlSecondsAfterFinished": 1, "template": pod}}),
+    )
+    .await;
     t.until_gone(&format!("{path}/j")).await;
 }
 
 #[tokio::test]
 async fn a_service_finds_its_ready_pods() {
     let t = Test::pods().await;
-    let mut pod = template("web", "mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 8080 -h /www");
+    let mut pod =
+        template("web", "mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 8080 -h /www");
     pod["spec"]["containers"][0]["ports"] = json!([{"name": "http", "containerPort": 8080}]);
-    pod["spec"]["containers"][0]["readinessProbe"] = json!({"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1});
+    pod["spec"]["containers"][0]["readinessProbe"] =
+        json!({"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 1});
     t.create(&t.group("apps/v1", "deployments"), json!({"metadata": {"name": "web"}, "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": pod}})).await;
     t.create(&t.core("services"), json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]}})).await;
     t.eventually("two endpoints", || async {
-        let (_, slices) = t.get(&t.group("discovery.k8s.io/v1", "endpointslices?labelSelector=kubernetes.io/service-name%3Dweb")).await;
-        let ready = slices["items"].as_array().into_iter().flatten().flat_map(|s| s["endpoints"].as_array().cloned().unwrap_or_default()).filter(|e| e["conditions"]["ready"] == true).count();
+        let (_, slices) = t
+            .get(&t.group(
+                "discovery.k8s.io/v1",
+                "endpointslices?labelSelector=kubernetes.io/service-name%3Dweb",
+            ))
+            .await;
+        let ready = slices["items"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(|s| s["endpoints"].as_array().cloned().unwrap_or_default())
+            .filter(|e| e["conditions"]["ready"] == true)
+            .count();
         ready == 2
     })
     .await;
@@ -306,8 +383,13 @@ async fn a_claim_is_bound_to_a_volume_and_released() {
     let t = Test::pods().await;
     let body = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}});
     t.create(&t.core("persistentvolumeclaims"), body).await;
-    let claim = t.until(&t.core("persistentvolumeclaims/c"), "the claim being bound", |c| c["status"]["phase"] == "Bound").await;
-    let volume = format!("/api/v1/persistentvolumes/{}", claim["spec"]["volumeName"].as_str().expect("a volume"));
+    let claim = t
+        .until(&t.core("persistentvolumeclaims/c"), "the claim being bound", |c| {
+            c["status"]["phase"] == "Bound"
+        })
+        .await;
+    let volume =
+        format!("/api/v1/persistentvolumes/{}", claim["spec"]["volumeName"].as_str().expect("a volume"));
     assert_eq!(t.get(&volume).await.1["spec"]["claimRef"]["uid"], claim["metadata"]["uid"]);
     t.delete(&t.core("persistentvolumeclaims/c")).await;
     t.until_gone(&volume).await;
