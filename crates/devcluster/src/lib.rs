@@ -125,6 +125,19 @@ pub async fn start(config: Config, shutdown: CancellationToken) -> Result<Runnin
     Ok(Running { url, kubeconfig: config.kubeconfig, token, ca_pem, engine: engine_name, tasks })
 }
 
+/// Removes the containers that a stopped cluster has left running; its objects stay, and start again with it.
+/// For cleaning up before a data folder is removed. Gives the number of containers.
+pub async fn remove_containers(data: &Path, engine: Option<EngineChoice>) -> Result<usize, StartError> {
+    if !data.join("cluster-id").exists() {
+        return Ok(0);
+    }
+    let _lock = lock(data)?;
+    let folder = |source| StartError::Folder { path: data.to_owned(), source };
+    let Ok(engine) = node::find_engine(engine) else { return Ok(0) };
+    engine.set_cluster(&bootstrap::cluster_id(data).map_err(folder)?);
+    node::remove_all(&engine).await.map_err(StartError::Bootstrap)
+}
+
 struct Parts {
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,

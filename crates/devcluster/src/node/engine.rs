@@ -148,6 +148,19 @@ impl Engine {
         command
     }
 
+    /// A command that must not outlive this process, however it ends: `setpriv` asks the kernel for that.
+    fn bound_command(&self, args: &[String]) -> Command {
+        match in_path("setpriv") {
+            Some(helper) => {
+                let mut command = Command::new(helper);
+                command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program).args(&self.global).args(args);
+                command.stdin(Stdio::null());
+                command
+            }
+            None => self.command(args),
+        }
+    }
+
     pub(super) async fn call(&self, args: &[String]) -> Result<Done, String> {
         self.call_with(args, &HashMap::new(), None).await
     }
@@ -346,7 +359,7 @@ pub(super) async fn follow_deaths(
             "--format",
             format,
         ]);
-        let mut command = engine.command(&args);
+        let mut command = engine.bound_command(&args);
         command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         if let Ok(mut child) = command.spawn()
             && let Some(pipe) = child.stdout.take()

@@ -270,6 +270,13 @@ async fn run_pods(cluster: Arc<Cluster>, engine: Arc<Engine>, shutdown: Cancella
     let _ = follow.await;
 }
 
+/// Removes every container of the cluster with this id.
+pub(crate) async fn remove_all(engine: &Engine) -> Result<usize, String> {
+    let names: Vec<String> = engine.list_own().await?.into_iter().map(|(name, _)| name).collect();
+    engine.remove(&names).await;
+    Ok(names.len())
+}
+
 /// Containers of this cluster whose pod is gone; they are left over from a crash.
 async fn remove_orphans(cluster: &Cluster, engine: &Engine) {
     let Ok(containers) = engine.list_own().await else { return };

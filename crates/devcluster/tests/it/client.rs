@@ -19,6 +19,20 @@ pub(crate) struct Access {
     pub(crate) http: reqwest::Client,
 }
 
+/// Earlier runs of these tests may have left containers; nobody else's are touched, because each cluster has an id.
+fn remove_leftovers() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    for entry in std::fs::read_dir(env!("CARGO_TARGET_TMPDIR")).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // A folder that is in use is locked and stays.
+        if path.join("cluster-id").exists()
+            && runtime.block_on(slipway_devcluster::remove_containers(&path, None)).is_ok()
+        {
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
 fn scratch(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
@@ -109,6 +123,7 @@ fn pod_access() -> Access {
         Some(path) => path.into(),
         None => {
             make_image();
+            std::thread::spawn(remove_leftovers).join().expect("leftovers can be removed");
             start_embedded(scratch("pods"), None)
         }
     }))
