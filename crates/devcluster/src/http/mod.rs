@@ -5,6 +5,7 @@
 mod channels;
 mod discovery;
 mod forward;
+mod gnostic;
 mod listing;
 mod openapi;
 mod query;

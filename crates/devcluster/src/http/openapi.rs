@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::reply::{json_reply, typed_reply};
-use super::{Ask, Body};
+use super::{Ask, Body, gnostic};
 use crate::error::{ApiError, ApiResult};
 use crate::kinds::{Resource, Shape};
 use crate::schema::{ListType, Node, Type, builtin, full_name, types};
@@ -51,11 +51,6 @@ pub(super) fn v3(ask: &Ask, group: &str, version: &str) -> ApiResult<Response<Bo
 }
 
 pub(super) fn v2(ask: &Ask) -> Response<Body> {
-    let accept = ask.header("accept");
-    if accept.contains("protobuf") && !accept.contains("application/json") && !accept.contains("*/*") {
-        let error = ApiError::new(406, "NotAcceptable", "OpenAPI v2 is served as JSON only; use /openapi/v3");
-        return super::reply::error_reply(&error);
-    }
     let mut document = Document { prefix: "#/definitions/", v2: true, ..Document::default() };
     for resource in ask.cluster.kinds().all() {
         document.add(resource);
@@ -64,6 +59,9 @@ pub(super) fn v2(ask: &Ask) -> Response<Body> {
         "swagger": "2.0", "info": {"title": "Slipway devcluster", "version": "v1.34.4"},
         "paths": document.paths, "definitions": document.schemas,
     });
+    if ask.header("accept").starts_with("application/com.github.proto-openapi") {
+        return typed_reply(StatusCode::OK, gnostic::CONTENT_TYPE, gnostic::encode(&value));
+    }
     json_reply(StatusCode::OK, &value)
 }
 
