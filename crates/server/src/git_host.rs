@@ -45,7 +45,8 @@ pub(crate) async fn serve(
         .read(move |tx| git::by_name(tx, scope, &wanted))
         .await?
         .ok_or_else(|| ApiError::not_found(format!("repository `{name}`")))?;
-    let text = |key: &str| headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let text =
+        |key: &str| headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let request = CgiRequest {
         repository: server.repository(repo.id).path().to_owned(),
         path: format!("/{rest}"),
@@ -58,7 +59,8 @@ pub(crate) async fn serve(
         body: Box::pin(StreamReader::new(body.into_data_stream().map_err(std::io::Error::other))),
     };
     let mut answer = builtin::serve(request).await?;
-    let mut response = Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY));
+    let mut response =
+        Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY));
     for (name, value) in &answer.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             response = response.header(name, value);
@@ -102,7 +104,8 @@ pub(crate) async fn take_note(server: &Server, repo: &Repo, pusher: &str) -> Res
     if moves.is_empty() {
         return Ok(0);
     }
-    let (repo, pusher, url, now_ms) = (repo.clone(), pusher.to_owned(), server.clone_url(&repo.name), server.now_ms());
+    let (repo, pusher, url, now_ms) =
+        (repo.clone(), pusher.to_owned(), server.clone_url(&repo.name), server.now_ms());
     Ok(server.store().write(move |tx| git::note_moves(tx, &repo, &url, &pusher, moves, now_ms)).await?)
 }
 
@@ -111,7 +114,11 @@ pub(crate) async fn sweep(server: &Server) -> Result<(), ApiError> {
     for repo in server.store().read(git::list_everywhere).await? {
         let found = take_note(server, &repo, "unknown (found after a restart)").await?;
         if found > 0 {
-            tracing::info!(repo = repo.name, found, "Found pushes that were not announced before the last stop.");
+            tracing::info!(
+                repo = repo.name,
+                found,
+                "Found pushes that were not announced before the last stop."
+            );
         }
     }
     Ok(())
