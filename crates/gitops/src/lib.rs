@@ -3,9 +3,12 @@
 //! Everything comes in as values (manifests, live objects, what the Application remembers, the time) and goes out as
 //! values. This room knows no cluster, no Git and no clock: the `runtime` room watches, fetches, applies and reports.
 
+mod auto;
 pub mod cluster;
 pub mod compare;
+mod cron;
 pub mod diff;
+pub mod duration;
 pub mod glob;
 pub mod health;
 pub mod hooks;
@@ -17,7 +20,9 @@ pub mod project;
 pub mod sync;
 pub mod tracking;
 mod tree;
+pub mod windows;
 
+pub use auto::{AutoSync, AutoSyncInput, InFlight, Retry, auto_sync_decision, retry_decision, retry_message};
 pub use cluster::{ClusterInfo, Settings, TrackingMethod};
 pub use compare::{CompareInput, Comparison, ResourceState, SyncCode, compare};
 pub use object::{Manifest, ResourceKey};

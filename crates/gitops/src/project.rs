@@ -4,7 +4,7 @@ use crate::glob;
 use slipway_crd::{AppProject, Destination, GroupKindRule};
 
 /// A destination as the project sees it: both names of the cluster, where known.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ClusterNames<'a> {
     pub server: &'a str,
     pub name: &'a str,

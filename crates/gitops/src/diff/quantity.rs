@@ -18,7 +18,10 @@ fn parse(text: &str) -> Option<i128> {
         return None;
     }
     let negative = number.starts_with('-');
-    number = number.trim_start_matches(['+', '-']);
+    number = number.strip_prefix(['+', '-']).unwrap_or(number);
+    if number.contains(['+', '-']) {
+        return None;
+    }
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.len() > 18 {
         return None;
