@@ -94,7 +94,7 @@ impl Server {
             None => rest::repos::make(self, scope, name).await?,
         };
         self.repository(repo.id).seed(&repo.default_branch, "slipway", message, files).await?;
-        git_host::take_note(self, &repo, "slipway").await?;
+        git_host::take_note(self, &repo, None).await?;
         Ok(())
     }
 

@@ -71,7 +71,7 @@ pub(crate) async fn serve(
         let mut bytes = Vec::new();
         (&mut answer.body).take(PUSH_ANSWER_MAX).read_to_end(&mut bytes).await.map_err(GitHostError::Io)?;
         answer.child.wait().await.map_err(GitHostError::Io)?;
-        take_note(&server, &repo, &caller.principal.display_name()).await?;
+        take_note(&server, &repo, Some(caller.principal.display_name())).await?;
         Body::from(bytes)
     } else {
         let mut child = answer.child;
@@ -82,7 +82,11 @@ pub(crate) async fn serve(
 }
 
 /// Compares Git's references with what is known and records what moved.
-pub(crate) async fn take_note(server: &Server, repo: &Repo, pusher: &str) -> Result<usize, ApiError> {
+pub(crate) async fn take_note(
+    server: &Server,
+    repo: &Repo,
+    pusher: Option<String>,
+) -> Result<usize, ApiError> {
     let repository = server.repository(repo.id);
     let id = repo.id;
     let known = server.store().read(move |tx| git::known_refs(tx, id)).await?;
@@ -106,13 +110,16 @@ pub(crate) async fn take_note(server: &Server, repo: &Repo, pusher: &str) -> Res
     }
     let (repo, pusher, url, now_ms) =
         (repo.clone(), pusher.to_owned(), server.clone_url(&repo.name), server.now_ms());
-    Ok(server.store().write(move |tx| git::note_moves(tx, &repo, &url, &pusher, moves, now_ms)).await?)
+    Ok(server
+        .store()
+        .write(move |tx| git::note_moves(tx, &repo, &url, pusher.as_deref(), moves, now_ms))
+        .await?)
 }
 
 /// Finds pushes that Git has taken but that were not announced before the process died.
 pub(crate) async fn sweep(server: &Server) -> Result<(), ApiError> {
     for repo in server.store().read(git::list_everywhere).await? {
-        let found = take_note(server, &repo, "unknown (found after a restart)").await?;
+        let found = take_note(server, &repo, Some("unknown (found after a restart)".into())).await?;
         if found > 0 {
             tracing::info!(
                 repo = repo.name,

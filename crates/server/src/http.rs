@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use crate::ctx::Server;
 use crate::graphql::{self, Endpoint};
-use crate::rest::{applications, builds, keys, logs, pipelines, repos, user};
+use crate::rest::{applications, builds, keys, logs, pipelines, repos, user, validator};
 use crate::routes::Routes;
 use crate::{agent, git_host, web};
 
@@ -78,6 +78,7 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Member, routes!(pipelines::replace))
         .with(Policy::Member, routes!(pipelines::delete))
         .with(Policy::Member, routes!(pipelines::run))
+        .with(Policy::Member, routes!(validator::validate))
         .with(Policy::Member, routes!(builds::list))
         .with(Policy::Member, routes!(builds::one))
         .changing(Policy::Member, routes!(builds::restart))

@@ -3,7 +3,7 @@
 use axum::Json;
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::{ValidateDetail, ValidateRequest, ValidateResponse};
-use slipway_pipeline::lint::{Level, LintOptions, lint_text};
+use slipway_pipeline::lint::{LintOptions, Severity, lint_text};
 
 use crate::auth::Caller;
 
@@ -11,17 +11,27 @@ use crate::auth::Caller;
 #[utoipa::path(post, path = "/api/pipelines/yaml/validator", tag = "pipelines", request_body = ValidateRequest,
     responses((status = 200, body = ValidateResponse), (status = 400, body = ErrorBody)))]
 pub(crate) async fn validate(_: Caller, Json(request): Json<ValidateRequest>) -> Json<ValidateResponse> {
-    let findings = lint_text(&request.yaml, &LintOptions::default());
+    let (_, findings) = lint_text(&request.yaml, &LintOptions::default());
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     let mut details = Vec::new();
     for finding in &findings {
-        let wrong = finding.level == Level::Error;
-        let line = format!("{}:{}  {}  {}", finding.line, finding.column, if wrong { "error" } else { "warning" }, finding.message);
-        if wrong { errors.push(line) } else { warnings.push(line) }
+        let wrong = finding.severity == Severity::Error;
+        let line = format!(
+            "{}:{}  {}  {}",
+            finding.line,
+            finding.column,
+            if wrong { "error" } else { "warning" },
+            finding.message
+        );
+        if wrong {
+            errors.push(line)
+        } else {
+            warnings.push(line)
+        }
         details.push(ValidateDetail {
             message: finding.message.clone(),
-            line: finding.line,
-            column: finding.column,
+            line: u32::try_from(finding.line).unwrap_or(u32::MAX),
+            column: u32::try_from(finding.column).unwrap_or(u32::MAX),
             level: if wrong { "error" } else { "warning" }.into(),
         });
     }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 use slipway_store::identity::Subject;
 
-use crate::support::Platform;
+use crate::support::{Platform, git, working_copy};
 
 async fn sync(platform: &Platform, key: &str, running: Value) -> Value {
     let body = json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": running, "waitMs": 0});
@@ -129,12 +129,15 @@ async fn a_termination_reaches_the_runner_that_waits() {
     assert_eq!(platform.get(&format!("/api/builds/{id}")).await["status"], "terminating");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_hears_of_pushes_and_its_report_is_what_pages_show() {
     let platform = Platform::start().await;
     let key = platform.agent(Subject::Runtime, "local").await;
     let (_, start) = platform.call("GET", "/api/agent/runtime/events", &key, None).await;
-    platform.server.seed_repository(platform.account, "demo/deploy", "first", &[]).await.unwrap();
+    platform.post("/api/repos", json!({"name": "demo/deploy"})).await;
+    let remote = platform.clone_url("demo/deploy", &platform.admin_key);
+    let work = working_copy(platform.folder.path(), &remote);
+    assert!(git(&work, &["push", "origin", "main"]).0);
     let path = format!("/api/agent/runtime/events?after={}&waitMs=5000", start["next"]);
     let (_, heard) = platform.call("GET", &path, &key, None).await;
     assert_eq!(heard["events"][0]["cloneUrl"], format!("{}/git/demo/deploy.git", platform.url));
