@@ -182,7 +182,9 @@ impl Loader<'_> {
                 }
                 EventData::Scalar { anchor, tag, mut value, style, .. } => {
                     let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                    if block && event.end_mark.index as usize > original.len() {
+                    let at_end = event.end_mark.index as usize > original.len();
+                    // js-yaml ends every text with a line break, as the added one does.
+                    if block && at_end && self.dialect == Dialect::Kubernetes {
                         restore_end(&mut value, original, event.start_mark);
                     }
                     let plain = style == ScalarStyle::Plain;
@@ -415,8 +417,10 @@ fn restore_end(value: &mut String, original: &str, start: Mark) {
     let header = original.get(start.index as usize..).unwrap_or_default();
     let keeps = header.split_whitespace().next().is_some_and(|header| header.contains('+'));
     let last_line = original.rsplit('\n').next().unwrap_or_default();
-    let has_content = !last_line.trim_matches([' ', '\t']).is_empty()
-        || value.strip_suffix('\n').is_some_and(|rest| rest.ends_with([' ', '\t']));
+    let indent_of = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let indent = header.lines().skip(1).find(|line| !line.trim().is_empty()).map_or(usize::MAX, indent_of);
+    // A last line of spaces is empty up to the indentation, and text beyond it.
+    let has_content = !last_line.trim_matches(' ').is_empty() || indent_of(last_line) > indent;
     if (has_content || keeps) && value.ends_with('\n') {
         value.pop();
     }

@@ -46,6 +46,7 @@ fn dates_stay_text_and_null_has_its_spellings() {
 #[test]
 fn tags_override_and_unknown_ones_are_read_through() {
     check("[!!str 1, !!int '7', !!float 1, !!binary aGk=, !ENV x]", json!(["1", 7, 1, "hi", "x"]));
+    refused("a: !!int 5.0", 1, "not a value of type");
     refused("a: !!int x", 1, "not a value of type");
     refused("a: !!binary '*'", 1, "base64");
 }
@@ -90,6 +91,8 @@ fn block_scalars_end_as_the_file_ends() {
         ("a: |-\n  x", "x"),
         ("a: >\n  x\n  y", "x y"),
         ("a: |\n  x\n  ", "x\n"),
+        ("a: |\n  x \n ", "x \n"),
+        ("a: |\n  x\n    ", "x\n  "),
         ("a: |\n  é", "é"),
         ("a: |", ""),
     ] {

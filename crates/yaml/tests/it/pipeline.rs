@@ -25,6 +25,8 @@ fn only_true_and_false_are_booleans() {
 #[test]
 fn numbers_are_those_of_yaml_1_2_with_underscores() {
     check("[010, 0o10, 0x10, 0b11, 1_000, 1.0, 1.5, 1e3]", json!([10, 8, 16, 3, 1000, 1, 1.5, 1000]));
+    check("[-.5, .5]", json!(["-.5", 0.5]));
+    check("a: |\n  x", json!({"a": "x\n"}));
     check("[1:30, 1_, _1, 1.2.3, 08]", json!(["1:30", "1_", "_1", "1.2.3", 8]));
 }
 
