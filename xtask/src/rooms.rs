@@ -7,7 +7,8 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 /// A pure room that could name one of these could do something.
-const IMPURE: [&str; 9] = ["tokio", "reqwest", "kube", "rusqlite", "axum", "hyper", "getrandom", "tempfile", "nix"];
+const IMPURE: [&str; 9] =
+    ["tokio", "reqwest", "kube", "rusqlite", "axum", "hyper", "getrandom", "tempfile", "nix"];
 
 struct Room {
     pure: bool,
@@ -66,7 +67,9 @@ fn table(text: &str) -> BTreeMap<String, Room> {
 }
 
 fn packages() -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-    let output = Command::new("cargo").args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).output()?;
+    let output = Command::new("cargo")
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .output()?;
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata did not answer")?;
     let mut packages = BTreeMap::new();
     for package in metadata["packages"].as_array().into_iter().flatten() {
@@ -85,7 +88,9 @@ mod tests {
 
     #[test]
     fn rows_of_the_table_become_rooms_with_their_tier() {
-        let rooms = table("| tier | room | what | may use |\n|---|---|---|---|\n| pure | `model` | nouns | – |\n| | `crd` | kinds | model |\n| edge | `store` | SQL | `model` |\n");
+        let rooms = table(
+            "| tier | room | what | may use |\n|---|---|---|---|\n| pure | `model` | nouns | – |\n| | `crd` | kinds | model |\n| edge | `store` | SQL | `model` |\n",
+        );
         assert_eq!(rooms.keys().collect::<Vec<_>>(), ["crd", "model", "store"]);
         assert!(rooms["crd"].pure && !rooms["store"].pure && rooms["store"].may_use.contains("model"));
     }

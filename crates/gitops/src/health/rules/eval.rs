@@ -156,13 +156,15 @@ fn holds<'a>(expression: &Expression, scope: &Scope<'a>, found: &mut Option<&'a 
             }
             hit
         }),
-        Expression::AllOf { path, inner } => elements(resolve(path, scope))
-            .into_iter()
-            .all(|element| holds(inner, &Scope { root: scope.root, here: element, is_root: false }, &mut None)),
+        Expression::AllOf { path, inner } => elements(resolve(path, scope)).into_iter().all(|element| {
+            holds(inner, &Scope { root: scope.root, here: element, is_root: false }, &mut None)
+        }),
         Expression::Count { path, inner, operator, right } => {
             let hits = elements(resolve(path, scope))
                 .into_iter()
-                .filter(|element| holds(inner, &Scope { root: scope.root, here: element, is_root: false }, found))
+                .filter(|element| {
+                    holds(inner, &Scope { root: scope.root, here: element, is_root: false }, found)
+                })
                 .count();
             compare(&Some(Scalar::Number(hits as f64)), *operator, &operand(right, scope))
         }
