@@ -6,6 +6,7 @@
 mod auto;
 pub mod cluster;
 pub mod compare;
+pub mod conformance;
 mod cron;
 pub mod diff;
 pub mod duration;

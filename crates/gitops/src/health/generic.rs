@@ -9,13 +9,34 @@ use HealthCode::{Degraded, Healthy, Progressing, Suspended};
 use serde_json::Value;
 
 /// Conditions that mean "all is well" when True, in the order they are believed.
-const GOOD: &[&str] = &["Ready", "Available", "Healthy", "Succeeded", "Synced", "Established", "Deployed", "Accepted", "Programmed"];
+const GOOD: &[&str] = &[
+    "Ready",
+    "Available",
+    "Healthy",
+    "Succeeded",
+    "Synced",
+    "Established",
+    "Deployed",
+    "Accepted",
+    "Programmed",
+];
 /// Conditions that mean "something is wrong" when True.
 const BAD: &[&str] = &["Stalled", "Failed", "Degraded", "Error", "Failure", "NotReady", "Invalid"];
 /// Conditions that mean "not there yet" when True.
 const BUSY: &[&str] = &["Reconciling", "Progressing", "Updating", "Pending", "Initializing"];
 /// Words in a reason that tell a failure from work in progress.
-const FAILURE_WORDS: &[&str] = &["fail", "error", "invalid", "denied", "notfound", "missing", "unauthorized", "unreachable", "rejected", "conflict"];
+const FAILURE_WORDS: &[&str] = &[
+    "fail",
+    "error",
+    "invalid",
+    "denied",
+    "notfound",
+    "missing",
+    "unauthorized",
+    "unreachable",
+    "rejected",
+    "conflict",
+];
 
 /// A guess from conditions, or from a phase where there are none.
 pub(super) fn assess(object: &Value) -> Option<Health> {
@@ -55,7 +76,9 @@ pub(super) fn assess(object: &Value) -> Option<Health> {
         return Some(Health::new(Progressing, message(busy)));
     }
     match main {
-        Some(main) if text(main, &["status"]) == "True" && !behind(integer(main, &["observedGeneration"])) => {
+        Some(main)
+            if text(main, &["status"]) == "True" && !behind(integer(main, &["observedGeneration"])) =>
+        {
             Some(Health::new(Healthy, message(main)))
         }
         Some(main) => Some(Health::new(Progressing, message(main))),
@@ -70,14 +93,17 @@ fn by_phase(object: &Value) -> Option<Health> {
         .find(|phase| !phase.is_empty())?;
     let status = match phase.to_lowercase().as_str() {
         "failed" | "error" | "failure" | "degraded" | "invalid" | "rejected" => Degraded,
-        "pending" | "creating" | "provisioning" | "progressing" | "updating" | "initializing" | "deleting"
-        | "terminating" | "reconciling" => Progressing,
+        "pending" | "creating" | "provisioning" | "progressing" | "updating" | "initializing"
+        | "deleting" | "terminating" | "reconciling" => Progressing,
         "paused" | "suspended" => Suspended,
-        "ready" | "running" | "active" | "bound" | "succeeded" | "healthy" | "available" | "completed" => Healthy,
+        "ready" | "running" | "active" | "bound" | "succeeded" | "healthy" | "available" | "completed" => {
+            Healthy
+        }
         _ => return None,
     };
     let generation = integer(object, &["metadata", "generation"]).unwrap_or(0);
-    let stale = integer(object, &["status", "observedGeneration"]).is_some_and(|observed| observed < generation);
+    let stale =
+        integer(object, &["status", "observedGeneration"]).is_some_and(|observed| observed < generation);
     Some(Health::new(if stale && status == Healthy { Progressing } else { status }, phase))
 }
 

@@ -31,8 +31,12 @@ fn rollout(object: &Value) -> Health {
     let generation = integer(object, &["metadata", "generation"]).unwrap_or(0);
     let workload = object::annotation(object, "rollout.argoproj.io/workload-generation");
     let workload_seen = at(object, &["spec", "workloadRef"]).is_none()
-        || workload.is_none_or(|wanted| text_or_number(object, &["status", "workloadObservedGeneration"]) == wanted);
-    if at(object, &["status"]).is_none() || observed.is_some_and(|seen: i64| seen < generation) || !workload_seen {
+        || workload
+            .is_none_or(|wanted| text_or_number(object, &["status", "workloadObservedGeneration"]) == wanted);
+    if at(object, &["status"]).is_none()
+        || observed.is_some_and(|seen: i64| seen < generation)
+        || !workload_seen
+    {
         return health(Progressing, "waiting for the newest spec to be observed");
     }
     let phase = text(object, &["status", "phase"]);
@@ -62,7 +66,8 @@ fn rollout_by_replicas(object: &Value) -> Health {
         return health(Progressing, "waiting for the status");
     }
     let count = |field: &str| integer(object, &["status", field]).unwrap_or(0);
-    let (replicas, updated, available) = (count("replicas"), count("updatedReplicas"), count("availableReplicas"));
+    let (replicas, updated, available) =
+        (count("replicas"), count("updatedReplicas"), count("availableReplicas"));
     if updated < integer(object, &["spec", "replicas"]).unwrap_or(1) {
         return health(Progressing, "more replicas have to be updated");
     }
@@ -124,10 +129,15 @@ fn collector(object: &Value) -> Health {
     let counts = replicas.split_once('/').and_then(|(ready, total)| {
         Some((ready.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
     });
+    let mode = text(object, &["spec", "mode"]);
     match counts {
+        Some((0, 0)) if mode == "daemonset" => health(Healthy, "no node is eligible"),
         Some((0, _)) => health(Degraded, "no replica is ready"),
         Some((ready, total)) if ready == total => health(Healthy, "all replicas are ready"),
         Some((ready, total)) => health(Progressing, format!("{ready} of {total} replicas are ready")),
+        None if mode == "sidecar" && at(object, &["status"]).is_some() => {
+            health(Healthy, "runs as a sidecar")
+        }
         None => health(Progressing, "waiting for the status"),
     }
 }
@@ -147,7 +157,9 @@ fn spark(object: &Value) -> Health {
 
 /// As many executors run as the spec asks for, be that a number or a range.
 fn executors_are_enough(object: &Value) -> bool {
-    let Some(executors) = at(object, &["status", "executorState"]).and_then(Value::as_object) else { return false };
+    let Some(executors) = at(object, &["status", "executorState"]).and_then(Value::as_object) else {
+        return false;
+    };
     let running = executors.values().filter(|state| state.as_str() == Some("RUNNING")).count() as i64;
     let wanted = integer(object, &["spec", "executor", "instances"]);
     if wanted == Some(running) {

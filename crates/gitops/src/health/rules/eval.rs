@@ -97,6 +97,7 @@ fn fill(template: &str, scope: &Scope<'_>) -> String {
 fn resolve<'a>(path: &Path, scope: &Scope<'a>) -> Option<&'a Value> {
     let start = if path.from_root { scope.root } else { scope.here };
     path.fields.iter().try_fold(start, |value, field| match value {
+        Value::Array(list) if field == "last" => list.last(),
         Value::Array(list) => field.parse::<usize>().ok().and_then(|index| list.get(index)),
         _ => value.get(field),
     })
@@ -156,13 +157,15 @@ fn holds<'a>(expression: &Expression, scope: &Scope<'a>, found: &mut Option<&'a 
             }
             hit
         }),
-        Expression::AllOf { path, inner } => elements(resolve(path, scope))
-            .into_iter()
-            .all(|element| holds(inner, &Scope { root: scope.root, here: element, is_root: false }, &mut None)),
+        Expression::AllOf { path, inner } => elements(resolve(path, scope)).into_iter().all(|element| {
+            holds(inner, &Scope { root: scope.root, here: element, is_root: false }, &mut None)
+        }),
         Expression::Count { path, inner, operator, right } => {
             let hits = elements(resolve(path, scope))
                 .into_iter()
-                .filter(|element| holds(inner, &Scope { root: scope.root, here: element, is_root: false }, found))
+                .filter(|element| {
+                    holds(inner, &Scope { root: scope.root, here: element, is_root: false }, found)
+                })
                 .count();
             compare(&Some(Scalar::Number(hits as f64)), *operator, &operand(right, scope))
         }

@@ -56,7 +56,8 @@ pub(super) fn parse_into(set: &mut RuleSet, text: &str) -> Result<(), RuleError>
                 _ => return Err(error("`end` without `each`".into())),
             },
             _ => {
-                let status = HealthCode::parse(word).ok_or_else(|| error(format!("`{word}` is no health status")))?;
+                let status =
+                    HealthCode::parse(word).ok_or_else(|| error(format!("`{word}` is no health status")))?;
                 if kinds.is_empty() {
                     return Err(error("a verdict before any `kind`".into()));
                 }
@@ -289,7 +290,11 @@ fn word(chars: &[char], start: usize) -> Result<(Token, usize), String> {
                 text.extend(&chars[i..=end]);
                 i = end + 1;
             }
-            c if c.is_whitespace() || matches!(c, '(' | ')' | '[' | ']' | '|' | '=' | '!' | '<' | '>' | '~' | '"') => break,
+            c if c.is_whitespace()
+                || matches!(c, '(' | ')' | '[' | ']' | '|' | '=' | '!' | '<' | '>' | '~' | '"') =>
+            {
+                break;
+            }
             c => {
                 text.push(c);
                 i += 1;

@@ -22,17 +22,24 @@ fn all_files_are_read() {
 fn an_object_without_status_is_never_taken_for_degraded_by_accident() {
     let set = built_in();
     for ((group, kind), rules) in &set.exact {
-        let object = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "x"}, "spec": {}});
+        let object =
+            json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "x"}, "spec": {}});
         let health = eval::run(rules, &object);
         let status = health.map(|h| h.status);
-        assert_ne!(status, Some(HealthCode::Degraded).filter(|_| kind != "AdvancedCronJob"), "{group}/{kind}");
+        assert_ne!(
+            status,
+            Some(HealthCode::Degraded).filter(|_| kind != "AdvancedCronJob"),
+            "{group}/{kind}"
+        );
     }
 }
 
 #[test]
 fn conditions_are_found_by_type_status_and_reason() {
-    let object = || json!({"status": {"conditions": [
-        {"type": "Ready", "status": "False", "reason": "Denied", "message": "no"}, {"type": "Synced", "status": true}]}});
+    let object = || {
+        json!({"status": {"conditions": [
+        {"type": "Ready", "status": "False", "reason": "Denied", "message": "no"}, {"type": "Synced", "status": true}]}})
+    };
     assert_eq!(verdict("Degraded if @Ready=False", object()), "Degraded: no");
     assert_eq!(verdict("Degraded if @Ready=True\nHealthy if @Synced=True", object()), "Healthy: ");
     assert_eq!(verdict("Degraded if @Ready=False:Other|Denied", object()), "Degraded: no");
@@ -44,8 +51,10 @@ fn conditions_are_found_by_type_status_and_reason() {
 
 #[test]
 fn values_are_compared_as_what_they_are() {
-    let object = || json!({"metadata": {"labels": {"a/b": "x"}}, "spec": {"replicas": 3, "off": false, "list": [1, 2]},
-        "status": {"replicas": "3", "phase": "In Progress", "at": "2026-01-02"}});
+    let object = || {
+        json!({"metadata": {"labels": {"a/b": "x"}}, "spec": {"replicas": 3, "off": false, "list": [1, 2]},
+        "status": {"replicas": "3", "phase": "In Progress", "at": "2026-01-02"}})
+    };
     for (expression, holds) in [
         ("spec.replicas = 3", true),
         ("spec.replicas = $status.replicas", true),
@@ -81,17 +90,28 @@ fn elements_are_tried_in_turn() {
     assert_eq!(verdict(rules, object()), "Degraded: b is down");
     assert_eq!(verdict("Degraded if any status.nodes [state = down]", object()), "Degraded: b is down");
     assert_eq!(verdict("Healthy if all status.nodes [state = up]", object()), "none");
-    assert_eq!(verdict("Healthy if count status.nodes [state = up] = 1 \"{status.nodes.a.state}\"", object()), "Healthy: up");
+    assert_eq!(
+        verdict("Healthy if count status.nodes [state = up] = 1 \"{status.nodes.a.state}\"", object()),
+        "Healthy: up"
+    );
 }
 
 #[test]
 fn an_old_status_is_not_healthy() {
-    let object = |generation: i64| json!({"metadata": {"generation": generation}, "status": {"observedGeneration": 2,
-        "conditions": [{"type": "Ready", "status": "True"}]}});
+    let object = |generation: i64| {
+        json!({"metadata": {"generation": generation}, "status": {"observedGeneration": 2,
+        "conditions": [{"type": "Ready", "status": "True"}]}})
+    };
     assert_eq!(verdict("Healthy if @Ready=True", object(2)), "Healthy: ");
-    assert_eq!(verdict("Healthy if @Ready=True", object(3)), "Progressing: waiting for the newest spec to be observed");
+    assert_eq!(
+        verdict("Healthy if @Ready=True", object(3)),
+        "Progressing: waiting for the newest spec to be observed"
+    );
     let own = json!({"metadata": {"generation": 3}, "status": {"conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2}]}});
-    assert_eq!(verdict("Healthy if @Ready=True", own), "Progressing: waiting for the newest spec to be observed");
+    assert_eq!(
+        verdict("Healthy if @Ready=True", own),
+        "Progressing: waiting for the newest spec to be observed"
+    );
 }
 
 #[test]
