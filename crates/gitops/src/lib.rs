@@ -13,7 +13,7 @@ pub mod duration;
 pub mod glob;
 pub mod health;
 pub mod hooks;
-mod jq;
+pub mod jq;
 pub mod object;
 pub mod options;
 pub mod order;
