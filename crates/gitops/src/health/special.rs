@@ -129,10 +129,15 @@ fn collector(object: &Value) -> Health {
     let counts = replicas.split_once('/').and_then(|(ready, total)| {
         Some((ready.trim().parse::<u64>().ok()?, total.trim().parse::<u64>().ok()?))
     });
+    let mode = text(object, &["spec", "mode"]);
     match counts {
+        Some((0, 0)) if mode == "daemonset" => health(Healthy, "no node is eligible"),
         Some((0, _)) => health(Degraded, "no replica is ready"),
         Some((ready, total)) if ready == total => health(Healthy, "all replicas are ready"),
         Some((ready, total)) => health(Progressing, format!("{ready} of {total} replicas are ready")),
+        None if mode == "sidecar" && at(object, &["status"]).is_some() => {
+            health(Healthy, "runs as a sidecar")
+        }
         None => health(Progressing, "waiting for the status"),
     }
 }

@@ -97,6 +97,7 @@ fn fill(template: &str, scope: &Scope<'_>) -> String {
 fn resolve<'a>(path: &Path, scope: &Scope<'a>) -> Option<&'a Value> {
     let start = if path.from_root { scope.root } else { scope.here };
     path.fields.iter().try_fold(start, |value, field| match value {
+        Value::Array(list) if field == "last" => list.last(),
         Value::Array(list) => field.parse::<usize>().ok().and_then(|index| list.get(index)),
         _ => value.get(field),
     })
@@ -121,7 +122,7 @@ fn holds<'a>(expression: &Expression, scope: &Scope<'a>, found: &mut Option<&'a 
             let path: &[&str] = if scope.is_root { &["status", "conditions"] } else { &["conditions"] };
             let hit = object::list(scope.here, path).iter().find(|condition| {
                 let status = truth(condition.get("status"));
-                let right_status = statuses.is_empty() || statuses.iter().any(|s| *s == status) != *negated;
+                let right_status = statuses.is_empty() || statuses.contains(&status) != *negated;
                 let reason = text(condition, &["reason"]);
                 let right_reason = reasons.is_empty() || reasons.iter().any(|r| r == reason);
                 text(condition, &["type"]) == kind && right_status && right_reason

@@ -16,6 +16,7 @@
 //! | `@Type`, `@Type=A\|B`, `@Type!=A`, `@Type=A:Reason` | such a condition stands in `status.conditions` (inside an element: in its `conditions`) |
 //! | `path`, `not path`, `empty path` | the value is there and not false; is missing, null or empty |
 //! | `path = a\|b`, `!=`, `~ glob`, `<` `<=` `>` `>=` | compared with a word, `"text"`, number, `$path`, `#path` (a length), `$a minus $b` |
+//! | `list.0`, `list.last` | the element of a list |
 //! | `path?0` | the value, or 0 where there is none |
 //! | `any path [..]`, `all path [..]`, `count path [..] = 2` | for elements of a list or values of a map; inside, paths start at the element and `^path` at the object |
 //! | `and`, `or`, `not`, `( )` | as always |
