@@ -1,1 +1,3 @@
-//! Room `source`.
+//! Room `source`: what comes from outside as files.
+
+pub mod git;
