@@ -91,8 +91,11 @@ async function streamHuge(build, after, response) {
     }
     if (!event(response, { seq, step: 'compile', offset, text })) {
       await new Promise((done) => {
-        response.once('drain', done);
-        response.once('close', done);
+        const go = () => {
+          response.off('drain', go).off('close', go);
+          done();
+        };
+        response.on('drain', go).on('close', go);
       });
     }
     offset += text.length;

@@ -128,21 +128,26 @@ async function login(state, request, response) {
 /** The built pages; an address that is no file is the app's own and gets its one page. */
 async function sendPage(pathname, request, response) {
   const wanted = normalize(join(DIST, pathname));
-  const file = extname(wanted) && wanted.startsWith(DIST) ? wanted : join(DIST, 'index.html');
   const brotli = /\bbr\b/.test(request.headers['accept-encoding'] ?? '');
-  const plain = () => readFile(file).then((bytes) => ({ bytes, headers: {} }));
-  const found = await (
-    brotli
-      ? readFile(`${file}.br`).then((bytes) => ({ bytes, headers: { 'Content-Encoding': 'br' } }), plain)
-      : plain()
-  ).catch(() => undefined);
+  const read = async (file) => {
+    const squeezed = brotli && (await readFile(`${file}.br`).catch(() => undefined));
+    if (squeezed) return { file, bytes: squeezed, headers: { 'Content-Encoding': 'br' } };
+    return { file, bytes: await readFile(file), headers: {} };
+  };
+  // Names of applications may hold dots, so only a file that is there is a file; assets have no page to fall back to.
+  const isFile = pathname !== '/' && wanted.startsWith(DIST);
+  const found =
+    (isFile && (await read(wanted).catch(() => undefined))) ||
+    (pathname.startsWith('/assets/')
+      ? undefined
+      : await read(join(DIST, 'index.html')).catch(() => undefined));
   if (!found) {
     response.writeHead(404, { 'Content-Type': 'text/plain' });
     response.end('not found; has `npm run build` run?');
     return;
   }
   response.writeHead(200, {
-    'Content-Type': TYPES[extname(file)] ?? 'application/octet-stream',
+    'Content-Type': TYPES[extname(found.file)] ?? 'application/octet-stream',
     'Content-Security-Policy': "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:",
     ...found.headers,
   });

@@ -26,6 +26,20 @@ const COMMITS = [
 const iso = (ms) => new Date(ms).toISOString();
 const hex = (number) => number.toString(16).padStart(24, '6');
 
+/** A build as the API shows it, without what only the mock keeps. */
+function visible(build) {
+  const shown = { ...build };
+  delete shown.chunks;
+  delete shown.hugeLines;
+  return shown;
+}
+
+function page(all, query) {
+  const limit = Number(query.get('limit') ?? 10);
+  const from = query.has('page') ? (Number(query.get('page')) - 1) * limit : Number(query.get('offset') ?? 0);
+  return all.slice(from, from + limit);
+}
+
 export function createState(changed, speed) {
   const now = Date.now();
   const timers = new Set();
@@ -286,7 +300,6 @@ export function createState(changed, speed) {
     );
   }
 
-  const visible = ({ chunks: _, hugeLines: __, ...build }) => build;
   const start = (pipeline, more) => {
     const build = newBuild(pipeline, Date.now(), 0, {
       webhookTriggered: false,
@@ -347,14 +360,6 @@ export function createState(changed, speed) {
       },
     ],
   };
-
-  function page(all, query) {
-    const limit = Number(query.get('limit') ?? 10);
-    const from = query.has('page')
-      ? (Number(query.get('page')) - 1) * limit
-      : Number(query.get('offset') ?? 0);
-    return all.slice(from, from + limit);
-  }
 
   const findApplication = (namespace, name, runtime) =>
     applications.find(
@@ -430,17 +435,19 @@ export function createState(changed, speed) {
         case 'GET plan':
           return outOfSync ? plan : { revision: application.revision.sha, steps: [], waiting: [], text: '' };
         case 'POST sync':
+          if (application === demo) deploy();
+          return { message: 'the sync was asked for' };
         case 'POST refresh':
+          return { message: 'the refresh was asked for' };
         case 'POST terminate':
-          if (verb === 'sync' && application === demo) deploy();
-          return {};
+          return application.operation?.finishedAt
+            ? { refuse: 409, message: 'no operation is in progress' }
+            : { message: 'the operation is being ended' };
         case 'POST rollback':
-          return application.automated
-            ? {
-                refuse: 409,
-                message: `\`${name}\` syncs automatically, so deployment ${body.id} would be undone at once; switch automatic sync off first`,
-              }
-            : {};
+          application.automated = false;
+          return {
+            message: `the rollback to ${body.id} was asked for, and automated sync was switched off so that it lasts`,
+          };
         default:
           return undefined;
       }

@@ -58,8 +58,8 @@ const red: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: 'petrol',
-  primaryShade: { light: 8, dark: 3 },
-  autoContrast: true,
+  // White text has to be readable on both.
+  primaryShade: { light: 8, dark: 7 },
   colors: { petrol, gray, dark, red },
   fontFamily: 'var(--sans)',
   fontFamilyMonospace: 'var(--mono)',

@@ -1,9 +1,11 @@
 /**
  * Calls to a runtime's app-proxy: manifests, diffs and plans never pass through the control plane's store.
- * The proxy is on the page's own origin, under `/app-proxy`, unless the runtime names an ingress.
+ * The proxy is on the page's own origin unless the runtime names an ingress.
  */
-import { ApiError, csrfHeaders, toApiError, toNetworkError } from './client';
-import type { ApplicationDiff, ApplicationPlan, Runtime, SyncRequest } from './types';
+import createClient from 'openapi-fetch';
+import { ApiError, sendCsrfToken, unwrap } from './client';
+import type { paths } from './generated/app-proxy';
+import type { ApplicationDiff, ApplicationPlan, Done, Runtime, SyncRequest } from './types';
 
 export interface ApplicationRef {
   runtime: string;
@@ -11,53 +13,42 @@ export interface ApplicationRef {
   name: string;
 }
 
-export function proxyUrl(ingressUrl: string | undefined, ref: ApplicationRef, verb: string): string {
-  const base = (ingressUrl ?? '').replace(/\/+$/, '');
-  const path = [ref.namespace, ref.name].map(encodeURIComponent).join('/');
-  return `${base}/app-proxy/api/applications/${path}/${verb}`;
+const BASE = '/app-proxy/api/applications/{namespace}/{name}';
+
+function client(runtime: Runtime | undefined) {
+  const ingress = runtime?.ingressUrl.replace(/\/+$/, '');
+  const made = createClient<paths>({
+    baseUrl: ingress || (globalThis.location?.origin ?? ''),
+    credentials: ingress ? 'include' : 'same-origin',
+    fetch: (request) => globalThis.fetch(request),
+  });
+  made.use(sendCsrfToken);
+  return made;
 }
 
-async function call(runtime: Runtime | undefined, ref: ApplicationRef, verb: string, init: RequestInit) {
-  const ingress = runtime?.ingressUrl;
-  let response: Response;
-  try {
-    response = await fetch(proxyUrl(ingress, ref, verb), {
-      ...init,
-      credentials: ingress ? 'include' : 'same-origin',
-      headers: { ...csrfHeaders(), ...(init.body ? { 'Content-Type': 'application/json' } : {}) },
-    });
-  } catch (cause) {
-    const error = toNetworkError(cause);
-    throw error instanceof ApiError
-      ? new ApiError(0, `cannot reach the runtime \`${ref.runtime}\`; check that it is online`, error.code)
-      : error;
-  }
-  const text = await response.text();
-  const body = parse(text);
-  if (!response.ok) throw toApiError(response, body);
-  return body;
-}
+const at = ({ namespace, name }: ApplicationRef) => ({ path: { namespace, name } });
 
-function parse(text: string): unknown {
+/** Without an answer it is the runtime that is away, not the server that the page came from. */
+async function ask<T>(ref: ApplicationRef, call: Parameters<typeof unwrap<T>>[0]): Promise<T> {
   try {
-    return text ? JSON.parse(text) : undefined;
-  } catch {
-    return undefined;
+    return await unwrap(call);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== 'UNREACHABLE') throw error;
+    throw new ApiError(0, `cannot reach the runtime \`${ref.runtime}\`; check that it is online`, error.code);
   }
 }
-
-const post = (body?: unknown): RequestInit =>
-  body === undefined ? { method: 'POST' } : { method: 'POST', body: JSON.stringify(body) };
 
 export const appProxy = {
-  diff: (runtime: Runtime | undefined, ref: ApplicationRef, signal?: AbortSignal) =>
-    call(runtime, ref, 'diff', signal ? { signal } : {}) as Promise<ApplicationDiff>,
-  plan: (runtime: Runtime | undefined, ref: ApplicationRef, signal?: AbortSignal) =>
-    call(runtime, ref, 'plan', signal ? { signal } : {}) as Promise<ApplicationPlan>,
-  sync: (runtime: Runtime | undefined, ref: ApplicationRef, request: Partial<SyncRequest>) =>
-    call(runtime, ref, 'sync', post(request)),
-  refresh: (runtime: Runtime | undefined, ref: ApplicationRef) => call(runtime, ref, 'refresh', post()),
-  terminate: (runtime: Runtime | undefined, ref: ApplicationRef) => call(runtime, ref, 'terminate', post()),
-  rollback: (runtime: Runtime | undefined, ref: ApplicationRef, id: number) =>
-    call(runtime, ref, 'rollback', post({ id })),
+  diff: (runtime: Runtime | undefined, ref: ApplicationRef, signal: AbortSignal): Promise<ApplicationDiff> =>
+    ask(ref, client(runtime).GET(`${BASE}/diff`, { params: at(ref), signal })),
+  plan: (runtime: Runtime | undefined, ref: ApplicationRef, signal: AbortSignal): Promise<ApplicationPlan> =>
+    ask(ref, client(runtime).GET(`${BASE}/plan`, { params: at(ref), signal })),
+  sync: (runtime: Runtime | undefined, ref: ApplicationRef, body: SyncRequest): Promise<Done> =>
+    ask(ref, client(runtime).POST(`${BASE}/sync`, { params: at(ref), body })),
+  refresh: (runtime: Runtime | undefined, ref: ApplicationRef): Promise<Done> =>
+    ask(ref, client(runtime).POST(`${BASE}/refresh`, { params: at(ref) })),
+  terminate: (runtime: Runtime | undefined, ref: ApplicationRef): Promise<Done> =>
+    ask(ref, client(runtime).POST(`${BASE}/terminate`, { params: at(ref) })),
+  rollback: (runtime: Runtime | undefined, ref: ApplicationRef, id: number): Promise<Done> =>
+    ask(ref, client(runtime).POST(`${BASE}/rollback`, { params: at(ref), body: { id } })),
 };

@@ -2,8 +2,8 @@
  * One way to call the server. In: a typed call of the HTTP contract. Out: its answer, or an `ApiError` that carries
  * the server's own sentence. It knows nothing of pages, caches or retries.
  */
-import createClient from 'openapi-fetch';
-import type { components, paths } from './generated/schema';
+import createClient, { type Middleware } from 'openapi-fetch';
+import type { components, paths } from './generated/slipway';
 
 type ErrorBody = components['schemas']['ErrorBody'];
 
@@ -29,23 +29,20 @@ export function setCsrfToken(token: string | null | undefined): void {
   csrfToken = token ?? undefined;
 }
 
-export function csrfHeaders(): Record<string, string> {
-  return csrfToken ? { 'X-CSRF-Token': csrfToken } : {};
-}
+/** Also on GET: restarting a build is a GET on the wire that the published CLI speaks, and it changes something. */
+export const sendCsrfToken: Middleware = {
+  onRequest({ request }) {
+    if (csrfToken) request.headers.set('X-CSRF-Token', csrfToken);
+    return request;
+  },
+};
 
-// The origin is resolved at call time and fetch is looked up at call time, so that tests can stand in for both.
+// `fetch` is looked up at call time, so that tests can stand in for it.
 export const http = createClient<paths>({
   baseUrl: globalThis.location?.origin ?? '',
   fetch: (request) => globalThis.fetch(request),
 });
-
-http.use({
-  onRequest({ request }) {
-    // Also on GET: restarting a build is a GET on the wire that the published CLI speaks, and it changes something.
-    for (const [name, value] of Object.entries(csrfHeaders())) request.headers.set(name, value);
-    return request;
-  },
-});
+http.use(sendCsrfToken);
 
 /** What openapi-fetch answers, reduced to the parts that `unwrap` reads. */
 type Answer<T> = { data?: T; error?: unknown; response: Response };

@@ -1,5 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { Application } from '../api/types';
+import { Prose } from '../ui/Prose';
 import { Ago } from '../ui/Time';
 import { HealthStatus, OperationStatus, SyncStatus } from './badges';
 import { CommitLine } from './CommitLine';
@@ -31,7 +32,7 @@ export function ApplicationTable({
         <tbody>
           {applications.map((application) => (
             <tr key={keyOf(application)}>
-              <td>
+              <td className="nowrap">
                 <ApplicationLink application={application} />
                 <div className="muted" style={{ fontSize: 12 }}>
                   {application.namespace}
@@ -40,7 +41,9 @@ export function ApplicationTable({
               <td>
                 <StateBadges application={application} />
               </td>
-              <td style={{ minWidth: 220, maxWidth: 420 }}>{application.summary}</td>
+              <td style={{ minWidth: 220, maxWidth: 420 }}>
+                <Prose>{application.summary}</Prose>
+              </td>
               {!compact && (
                 <>
                   <td style={{ maxWidth: 340 }}>

@@ -5,6 +5,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { runPipeline } from '../api/mutations';
 import type { Pipeline } from '../api/types';
 import { Cross, Play } from '../ui/icons';
+import { Prose } from '../ui/Prose';
 import { sentence, toFailure } from '../ui/States';
 
 interface RunDialogProps {
@@ -114,7 +115,7 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
         </fieldset>
         {run.isError && (
           <p role="alert" style={{ color: 'var(--bad)' }}>
-            {sentence(toFailure(run.error).message)}
+            <Prose>{sentence(toFailure(run.error).message)}</Prose>
           </p>
         )}
         <div className="row" style={{ justifyContent: 'flex-end' }}>

@@ -1,5 +1,6 @@
 import { UnstyledButton } from '@mantine/core';
 import type { BuildStep } from '../api/types';
+import { Prose } from '../ui/Prose';
 import { ToneIcon } from '../ui/Status';
 import { Elapsed } from '../ui/Time';
 import styles from './StepList.module.css';
@@ -26,7 +27,7 @@ export function StepList({ steps, onShow }: StepListProps) {
                 <UnstyledButton className={styles.step} onClick={() => onShow(step.name)}>
                   <ToneIcon tone={buildTone(step.status)} />
                   <span className={styles.title}>
-                    <span className="ellipsis">{step.title || step.name}</span>
+                    <span>{step.title || step.name}</span>
                     <span className={styles.detail}>
                       {step.status}
                       {(step.attempt ?? 0) > 1 && ` · attempt ${step.attempt}`}
@@ -34,7 +35,11 @@ export function StepList({ steps, onShow }: StepListProps) {
                         step.exitCode !== 0 &&
                         ` · exit code ${step.exitCode}`}
                     </span>
-                    {step.message && <span className={styles.message}>{step.message}</span>}
+                    {step.message && (
+                      <span className={styles.message}>
+                        <Prose>{step.message}</Prose>
+                      </span>
+                    )}
                   </span>
                   <span className={styles.time}>
                     <Elapsed from={step.started} to={step.finished} />

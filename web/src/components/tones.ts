@@ -36,7 +36,7 @@ const PHASE: Record<string, Tone> = {
   Error: 'bad',
 };
 
-const CHANGE: Record<string, Tone> = { add: 'ok', change: 'run', delete: 'bad', same: 'off' };
+const CHANGE: Record<string, Tone> = { add: 'ok', change: 'wait', delete: 'bad', same: 'off' };
 
 export const buildTone = (status: string): Tone => BUILD[status] ?? 'off';
 export const syncTone = (status: string): Tone => SYNC[status] ?? 'off';

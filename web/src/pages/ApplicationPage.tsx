@@ -16,6 +16,7 @@ import { StateBadges } from '../components/ApplicationTable';
 import type { ApplicationTab } from '../routes';
 import { Layers } from '../ui/icons';
 import { Page } from '../ui/Page';
+import { Prose } from '../ui/Prose';
 import { Empty, Loading, QueryView } from '../ui/States';
 import styles from './ApplicationPage.module.css';
 
@@ -49,7 +50,9 @@ export function ApplicationPage() {
       }
       documentTitle={`${reference.name} · Applications`}
       subtitle={
-        application.data?.summary ?? (
+        application.data ? (
+          <Prose>{application.data.summary}</Prose>
+        ) : (
           <>
             <Link to="/applications">Applications</Link> in {reference.namespace}
           </>

@@ -14,7 +14,8 @@ import type { LogStreamState } from '../api/logStream';
 import { lineHash, parseLineHash } from '../ui/log/LogLine';
 import { LogViewer, type LogViewerHandle } from '../ui/log/LogViewer';
 import { Page } from '../ui/Page';
-import { QueryView } from '../ui/States';
+import { Prose } from '../ui/Prose';
+import { QueryView, sentence } from '../ui/States';
 import styles from './BuildPage.module.css';
 
 const route = getRouteApi('/signed-in/builds/$id');
@@ -40,7 +41,7 @@ export function BuildPage() {
         </span>
       }
       documentTitle={`${name ? `${name} ` : ''}${shortId(id)} · Builds`}
-      subtitle={build.data?.message}
+      subtitle={build.data?.message && <Prose>{sentence(build.data.message)}</Prose>}
       actions={build.data && <BuildActions build={build.data} />}
     >
       {/* A new build is a new page: the log starts afresh. */}

@@ -3,10 +3,10 @@ import { useForm } from '@mantine/form';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, useRouter } from '@tanstack/react-router';
 import { useEffect } from 'react';
-import { ApiError } from '../api/client';
 import { signIn } from '../api/mutations';
 import { userQuery } from '../api/queries';
 import { Mark } from '../components/Mark';
+import { Prose } from '../ui/Prose';
 import { sentence, toFailure } from '../ui/States';
 import styles from './LoginPage.module.css';
 
@@ -55,7 +55,7 @@ export function LoginPage() {
         <PasswordInput label="Password" autoComplete="current-password" {...form.getInputProps('password')} />
         {login.isError && (
           <p role="alert" className={styles.error}>
-            {messageOf(login.error)}
+            <Prose>{sentence(toFailure(login.error).message)}</Prose>
           </p>
         )}
         <Button type="submit" size="sm" fullWidth loading={login.isPending}>
@@ -67,9 +67,4 @@ export function LoginPage() {
       </form>
     </main>
   );
-}
-
-function messageOf(error: unknown): string {
-  if (error instanceof ApiError && error.message) return sentence(error.message);
-  return sentence(toFailure(error).message);
 }

@@ -55,7 +55,7 @@ function RepositoryTable({ repositories }: { repositories: Repository[] }) {
                 <CopyText text={repository.cloneUrl} what="clone address" />
               </td>
               <td className="nowrap">{repository.defaultBranch}</td>
-              <td style={{ maxWidth: 380 }}>
+              <td style={{ maxWidth: 320 }}>
                 {repository.head ? (
                   <CommitLine
                     sha={repository.head.sha}

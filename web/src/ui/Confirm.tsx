@@ -1,6 +1,7 @@
 import { Button, Modal } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import { Prose } from './Prose';
 import { sentence, toFailure } from './States';
 
 interface ConfirmProps {
@@ -27,7 +28,7 @@ export function Confirm({ opened, onClose, title, children, verb, danger, action
         <div>{children}</div>
         {mutation.isError && (
           <p role="alert" style={{ color: 'var(--bad)' }}>
-            {sentence(toFailure(mutation.error).message)}
+            <Prose>{sentence(toFailure(mutation.error).message)}</Prose>
           </p>
         )}
         <div className="row" style={{ justifyContent: 'flex-end' }}>

@@ -3,6 +3,7 @@ import { Button, Skeleton } from '@mantine/core';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Cross, Refresh, Warn } from './icons';
+import { Prose } from './Prose';
 import styles from './States.module.css';
 
 interface NoticeProps {
@@ -48,7 +49,7 @@ export function ErrorNotice({ error, retry }: { error: unknown; retry?: (() => v
       </div>
       <p className={styles.title}>{titleOf(failure.status)}</p>
       <div className={styles.text}>
-        {sentence(failure.message)}
+        <Prose>{sentence(failure.message)}</Prose>
         {failure.requestId && (
           <div className={styles.request}>
             request <code>{failure.requestId}</code>

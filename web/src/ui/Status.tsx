@@ -11,13 +11,21 @@ interface StatusProps {
   /** Only the sign and the words, for table cells. */
   plain?: boolean;
   title?: string | undefined;
+  /** Instead of the tone's own sign. */
+  sign?: ReactNode;
 }
 
 /** A state as a sign, a colour and a word: the colour is never the only bearer. */
-export function Status({ tone, children, plain, title }: StatusProps) {
+export function Status({ tone, children, plain, title, sign }: StatusProps) {
   return (
     <span className={styles.status} data-tone={tone} data-plain={plain || undefined} title={title}>
-      <ToneIcon tone={tone} />
+      {sign === undefined ? (
+        <ToneIcon tone={tone} />
+      ) : (
+        <span className={styles.icon} data-tone={tone} aria-hidden="true">
+          {sign}
+        </span>
+      )}
       <span>{children}</span>
     </span>
   );
@@ -26,12 +34,12 @@ export function Status({ tone, children, plain, title }: StatusProps) {
 export function ToneIcon({ tone }: { tone: Tone }) {
   return (
     <span className={styles.icon} data-tone={tone} aria-hidden="true">
-      {sign(tone)}
+      {signOf(tone)}
     </span>
   );
 }
 
-function sign(tone: Tone): ReactNode {
+function signOf(tone: Tone): ReactNode {
   switch (tone) {
     case 'ok':
       return <Check />;

@@ -34,6 +34,8 @@ const look = EditorView.theme({
     color: 'var(--muted) !important',
     fontFamily: 'var(--sans)',
   },
+  // The library's own signs are missing from many fonts.
+  '.cm-collapsedLines:before, .cm-collapsedLines:after': { content: '"⋯" !important' },
   '.cm-tooltip': { background: 'var(--surface)', border: '1px solid var(--line)', color: 'var(--ink)' },
 });
 

@@ -8,6 +8,7 @@ import type { Application, Runtime } from '../../api/types';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
 import { Refresh, Ship, Stop } from '../../ui/icons';
+import { Prose } from '../../ui/Prose';
 import { sentence, toFailure } from '../../ui/States';
 
 interface ApplicationActionsProps {
@@ -59,7 +60,7 @@ export function ApplicationActions(props: ApplicationActionsProps) {
         disabledReason={disabledReason ?? (running ? undefined : 'No sync is running.')}
         onClick={stopDialog.open}
       >
-        Terminate
+        Terminate sync
       </Action>
       {syncing && <SyncDialog {...props} onClose={syncDialog.close} onDone={renew} />}
       <Confirm
@@ -88,7 +89,7 @@ function SyncDialog({ application, runtime, reference, onClose, onDone }: SyncDi
   const form = useForm({ initialValues: { revision: '', prune: false } });
   const sync = useMutation({
     mutationFn: ({ revision, prune }: { revision: string; prune: boolean }) =>
-      appProxy.sync(runtime, reference, { prune, ...(revision.trim() ? { revision: revision.trim() } : {}) }),
+      appProxy.sync(runtime, reference, { prune, revision: revision.trim() || null }),
     onSuccess: async () => {
       onClose();
       await onDone();
@@ -110,7 +111,7 @@ function SyncDialog({ application, runtime, reference, onClose, onDone }: SyncDi
         />
         {sync.isError && (
           <p role="alert" style={{ color: 'var(--bad)' }}>
-            {sentence(toFailure(sync.error).message)}
+            <Prose>{sentence(toFailure(sync.error).message)}</Prose>
           </p>
         )}
         <div className="row" style={{ justifyContent: 'flex-end' }}>

@@ -34,6 +34,9 @@ export function DiffTab({ runtime, reference }: { runtime: Runtime | undefined; 
   );
 }
 
+/** As in a diff: the word beside it says the same. */
+const SIGNS: Record<string, string> = { add: '+', change: '~', delete: '−' };
+
 const nameOf = (resource: ResourceDiff) =>
   [resource.group, resource.kind, resource.namespace, resource.name].filter(Boolean).join('/');
 
@@ -52,7 +55,7 @@ function DiffView({ resources }: { resources: ResourceDiff[] }) {
               aria-current={resource === shown || undefined}
               onClick={() => setChosen(nameOf(resource))}
             >
-              <Status plain tone={changeTone(resource.change)}>
+              <Status plain tone={changeTone(resource.change)} sign={SIGNS[resource.change] ?? ' '}>
                 {resource.change}
               </Status>
               <span className="ellipsis" title={nameOf(resource)}>

@@ -1,3 +1,4 @@
+import { notifications } from '@mantine/notifications';
 import { useState } from 'react';
 import { useQueryClient } from '@tanstack/react-query';
 import { appProxy, type ApplicationRef } from '../../api/appProxy';
@@ -5,7 +6,7 @@ import type { Application, Deployment, Runtime } from '../../api/types';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
 import { Clock, Undo } from '../../ui/icons';
-import { Empty } from '../../ui/States';
+import { Empty, sentence } from '../../ui/States';
 import { Ago } from '../../ui/Time';
 import { CommitLine } from '../CommitLine';
 
@@ -72,7 +73,9 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
         verb="Roll back"
         danger
         action={async () => {
-          if (chosen) await appProxy.rollback(runtime, reference, chosen.id);
+          if (!chosen) return;
+          const { message } = await appProxy.rollback(runtime, reference, chosen.id);
+          notifications.show({ message: sentence(message) });
           await queryClient.invalidateQueries({ queryKey: ['applications'] });
         }}
       >
@@ -83,8 +86,7 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
         </p>
         {application.automated && (
           <p style={{ marginTop: 8 }}>
-            This application syncs automatically: to stay on the older version, revert the commit in Git
-            instead.
+            Automatic sync is switched off with it, so that the older version stays.
           </p>
         )}
       </Confirm>

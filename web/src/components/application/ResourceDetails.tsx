@@ -1,6 +1,8 @@
 import { CloseButton } from '@mantine/core';
 import type { ResourceNode } from '../../api/types';
 import { CopyIcon } from '../../ui/CopyText';
+import { Prose } from '../../ui/Prose';
+import { sentence } from '../../ui/States';
 import { Properties, Property } from '../../ui/Properties';
 import { HealthStatus, SyncStatus } from '../badges';
 
@@ -26,7 +28,11 @@ export function ResourceDetails({ resource, onClose }: ResourceDetailsProps) {
           {resource.status && <SyncStatus status={resource.status} />}
           {resource.health && <HealthStatus status={resource.health} />}
         </span>
-        {resource.healthMessage && <p>{resource.healthMessage}</p>}
+        {resource.healthMessage && (
+          <p>
+            <Prose>{sentence(resource.healthMessage)}</Prose>
+          </p>
+        )}
         {resource.requiresPruning && <p>It is not in Git any more; a sync with pruning deletes it.</p>}
         <Properties>
           {resource.info && <Property name="Details">{resource.info}</Property>}

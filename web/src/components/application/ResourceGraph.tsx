@@ -31,10 +31,12 @@ const nodeTypes = { card: Card };
 /** What the application declares and what came of it, as a picture. The table shows the same for reading aloud. */
 export function ResourceGraph({ application, selected, onSelect }: ResourceGraphProps) {
   const [expanded, setExpanded] = useState<ReadonlySet<string>>(new Set());
-  const { nodes, edges } = useMemo(() => {
+  const { nodes, edges, height } = useMemo(() => {
     const graph = toGraph(buildTree(application.resources ?? []), expanded);
+    const placed = layout(graph);
     return {
-      nodes: layout(graph).map(({ node, x, y }): FlowNode => ({
+      height: Math.max(...placed.map(({ y }) => y)) + NODE_HEIGHT,
+      nodes: placed.map(({ node, x, y }): FlowNode => ({
         id: node.id,
         type: 'card',
         position: { x, y },
@@ -57,7 +59,7 @@ export function ResourceGraph({ application, selected, onSelect }: ResourceGraph
   };
 
   return (
-    <div className={styles.frame}>
+    <div className={styles.frame} style={{ ['--graph-height' as string]: `${height + 48}px` }}>
       <ReactFlow<FlowNode>
         nodes={drawn}
         edges={edges}

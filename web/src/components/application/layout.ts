@@ -2,7 +2,7 @@
 import { graphlib, layout as dagreLayout } from '@dagrejs/dagre';
 import type { Graph, GraphNode } from './resourceTree';
 
-export const NODE_WIDTH = 232;
+export const NODE_WIDTH = 210;
 export const NODE_HEIGHT = 62;
 
 export interface Placed {
@@ -13,7 +13,7 @@ export interface Placed {
 
 export function layout(graph: Graph): Placed[] {
   const dagre = new graphlib.Graph();
-  dagre.setGraph({ rankdir: 'LR', nodesep: 14, ranksep: 56, marginx: 8, marginy: 8 });
+  dagre.setGraph({ rankdir: 'LR', nodesep: 14, ranksep: 44, marginx: 8, marginy: 8 });
   dagre.setDefaultEdgeLabel(() => ({}));
   for (const node of graph.nodes) dagre.setNode(node.id, { width: NODE_WIDTH, height: NODE_HEIGHT });
   for (const edge of graph.edges) dagre.setEdge(edge.from, edge.to);

@@ -1,5 +1,5 @@
 import { useDebouncedValue } from '@mantine/hooks';
-import { useEffect, useMemo, useRef, useState } from 'react';
+import { useEffect, useEffectEvent, useMemo, useRef, useState } from 'react';
 import type { LogBuffer } from './buffer';
 import { Search, type Match } from './search';
 
@@ -51,6 +51,14 @@ export function useLogSearch(
     const match = matches[next];
     if (match) show(match);
   };
+
+  // As browsers do: the first match shows itself once, and Enter goes on from there.
+  const first = matches[0];
+  const arrived = current < 0 && first !== undefined;
+  const showFirst = useEffectEvent(() => step(1));
+  useEffect(() => {
+    if (arrived) showFirst();
+  }, [arrived]);
 
   return { query, setQuery, matches, current, searching, step };
 }
