@@ -1,0 +1,415 @@
+//! Events → tree: anchors, aliases, merge keys, repeated keys, and budgets against hostile text.
+
+use std::collections::HashMap;
+
+use libyaml_safer::{Error, Event, EventData, Mark, Parser, ScalarStyle};
+
+use crate::scalar::{RawScalar, resolve};
+use crate::{Dialect, Node, NodeKind, Span, YamlError};
+
+/// What one text may cost. A stream past a limit is refused with the place where it went past.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes of text.
+    pub text_bytes: usize,
+    /// Nesting of collections; the tree is walked recursively by its readers.
+    pub depth: usize,
+    /// Nodes that aliases may add by being expanded (the "billion laughs" budget).
+    pub alias_nodes: usize,
+    /// Scalar bytes that aliases may add.
+    pub alias_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { text_bytes: 16 << 20, depth: 256, alias_nodes: 200_000, alias_bytes: 16 << 20 }
+    }
+}
+
+/// Reads every document of a text with the usual limits.
+pub fn parse(text: &str, dialect: Dialect) -> Result<Vec<Node>, Vec<YamlError>> {
+    parse_with(text, dialect, &Limits::default())
+}
+
+/// Reads every document of a text. The error carries every finding, in file order.
+pub fn parse_with(text: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<Node>, Vec<YamlError>> {
+    if text.len() > limits.text_bytes {
+        let message = format!("the text has {} bytes; the limit is {}", text.len(), limits.text_bytes);
+        return Err(vec![YamlError { line: 1, column: 1, message }]);
+    }
+    let mut loader = Loader { dialect, limits, budget: Budget::default(), findings: Vec::new() };
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let documents = match loader.load(text) {
+        Ok(documents) => documents,
+        Err(fatal) => {
+            loader.findings.extend(indentation_tabs(text, &fatal));
+            loader.findings.push(fatal);
+            Vec::new()
+        }
+    };
+    if loader.findings.is_empty() {
+        return Ok(documents);
+    }
+    loader.findings.sort_by_key(|finding| (finding.line, finding.column));
+    loader.findings.dedup();
+    Err(loader.findings)
+}
+
+#[derive(Default)]
+struct Budget {
+    alias_nodes: usize,
+    alias_bytes: usize,
+}
+
+struct Loader<'a> {
+    dialect: Dialect,
+    limits: &'a Limits,
+    budget: Budget,
+    findings: Vec<YamlError>,
+}
+
+/// A finished subtree with what copying it costs.
+#[derive(Clone)]
+struct Built {
+    node: Node,
+    nodes: usize,
+    bytes: usize,
+    /// Written as a plain, untagged `<<`: only then is a key a merge key.
+    merge_key: bool,
+}
+
+enum Frame {
+    Sequence {
+        items: Vec<Node>,
+        span: Span,
+        anchor: Option<String>,
+        nodes: usize,
+        bytes: usize,
+    },
+    Mapping {
+        entries: Vec<Entry>,
+        key: Option<Built>,
+        span: Span,
+        anchor: Option<String>,
+        nodes: usize,
+        bytes: usize,
+    },
+}
+
+struct Entry {
+    key: Node,
+    value: Node,
+    merge: bool,
+}
+
+impl Loader<'_> {
+    fn load(&mut self, text: &str) -> Result<Vec<Node>, YamlError> {
+        let mut input = text.as_bytes();
+        let mut parser = Parser::new();
+        parser.set_input_string(&mut input);
+        let mut documents = Vec::new();
+        let mut anchors: HashMap<String, Option<Built>> = HashMap::new();
+        let mut stack: Vec<Frame> = Vec::new();
+        let mut root: Option<Node> = None;
+        loop {
+            let event = parser.parse().map_err(|error| syntax_error(&error, text))?;
+            let span = span_of(&event);
+            let built = match event.data {
+                EventData::StreamStart { .. } => continue,
+                EventData::StreamEnd => return Ok(documents),
+                EventData::DocumentStart { .. } => {
+                    anchors.clear();
+                    root = None;
+                    continue;
+                }
+                EventData::DocumentEnd { .. } => {
+                    documents.push(root.take().unwrap_or_else(|| Node::new(NodeKind::Null, span)));
+                    continue;
+                }
+                EventData::SequenceStart { anchor, .. } => {
+                    self.check_depth(stack.len(), span)?;
+                    if let Some(name) = &anchor {
+                        anchors.insert(name.clone(), None);
+                    }
+                    stack.push(Frame::Sequence { items: Vec::new(), span, anchor, nodes: 1, bytes: 0 });
+                    continue;
+                }
+                EventData::MappingStart { anchor, .. } => {
+                    self.check_depth(stack.len(), span)?;
+                    if let Some(name) = &anchor {
+                        anchors.insert(name.clone(), None);
+                    }
+                    stack.push(Frame::Mapping {
+                        entries: Vec::new(),
+                        key: None,
+                        span,
+                        anchor,
+                        nodes: 1,
+                        bytes: 0,
+                    });
+                    continue;
+                }
+                EventData::SequenceEnd | EventData::MappingEnd => {
+                    let frame = stack.pop().expect("libyaml pairs every end with a start");
+                    let (built, anchor) = self.finish(frame, span);
+                    if let Some(name) = anchor {
+                        anchors.insert(name, Some(built.clone()));
+                    }
+                    built
+                }
+                EventData::Scalar { anchor, tag, value, style, .. } => {
+                    let plain = style == ScalarStyle::Plain;
+                    let raw = RawScalar { value: &value, tag: tag.as_deref(), plain };
+                    let kind = resolve(&raw, self.dialect).unwrap_or_else(|message| {
+                        self.findings.push(YamlError::at(span, message));
+                        NodeKind::Null
+                    });
+                    let built = Built {
+                        node: Node::new(kind, span),
+                        nodes: 1,
+                        bytes: value.len(),
+                        merge_key: plain && tag.is_none() && value == "<<",
+                    };
+                    if let Some(name) = anchor {
+                        anchors.insert(name, Some(built.clone()));
+                    }
+                    built
+                }
+                EventData::Alias { anchor } => self.expand(&anchor, &anchors, span)?,
+            };
+            match stack.last_mut() {
+                Some(frame) => frame.push(built),
+                None => root = Some(built.node),
+            }
+        }
+    }
+
+    fn check_depth(&self, depth: usize, span: Span) -> Result<(), YamlError> {
+        if depth < self.limits.depth {
+            return Ok(());
+        }
+        Err(YamlError::at(
+            span,
+            format!("nested deeper than {} levels; flatten the document", self.limits.depth),
+        ))
+    }
+
+    fn expand(
+        &mut self,
+        name: &str,
+        anchors: &HashMap<String, Option<Built>>,
+        span: Span,
+    ) -> Result<Built, YamlError> {
+        let built = match anchors.get(name) {
+            Some(Some(built)) => built,
+            Some(None) => {
+                return Err(YamlError::at(
+                    span,
+                    format!("the anchor `&{name}` contains itself through `*{name}`"),
+                ));
+            }
+            None => {
+                let message = format!("the alias `*{name}` has no anchor above it; add `&{name}` to a value");
+                return Err(YamlError::at(span, message));
+            }
+        };
+        self.budget.alias_nodes += built.nodes;
+        self.budget.alias_bytes += built.bytes;
+        if self.budget.alias_nodes > self.limits.alias_nodes
+            || self.budget.alias_bytes > self.limits.alias_bytes
+        {
+            return Err(YamlError::at(
+                span,
+                "aliases expand to more data than is allowed; write fewer of them",
+            ));
+        }
+        Ok(Built { merge_key: false, ..built.clone() })
+    }
+
+    fn finish(&mut self, frame: Frame, end: Span) -> (Built, Option<String>) {
+        match frame {
+            Frame::Sequence { items, span, anchor, nodes, bytes } => {
+                let span = closed(span, items.last().map(|item| item.span), end);
+                let node = Node::new(NodeKind::Sequence(items), span);
+                (Built { node, nodes, bytes, merge_key: false }, anchor)
+            }
+            Frame::Mapping { entries, span, anchor, nodes, bytes, .. } => {
+                let span = closed(span, entries.last().map(|entry| entry.value.span), end);
+                let entries = self.settle(entries);
+                let node = Node::new(NodeKind::Mapping(entries), span);
+                (Built { node, nodes, bytes, merge_key: false }, anchor)
+            }
+        }
+    }
+
+    /// Applies merge keys and the dialect's rule for repeated keys.
+    fn settle(&mut self, entries: Vec<Entry>) -> Vec<(Node, Node)> {
+        let mut settled = Settled::default();
+        for Entry { key, value, merge } in entries {
+            if merge {
+                self.merge(&mut settled, &key, value);
+                continue;
+            }
+            let text = self.key_of(&key);
+            match settled.index.get(&text) {
+                None => settled.push(text, key, value, false),
+                Some(&at) if settled.merged[at] => settled.replace(at, key, value),
+                Some(&at) => {
+                    let first = settled.entries[at].0.span;
+                    if self.dialect == Dialect::Pipeline {
+                        let message = format!(
+                            "the key `{text}` is written twice; the first is at {}:{}; keep one of them",
+                            first.line, first.column
+                        );
+                        self.findings.push(YamlError::at(key.span, message));
+                    }
+                    settled.replace(at, key, value);
+                }
+            }
+        }
+        settled.entries
+    }
+
+    fn merge(&mut self, settled: &mut Settled, key: &Node, value: Node) {
+        let sources = match value.kind {
+            NodeKind::Mapping(entries) => vec![entries],
+            NodeKind::Sequence(items) if items.iter().all(Node::is_mapping) => items
+                .into_iter()
+                .map(|item| if let NodeKind::Mapping(entries) = item.kind { entries } else { Vec::new() })
+                .collect(),
+            _ => {
+                let message = "`<<` takes a mapping, or a list of mappings, usually through an alias";
+                self.findings.push(YamlError::at(key.span, message));
+                return;
+            }
+        };
+        // Within one `<<` the first source that has a key gives it.
+        let mut given: HashMap<String, ()> = HashMap::new();
+        for (key, value) in sources.into_iter().flatten() {
+            let text = self.key_of(&key);
+            if given.insert(text.clone(), ()).is_some() {
+                continue;
+            }
+            match settled.index.get(&text) {
+                None => settled.push(text, key, value, true),
+                // go-yaml v2 writes merged keys at the place of the `<<`, over what stands above it.
+                Some(&at) if self.dialect == Dialect::Kubernetes => {
+                    settled.replace(at, key, value);
+                    settled.merged[at] = true;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn key_of(&mut self, key: &Node) -> String {
+        match &key.kind {
+            NodeKind::Null => {
+                self.findings
+                    .push(YamlError::at(key.span, "a key may not be empty or null; quote it or name it"));
+            }
+            NodeKind::Sequence(_) | NodeKind::Mapping(_) => {
+                let message = "a key may not be a list or a map; `{{ }}` has to be quoted here";
+                self.findings.push(YamlError::at(key.span, message));
+            }
+            _ => {}
+        }
+        key.key_text()
+    }
+}
+
+#[derive(Default)]
+struct Settled {
+    entries: Vec<(Node, Node)>,
+    merged: Vec<bool>,
+    index: HashMap<String, usize>,
+}
+
+impl Settled {
+    fn push(&mut self, text: String, key: Node, value: Node, merged: bool) {
+        self.index.insert(text, self.entries.len());
+        self.entries.push((key, value));
+        self.merged.push(merged);
+    }
+
+    fn replace(&mut self, at: usize, key: Node, value: Node) {
+        self.entries[at] = (key, value);
+        self.merged[at] = false;
+    }
+}
+
+impl Frame {
+    fn push(&mut self, built: Built) {
+        match self {
+            Frame::Sequence { items, nodes, bytes, .. } => {
+                *nodes += built.nodes;
+                *bytes += built.bytes;
+                items.push(built.node);
+            }
+            Frame::Mapping { entries, key, nodes, bytes, .. } => {
+                *nodes += built.nodes;
+                *bytes += built.bytes;
+                match key.take() {
+                    None => *key = Some(built),
+                    Some(first) => {
+                        entries.push(Entry { key: first.node, value: built.node, merge: first.merge_key });
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A block collection ends, for libyaml, where the next token starts; a reader wants its last line.
+fn closed(start: Span, last: Option<Span>, end: Span) -> Span {
+    let flow = end.line != end.end_line || end.column != end.end_column;
+    let (end_line, end_column) = match last {
+        Some(last) if !flow => (last.end_line, last.end_column),
+        _ => (end.end_line, end.end_column),
+    };
+    Span { end_line, end_column, ..start }
+}
+
+fn span_of(event: &Event) -> Span {
+    let place = |mark: Mark| (mark.line as usize + 1, mark.column as usize + 1);
+    let (line, column) = place(event.start_mark);
+    let (end_line, end_column) = place(event.end_mark);
+    Span { line, column, end_line, end_column }
+}
+
+fn syntax_error(error: &Error, text: &str) -> YamlError {
+    let mark = error.problem_mark().unwrap_or_default();
+    let (line, column) = (mark.line as usize + 1, mark.column as usize + 1);
+    let character = text.lines().nth(line - 1).and_then(|line| line.chars().nth(column - 1));
+    let message = match character {
+        Some('\t') => TAB_MESSAGE.to_owned(),
+        Some(c @ ('@' | '`')) => format!("a plain value cannot start with `{c}`; put the value in quotes"),
+        Some(c @ ('%' | '|' | '>')) if error.problem().contains("cannot start any token") => {
+            format!("a plain value cannot start with `{c}`; put the value in quotes")
+        }
+        _ => match error.context() {
+            Some(context) if !context.is_empty() => format!("{} ({context})", error.problem()),
+            _ => error.problem().to_owned(),
+        },
+    };
+    YamlError { line, column, message }
+}
+
+const TAB_MESSAGE: &str = "a tab is used for indentation; use spaces";
+
+/// Every line that starts with a tab, once the text is known to be broken: people fix them together.
+fn indentation_tabs(text: &str, fatal: &YamlError) -> Vec<YamlError> {
+    text.lines()
+        .enumerate()
+        .filter_map(|(index, line)| {
+            let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
+            let at = line[..indent].find('\t')?;
+            let blank = indent == line.len();
+            (!blank && index + 1 >= fatal.line).then(|| YamlError {
+                line: index + 1,
+                column: at + 1,
+                message: TAB_MESSAGE.to_owned(),
+            })
+        })
+        .collect()
+}
