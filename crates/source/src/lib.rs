@@ -11,6 +11,7 @@ mod process;
 mod render;
 mod repo_url;
 
+pub mod git;
 pub mod git_cache;
 
 pub use git_cache::{Commit, Credentials, GitCache, GitError, GitLimits, GitOptions, Repository, Since};
