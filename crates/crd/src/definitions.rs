@@ -431,6 +431,7 @@ fn operation_state() -> Value {
         ("syncPhase", string()),
         ("images", strings()),
         ("uid", string()),
+        ("wave", integer()),
     ]);
     let result = open(&[
         ("revision", string()),

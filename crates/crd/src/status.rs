@@ -137,6 +137,8 @@ wire_struct! {
             images: Vec<String>,
             /// Ours: the UID of the object that this operation made or touched.
             uid: String,
+            /// Ours: the wave that a pruned object had; it cannot be asked any more.
+            wave: Option<i64>,
         }
     }
 }

@@ -1,0 +1,179 @@
+//! What an operation has done so far, as `status.operationState` remembers it.
+
+use super::{Action, PlannedStep};
+use crate::object::{self, ResourceKey};
+use crate::tree;
+use jiff::Timestamp;
+use slipway_crd::{OperationState, ResourceResult};
+use std::collections::BTreeSet;
+
+/// How far an operation is.
+#[derive(Debug, Clone)]
+pub struct SyncProgress {
+    /// One per operation and attempt: hooks of another id are hooks of the past.
+    pub operation_id: String,
+    pub started_at: Timestamp,
+    pub now: Timestamp,
+    /// The revision that is synced; its first seven characters go into names of generated hooks.
+    pub revision: String,
+    pub results: Vec<ResourceResult>,
+    /// A person asked to stop.
+    pub terminating: bool,
+    /// The dry run passed. In memory only: after a restart it is made again if nothing was applied yet.
+    pub dry_run_done: bool,
+    /// When a step last changed the cluster. In memory only.
+    pub last_change_at: Option<Timestamp>,
+    /// Clean-up that failed and is left to people. In memory only.
+    pub given_up: BTreeSet<ResourceKey>,
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepResult {
+    /// Done; `message` as kubectl would say it, `uid` of the object if there is one.
+    Done {
+        message: String,
+        uid: String,
+    },
+    Failed {
+        message: String,
+    },
+}
+
+impl SyncProgress {
+    /// A new operation.
+    pub fn start(started_at: Timestamp, revision: &str) -> Self {
+        Self {
+            operation_id: operation_id(started_at, 0),
+            started_at,
+            now: started_at,
+            revision: revision.into(),
+            results: Vec::new(),
+            terminating: false,
+            dry_run_done: false,
+            last_change_at: None,
+            given_up: BTreeSet::new(),
+        }
+    }
+
+    /// What the Application remembers. An unreadable start counts as now.
+    pub fn from_state(state: &OperationState, now: Timestamp) -> Self {
+        let started_at = state.started_at.parse().unwrap_or(now);
+        let result = state.sync_result.as_ref();
+        Self {
+            operation_id: operation_id(started_at, state.retry_count),
+            now,
+            results: result.map(|r| r.resources.clone()).unwrap_or_default(),
+            terminating: state.phase == "Terminating",
+            ..Self::start(started_at, result.map(|r| r.revision.as_str()).unwrap_or_default())
+        }
+    }
+
+    /// Writes down what became of a step.
+    pub fn record(&mut self, step: &PlannedStep, outcome: &StepResult) {
+        self.last_change_at = Some(self.now);
+        match &step.action {
+            Action::ReleaseHook { key, .. } | Action::DeleteHook { key, .. } => {
+                // Clean-up never decides how an operation ends.
+                if matches!(outcome, StepResult::Failed { .. }) {
+                    self.given_up.insert(key.clone());
+                }
+                return;
+            }
+            _ => {}
+        }
+        let result = match (&step.action, outcome) {
+            (Action::Prune { own_wave, .. }, StepResult::Done { .. }) => ResourceResult {
+                status: "Pruned".into(),
+                message: "pruned".into(),
+                hook_phase: "Succeeded".into(),
+                wave: Some(*own_wave),
+                ..result_of(step)
+            },
+            (Action::RunHook { .. }, StepResult::Done { message, uid }) => ResourceResult {
+                status: "Synced".into(),
+                message: message.clone(),
+                hook_type: step.phase.as_str().into(),
+                hook_phase: "Running".into(),
+                uid: uid.clone(),
+                ..result_of(step)
+            },
+            (_, StepResult::Done { message, uid }) => ResourceResult {
+                status: "Synced".into(),
+                message: message.clone(),
+                hook_phase: "Running".into(),
+                uid: uid.clone(),
+                ..result_of(step)
+            },
+            (action, StepResult::Failed { message }) => ResourceResult {
+                status: "SyncFailed".into(),
+                message: message.clone(),
+                hook_type: if matches!(action, Action::RunHook { .. }) {
+                    step.phase.as_str().into()
+                } else {
+                    String::new()
+                },
+                hook_phase: "Failed".into(),
+                ..result_of(step)
+            },
+        };
+        put(&mut self.results, result);
+    }
+
+    /// The dry run of a step failed: nothing will be applied.
+    pub fn record_dry_run_failure(&mut self, step: &PlannedStep, message: &str) {
+        self.record(step, &StepResult::Failed { message: message.into() });
+        if let Some(result) = self.results.iter_mut().find(|r| is_of(r, step)) {
+            result.message = format!("{DRY_RUN_PREFIX}{message}");
+        }
+    }
+}
+
+/// How a failed dry run is told from a failed apply after a restart.
+pub(super) const DRY_RUN_PREFIX: &str = "dry run: ";
+
+fn operation_id(started_at: Timestamp, attempt: i64) -> String {
+    format!("{}#{attempt}", crate::compare::rfc3339(started_at))
+}
+
+fn result_of(step: &PlannedStep) -> ResourceResult {
+    let images = match &step.action {
+        Action::Apply { object, .. } | Action::RunHook { object, .. } => tree::images(object),
+        _ => Vec::new(),
+    };
+    ResourceResult {
+        group: step.key.group.clone(),
+        version: step.version.clone(),
+        kind: step.key.kind.clone(),
+        namespace: step.key.namespace.clone(),
+        name: step.key.name.clone(),
+        sync_phase: step.phase.as_str().into(),
+        images,
+        ..ResourceResult::default()
+    }
+}
+
+pub(super) fn key_of(result: &ResourceResult) -> ResourceKey {
+    ResourceKey::new(&result.group, &result.kind, &result.namespace, &result.name)
+}
+
+fn is_of(result: &ResourceResult, step: &PlannedStep) -> bool {
+    key_of(result) == step.key && result.sync_phase == step.phase.as_str()
+}
+
+/// Adds a result, or puts it in the place of the earlier one of the same object and phase.
+pub(super) fn put(results: &mut Vec<ResourceResult>, result: ResourceResult) {
+    let same = |r: &&mut ResourceResult| {
+        key_of(r) == key_of(&result)
+            && (r.sync_phase == result.sync_phase || r.hook_type.is_empty() && result.hook_type.is_empty())
+    };
+    match results.iter_mut().find(same) {
+        Some(slot) => *slot = result,
+        None => results.push(result),
+    }
+}
+
+/// The UID of the object that a hook of this operation is, if the live one is such.
+pub(super) fn belongs_to(live: &serde_json::Value, operation_id: &str) -> bool {
+    object::annotation(live, slipway_crd::names::HOOK_OPERATION) == Some(operation_id)
+}
