@@ -1,6 +1,7 @@
 //! Pipelines as the published CLI and the Terraform provider send and read them.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
@@ -50,6 +51,10 @@ pub struct PipelineSpec {
     /// Where the steps are when they are not inline: the runner reads them, the control plane never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_template: Option<SpecTemplate>,
+    /// Kept as the text that came in: the order of steps is the order they run in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub steps: Option<Box<RawValue>>,
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub other: Map<String, Value>,

@@ -51,6 +51,8 @@ pub struct Change {
 #[serde(rename_all = "camelCase")]
 pub enum ChangeKind {
     Build,
+    /// More of a build's log is there. Followers of that log hear it; pages do not.
+    Log,
     Pipeline,
     Application,
     Runtime,
