@@ -161,6 +161,11 @@ impl Mirror {
             .map_err(|error| GitError::from_process(error, &repo.url))
     }
 
+    pub(super) async fn known_commit(&self, id: &str) -> Result<Option<Commit>, GitError> {
+        self.ready().await?;
+        self.local_commit(id).await
+    }
+
     async fn local_commit(&self, id: &str) -> Result<Option<Commit>, GitError> {
         // `^{commit}` follows tag objects.
         let Some(object) = self.read(&format!("{id}^{{commit}}")).await? else { return Ok(None) };

@@ -144,6 +144,14 @@ impl GitCache {
         }
     }
 
+    /// The commit with this full id if it is here already; nothing is asked of the repository.
+    pub async fn known(&self, repo: &Repository, id: &str) -> Result<Option<Commit>, GitError> {
+        if !refs::is_full_id(id) {
+            return Ok(None);
+        }
+        self.mirror(repo)?.known_commit(id).await
+    }
+
     /// The files in `path` ("" is the root) at a commit that [`Self::resolve`] gave, and with `recurse` those
     /// of the folders below it.
     pub async fn tree(
