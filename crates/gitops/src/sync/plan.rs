@@ -1,6 +1,6 @@
 //! The state machine: tasks and their results become steps, waits and an outcome.
 
-use super::progress::{DRY_RUN_PREFIX, SyncProgress, belongs_to, key_of, put};
+use super::progress::{DRY_RUN_PREFIX, SyncProgress, belongs_to, belongs_to_operation, key_of, put};
 use super::tasks::{self, Task, TaskKind};
 use super::{Action, HookDeletion, Outcome, OutcomePhase, PlannedStep, SyncPlan, Waiting, WaitingOn};
 use crate::compare::Comparison;
@@ -10,6 +10,7 @@ use crate::object::{self, ResourceKey};
 use crate::options::{Deletion, SyncOptions};
 use jiff::{SignedDuration, Timestamp};
 use slipway_crd::{ResourceResult, SyncOperation, names};
+use std::collections::BTreeSet;
 
 /// Plans what is left of a sync.
 pub fn plan(comparison: &Comparison, operation: &SyncOperation, progress: &SyncProgress) -> SyncPlan {
@@ -252,14 +253,16 @@ impl<'a> Planner<'a> {
             self.plan.outcome = Some(failed);
             return;
         }
+        self.note(tasks);
         let states = self.observe(tasks);
-        let clean_up = self.clean_up(tasks, &states);
         let running: Vec<&Task<'_>> =
             pick(tasks, &states, |t, s| *s == State::Running && t.kind != TaskKind::Prune);
         let failed = states.iter().any(|s| matches!(s, State::Failed(_)));
         let running_hooks: Vec<&Task<'_>> = running.iter().copied().filter(|t| t.is_hook()).collect();
-        // A failed resource ends the wait for its neighbours' health, but never the wait for a hook.
-        if !running_hooks.is_empty() || !failed && !running.is_empty() {
+        if self.has_unstarted(tasks, &states) {
+            self.next_group(tasks, &states);
+        } else if !running_hooks.is_empty() || !failed && !running.is_empty() {
+            // A failed resource ends the wait for its neighbours' health, but never the wait for a hook.
             self.wait_for(&running_hooks, &running);
         } else if failed {
             self.fail(tasks, &states);
@@ -270,13 +273,24 @@ impl<'a> Planner<'a> {
         let extra = self.plan.steps.len();
         self.number_batches();
         // Clean-up may always run, and an operation ends only after it.
-        for step in clean_up {
+        for step in self.clean_up(tasks, &states) {
             self.plan.steps.push(step);
         }
         self.plan.ready.extend(extra..self.plan.steps.len());
         if self.plan.ready.iter().any(|index| *index >= extra) {
             self.plan.outcome = None;
         }
+    }
+
+    /// The group that has begun has tasks that were not started: whatever became of their neighbours, they are started
+    /// too, or a restart in the middle of a group would leave out what an undisturbed sync does.
+    fn has_unstarted(&self, tasks: &[Task<'_>], states: &[State]) -> bool {
+        let Some(pending) = first_group(tasks, states, |s| *s == State::Pending) else { return false };
+        let busy = first_group(tasks, states, |s| matches!(s, State::Running | State::Failed(_)));
+        busy == Some(pending)
+            && tasks.iter().zip(states).any(|(t, s)| {
+                t.group() == pending && *s == State::Pending && !self.needs_confirmation(t) && !t.unchanged
+            })
     }
 
     /// States of all tasks, with unchanged resources of groups that were reached counted as applied.
@@ -286,11 +300,13 @@ impl<'a> Planner<'a> {
             for (task, state) in tasks.iter().zip(&states) {
                 self.write_down(task, state);
             }
-            if states.iter().any(|s| matches!(s, State::Running | State::Failed(_))) {
-                return states;
-            }
+            let busy = first_group(tasks, &states, |s| matches!(s, State::Running | State::Failed(_)));
             let pending = || tasks.iter().zip(&states).filter(|(_, s)| **s == State::Pending).map(|(t, _)| t);
             let Some(group) = pending().map(Task::group).min() else { return states };
+            // A group is reached when all before it is done.
+            if busy.is_some_and(|busy| busy < group) {
+                return states;
+            }
             let settled: Vec<ResourceResult> =
                 pending().filter(|t| t.group() == group).filter_map(|t| self.without_step(t)).collect();
             if settled.is_empty() {
@@ -298,6 +314,40 @@ impl<'a> Planner<'a> {
             }
             for result in settled {
                 put(&mut self.plan.results, result);
+            }
+        }
+    }
+
+    /// Notes, before anything is done, what the cluster cannot say afterwards: the waves of what will be pruned (or the
+    /// mirrored waves of the others would move) and which resources were out of sync (or they would not be waited for).
+    fn note(&mut self, tasks: &[Task<'a>]) {
+        let own_wave = |task: &Task<'_>| task.live.map_or(0, |live| hooks::wave(live));
+        let prunes = || tasks.iter().filter(|t| t.kind == TaskKind::Prune && self.without_step(t).is_none());
+        let waves: BTreeSet<i64> = prunes().map(own_wave).collect();
+        let selects = self.options.is_true("ApplyOutOfSyncOnly");
+        let mut noted = Vec::new();
+        if self.progress.results.is_empty() && waves.len() > 1 {
+            noted.extend(prunes().map(|task| ResourceResult {
+                message: "to be pruned".into(),
+                wave: Some(own_wave(task)),
+                ..result_of(task)
+            }));
+        }
+        if self.progress.results.is_empty() && selects {
+            let applies = tasks.iter().filter(|t| t.kind == TaskKind::Apply && !t.unchanged);
+            noted.extend(
+                applies.map(|task| ResourceResult { message: "to be applied".into(), ..result_of(task) }),
+            );
+        }
+        for result in noted {
+            put(&mut self.plan.results, result);
+        }
+        // Pruned by a shell that died before it could say so.
+        for result in self.plan.results.iter_mut().filter(|r| r.status.is_empty() && r.wave.is_some()) {
+            if !tasks.iter().any(|t| t.kind == TaskKind::Prune && t.key == key_of(result)) {
+                result.status = "Pruned".into();
+                result.message = "pruned".into();
+                result.hook_phase = "Succeeded".into();
             }
         }
     }
@@ -333,8 +383,13 @@ impl<'a> Planner<'a> {
         find_result(&self.plan.results, task)
     }
 
+    /// Something was done already.
+    fn has_begun(&self) -> bool {
+        self.progress.results.iter().any(|r| !r.status.is_empty())
+    }
+
     fn is_ours(&self, task: &Task<'_>) -> bool {
-        task.live.is_some_and(|live| belongs_to(live, &self.progress.operation_id))
+        task.live.is_some_and(|live| belongs_to(live, &self.progress.operation_id, task.phase))
     }
 
     fn blocks(&self, task: &Task<'_>) -> bool {
@@ -354,6 +409,8 @@ impl<'a> Planner<'a> {
             Some(("SyncFailed", _) | (_, "Failed" | "Error")) => {
                 State::Failed(result.map(|r| r.message.clone()).unwrap_or_default())
             }
+            // Only noted: see `note`.
+            Some(("", "")) => State::Pending,
             Some(("PruneSkipped", _)) => State::Succeeded,
             Some(("Pruned", _)) => {
                 if task.live.is_some() && self.blocks(task) {
@@ -375,7 +432,7 @@ impl<'a> Planner<'a> {
         if !self.blocks(task) {
             return State::Succeeded;
         }
-        if !task.unchanged && self.settles_at().is_some() {
+        if self.settles_at().is_some() {
             return State::Running;
         }
         let Some(live) = task.live else {
@@ -418,7 +475,10 @@ impl<'a> Planner<'a> {
             State::Failed(_) => "Failed",
         };
         let before = self.result(task).cloned();
-        if before.as_ref().is_some_and(|r| r.hook_phase == phase || r.status == "Pruned") {
+        if before
+            .as_ref()
+            .is_some_and(|r| r.hook_phase == phase || r.status == "Pruned" || r.status.is_empty())
+        {
             return;
         }
         let mut result =
@@ -479,8 +539,11 @@ impl<'a> Planner<'a> {
 
     /// Starts the first group that is not done.
     fn next_group(&mut self, tasks: &[Task<'_>], states: &[State]) {
+        let pending = pick(tasks, states, |_, s| *s == State::Pending);
+        let reached = pending.iter().map(|t| t.group()).min();
+        let is_leaving = |t: &Task<'_>, s: &State| *s == State::Running && t.kind == TaskKind::Prune;
         let leaving: Vec<ResourceKey> =
-            pick(tasks, states, |t, s| *s == State::Running && t.kind == TaskKind::Prune)
+            pick(tasks, states, |t, s| is_leaving(t, s) && reached.is_none_or(|group| t.group() < group))
                 .iter()
                 .map(|t| t.key.clone())
                 .collect();
@@ -489,8 +552,7 @@ impl<'a> Planner<'a> {
             self.plan.waiting.push(Waiting { on: WaitingOn::Deletion(leaving), sentence });
             return;
         }
-        let pending = pick(tasks, states, |_, s| *s == State::Pending);
-        let Some(group) = pending.iter().map(|t| t.group()).min() else {
+        let Some(group) = reached else {
             let run = !tasks.is_empty() && !tasks.iter().any(|t| t.is_hook() && t.group() == self.last_group);
             let what = if run { "all tasks run" } else { "no more tasks" };
             self.plan.outcome =
@@ -541,17 +603,20 @@ impl<'a> Planner<'a> {
             let sentence = sentence("deletion of", &in_the_way, "hooks");
             self.plan.waiting.push(Waiting { on: WaitingOn::Deletion(in_the_way), sentence });
         }
-        if self.progress.results.is_empty() && !self.progress.dry_run_done {
+        if !self.has_begun() && !self.progress.dry_run_done {
             self.plan.dry_run = self.dry_runnable();
         }
     }
 
-    /// A hook object of an earlier operation that has to go before this one is made.
+    /// A hook object of an earlier operation or phase that has to go before this one is made.
     fn is_in_the_way(&self, task: &Task<'_>) -> bool {
+        let Some(live) = task.live.filter(|_| !self.is_ours(task)) else { return false };
         let policies = task.object.as_ref().map(|o| hooks::delete_policies(o)).unwrap_or_default();
-        task.live.is_some() && !self.is_ours(task) && policies.contains(&DeletePolicy::BeforeHookCreation)
-            // Whatever is on its way out is in the way as well: it cannot be applied to.
-            || task.live.is_some_and(|live| object::is_being_deleted(live)) && !self.is_ours(task)
+        policies.contains(&DeletePolicy::BeforeHookCreation)
+            // A finished Job does not run again by being applied, and it has to run in this phase too.
+            || belongs_to_operation(live, &self.progress.operation_id)
+            // What is on its way out cannot be applied to.
+            || object::is_being_deleted(live)
     }
 
     /// The steps of later groups, for people who want to see the whole plan.
@@ -566,7 +631,7 @@ impl<'a> Planner<'a> {
                 self.push_step(task);
             }
         }
-        if self.progress.results.is_empty() && !self.progress.dry_run_done && !self.plan.ready.is_empty() {
+        if !self.has_begun() && !self.progress.dry_run_done && !self.plan.ready.is_empty() {
             self.plan.dry_run = self.dry_runnable();
         }
     }
@@ -617,7 +682,7 @@ impl<'a> Planner<'a> {
         self.plan.steps.push(made);
     }
 
-    /// Steps that take care of hooks whose end is written down (by an earlier plan, so before this one runs).
+    /// Steps that take care of hooks whose end is in the results, which are written down before any step runs.
     fn clean_up(&self, tasks: &[Task<'_>], states: &[State]) -> Vec<PlannedStep> {
         let failed_phase =
             |phase| tasks.iter().zip(states).any(|(t, s)| t.phase == phase && matches!(s, State::Failed(_)));
@@ -625,7 +690,8 @@ impl<'a> Planner<'a> {
             |phase| tasks.iter().zip(states).all(|(t, s)| t.phase != phase || *s == State::Succeeded);
         let mut steps = Vec::new();
         for task in tasks.iter().chain(&self.on_failure).filter(|t| t.is_hook() && self.is_ours(t)) {
-            let ended = find_result(&self.progress.results, task)
+            let ended = self
+                .result(task)
                 .is_some_and(|r| matches!(r.hook_phase.as_str(), "Succeeded" | "Failed" | "Error"));
             if !ended || self.progress.given_up.contains(&task.key) {
                 continue;
@@ -697,6 +763,14 @@ fn pick<'t, 'a>(
     wanted: impl Fn(&Task<'a>, &State) -> bool,
 ) -> Vec<&'t Task<'a>> {
     tasks.iter().zip(states).filter(|(t, s)| wanted(t, s)).map(|(t, _)| t).collect()
+}
+
+fn first_group(
+    tasks: &[Task<'_>],
+    states: &[State],
+    wanted: impl Fn(&State) -> bool,
+) -> Option<(SyncPhase, i64)> {
+    tasks.iter().zip(states).filter(|(_, s)| wanted(s)).map(|(t, _)| t.group()).min()
 }
 
 /// A hook's result is the one of its phase; a resource has one, whatever phase it was moved to.

@@ -1,6 +1,7 @@
 //! What an operation has done so far, as `status.operationState` remembers it.
 
 use super::{Action, PlannedStep};
+use crate::hooks::SyncPhase;
 use crate::object::{self, ResourceKey};
 use crate::tree;
 use jiff::Timestamp;
@@ -173,7 +174,19 @@ pub(super) fn put(results: &mut Vec<ResourceResult>, result: ResourceResult) {
     }
 }
 
-/// The UID of the object that a hook of this operation is, if the live one is such.
-pub(super) fn belongs_to(live: &serde_json::Value, operation_id: &str) -> bool {
-    object::annotation(live, slipway_crd::names::HOOK_OPERATION) == Some(operation_id)
+/// The mark of a hook: its operation and the phase, because one hook may run in two phases.
+pub(super) fn hook_mark(operation_id: &str, phase: SyncPhase) -> String {
+    format!("{operation_id}/{}", phase.as_str())
+}
+
+/// True when the live object is the hook of this operation and phase.
+pub(super) fn belongs_to(live: &serde_json::Value, operation_id: &str, phase: SyncPhase) -> bool {
+    object::annotation(live, slipway_crd::names::HOOK_OPERATION) == Some(&hook_mark(operation_id, phase))
+}
+
+/// True when the live object is a hook of this operation, in whatever phase.
+pub(super) fn belongs_to_operation(live: &serde_json::Value, operation_id: &str) -> bool {
+    object::annotation(live, slipway_crd::names::HOOK_OPERATION)
+        .and_then(|mark| mark.rsplit_once('/'))
+        .is_some_and(|(id, _)| id == operation_id)
 }

@@ -1,7 +1,7 @@
 //! What a sync consists of: one task per resource, one per hook and phase, in the order they run.
 
 use super::ApplyHow;
-use super::progress::{SyncProgress, key_of};
+use super::progress::{SyncProgress, hook_mark, key_of};
 use crate::compare::{Comparison, ResourceState, SyncCode, namespace_manifest};
 use crate::hooks::{self, SyncPhase};
 use crate::object::{self, Manifest, ResourceKey};
@@ -220,7 +220,7 @@ fn hook_object(target: &Value, phase: SyncPhase, comparison: &Comparison, progre
         }
         tracking::set_tracking(&mut object, &comparison.context.application, &comparison.context.settings);
     }
-    object::set_annotation(&mut object, names::HOOK_OPERATION, &progress.operation_id);
+    object::set_annotation(&mut object, names::HOOK_OPERATION, &hook_mark(&progress.operation_id, phase));
     if let Some(meta) = object::metadata_mut(&mut object) {
         let finalizers = meta.entry("finalizers").or_insert_with(|| Value::Array(Vec::new()));
         if let Some(list) = finalizers.as_array_mut()
@@ -235,8 +235,7 @@ fn hook_object(target: &Value, phase: SyncPhase, comparison: &Comparison, progre
 /// Removal goes the other way round: the waves of prunes are mirrored, and PruneLast comes after all else.
 fn order_prunes(tasks: &mut [Task<'_>], options: &SyncOptions, progress: &SyncProgress) {
     // Objects that are gone already still count, or the waves would move while the sync runs.
-    let gone = progress.results.iter().filter(|r| r.status == "Pruned");
-    let mut waves: BTreeSet<i64> = gone.filter_map(|r| r.wave).collect();
+    let mut waves: BTreeSet<i64> = progress.results.iter().filter_map(|r| r.wave).collect();
     waves.extend(tasks.iter().filter(|t| t.kind == TaskKind::Prune).map(|t| t.wave));
     let mirror: BTreeMap<i64, i64> = waves.iter().copied().zip(waves.iter().rev().copied()).collect();
     let last = tasks

@@ -1,0 +1,6 @@
+//! The engine as its shell uses it, against a cluster made of a map.
+
+mod compare;
+mod interruption;
+mod sim;
+mod sync;
