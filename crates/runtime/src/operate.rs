@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use slipway_crd::{Application, OperationState, SyncOperation, SyncResult};
-use slipway_gitops::auto::{Retry, retry_decision, retry_message};
+use slipway_gitops::{Retry, retry_decision, retry_message};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::sync::{self, Outcome, OutcomePhase, SyncPlan, SyncProgress, WaitingOn};
 use slipway_gitops::windows::{self, WindowQuery, WindowVerdict};
@@ -226,10 +226,12 @@ impl Engine {
     }
 
     async fn try_steps(&self, plan: &SyncPlan, progress: &mut SyncProgress) {
-        let tries = plan.dry_run.iter().map(|index| {
+        // A loop and boxes, because the compiler cannot prove an iterator of borrowing futures to be `Send`.
+        let mut tries = Vec::with_capacity(plan.dry_run.len());
+        for index in &plan.dry_run {
             let step = &plan.steps[*index];
-            async move { (step, steps::dry_run(&self.cluster, step).await) }
-        });
+            tries.push(async move { (step, steps::dry_run(&self.cluster, step).await) }.boxed());
+        }
         let outcomes: Vec<_> = futures::stream::iter(tries).buffer_unordered(PARALLEL).collect().await;
         for (step, outcome) in outcomes {
             if let Err(message) = outcome {
@@ -244,7 +246,10 @@ impl Engine {
         let mut ready: Vec<_> = plan.ready_steps().collect();
         ready.sort_by_key(|step| step.batch);
         for batch in ready.chunk_by(|a, b| a.batch == b.batch) {
-            let runs = batch.iter().map(|step| async move { (*step, steps::run(&self.cluster, step).await) });
+            let mut runs = Vec::with_capacity(batch.len());
+            for step in batch {
+                runs.push(async move { (*step, steps::run(&self.cluster, step).await) }.boxed());
+            }
             let outcomes: Vec<_> = futures::stream::iter(runs).buffer_unordered(PARALLEL).collect().await;
             let mut failed = false;
             progress.now = Timestamp::now();

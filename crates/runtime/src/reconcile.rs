@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, names};
-use slipway_gitops::auto::{AutoSync, AutoSyncInput, InFlight, auto_sync_decision};
+use slipway_gitops::{AutoSync, AutoSyncInput, InFlight, auto_sync_decision};
 use slipway_gitops::compare::rfc3339;
 
 use crate::engine::{Engine, Memory};
