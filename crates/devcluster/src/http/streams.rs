@@ -1,0 +1,5 @@
+use http::Response;
+use super::resources::Target;
+use super::{Ask, Body};
+use crate::error::{ApiError, ApiResult};
+pub(super) async fn handle(_ask: Ask, _target: Target) -> ApiResult<Response<Body>> { Err(ApiError::no_such_path()) }
