@@ -188,6 +188,11 @@ impl<'a> Comparer<'a> {
     }
 
     fn run(mut self) -> Comparison {
+        // What was meant to be ignored must not be reverted because we cannot read it: nothing is done until it is clear.
+        for problem in self.rules.problems().to_vec() {
+            self.failed = true;
+            self.warn("ComparisonError", format!("ignoreDifferences: {problem}"));
+        }
         let targets = self.targets();
         let pairs = self.pair(targets);
         let mut resources: Vec<ResourceState> =
@@ -282,10 +287,10 @@ impl<'a> Comparer<'a> {
                             ),
                         );
                     }
-                } else if namespaced == Some(true) || !self.defines_cluster_scope(&group, &kind) {
-                    if let Some(meta) = object::metadata_mut(target) {
-                        meta.insert("namespace".into(), destination.into());
-                    }
+                } else if (namespaced == Some(true) || !self.defines_cluster_scope(&group, &kind))
+                    && let Some(meta) = object::metadata_mut(target)
+                {
+                    meta.insert("namespace".into(), destination.into());
                 }
             }
             _ => {}

@@ -6,13 +6,14 @@
 mod auto;
 pub mod cluster;
 pub mod compare;
+pub mod conformance;
 mod cron;
 pub mod diff;
 pub mod duration;
 pub mod glob;
 pub mod health;
 pub mod hooks;
-mod jq;
+pub mod jq;
 pub mod object;
 pub mod options;
 pub mod order;

@@ -97,7 +97,9 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => up::up(arguments).await,
-        Command::Devcluster(arguments) => up::devcluster(arguments.data, arguments.listen, arguments.kubeconfig).await,
+        Command::Devcluster(arguments) => {
+            up::devcluster(arguments.data, arguments.listen, arguments.kubeconfig).await
+        }
         Command::Auth(command) => cli::context::run(command).await,
         Command::Logs(arguments) => cli::builds::logs(arguments).await,
         Command::Build(command) => cli::builds::run(command).await,

@@ -130,7 +130,7 @@ impl<'a> Planner<'a> {
         }
         let served = cluster
             .kind(&task.key.group, &task.key.kind)
-            .is_some_and(|info| info.versions.iter().any(|v| *v == task.version));
+            .is_some_and(|info| info.versions.contains(&task.version));
         let comes = self.options.is_true_for(target, "SkipDryRunOnMissingResource")
             || self.is_defined_here(&task.key);
         (!served && !comes).then(|| {

@@ -147,6 +147,9 @@ pub struct LintOptions {
     pub quiet_defaults: bool,
     /// Expand `scale` and `matrix` before looking.
     pub expand: bool,
+    /// Look at steps inside blocks as closely as at others. The reference validator reads their
+    /// `arguments` as foreign and does not look into a block inside a block.
+    pub deep: bool,
     /// Add our own advice to what the validator says.
     pub advice: bool,
 }
@@ -159,6 +162,7 @@ impl Default for LintOptions {
             account: None,
             quiet_defaults: false,
             expand: true,
+            deep: true,
             advice: true,
         }
     }
@@ -167,7 +171,7 @@ impl Default for LintOptions {
 impl LintOptions {
     /// Exactly what the reference validator looks at, no more.
     pub fn reference() -> Self {
-        Self { build_v2: false, expand: false, advice: false, ..Self::default() }
+        Self { build_v2: false, expand: false, deep: false, advice: false, ..Self::default() }
     }
 }
 
@@ -192,14 +196,14 @@ pub fn lint_text(text: &str, options: &LintOptions) -> (Option<Node>, Vec<Findin
         let finding = Finding::error("the file is empty", Span { line: 1, column: 1, ..Span::default() });
         return (None, vec![finding.hint("start with `version: '1.0'` and `steps:`")]);
     };
-    let mut findings = lint_model(&root, Some(text), options);
     if let Some(second) = documents.next() {
-        findings.push(
-            Finding::error("the file has more than one YAML document", second.span)
-                .hint("a pipeline is one document; remove the `---` line and what follows"),
+        let finding = Finding::error("the file has more than one YAML document", second.span);
+        return (
+            None,
+            vec![finding.hint("a pipeline is one document; remove the `---` line and what follows")],
         );
     }
-    sort(&mut findings);
+    let findings = lint_model(&root, Some(text), options);
     (Some(root), findings)
 }
 

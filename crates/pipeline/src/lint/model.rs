@@ -135,7 +135,15 @@ impl Lint<'_> {
                 );
             }
         }
-        self.steps(Some(children), hook);
+        if self.options.deep {
+            self.steps(Some(children), hook);
+            return;
+        }
+        for (key, child) in children.entries() {
+            if child.get("type").and_then(Node::as_str) != Some("parallel") {
+                self.step(child, Some(&key.key_text()), hook);
+            }
+        }
     }
 
     fn step(&mut self, step: &Node, name: Option<&str>, hook: Option<InHook>) {

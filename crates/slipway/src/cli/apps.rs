@@ -8,7 +8,9 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use slipway_api::Client;
-use slipway_api::application::{Application, ApplicationDiff, ApplicationList, ApplicationPlan, ResourceNode};
+use slipway_api::application::{
+    Application, ApplicationDiff, ApplicationList, ApplicationPlan, ResourceNode,
+};
 
 use super::context;
 use super::output::{Format, OutputArguments, print};
@@ -101,13 +103,27 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
             let row = |entry: &slipway_api::application::Deployment| {
                 let sha = entry.revision.sha.chars().take(8).collect();
                 let message = super::output::short(&entry.revision.message);
-                vec![entry.id.to_string(), entry.deployed_at.clone(), sha, entry.revision.author.clone(), message]
+                vec![
+                    entry.id.to_string(),
+                    entry.deployed_at.clone(),
+                    sha,
+                    entry.revision.author.clone(),
+                    message,
+                ]
             };
-            print(Format::Table, &app.history, &["ID", "DEPLOYED", "REVISION", "AUTHOR", "MESSAGE"], row, "It was never synced.")?;
+            print(
+                Format::Table,
+                &app.history,
+                &["ID", "DEPLOYED", "REVISION", "AUTHOR", "MESSAGE"],
+                row,
+                "It was never synced.",
+            )?;
         }
         AppCommand::Sync { app, prune, revision } => {
             let app = find(&client, &app).await?;
-            client.post::<_, Value>(&proxied(&app, "sync"), &json!({"prune": prune, "revision": revision})).await?;
+            client
+                .post::<_, Value>(&proxied(&app, "sync"), &json!({"prune": prune, "revision": revision}))
+                .await?;
             println!("Sync of {} was ordered; `slipway app wait {}` waits for it", app.name, app.name);
         }
         AppCommand::Refresh(app) => order(&client, &app, "refresh", &json!({})).await?,
@@ -128,7 +144,8 @@ async fn find(client: &Client, wanted: &Name) -> anyhow::Result<Application> {
         Some((namespace, name)) => (Some(namespace), name),
         None => (None, wanted.name.as_str()),
     };
-    let fits = |app: &Application| app.name == name && namespace.is_none_or(|namespace| app.namespace == namespace);
+    let fits =
+        |app: &Application| app.name == name && namespace.is_none_or(|namespace| app.namespace == namespace);
     let mut found: Vec<_> = all(client).await?.into_iter().filter(fits).collect();
     match found.len() {
         1 => Ok(found.remove(0)),
@@ -150,7 +167,8 @@ async fn order(client: &Client, name: &Name, what: &str, body: &Value) -> anyhow
 
 async fn list(client: &Client, output: OutputArguments) -> anyhow::Result<()> {
     let row = |app: &Application| {
-        let sha = app.revision.as_ref().map(|revision| revision.sha.chars().take(8).collect()).unwrap_or_default();
+        let sha =
+            app.revision.as_ref().map(|revision| revision.sha.chars().take(8).collect()).unwrap_or_default();
         let name = format!("{}/{}", app.namespace, app.name);
         vec![name, app.sync_status.clone(), app.health_status.clone(), sha, app.summary.clone()]
     };
@@ -164,7 +182,12 @@ fn show(app: &Application) {
     println!("  from      {} at {} in {}", app.repo_url, app.target_revision, app.path);
     println!("  to        {}", app.destination);
     if let Some(revision) = &app.revision {
-        println!("  revision  {} by {}: {}", &revision.sha[..revision.sha.len().min(8)], revision.author, super::output::short(&revision.message));
+        println!(
+            "  revision  {} by {}: {}",
+            &revision.sha[..revision.sha.len().min(8)],
+            revision.author,
+            super::output::short(&revision.message)
+        );
     }
     if let Some(operation) = &app.operation {
         println!("  operation {}: {}", operation.phase, operation.message);

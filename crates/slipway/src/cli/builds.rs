@@ -73,12 +73,27 @@ pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
             let page: BuildPage = client.get(&format!("/api/workflow?limit={limit}")).await?;
             let row = |build: &Build| {
                 let text = |value: &Option<String>| value.as_deref().map(short).unwrap_or_default();
-                let sha = build.revision.as_deref().map(|sha| sha.chars().take(8).collect()).unwrap_or_default();
+                let sha =
+                    build.revision.as_deref().map(|sha| sha.chars().take(8).collect()).unwrap_or_default();
                 let (branch, commit) = (text(&build.branch_name), text(&build.commit_message));
-                vec![build.id.clone(), build.status.clone(), build.pipeline_name.clone(), branch, sha, commit, build.created.clone()]
+                vec![
+                    build.id.clone(),
+                    build.status.clone(),
+                    build.pipeline_name.clone(),
+                    branch,
+                    sha,
+                    commit,
+                    build.created.clone(),
+                ]
             };
             let heads = ["ID", "STATUS", "PIPELINE", "BRANCH", "REVISION", "COMMIT", "CREATED"];
-            print(output.output, &page.workflows.docs, &heads, row, "There are no builds yet: push to a repository, or use `slipway run`.")?;
+            print(
+                output.output,
+                &page.workflows.docs,
+                &heads,
+                row,
+                "There are no builds yet: push to a repository, or use `slipway run`.",
+            )?;
         }
         BuildCommand::Get { id, output } => {
             let build: Build = client.get(&format!("/api/builds/{id}")).await?;
@@ -88,13 +103,21 @@ pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
                 let message = step.message.clone().unwrap_or_default();
                 vec![step.name.clone(), step.kind.clone(), step.status.clone(), message]
             };
-            print(output.output, &build.steps, &["STEP", "TYPE", "STATUS", "MESSAGE"], row, "No step has started yet.")?;
+            print(
+                output.output,
+                &build.steps,
+                &["STEP", "TYPE", "STATUS", "MESSAGE"],
+                row,
+                "No step has started yet.",
+            )?;
         }
         BuildCommand::Terminate { id } => {
             client.delete::<String>(&format!("/api/progress/{id}")).await?;
             println!("Build {id} is being terminated");
         }
-        BuildCommand::Restart { id } => println!("{}", client.get::<String>(&format!("/api/builds/rebuild/{id}")).await?),
+        BuildCommand::Restart { id } => {
+            println!("{}", client.get::<String>(&format!("/api/builds/rebuild/{id}")).await?)
+        }
         BuildCommand::Wait { id } => {
             follow(&client, &id, None, false).await?;
             return ended(&client, &id).await;
@@ -128,7 +151,9 @@ pub(crate) async fn logs(arguments: LogsArguments) -> anyhow::Result<ExitCode> {
         Some(id) => id,
         None => {
             let page: BuildPage = client.get("/api/workflow?limit=1").await?;
-            let Some(build) = page.workflows.docs.into_iter().next() else { bail!("there are no builds yet") };
+            let Some(build) = page.workflows.docs.into_iter().next() else {
+                bail!("there are no builds yet")
+            };
             eprintln!("Build {} of {}", build.id, build.pipeline_name);
             build.id
         }
@@ -185,7 +210,12 @@ async fn follow(client: &Client, id: &str, step: Option<&str>, show: bool) -> an
 }
 
 /// `true` when the build has ended, `false` when the connection has.
-async fn stream(response: reqwest::Response, printer: &mut Printer<'_>, last_seq: &mut i64, show: bool) -> anyhow::Result<bool> {
+async fn stream(
+    response: reqwest::Response,
+    printer: &mut Printer<'_>,
+    last_seq: &mut i64,
+    show: bool,
+) -> anyhow::Result<bool> {
     let mut bytes = response.bytes_stream();
     let mut buffer = Vec::new();
     while let Some(Ok(part)) = bytes.next().await {

@@ -57,7 +57,8 @@ fn path() -> anyhow::Result<PathBuf> {
 fn load() -> anyhow::Result<Saved> {
     let path = path()?;
     match std::fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| format!("{} is not readable as contexts", path.display())),
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} is not readable as contexts", path.display())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Saved::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
@@ -67,7 +68,8 @@ fn store(saved: &Saved) -> anyhow::Result<()> {
     let path = path()?;
     std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
     let temporary = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(&serde_json::to_vec_pretty(saved)?)?;
     Ok(std::fs::rename(&temporary, &path)?)
 }
@@ -96,9 +98,14 @@ pub(crate) fn client() -> anyhow::Result<Client> {
     }
     let saved = load()?;
     let Some(entry) = saved.contexts.get(&saved.current) else {
-        bail!("no server is known: run `slipway up`, or `slipway auth create-context NAME --url URL --api-key KEY`");
+        bail!(
+            "no server is known: run `slipway up`, or `slipway auth create-context NAME --url URL --api-key KEY`"
+        );
     };
-    Ok(Client::new(url.unwrap_or_else(|| entry.url.clone()), key.unwrap_or_else(|| entry.api_key.clone()).into()))
+    Ok(Client::new(
+        url.unwrap_or_else(|| entry.url.clone()),
+        key.unwrap_or_else(|| entry.api_key.clone()).into(),
+    ))
 }
 
 pub(crate) async fn run(command: AuthCommand) -> anyhow::Result<ExitCode> {
@@ -127,7 +134,13 @@ pub(crate) async fn run(command: AuthCommand) -> anyhow::Result<ExitCode> {
         AuthCommand::Whoami => {
             let client = client()?;
             let user: User = client.get("/api/user").await?;
-            println!("{} <{}> in account {} at {}", user.user_name, user.email, user.active_account_name, client.base());
+            println!(
+                "{} <{}> in account {} at {}",
+                user.user_name,
+                user.email,
+                user.active_account_name,
+                client.base()
+            );
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -14,7 +14,13 @@ pub(crate) async fn pipelines(output: &OutputArguments) -> anyhow::Result<ExitCo
         let triggers = pipeline.spec.triggers.iter().map(|trigger| trigger.repo.clone()).collect::<Vec<_>>();
         vec![pipeline.metadata.name.clone(), triggers.join(","), pipeline.metadata.updated_at.clone()]
     };
-    print(output.output, &list.docs, &["NAME", "BUILT ON PUSH TO", "UPDATED"], row, "There are no pipelines yet.")?;
+    print(
+        output.output,
+        &list.docs,
+        &["NAME", "BUILT ON PUSH TO", "UPDATED"],
+        row,
+        "There are no pipelines yet.",
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -75,7 +75,9 @@ pub(crate) fn lint(arguments: &LintArguments) -> ExitCode {
                 print_finding(file, finding);
             }
         }
-        all.push(json!({"file": file, "valid": !findings.iter().any(Finding::is_error), "findings": findings}));
+        all.push(
+            json!({"file": file, "valid": !findings.iter().any(Finding::is_error), "findings": findings}),
+        );
     }
     if arguments.output == LintOutput::Json {
         println!("{}", serde_json::to_string_pretty(&all).expect("findings are JSON"));
@@ -98,7 +100,9 @@ fn print_finding(file: &Path, finding: &Finding) {
 pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
     let variables = match &arguments.variables {
         None => Ok(Value::Object(Default::default())),
-        Some(path) => read(path).and_then(|text| serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))),
+        Some(path) => read(path).and_then(|text| {
+            serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))
+        }),
     };
     let scope = match variables {
         Ok(Value::Object(scope)) => scope,
@@ -152,8 +156,16 @@ pub(crate) fn health(file: &Path, format: Format) -> anyhow::Result<ExitCode> {
         });
     }
     let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
-    let row = |row: &Value| vec![text(row, "object"), text(row, "status"), text(row, "message"), text(row, "reason")];
-    output::print(format, &rows, &["OBJECT", "STATUS", "MESSAGE", "REASON"], row, "There are no objects in it.")?;
+    let row = |row: &Value| {
+        vec![text(row, "object"), text(row, "status"), text(row, "message"), text(row, "reason")]
+    };
+    output::print(
+        format,
+        &rows,
+        &["OBJECT", "STATUS", "MESSAGE", "REASON"],
+        row,
+        "There are no objects in it.",
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -178,7 +190,10 @@ pub(crate) fn conformance(command: &ConformanceCommand) -> ExitCode {
                 expression_variables: variables.as_deref(),
             });
             for failure in &report.failed {
-                println!("{}:{}: expected {}, got {}", failure.suite, failure.line, failure.expected, failure.actual);
+                println!(
+                    "{}:{}: expected {}, got {}",
+                    failure.suite, failure.line, failure.expected, failure.actual
+                );
             }
             verdict(dir, report.passed, report.failed.len(), report.failed.is_empty())
         }
@@ -199,7 +214,10 @@ fn gitops(dir: &Path) -> ExitCode {
     let rows = std::fs::read_to_string(dir.join("health.jsonl")).unwrap_or_default();
     let report = slipway_gitops::conformance::run(&rows);
     for failure in &report.failed {
-        println!("health:{}: {}: expected {}, got {}", failure.line, failure.kind, failure.expected, failure.actual);
+        println!(
+            "health:{}: {}: expected {}, got {}",
+            failure.line, failure.kind, failure.expected, failure.actual
+        );
     }
     println!("{} wrong Healthy", report.wrong_healthy());
     verdict(dir, report.passed, report.failed.len(), report.meets_the_bar())

@@ -57,7 +57,11 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
 /// The first line, cut to what fits in a table.
 pub(crate) fn short(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
-    if first.chars().count() <= 60 { first.to_owned() } else { first.chars().take(59).chain(['…']).collect() }
+    if first.chars().count() <= 60 {
+        first.to_owned()
+    } else {
+        first.chars().take(59).chain(['…']).collect()
+    }
 }
 
 #[cfg(test)]

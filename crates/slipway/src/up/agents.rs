@@ -35,7 +35,12 @@ pub(crate) async fn keys(server: &Server, account: AccountId, data: &Path) -> an
                 runtime: server.agent_key(account, Subject::Runtime, RUNTIME).await?.expose().clone(),
             };
             let temporary = path.with_extension("new");
-            let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&temporary)?;
             file.write_all(&serde_json::to_vec(&kept)?)?;
             file.sync_all()?;
             std::fs::rename(&temporary, &path)?;

@@ -104,6 +104,11 @@ async fn try_deploy(kubeconfig: &Path, url: &str, git_key: &Secret<String>) -> a
 }
 
 fn application(url: &str) -> anyhow::Result<Value> {
-    let documents = slipway_yaml::load_all_json(&application_text(url)).map_err(|errors| anyhow::anyhow!("{errors:?}"))?;
-    documents.into_iter().next().map(|(value, _)| value).ok_or_else(|| anyhow::anyhow!("application.yaml is empty"))
+    let documents = slipway_yaml::load_all_json(&application_text(url))
+        .map_err(|errors| anyhow::anyhow!("{errors:?}"))?;
+    documents
+        .into_iter()
+        .next()
+        .map(|(value, _)| value)
+        .ok_or_else(|| anyhow::anyhow!("application.yaml is empty"))
 }

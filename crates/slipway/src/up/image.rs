@@ -8,7 +8,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
 pub(crate) const DEMO_BASE: &str = "localhost/slipway/demo-base:1";
-const PAGE: &str = "<!doctype html><title>demo</title><h1>Nothing shipped yet</h1><p>Push to demo-app and look again.</p>\n";
+const PAGE: &str =
+    "<!doctype html><title>demo</title><h1>Nothing shipped yet</h1><p>Push to demo-app and look again.</p>\n";
 
 /// Makes the image unless it is there. Without an engine or busybox it says so, and the demo's builds will too.
 pub(crate) async fn ensure_demo_base() {
@@ -18,7 +19,11 @@ pub(crate) async fn ensure_demo_base() {
         }
         match make(engine).await {
             Ok(()) => return,
-            Err(error) => tracing::warn!(error = format!("{error:#}"), engine, "The demo's base image could not be made."),
+            Err(error) => tracing::warn!(
+                error = format!("{error:#}"),
+                engine,
+                "The demo's base image could not be made."
+            ),
         }
     }
 }
@@ -28,7 +33,12 @@ async fn works(engine: &str) -> bool {
 }
 
 async fn quiet(engine: &str, arguments: &[&str]) -> bool {
-    let status = Command::new(engine).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status = Command::new(engine)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     status.await.is_ok_and(|status| status.success())
 }
 
@@ -60,14 +70,17 @@ fn tree() -> anyhow::Result<Vec<u8>> {
         .map(Path::new)
         .find(|path| path.exists())
         .context("no busybox on this machine: install it (apt-get install busybox-static)")?;
-    let listed = std::process::Command::new(busybox).arg("--list").output().context("busybox does not run")?;
+    let listed =
+        std::process::Command::new(busybox).arg("--list").output().context("busybox does not run")?;
     let mut archive = tar::Builder::new(Vec::new());
     for folder in ["bin/", "etc/", "tmp/", "proc/", "sys/", "dev/", "www/", "root/"] {
         let mode = if folder == "tmp/" { 0o1777 } else { 0o755 };
         entry(&mut archive, folder, tar::EntryType::Directory, mode, &[])?;
     }
     entry(&mut archive, "bin/busybox", tar::EntryType::Regular, 0o755, &std::fs::read(busybox)?)?;
-    for program in String::from_utf8(listed.stdout)?.lines().filter(|name| *name != "busybox" && !name.contains('/')) {
+    for program in
+        String::from_utf8(listed.stdout)?.lines().filter(|name| *name != "busybox" && !name.contains('/'))
+    {
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(tar::EntryType::Symlink);
         header.set_size(0);
@@ -80,7 +93,13 @@ fn tree() -> anyhow::Result<Vec<u8>> {
     Ok(archive.into_inner()?)
 }
 
-fn entry(archive: &mut tar::Builder<Vec<u8>>, path: &str, kind: tar::EntryType, mode: u32, bytes: &[u8]) -> std::io::Result<()> {
+fn entry(
+    archive: &mut tar::Builder<Vec<u8>>,
+    path: &str,
+    kind: tar::EntryType,
+    mode: u32,
+    bytes: &[u8],
+) -> std::io::Result<()> {
     let mut header = tar::Header::new_gnu();
     header.set_entry_type(kind);
     header.set_size(bytes.len() as u64);

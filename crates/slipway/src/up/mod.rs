@@ -60,7 +60,8 @@ enum Executor {
 
 pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     log_to_stderr();
-    std::fs::create_dir_all(&arguments.data).with_context(|| format!("cannot make the folder {}", arguments.data.display()))?;
+    std::fs::create_dir_all(&arguments.data)
+        .with_context(|| format!("cannot make the folder {}", arguments.data.display()))?;
     let data = arguments.data.canonicalize()?;
     let _lock = lock(&data)?;
     let listener = tokio::net::TcpListener::bind(arguments.listen)
@@ -68,7 +69,8 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
     let url = format!("http://{}", reachable(listener.local_addr()?));
     let stop = CancellationToken::new();
-    let server = Server::open(Config { data: data.clone(), public_url: url.clone() }, Seams::system(), stop.clone())?;
+    let server =
+        Server::open(Config { data: data.clone(), public_url: url.clone() }, Seams::system(), stop.clone())?;
     let first = server.first_start("admin@slipway.local").await?;
     let account = server.first_account().await?.context("the database has no account")?;
     if !arguments.no_demo {
@@ -142,15 +144,27 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn devcluster(data: PathBuf, listen: SocketAddr, kubeconfig: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+pub(crate) async fn devcluster(
+    data: PathBuf,
+    listen: SocketAddr,
+    kubeconfig: Option<PathBuf>,
+) -> anyhow::Result<ExitCode> {
     log_to_stderr();
     let stop = CancellationToken::new();
     let kubeconfig = kubeconfig.unwrap_or_else(|| data.join("kubeconfig"));
     let config = slipway_devcluster::Config { data, listen, kubeconfig, engine: None };
     let running = slipway_devcluster::start(config, stop.clone()).await?;
-    println!("The embedded cluster is for one machine, for trying out and testing; docs/devcluster.md lists what is not in it.");
+    println!(
+        "The embedded cluster is for one machine, for trying out and testing; docs/devcluster.md lists what is not in it."
+    );
     println!("API         {}", running.url);
-    println!("Pods        {}", running.engine.as_deref().map_or_else(|why| format!("will not run: {why}"), |by| format!("run by {by}")));
+    println!(
+        "Pods        {}",
+        running
+            .engine
+            .as_deref()
+            .map_or_else(|why| format!("will not run: {why}"), |by| format!("run by {by}"))
+    );
     println!("Try         kubectl --kubeconfig {} get nodes", running.kubeconfig.display());
     signalled().await;
     stop.cancel();
@@ -166,7 +180,8 @@ async fn embedded(data: &Path, stop: &CancellationToken) -> anyhow::Result<(Path
         kubeconfig: kubeconfig.clone(),
         engine: None,
     };
-    let running = slipway_devcluster::start(config, stop.clone()).await.context("the embedded cluster cannot start")?;
+    let running =
+        slipway_devcluster::start(config, stop.clone()).await.context("the embedded cluster cannot start")?;
     let pods = match &running.engine {
         Ok(engine) => format!("pods run by {engine}"),
         Err(why) => format!("pods stay Pending: {why}"),
@@ -208,7 +223,8 @@ fn log_to_stderr() {
 }
 
 async fn signalled() {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals work");
+    let mut terminate =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals work");
     tokio::select! {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminate.recv() => {}

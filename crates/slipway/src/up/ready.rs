@@ -49,7 +49,10 @@ pub(crate) fn announce(
     writeln!(out, "  Cluster     {cluster}")?;
     writeln!(out, "              export KUBECONFIG={}", kubeconfig.display())?;
     if let Err(error) = saved {
-        writeln!(out, "  CLI         set SLIPWAY_URL and SLIPWAY_API_KEY (the context could not be saved: {error:#})")?;
+        writeln!(
+            out,
+            "  CLI         set SLIPWAY_URL and SLIPWAY_API_KEY (the context could not be saved: {error:#})"
+        )?;
     }
     if demo {
         let with_key = first.map_or_else(
