@@ -31,6 +31,7 @@ function visible(build) {
   const shown = { ...build };
   delete shown.chunks;
   delete shown.hugeLines;
+  delete shown.onTerminate;
   return shown;
 }
 
@@ -310,6 +311,21 @@ export function createState(changed, speed) {
     return build.id;
   };
 
+  /** A build that runs until somebody terminates it. */
+  function startEndless() {
+    const build = newBuild(pipelines[0], Date.now(), 0);
+    Object.assign(build, { status: 'running', runner: 'local', executor: 'podman', started: iso(Date.now()) });
+    Object.assign(build.steps[0], { status: 'running', started: iso(Date.now()) });
+    say(build, 'clone', 'waiting for the lock of the repository\n');
+    build.onTerminate = () => {
+      build.steps[0].status = 'terminated';
+      finish(build, 'terminated', 'terminated by admin');
+      changed('build', build.id);
+      for (const listener of listeners) listener();
+    };
+    return build.id;
+  }
+
   const repositories = ['demo/demo-app', 'demo/demo-deploy', 'platform/empty'].map((name, index) => ({
     id: hex(0x200 + index),
     name,
@@ -371,6 +387,7 @@ export function createState(changed, speed) {
     ids: { failed: failed.id, huge: huge.id, pending: pending.id },
     pipelines,
     start: () => start(pipelines[0]),
+    startEndless,
     build: (id) => builds.find((build) => build.id === id),
     listen: (listener) => listeners.add(listener),
     unlisten: (listener) => listeners.delete(listener),
@@ -412,6 +429,7 @@ export function createState(changed, speed) {
           if (!build.can.terminate) return { refuse: 409, message: `the build is ${build.status} already` };
           build.status = 'terminating';
           build.can.terminate = false;
+          if (build.onTerminate) later(300, build.onTerminate);
           changed('build', build.id);
           return {};
         }

@@ -89,7 +89,7 @@ describe('a commit travels the path', () => {
   });
 
   test('a build is terminated after a question', async () => {
-    await visit(`/builds/${world.mock.state.start()}`);
+    await visit(`/builds/${world.mock.state.startEndless()}`);
     await page.getByRole('button', { name: 'Terminate' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Terminate' }).click();
     await page.getByRole('heading', { level: 1 }).getByText('terminated').waitFor();
