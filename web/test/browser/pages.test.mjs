@@ -66,6 +66,7 @@ describe('signing in', () => {
 
 describe('a commit travels the path', () => {
   test('a run is live from its first line to the healthy application', async () => {
+    world.mock.state.deployByHand();
     const watcher = await world.context.newPage();
     await world.signIn();
     await watcher.goto(`${world.mock.url}/applications/local/argocd/demo`);
@@ -83,6 +84,7 @@ describe('a commit travels the path', () => {
     const heading = watcher.getByRole('heading', { level: 1 });
     for (const state of ['Out of sync', 'Syncing', 'Progressing', 'Healthy']) {
       await heading.getByText(state).waitFor();
+      world.mock.state.deployOnward();
     }
     await watcher.getByText('Runs what commit 5a22f01c says.').waitFor();
     await watcher.close();
@@ -98,7 +100,7 @@ describe('a commit travels the path', () => {
   test('after the connection broke, the page says so and then catches up', async () => {
     await visit('/runtimes');
     await page.getByRole('heading', { level: 1 }).waitFor();
-    await page.waitForTimeout(300);
+    while (world.mock.listeners() === 0) await new Promise((done) => setTimeout(done, 20));
     world.mock.dropConnections();
     await page.getByText('Reconnecting…').first().waitFor();
     await page.waitForFunction(() => !document.body.innerText.includes('Reconnecting…'));
@@ -241,8 +243,11 @@ describe('everybody can use it', () => {
         if (path === '/login') await page.goto(world.mock.url + path);
         else await visit(path);
         await page.getByRole('heading', { level: 1 }).waitFor();
-        await page.waitForLoadState('networkidle').catch(() => undefined);
-        await page.waitForTimeout(300);
+        // Chunks and answers have come when nothing says that it loads.
+        await page.waitForFunction(() => !document.querySelector('[aria-label=Loading]'));
+        await page.waitForFunction(() =>
+          document.getAnimations().every(({ playState }) => playState !== 'running'),
+        );
         await page.evaluate(source);
         const { violations } = await page.evaluate(() =>
           globalThis.axe.run(document, { resultTypes: ['violations'] }),
