@@ -15,8 +15,10 @@ pub mod plan;
 mod resolve;
 pub mod spec;
 pub mod state;
+pub mod system;
 pub mod variables;
 
+pub use lint::schema;
 pub use pipeline::Pipeline;
 pub use plan::{Action, Plan, plan};
 pub use spec::{StepKind, StepSpec};

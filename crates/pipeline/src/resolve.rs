@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::duration;
 use crate::interpolate::{Interpolator, only_reference};
 use crate::parse::ANNOTATE_TYPE;
-use crate::pipeline::{Pipeline, Step};
+use crate::pipeline::{MAIN_CLONE, Pipeline, Step};
 use crate::spec::{
     Annotate, Build, Composition, Credentials, Deploy, Dockerfile, FinalState, Freestyle, FreestyleSsh,
     GitClone, LaunchComposition, PendingApproval, Push, PushTag, Retry, Shell, StepKind, StepSpec, Typed,
@@ -16,7 +16,6 @@ use crate::spec::{
 use crate::state::BuildState;
 
 const VOLUME_PATH: &str = "/codefresh/volume";
-const MAIN_CLONE: &str = "main_clone";
 /// Seven days, the documented life of an approval nobody answers.
 const APPROVAL_HOURS: f64 = 168.0;
 

@@ -7,6 +7,7 @@
 mod account;
 mod advice;
 mod model;
+mod schema;
 mod shape;
 mod steps;
 mod suggest;
@@ -22,6 +23,7 @@ use slipway_yaml::{Dialect, Node, Span};
 use crate::expand::expand;
 
 pub use account::{Account, Cluster, GitIntegration, Registry};
+pub use schema::schema;
 pub use wire::{Report, report};
 
 pub(crate) use suggest::nearest;
