@@ -4,6 +4,7 @@
 //! not run anything and knows neither clock, network, disk nor chance.
 
 pub mod conformance;
+mod directory;
 mod duration;
 mod expand;
 pub mod expression;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::pipeline::{Mode, Pipeline, Scope, Step, hook_id};
 use crate::plan::record::apply;
 use crate::plan::verdict::{Verdict, failed_so_far, judge, status_of, tolerates};
-use crate::plan::when::{Gate, gate, is_about_outcome, is_about_termination};
+use crate::plan::when::{Gate, gate, is_about_outcome};
 use crate::plan::{Action, CancelReason, Finished, Group, HookPoint, HookRef, Plan, Waiting, WaitingOn};
 use crate::resolve::{Resolve, resolve};
 use crate::spec::{FinalState, StepKind};
@@ -30,15 +30,15 @@ pub fn plan(pipeline: &Pipeline, state: &BuildState) -> Plan {
     planner.plan
 }
 
-struct Planner<'a> {
-    pipeline: &'a Pipeline,
-    state: BuildState,
-    plan: Plan,
+pub(super) struct Planner<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) state: BuildState,
+    pub(super) plan: Plan,
 }
 
 /// Where the steps of a scope stand: in the file, or in a hook.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+pub(super) struct Place<'a> {
     hook: Option<(Option<&'a str>, HookPoint)>,
     /// The timeout of the block around, as written.
     timeout: Option<&'a Value>,
@@ -66,7 +66,7 @@ impl Busy {
     }
 }
 
-const FILE: Place<'static> = Place { hook: None, timeout: None };
+pub(super) const FILE: Place<'static> = Place { hook: None, timeout: None };
 
 impl Place<'_> {
     fn id(&self, step: &Step) -> String {
@@ -107,13 +107,13 @@ impl<'a> Planner<'a> {
         Some(Finished { status, reason: verdict.reason })
     }
 
-    fn emit(&mut self, action: Action) {
+    pub(super) fn emit(&mut self, action: Action) {
         // The copy may only fall behind if an action is malformed, which the checker would report.
         let _ = apply(&mut self.state, &action);
         self.plan.actions.push(action);
     }
 
-    fn wait(&mut self, step: &str, on: WaitingOn, since: Option<i64>) {
+    pub(super) fn wait(&mut self, step: &str, on: WaitingOn, since: Option<i64>) {
         self.plan.waiting.push(Waiting { step: step.to_owned(), on, since });
     }
 
@@ -261,7 +261,7 @@ impl<'a> Planner<'a> {
         place.hook.is_none() && failed_so_far(&self.pipeline.scope, self.pipeline, &self.state)
     }
 
-    fn gate(&self, step: &Step, workflow_result: &str) -> Gate {
+    pub(super) fn gate(&self, step: &Step, workflow_result: &str) -> Gate {
         let chosen = |names: &std::collections::BTreeSet<String>| {
             names.contains(&step.name)
                 || step
@@ -333,7 +333,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn begin(&mut self, step: &'a Step, place: Place<'a>, id: &str, observed: &StepState) -> bool {
+    pub(super) fn begin(&mut self, step: &'a Step, place: Place<'a>, id: &str, observed: &StepState) -> bool {
         if let Some(at_ms) = observed.next_attempt_at
             && at_ms > self.state.now_ms
         {
@@ -405,7 +405,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn running(&mut self, id: &str, observed: &StepState) {
+    pub(super) fn running(&mut self, id: &str, observed: &StepState) {
         match observed.deadline_ms {
             Some(deadline) if deadline <= self.state.now_ms => {
                 self.emit(Action::Cancel { step: id.to_owned(), reason: CancelReason::Timeout });
@@ -474,71 +474,6 @@ impl<'a> Planner<'a> {
         for step in &scope.steps {
             self.skip(step, place, reason);
         }
-    }
-
-    /// The build is being stopped: cancel what runs, settle what waits, and let steps through whose
-    /// `when` asks for exactly this.
-    fn terminate(&mut self) -> Option<Finished> {
-        let forced = self.state.terminate_forced;
-        let active: Vec<(String, StepState)> = self
-            .state
-            .steps
-            .iter()
-            .filter(|(_, observed)| observed.status.is_active())
-            .map(|(id, observed)| (id.clone(), observed.clone()))
-            .collect();
-        let mut stopping = false;
-        let mut busy = false;
-        for (id, observed) in active {
-            let step = self.pipeline.step_by_id(&id);
-            let spared = !forced && is_about_termination(step.and_then(|step| step.when.as_ref()));
-            match observed.status {
-                StepStatus::Running if spared => {
-                    busy = true;
-                    self.running(&id, &observed);
-                }
-                StepStatus::Running => {
-                    stopping = true;
-                    self.emit(Action::Cancel { step: id.clone(), reason: CancelReason::BuildTerminated });
-                    self.wait(&id, WaitingOn::Stopping, observed.started_at);
-                }
-                StepStatus::PendingApproval => self.settle_terminated(&id),
-                _ => {
-                    stopping = true;
-                    self.wait(&id, WaitingOn::Stopping, observed.started_at);
-                }
-            }
-        }
-        let pipeline = self.pipeline;
-        for step in pipeline.leaves() {
-            let observed = self.state.step(&step.name);
-            if observed.status != StepStatus::Pending {
-                continue;
-            }
-            let last_wish = !forced && observed.attempt == 0 && is_about_termination(step.when.as_ref());
-            match self.gate(step, "terminated") {
-                Gate::Open if last_wish && !stopping => {
-                    busy |= !self.begin(step, FILE, &step.name, &observed)
-                }
-                Gate::Closed { reason, forever: false, .. } if last_wish && (stopping || busy) => {
-                    self.wait(&step.name, WaitingOn::Condition { text: reason }, None);
-                }
-                Gate::Open if last_wish => {
-                    let text = "the running steps have stopped".to_owned();
-                    self.wait(&step.name, WaitingOn::Condition { text }, None);
-                }
-                _ => self.settle_terminated(&step.name),
-            }
-        }
-        (!stopping && !busy).then(|| Finished {
-            status: BuildStatus::Terminated,
-            reason: "the build was terminated by request".to_owned(),
-        })
-    }
-
-    fn settle_terminated(&mut self, id: &str) {
-        let reason = "the build was terminated".to_owned();
-        self.emit(Action::Settle { step: id.to_owned(), status: StepStatus::Terminated, reason });
     }
 
     fn groups(&mut self, scope: &Scope) {

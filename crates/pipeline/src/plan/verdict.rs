@@ -22,10 +22,10 @@ pub(crate) fn status_of(step: &Step, pipeline: &Pipeline, state: &BuildState) ->
 }
 
 /// As [`status_of`], taking every child of a block at its word: no criteria, no tolerance.
-pub(crate) fn plain_status_of(step: &Step, pipeline: &Pipeline, state: &BuildState) -> StepStatus {
+pub(crate) fn plain_status_of(step: &Step, state: &BuildState) -> StepStatus {
     let Some(children) = &step.children else { return state.status(&step.name) };
     let statuses: Vec<StepStatus> =
-        children.steps.iter().map(|child| plain_status_of(child, pipeline, state)).collect();
+        children.steps.iter().map(|child| plain_status_of(child, state)).collect();
     unfinished(&statuses).unwrap_or(match statuses.iter().any(|status| status.is_bad()) {
         true => StepStatus::Failure,
         false => StepStatus::Success,

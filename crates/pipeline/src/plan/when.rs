@@ -151,7 +151,9 @@ fn condition(
     state: &BuildState,
     workflow_result: &str,
 ) -> Gate {
-    let scope = || expression_scope(pipeline, state, workflow_result, verdict::status_of);
+    let scope = || {
+        expression_scope(pipeline, state, workflow_result, &|step| verdict::status_of(step, pipeline, state))
+    };
     match condition.map(|condition| holds(condition, pipeline, state, &scope())) {
         None | Some(Ok(())) => Gate::Open,
         Some(Err(reason)) => Gate::closed(reason),
@@ -206,7 +208,9 @@ pub(crate) fn criteria_met(
     match &criteria.condition {
         Some(condition) => {
             // Criteria decide the status of a block, so they cannot ask for one that criteria decide.
-            let scope = expression_scope(pipeline, state, workflow_result, verdict::plain_status_of);
+            let scope = expression_scope(pipeline, state, workflow_result, &|step| {
+                verdict::plain_status_of(step, state)
+            });
             holds(condition, pipeline, state, &scope)
         }
         None => Ok(()),
@@ -218,7 +222,7 @@ fn expression_scope(
     pipeline: &Pipeline,
     state: &BuildState,
     workflow_result: &str,
-    status: fn(&Step, &Pipeline, &BuildState) -> StepStatus,
+    status: &dyn Fn(&Step) -> StepStatus,
 ) -> Map<String, Value> {
     let mut scope: Map<String, Value> =
         state.variables.effective().into_iter().map(|(name, value)| (name, Value::String(value))).collect();
@@ -238,7 +242,7 @@ fn expression_scope(
         members.insert("name".to_owned(), json!(step.name));
         members.insert("type".to_owned(), json!(step.type_name));
         members.insert("workingDirectory".to_owned(), json!(observed.working_directory));
-        members.insert("result".to_owned(), json!(status(step, pipeline, state).as_str()));
+        members.insert("result".to_owned(), json!(status(step).as_str()));
         if let Some(description) = step.fields.get("description") {
             members.insert("description".to_owned(), description.clone());
         }

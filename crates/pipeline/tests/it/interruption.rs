@@ -114,7 +114,7 @@ fn script(seed: u64) -> impl Fn(&str, u32) -> StepStatus {
         let key = id
             .bytes()
             .fold(u64::from(attempt), |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
-        if mix(seed, key) % 4 == 0 { StepStatus::Failure } else { StepStatus::Success }
+        if mix(seed, key).is_multiple_of(4) { StepStatus::Failure } else { StepStatus::Success }
     }
 }
 

@@ -2,5 +2,6 @@
 
 mod conformance;
 mod interruption;
+mod robustness;
 mod simulation;
 mod specs;
