@@ -397,6 +397,8 @@ impl<'a> Comparer<'a> {
             Some(if same { SyncCode::Synced } else { SyncCode::OutOfSync })
         };
         let requires_pruning = target.is_none() && status.is_some();
+        // Two bodies per object are kept only where someone will want to see them.
+        let diff = diff.filter(|diff| diff.modified || requires_pruning);
         let confirm = live.is_some_and(|o| {
             requires_pruning && self.context.options.prune_of(o) == Deletion::Confirm
                 || self.context.options.delete_of(o) == Deletion::Confirm
