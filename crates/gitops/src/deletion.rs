@@ -178,9 +178,9 @@ impl<'a> Planner<'a> {
         {
             let (key, uid) = (ResourceKey::of(live), object::uid(live).to_string());
             let keeps = hooks::delete_policies(live) == [DeletePolicy::HookFailed];
-            if !keeps
-                && !(object::is_being_deleted(live) && !object::has_finalizer(live, names::HOOK_FINALIZER))
-            {
+            let is_gone =
+                object::is_being_deleted(live) && !object::has_finalizer(live, names::HOOK_FINALIZER);
+            if !keeps && !is_gone {
                 let action = Action::DeleteHook { key: key.clone(), uid, why: HookDeletion::HookSucceeded };
                 plan.steps.push(self.step(&key, action, "its application goes"));
             } else if object::has_finalizer(live, names::HOOK_FINALIZER) {
