@@ -235,6 +235,18 @@ impl<'a> Comparer<'a> {
             if manifest.is_null() || hooks::is_ignored(manifest) {
                 continue;
             }
+            let server = &self.context.application.spec.destination.server;
+            if self.input.settings.is_excluded(object::group(manifest), object::kind(manifest), server) {
+                self.warn(
+                    "ExcludedResourceWarning",
+                    format!(
+                        "Resource {} {} is excluded in the settings",
+                        slashed(&ResourceKey::of(manifest)),
+                        object::version(manifest)
+                    ),
+                );
+                continue;
+            }
             let mut target = manifest.clone();
             self.place(&mut target);
             let named = !object::name(&target).is_empty();
@@ -349,6 +361,11 @@ impl<'a> Comparer<'a> {
             // One object may be served under two groups; its manifest has claimed it already.
             let claimed = !uid.is_empty() && matched.contains(uid);
             let own_namespace = creates_namespace && is_namespace(live) && object::name(live) == destination;
+            // What is not looked at is not known to be unwanted.
+            let server = &self.context.application.spec.destination.server;
+            if self.input.settings.is_excluded(object::group(live), object::kind(live), server) {
+                continue;
+            }
             let ours =
                 tracking::tracked_by(live, self.input.settings) == Some(self.context.instance.as_str());
             if ours && !claimed && !own_namespace && !object::has_owner(live) && self.permitted(live) {

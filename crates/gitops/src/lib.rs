@@ -20,6 +20,7 @@ pub mod options;
 pub mod order;
 pub mod project;
 pub mod refresh;
+pub mod settings;
 pub mod status;
 pub mod sync;
 pub mod tracking;
