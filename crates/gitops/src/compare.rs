@@ -273,7 +273,8 @@ impl<'a> Comparer<'a> {
         let mut targets: Vec<Value> = order.iter().filter_map(|slot| by_key.remove(slot)).collect();
         targets.extend(self.managed_namespace(&targets));
         for target in &mut targets {
-            tracking::set_tracking(target, &self.context.instance, self.input.settings);
+            let destination = &self.input.application.spec.destination.namespace;
+            tracking::set_tracking_in(target, &self.context.instance, destination, self.input.settings);
         }
         targets
     }

@@ -16,7 +16,7 @@ mod text;
 
 pub use ignore::IgnoreRules;
 pub use mask::masked;
-pub use text::unified;
+pub use text::{block_text, unified};
 
 use crate::object;
 use serde_json::Value;
@@ -81,8 +81,8 @@ pub fn diff(target: Option<&Value>, live: Option<&Value>, rules: &IgnoreRules, m
     Diff { modified, live: live_side, predicted, changes }
 }
 
-/// The live object as it would be after the manifest was applied.
-fn predict(target: &Value, live: &Value, mode: DiffMode) -> Value {
+/// The live object as it would be after the manifest was applied: what a client-side apply writes.
+pub fn predict(target: &Value, live: &Value, mode: DiffMode) -> Value {
     let target = normalize::without_server_fields(target);
     let last_applied = match mode {
         DiffMode::ThreeWay => object::annotation(live, names::LAST_APPLIED)

@@ -24,6 +24,11 @@ pub fn unified(name: &str, live: &Value, predicted: &Value) -> String {
         .to_string()
 }
 
+/// An object as people read it; empty for none.
+pub fn block_text(value: &Value) -> String {
+    lines(value)
+}
+
 /// The object in block style. It is for eyes: quoted only where two different values would look the same.
 fn lines(value: &Value) -> String {
     let mut text = String::new();

@@ -1,10 +1,11 @@
 //! Tasks as steps: what exactly is done to the cluster, and what may be done at once.
 
 use super::plan::{Planner, State};
+use super::progress::belongs_to_operation;
 use super::tasks::{self, Task, TaskKind};
 use super::{Action, HookDeletion, PlannedStep};
 use crate::hooks::{self, DeletePolicy, SyncPhase};
-use crate::object;
+use crate::object::{self, ResourceKey};
 use slipway_crd::names;
 use std::collections::BTreeSet;
 
@@ -125,7 +126,37 @@ impl<'a> Planner<'a> {
                 steps.extend(release(task));
             }
         }
+        steps.extend(self.stale_hooks(tasks));
         steps
+    }
+
+    /// Hooks of operations that are over and that nobody waits for: our finalizer must not hold them for ever.
+    fn stale_hooks(&self, tasks: &[Task<'_>]) -> Vec<PlannedStep> {
+        let handled: BTreeSet<&ResourceKey> =
+            tasks.iter().chain(&self.on_failure).filter(|t| t.is_hook()).map(|t| &t.key).collect();
+        let held = self.comparison.resources.iter().filter(|r| {
+            let live = r.live.as_ref();
+            r.hook
+                && live.is_some_and(|live| {
+                    object::has_finalizer(live, names::HOOK_FINALIZER)
+                        && !belongs_to_operation(live, &self.progress.operation_id)
+                })
+                && !handled.contains(&r.key)
+                && !self.progress.given_up.contains(&r.key)
+        });
+        held.map(|r| PlannedStep {
+            phase: SyncPhase::Sync,
+            wave: r.wave,
+            batch: 0,
+            key: r.key.clone(),
+            version: r.version.clone(),
+            action: Action::ReleaseHook {
+                key: r.key.clone(),
+                uid: r.live.as_ref().map(|live| object::uid(live).to_string()).unwrap_or_default(),
+            },
+            why: "its operation is over".into(),
+        })
+        .collect()
     }
 
     pub(super) fn delete_hook(&mut self, task: &Task<'_>, why: HookDeletion, sentence: &str) {
