@@ -105,6 +105,15 @@ pub enum IgnoreStatus {
     None,
 }
 
+/// Kinds that are looked at, or not; globs, and an empty list means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceFilter {
+    pub api_groups: Vec<String>,
+    pub kinds: Vec<String>,
+    pub clusters: Vec<String>,
+}
+
 /// What argocd-cm and the installation say.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -118,6 +127,10 @@ pub struct Settings {
     pub ignore_differences: Vec<IgnoreDifference>,
     /// `resource.sensitive.mask.annotations`.
     pub sensitive_annotations: Vec<String>,
+    /// `resource.exclusions`.
+    pub exclusions: Vec<ResourceFilter>,
+    /// `resource.inclusions`; empty: all.
+    pub inclusions: Vec<ResourceFilter>,
     /// Wait between waves, so that controllers see what was applied before their health is read.
     pub wave_delay_ms: i64,
     /// A sync that runs longer is ended. Zero: never.
@@ -137,6 +150,8 @@ impl Default for Settings {
             ignore_aggregated_roles: false,
             ignore_differences: Vec::new(),
             sensitive_annotations: Vec::new(),
+            exclusions: Vec::new(),
+            inclusions: Vec::new(),
             wave_delay_ms: 2000,
             sync_timeout_seconds: 0,
             self_heal_backoff: (2, 3, 300),

@@ -93,7 +93,11 @@ impl Engine {
     }
 
     pub(crate) fn failed(
-        &self, app: &Application, failure: Failure, project: Option<Arc<AppProject>>) -> Observed {
+        &self,
+        app: &Application,
+        failure: Failure,
+        project: Option<Arc<AppProject>>,
+    ) -> Observed {
         let comparison = slipway_gitops::compare::failed(
             app,
             &self.settings(),
@@ -109,12 +113,16 @@ impl Engine {
         let destination = &app.spec.destination;
         match (destination.server.as_str(), destination.name.as_str()) {
             ("", "") => {
-                return Err(Failure::spec("spec.destination needs a server or a name; use https://kubernetes.default.svc"));
+                return Err(Failure::spec(
+                    "spec.destination needs a server or a name; use https://kubernetes.default.svc",
+                ));
             }
             (server, name) if !server.is_empty() && !name.is_empty() => {
                 return Err(Failure::spec("spec.destination has both a server and a name; keep one of them"));
             }
-            (server, name) if server.trim_end_matches('/') != IN_CLUSTER.server && name != IN_CLUSTER.name => {
+            (server, name)
+                if server.trim_end_matches('/') != IN_CLUSTER.server && name != IN_CLUSTER.name =>
+            {
                 let wanted = if server.is_empty() { name } else { server };
                 return Err(Failure::spec(format!(
                     "spec.destination `{wanted}` is not the cluster of this runtime; use {} or `{}`",
@@ -238,8 +246,10 @@ impl Engine {
     ) -> Result<Vec<Value>, Failure> {
         let instance = app.instance_name(&settings.control_plane_namespace);
         let namespace = &app.spec.destination.namespace;
-        let wanted: Vec<(ObjectKey, &str)> =
-            desired.iter().map(|target| (placed_key(target, namespace, info), object::api_version(target))).collect();
+        let wanted: Vec<(ObjectKey, &str)> = desired
+            .iter()
+            .map(|target| (placed_key(target, namespace, info), object::api_version(target)))
+            .collect();
         let mut keys: HashSet<ObjectKey> =
             wanted.iter().map(|(key, _)| key.clone()).filter(|key| !key.name.is_empty()).collect();
         if !namespace.is_empty() {

@@ -41,10 +41,7 @@ impl Wake {
     }
 
     fn join(self, other: Self) -> Self {
-        Self {
-            state: self.state || other.state,
-            since: self.since.max(other.since),
-        }
+        Self { state: self.state || other.state, since: self.since.max(other.since) }
     }
 }
 

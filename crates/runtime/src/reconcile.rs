@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, names};
-use slipway_gitops::{AutoSync, AutoSyncInput, InFlight, auto_sync_decision};
 use slipway_gitops::compare::rfc3339;
+use slipway_gitops::{AutoSync, AutoSyncInput, InFlight, auto_sync_decision};
 
 use crate::engine::{Engine, Memory};
 use crate::observe::{IN_CLUSTER, Observed};
@@ -48,7 +48,11 @@ impl Engine {
             Err(Stop::Cluster(error)) => {
                 tracing::warn!(application = %key, %error, "The status could not be written; trying again.");
                 self.keep_memory(key, memory);
-                self.queue.add_at(key.clone(), Instant::now() + Duration::from_secs(2), Wake { state: true, ..wake });
+                self.queue.add_at(
+                    key.clone(),
+                    Instant::now() + Duration::from_secs(2),
+                    Wake { state: true, ..wake },
+                );
             }
         }
     }

@@ -235,8 +235,10 @@ async fn release(cluster: &Cluster, key: &slipway_cluster::ObjectKey, uid: &str)
         if !object::has_finalizer(&live, names::HOOK_FINALIZER) {
             return Ok(());
         }
-        let left: Vec<&Value> =
-            object::list(&live, &["metadata", "finalizers"]).iter().filter(|f| *f != names::HOOK_FINALIZER).collect();
+        let left: Vec<&Value> = object::list(&live, &["metadata", "finalizers"])
+            .iter()
+            .filter(|f| *f != names::HOOK_FINALIZER)
+            .collect();
         let patch = serde_json::json!({"metadata": {
             "resourceVersion": live["metadata"]["resourceVersion"], "finalizers": left}});
         match cluster.merge(&live, &patch, WriteOptions::default()).await {

@@ -43,8 +43,6 @@ enum Command {
     Lint(cli::offline::LintArguments),
     /// Evaluate a condition: prints true or false; exit 2 and the reason when it is not valid
     Eval(cli::offline::EvalArguments),
-    /// Print the JSON Schema of pipeline files, for editors
-    Schema,
     /// Compare this version with acceptance data
     #[command(subcommand)]
     Conformance(cli::offline::ConformanceCommand),
@@ -76,7 +74,6 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Lint(arguments) => return cli::offline::lint(&arguments),
         Command::Eval(arguments) => return cli::offline::eval(&arguments),
-        Command::Schema => return cli::offline::schema(),
         Command::Conformance(command) => return cli::offline::conformance(&command),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());

@@ -82,24 +82,20 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         Some(path) => (path.clone(), format!("the cluster of {}", path.display())),
         None => embedded(&data, &stop).await?,
     };
-    let runtime = slipway_runtime::Runtime::new(slipway_runtime::Config {
-        name: agents::RUNTIME.into(),
-        namespace: "argocd".into(),
-        kubeconfig: Some(kubeconfig.clone()),
-        data: data.join("runtime"),
-        server: Some(Client::new(&url, keys.runtime)),
-        cluster_description: cluster_words.clone(),
-    });
-    let app = slipway_server::router(&server, Some(runtime.app_proxy_router()));
+    let mut config =
+        slipway_runtime::Config::new(agents::RUNTIME, Some(kubeconfig.clone()), data.join("runtime"));
+    config.server = Some(Client::new(&url, keys.runtime));
+    config.cluster.clone_from(&cluster_words);
+    let runtime = slipway_runtime::Runtime::new(config);
+    let app = slipway_server::router(&server, Some(slipway_runtime::app_proxy_router(runtime.handle())));
     let serving = tokio::spawn(serve(listener, app, stop.clone()));
     let mut roles = tokio::task::JoinSet::new();
     let follow_up = server.clone();
     roles.spawn(async move { follow_up.run().await });
     let (runtime_stop, git_key) = (stop.clone(), keys.git.clone());
-    let running = runtime.clone();
     roles.spawn(async move {
-        if let Err(error) = running.run(runtime_stop).await {
-            tracing::error!(error = format!("{error:#}"), "The GitOps runtime has stopped.");
+        if let Err(error) = runtime.run(runtime_stop).await {
+            tracing::error!(%error, "The GitOps runtime has stopped.");
         }
     });
     let choice = match arguments.executor {
@@ -108,13 +104,9 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         Executor::Docker => slipway_runner::ExecutorChoice::Docker,
         Executor::Host => slipway_runner::ExecutorChoice::Host,
     };
-    let runner = slipway_runner::Config {
-        name: agents::RUNNER.into(),
-        server: Client::new(&url, keys.runner),
-        data: data.join("runner"),
-        capacity: 2,
-        executor: choice,
-    };
+    let mut runner =
+        slipway_runner::Config::new(agents::RUNNER, Client::new(&url, keys.runner), data.join("runner"));
+    runner.executor = choice;
     let runner_stop = stop.clone();
     let with_image = !arguments.no_demo && choice != slipway_runner::ExecutorChoice::Host;
     roles.spawn(async move {
