@@ -48,7 +48,7 @@ export function BuildFacts({ build }: { build: Build }) {
   );
 }
 
-function startedBy(build: Build): string {
-  if (build.pipelineTriggerName) return `trigger ${build.pipelineTriggerName}`;
-  return build.webhookTriggered ? 'a push' : 'a person';
+function startedBy({ webhookTriggered, pipelineTriggerName: trigger }: Build): string {
+  if (webhookTriggered) return trigger ? `a push (trigger ${trigger})` : 'a push';
+  return trigger ? `hand, as trigger ${trigger}` : 'hand';
 }
