@@ -57,11 +57,7 @@ fn meta(resource: &Resource, object: &Value, create: bool, findings: &mut Vec<Sh
         let text = finalizer.as_str().unwrap_or("");
         if !text.contains('/') && !matches!(text, "foregroundDeletion" | "orphan" | "kubernetes") {
             let path = format!("metadata.finalizers[{index}]");
-            findings.push(ShapeError::invalid(
-                &path,
-                finalizer,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            ));
+            findings.push(ShapeError::invalid(&path, finalizer, "name is neither a standard finalizer name nor is it fully qualified"));
         }
     }
 }
@@ -97,11 +93,7 @@ fn kind_rules(resource: &Resource, object: &Value, findings: &mut Vec<ShapeError
         }
     }
     if object.int_at("spec.replicas").is_some_and(|n| n < 0) {
-        findings.push(ShapeError::invalid(
-            "spec.replicas",
-            &object["spec"]["replicas"],
-            "must be greater than or equal to 0",
-        ));
+        findings.push(ShapeError::invalid("spec.replicas", &object["spec"]["replicas"], "must be greater than or equal to 0"));
     }
     for (path, spec) in pod_specs(kind, object) {
         let claims: Vec<&str> = object.list_at("spec.volumeClaimTemplates").iter().map(|c| c.name()).collect();
@@ -111,13 +103,8 @@ fn kind_rules(resource: &Resource, object: &Value, findings: &mut Vec<ShapeError
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => selector(object, findings),
         "Service" => service(object, findings),
         "CronJob" if crate::controllers::Schedule::parse(object.str_at("spec.schedule")).is_none() => {
-            let detail =
-                "must be a cron schedule of five fields such as \"*/5 * * * *\", or @hourly and the like";
-            findings.push(ShapeError::invalid(
-                "spec.schedule",
-                &json!(object.str_at("spec.schedule")),
-                detail,
-            ));
+            let detail = "must be a cron schedule of five fields such as \"*/5 * * * *\", or @hourly and the like";
+            findings.push(ShapeError::invalid("spec.schedule", &json!(object.str_at("spec.schedule")), detail));
         }
         "ConfigMap" | "Secret" => data_keys(object, findings),
         _ => {}
@@ -138,11 +125,7 @@ fn data_keys(object: &Value, findings: &mut Vec<ShapeError>) {
             }
             let binary = object.str_at("kind") == "Secret" || field == "binaryData";
             if binary && value.as_str().is_some_and(|v| crate::value::base64_decode(v).is_none()) {
-                findings.push(ShapeError::invalid(
-                    &format!("{field}[{key}]"),
-                    &json!("…"),
-                    "illegal base64 data",
-                ));
+                findings.push(ShapeError::invalid(&format!("{field}[{key}]"), &json!("…"), "illegal base64 data"));
             }
         }
     }
@@ -218,19 +201,14 @@ fn container_rules(here: &str, container: &Value, volumes: &[&str], findings: &m
     for (index, port) in container.list_at("ports").iter().enumerate() {
         if !port.int_at("containerPort").is_some_and(|n| (1..=65535).contains(&n)) {
             let path = format!("{here}.ports[{index}].containerPort");
-            findings.push(ShapeError::invalid(
-                &path,
-                &port["containerPort"],
-                "must be between 1 and 65535, inclusive",
-            ));
+            findings.push(ShapeError::invalid(&path, &port["containerPort"], "must be between 1 and 65535, inclusive"));
         }
     }
 }
 
 fn selector(object: &Value, findings: &mut Vec<ShapeError>) {
     let Some(selector) = object.at("spec.selector") else { return };
-    let empty = selector.map_at("matchLabels").is_none_or(|m| m.is_empty())
-        && selector.list_at("matchExpressions").is_empty();
+    let empty = selector.map_at("matchLabels").is_none_or(|m| m.is_empty()) && selector.list_at("matchExpressions").is_empty();
     if empty {
         findings.push(ShapeError::invalid("spec.selector", selector, "empty selector is invalid"));
     } else if !match_labels(selector, object.map_at("spec.template.metadata.labels")) {
@@ -257,11 +235,7 @@ fn service(object: &Value, findings: &mut Vec<ShapeError>) {
     for (index, port) in ports.iter().enumerate() {
         if !port.int_at("port").is_some_and(|n| (1..=65535).contains(&n)) {
             let path = format!("spec.ports[{index}].port");
-            findings.push(ShapeError::invalid(
-                &path,
-                &port["port"],
-                "must be between 1 and 65535, inclusive",
-            ));
+            findings.push(ShapeError::invalid(&path, &port["port"], "must be between 1 and 65535, inclusive"));
         }
         if ports.len() > 1 && port.str_at("name").is_empty() {
             findings.push(ShapeError::required(&format!("spec.ports[{index}].name"), ""));
@@ -275,10 +249,7 @@ const IMMUTABLE: &[(&str, &[&str])] = &[
     ("ReplicaSet", &["spec.selector"]),
     ("DaemonSet", &["spec.selector"]),
     ("Job", &["spec.selector", "spec.template", "spec.completionMode"]),
-    (
-        "StatefulSet",
-        &["spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"],
-    ),
+    ("StatefulSet", &["spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"]),
     ("RoleBinding", &["roleRef"]),
     ("ClusterRoleBinding", &["roleRef"]),
     ("Secret", &["type"]),
@@ -311,16 +282,7 @@ fn pod_update(live: &Value, object: &Value, findings: &mut Vec<ShapeError>) {
                 container.remove_at("resources");
             }
         }
-        for field in [
-            "activeDeadlineSeconds",
-            "tolerations",
-            "terminationGracePeriodSeconds",
-            "nodeName",
-            "ephemeralContainers",
-            "schedulingGates",
-            "nodeSelector",
-            "affinity",
-        ] {
+        for field in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "ephemeralContainers", "schedulingGates", "nodeSelector", "affinity"] {
             spec.remove_at(field);
         }
         spec

@@ -112,7 +112,6 @@ impl Node {
 
 /// A shape that accepts everything, for objects without a schema.
 pub(crate) fn any() -> &'static Node {
-    static ANY: std::sync::LazyLock<Node> =
-        std::sync::LazyLock::new(|| Node { preserve: true, ..Node::of(Type::Any) });
+    static ANY: std::sync::LazyLock<Node> = std::sync::LazyLock::new(|| Node { preserve: true, ..Node::of(Type::Any) });
     &ANY
 }
