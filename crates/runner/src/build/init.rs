@@ -75,6 +75,7 @@ impl Build {
             ));
         }
         self.journal.yaml = Some(yaml);
+        self.read_pipeline()?;
         self.journal.init.finished_ms = Some(now_ms());
         self.save()
     }

@@ -66,7 +66,6 @@ fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
     remove_container(&engine, &name);
     let mut exit = exit;
     exit.exports = exports::take(&supervisor.task.volume);
-    supervisor.output.flush()?;
     Ok(exit)
 }
 

@@ -36,7 +36,7 @@ async fn only_the_volume_and_tmp_can_be_written() {
 async fn data_folders_homes_and_other_processes_are_not_there() {
     let data = host().data.display().to_string();
     let log = try_in_sandbox(&format!(
-        "ls {data} && echo SAW\nls -A /root /home 2>/dev/null | grep . && echo SAW\ncat /etc/shadow 2>/dev/null && echo SAW\nset -- /proc/[0-9]*\necho \"$# processes\"\nid -u\nls /codefresh/volume\nls / \necho end"
+        "ls {data} && echo SAW\nfind /root /home -mindepth 1 2>/dev/null | grep . && echo SAW\ncat /etc/shadow 2>/dev/null && echo SAW\nset -- /proc/[0-9]*\necho \"$# processes\"\nid -u\nls /codefresh/volume\nls / \necho end"
     ))
     .await;
     assert!(!log.contains("SAW\n"), "{log}");
