@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use slipway_api::Client;
 use slipway_api::agent::{BuildReport, PipelineSource, TakenBuild};
-use slipway_pipeline::plan::apply;
-use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepStatus, plan};
+use slipway_pipeline::plan::{Outcome, apply};
+use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepKind, StepStatus, plan};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -151,29 +151,37 @@ impl Build {
             () = shutdown.cancelled() => Ok(Left::Paused),
         };
         let left = match left {
-            Ok(Left::Lost) => self.forget().await.map(|()| Left::Lost),
+            Ok(Left::Lost) => {
+                reporter.abort();
+                self.forget().await.map(|()| Left::Lost)
+            }
             Ok(Left::Reported) => {
                 // The last report has to be taken; only then is the build over for us.
-                drop(self.reports);
-                drop(self.lengths);
+                self.reports = watch::Sender::new(None);
                 tokio::select! {
-                    _ = reporter => {}
-                    () = shutdown.cancelled() => return Ok(Left::Paused),
+                    _ = reporter => self.part(uplink.fenced.is_cancelled()).await,
+                    () = shutdown.cancelled() => Ok(Left::Paused),
                 }
-                if !uplink.fenced.is_cancelled() {
-                    self.journal.reported = true;
-                    self.journal.scrub();
-                    self.journal.save(&self.dir)?;
-                    let _ = std::fs::remove_file(self.dir.taken());
-                }
-                streamer.abort();
-                return Ok(Left::Reported);
             }
-            other => other,
+            other => {
+                reporter.abort();
+                other
+            }
         };
-        reporter.abort();
         streamer.abort();
         left
+    }
+
+    /// The server has the end, or does not want it from us.
+    async fn part(&mut self, fenced: bool) -> anyhow::Result<Left> {
+        if fenced {
+            return self.forget().await.map(|()| Left::Lost);
+        }
+        self.journal.reported = true;
+        self.journal.scrub();
+        self.journal.save(&self.dir)?;
+        let _ = std::fs::remove_file(self.dir.taken());
+        Ok(Left::Reported)
     }
 
     async fn live(
@@ -327,6 +335,10 @@ impl Build {
         apply(&mut self.journal.state, action)?;
         if attempt > 1 {
             self.journal.say(log_of(step), &format!("Attempt {attempt}"));
+        }
+        if matches!(spec.kind, StepKind::Annotate(_)) {
+            self.journal.say(log_of(step), "Annotations are not kept by this runner; they are left out");
+            return self.settle(pipeline, step, attempt, Outcome::new(StepStatus::Success));
         }
         match prepared {
             Ok(task) => {

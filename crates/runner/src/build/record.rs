@@ -49,7 +49,7 @@ impl Build {
         self.settle(pipeline, step, attempt, outcome)
     }
 
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         pipeline: &Pipeline,
         step: &str,

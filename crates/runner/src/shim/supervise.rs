@@ -100,8 +100,8 @@ impl Supervisor {
             self.output.line(&line)?;
         }
         let mut exit = match self.task.run.clone() {
-            Run::Sandboxed { sandbox, .. } => {
-                sandbox::enter_pid_namespace(&sandbox)?;
+            Run::Sandboxed { .. } => {
+                sandbox::enter_pid_namespace()?;
                 let mut command = part("init");
                 command.arg(&self.dir.0).stdin(Stdio::null());
                 let ended = self.spawn_and_watch(&mut command, &signals, &Target::Init)?;
@@ -157,8 +157,8 @@ impl Supervisor {
         // The work and its result travel over stdin: no argument, no environment, no file of the volume.
         let (mut ours, theirs) = UnixStream::pair()?;
         let mut command = match sandbox {
-            Some(sandbox) => {
-                sandbox::enter_pid_namespace(sandbox)?;
+            Some(_) => {
+                sandbox::enter_pid_namespace()?;
                 let mut command = part("init");
                 command.arg(&self.dir.0);
                 command
@@ -395,5 +395,22 @@ impl Output {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_over_the_limit_is_said_to_be_missing_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output");
+        let mut output = Output::open(&path, 10).unwrap();
+        for _ in 0..5 {
+            output.write(b"1234").unwrap();
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "1234123412\nslipway: the output is longer than 10 bytes; the rest is not kept\n");
     }
 }

@@ -273,3 +273,38 @@ async fn a_fenced_build_is_stopped_and_forgotten() {
     assert!(processes(&["supervise", &id]).is_empty());
     assert_eq!(server.get(&id).log("slow").len(), held, "nothing was taken under the old epoch");
 }
+
+#[tokio::test]
+async fn the_folders_of_the_last_ten_finished_builds_are_kept_without_their_secrets() {
+    let server = Server::start().await;
+    let data = tempfile::tempdir().unwrap().keep();
+    let _runner = Process::start(&server, &data, "host");
+    let mut ids = Vec::new();
+    for _ in 0..13 {
+        let id = next_id("kept");
+        let mut taken = server.build(&id, "version: '1.0'\nsteps:\n  s: {image: x, commands: ['true']}\n");
+        let variables = vec![crate::server::variable("TOKEN", "s3cret-canary", true)];
+        taken.variables = vec![slipway_api::agent::VariableLayer { name: "project".into(), variables }];
+        server.add(taken);
+        server.finish(&id).await;
+        ids.push(id);
+    }
+    let kept = || {
+        let mut names: Vec<String> = std::fs::read_dir(data.join("builds"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let mut expected = ids[3..].to_vec();
+    expected.sort();
+    let until = Instant::now() + Duration::from_secs(10);
+    while kept() != expected {
+        assert!(Instant::now() < until, "{:?}", kept());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let found =
+        std::process::Command::new("grep").args(["-rl", "s3cret-canary"]).arg(&data).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "");
+}
