@@ -3,6 +3,7 @@
 //! Text, variables and what has happened so far come in; findings and plans go out. The room does
 //! not run anything and knows neither clock, network, disk nor chance.
 
+pub mod conformance;
 mod duration;
 mod expand;
 pub mod expression;

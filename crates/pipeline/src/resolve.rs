@@ -36,12 +36,18 @@ pub(crate) struct Resolve<'a> {
 pub(crate) fn flag(value: Option<&Value>, default: bool, interpolator: &Interpolator<'_>) -> bool {
     match value {
         Some(Value::Bool(flag)) => *flag,
-        Some(Value::String(text)) => match interpolator.text(text).trim() {
-            "true" => true,
-            "false" => false,
-            _ => default,
-        },
+        Some(Value::String(text)) => flag_word(interpolator.text(text).trim()).unwrap_or(default),
+        Some(Value::Number(number)) => flag_word(&number.to_string()).unwrap_or(default),
         _ => default,
+    }
+}
+
+/// The words that the validator lets stand for a boolean.
+pub(crate) fn flag_word(word: &str) -> Option<bool> {
+    match word.to_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Some(true),
+        "false" | "no" | "off" | "0" => Some(false),
+        _ => None,
     }
 }
 
