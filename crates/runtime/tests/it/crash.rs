@@ -78,16 +78,16 @@ async fn a_sync_that_is_killed_again_and_again_ends_well_and_runs_its_hooks_once
     let post = witness(&world, "ConfigMap", "post").await;
     world.application("shop", automated()).await;
     let mut killed_under_way = 0;
-    for round in 0..40_u64 {
+    for round in 0..15_u64 {
         let process = Process::start(&world);
-        // From before the first request to after the last.
-        tokio::time::sleep(Duration::from_millis(150 + (round * 137) % 900)).await;
+        // The waves of this sync take some seconds; every round is killed at another moment of them.
+        world.until("shop", "under way", |app| !app["status"]["operationState"]["phase"].is_null()).await;
+        tokio::time::sleep(Duration::from_millis((round * 211) % 1500)).await;
         let app = world.app("shop").await;
         drop(process);
         if app["status"]["operationState"]["phase"] == "Running" {
             killed_under_way += 1;
-        }
-        if app["status"]["operationState"]["phase"] == "Succeeded" {
+        } else {
             break;
         }
     }
@@ -103,44 +103,74 @@ async fn a_sync_that_is_killed_again_and_again_ends_well_and_runs_its_hooks_once
     assert_eq!(app["status"]["history"].as_array().map(Vec::len), Some(1), "one deployment");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_restarts_is_waited_for() {
-    let root = tempfile::tempdir().expect("a temporary folder");
-    let start = |stop: CancellationToken| {
-        let config = slipway_devcluster::Config {
-            data: root.path().join("cluster"),
-            listen: "127.0.0.1:0".parse().expect("an address"),
-            kubeconfig: root.path().join("kubeconfig"),
-            engine: None,
-        };
-        async move { slipway_devcluster::start(config, stop).await.expect("a cluster") }
-    };
-    let first_life = CancellationToken::new();
-    let running = start(first_life.clone()).await;
-    let stop = CancellationToken::new();
-    let cluster =
-        Cluster::connect(ClusterConfig::new(Some(root.path().join("kubeconfig")), "argocd")).await.expect("connected");
-    cluster.start(stop.clone()).await;
-    first_life.cancel();
-    running.stopped().await;
-    let second_life = CancellationToken::new();
-    let _running = start(second_life.clone()).await;
-    let other =
-        Cluster::connect(ClusterConfig::new(Some(root.path().join("kubeconfig")), "argocd")).await.expect("connected");
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late", "namespace": "default",
-        "annotations": {"argocd.argoproj.io/tracking-id": "shop:/ConfigMap:default/late"}}});
-    other.create(&map, slipway_cluster::WriteOptions::default()).await.expect("created");
-    let heard = tokio::time::timeout(Duration::from_secs(30), async {
-        loop {
-            let changes = cluster.changes().await;
-            if changes.iter().any(|change| change.key.name == "late" && change.applications == ["shop"]) {
-                return;
+/// Stands between the runtime and the cluster, and can cut every connection.
+struct Wire {
+    address: std::net::SocketAddr,
+    cut: Arc<tokio::sync::watch::Sender<bool>>,
+}
+
+impl Wire {
+    async fn to(target: std::net::SocketAddr) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let cut = Arc::new(tokio::sync::watch::channel(false).0);
+        let state = cut.clone();
+        tokio::spawn(async move {
+            while let Ok((mut inner, _)) = listener.accept().await {
+                let mut state = state.subscribe();
+                tokio::spawn(async move {
+                    if *state.borrow() {
+                        return;
+                    }
+                    let Ok(mut outer) = tokio::net::TcpStream::connect(target).await else { return };
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut inner, &mut outer) => {}
+                        _ = state.wait_for(|cut| *cut) => {}
+                    }
+                });
             }
-        }
-    });
-    heard.await.expect("the change is heard after the restart");
-    stop.cancel();
-    second_life.cancel();
+        });
+        Self { address, cut }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_cannot_be_reached_is_waited_for() {
+    let world = World::new().await;
+    let kubeconfig = std::fs::read_to_string(world.root.path().join("kubeconfig")).expect("readable");
+    let server = kubeconfig.split("https://").nth(1).expect("a server").split_whitespace().next().expect("an address");
+    let server = server.trim_matches(['"', '\'']);
+    let wire = Wire::to(server.parse().expect("an address")).await;
+    let through = world.root.path().join("through");
+    std::fs::write(&through, kubeconfig.replace(server, &wire.address.to_string())).expect("written");
+    let first = world.commit(&[("app/a.yaml", &config_map("a", "1")), ("app/b.yaml", &config_map("b", "1"))]);
+    world.application("shop", automated()).await;
+    let mut config = world.config();
+    config.kubeconfig = Some(through);
+    world.start_with(config);
+    world.until_synced("shop", &first).await;
+    for round in 2..5 {
+        wire.cut.send_replace(true);
+        // Nobody hears of this now.
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"}});
+        world.client.merge(&map, &json!({"data": {"key": "lost"}}), slipway_cluster::WriteOptions::default()).await.expect("patched");
+        let key = slipway_cluster::ObjectKey::new("", "ConfigMap", "shop", "b");
+        world.client.delete(&key, None, slipway_cluster::Propagation::Background, false).await.expect("deleted");
+        let revision = world.commit(&[("app/c.yaml", &config_map("c", &round.to_string()))]);
+        world.refresh("shop").await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        wire.cut.send_replace(false);
+        world.until_synced("shop", &revision).await;
+        // Watches come back one after the other, and self-heal waits a little longer each time.
+        let healed = tokio::time::timeout(Duration::from_secs(40), async {
+            while world.get("ConfigMap", "b").await.is_none()
+                || world.get("ConfigMap", "a").await.expect("there")["data"]["key"] != "1"
+            {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        healed.await.unwrap_or_else(|_| panic!("round {round} was never healed"));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
