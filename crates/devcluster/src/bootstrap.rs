@@ -21,6 +21,12 @@ pub(crate) fn service_net(data: &Path) -> io::Result<[u8; 2]> {
     Ok([parts.next().unwrap_or(10), parts.next().unwrap_or(112)])
 }
 
+/// By which containers of this cluster are told from those of another.
+pub(crate) fn cluster_id(data: &Path) -> io::Result<String> {
+    let text = crate::tls::keep(&data.join("cluster-id"), || hex::encode(random_bytes::<4>()))?;
+    Ok(text.trim().to_owned())
+}
+
 /// Creates what is missing; a later start finds it and leaves it alone.
 pub(crate) async fn first_objects(cluster: &Cluster) -> ApiResult<()> {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {

@@ -95,17 +95,21 @@ pub async fn start(config: Config, shutdown: CancellationToken) -> Result<Runnin
     let tokens = auth::Tokens::load(&pki_dir).map_err(folder)?;
     let token = tokens.admin().to_owned();
     let store = store::Store::open(&data_path.join("objects.db")).map_err(|e| StartError::Store(e.to_string()))?;
+    let engine = node::find_engine(config.engine);
+    let engine_name = engine.as_ref().map(node::Engine::describe).map_err(Clone::clone);
+    if let Ok(engine) = &engine {
+        engine.set_cluster(&bootstrap::cluster_id(&data_path).map_err(folder)?);
+    }
     let cluster = api::Cluster::new(store, data_path, service_net, pki.ca_pem.clone(), tokens);
+    cluster.node.set(engine);
     bootstrap::first_objects(&cluster).await.map_err(|e| StartError::Bootstrap(e.to_string()))?;
 
     let url = format!("https://{address}");
     let text = tls::kubeconfig(&url, &pki, &token);
     write_kubeconfig(&config.kubeconfig, text)?;
 
-    let engine = node::find_engine(config.engine);
-    let engine_name = engine.as_ref().map(node::Engine::describe).map_err(Clone::clone);
     let ca_pem = pki.ca_pem.clone();
-    let tasks = tokio::spawn(run(Parts { listener, tls: pki.server, cluster, engine, address, shutdown, lock }));
+    let tasks = tokio::spawn(run(Parts { listener, tls: pki.server, cluster, address, shutdown, lock }));
     Ok(Running { url, kubeconfig: config.kubeconfig, token, ca_pem, engine: engine_name, tasks })
 }
 
@@ -113,17 +117,16 @@ struct Parts {
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,
     cluster: Arc<api::Cluster>,
-    engine: Result<node::Engine, String>,
     address: SocketAddr,
     shutdown: CancellationToken,
     lock: std::fs::File,
 }
 
 async fn run(parts: Parts) {
-    let Parts { listener, tls, cluster, engine, address, shutdown, lock } = parts;
+    let Parts { listener, tls, cluster, address, shutdown, lock } = parts;
     let server = http::serve(listener, tls, cluster.clone(), shutdown.clone());
     let controllers = controllers::run(cluster.clone(), shutdown.clone());
-    let node = node::run(cluster.clone(), engine, address, shutdown.clone());
+    let node = node::run(cluster.clone(), address, shutdown.clone());
     tokio::join!(server, controllers, node);
     cluster.store.close();
     drop(lock);

@@ -20,7 +20,7 @@ pub(super) fn prepare_create(cluster: &Cluster, tx: &Tx<'_>, resource: &Resource
         "Service" => return prepare_service(cluster, tx, None, object),
         "Pod" => return prepare_pod(tx, object),
         "Job" => prepare_job(object),
-        "CustomResourceDefinition" => return prepare_crd(object),
+        "CustomResourceDefinition" => return prepare_crd(None, object),
         "PersistentVolumeClaim" => {
             object.default_at("status.phase", json!("Pending"));
             default_storage_class(cluster, object);
@@ -57,7 +57,7 @@ pub(super) fn prepare_update(
             name_label(object);
             Ok(())
         }
-        "CustomResourceDefinition" => prepare_crd(object),
+        "CustomResourceDefinition" => prepare_crd(Some(live), object),
         "Secret" | "ConfigMap" if live.bool_at("immutable") => check_immutable(resource, live, object),
         _ => Ok(()),
     }
@@ -86,7 +86,7 @@ fn name_label(object: &mut Value) {
     object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
 }
 
-fn prepare_crd(object: &mut Value) -> ApiResult<()> {
+fn prepare_crd(live: Option<&Value>, object: &mut Value) -> ApiResult<()> {
     let kind = object.str_at("spec.names.kind").to_owned();
     object.default_at("spec.names.listKind", json!(format!("{kind}List")));
     object.default_at("spec.names.singular", json!(kind.to_lowercase()));
@@ -94,7 +94,7 @@ fn prepare_crd(object: &mut Value) -> ApiResult<()> {
     if !findings.is_empty() {
         return Err(ApiError::invalid("apiextensions.k8s.io", "CustomResourceDefinition", object.name(), &findings));
     }
-    if object.at("metadata.deletionTimestamp").is_none() {
+    if live.is_none() {
         let mut finalizers = object.list_at("metadata.finalizers").to_vec();
         if !finalizers.contains(&json!(CRD_CLEANUP)) {
             finalizers.push(json!(CRD_CLEANUP));
