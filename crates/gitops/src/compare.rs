@@ -188,6 +188,11 @@ impl<'a> Comparer<'a> {
     }
 
     fn run(mut self) -> Comparison {
+        // What was meant to be ignored must not be reverted because we cannot read it: nothing is done until it is clear.
+        for problem in self.rules.problems().to_vec() {
+            self.failed = true;
+            self.warn("ComparisonError", format!("ignoreDifferences: {problem}"));
+        }
         let targets = self.targets();
         let pairs = self.pair(targets);
         let mut resources: Vec<ResourceState> =
@@ -282,10 +287,10 @@ impl<'a> Comparer<'a> {
                             ),
                         );
                     }
-                } else if namespaced == Some(true) || !self.defines_cluster_scope(&group, &kind) {
-                    if let Some(meta) = object::metadata_mut(target) {
-                        meta.insert("namespace".into(), destination.into());
-                    }
+                } else if (namespaced == Some(true) || !self.defines_cluster_scope(&group, &kind))
+                    && let Some(meta) = object::metadata_mut(target)
+                {
+                    meta.insert("namespace".into(), destination.into());
                 }
             }
             _ => {}
@@ -392,6 +397,8 @@ impl<'a> Comparer<'a> {
             Some(if same { SyncCode::Synced } else { SyncCode::OutOfSync })
         };
         let requires_pruning = target.is_none() && status.is_some();
+        // Two bodies per object are kept only where someone will want to see them.
+        let diff = diff.filter(|diff| diff.modified || requires_pruning);
         let confirm = live.is_some_and(|o| {
             requires_pruning && self.context.options.prune_of(o) == Deletion::Confirm
                 || self.context.options.delete_of(o) == Deletion::Confirm

@@ -6,20 +6,25 @@
 mod auto;
 pub mod cluster;
 pub mod compare;
+pub mod conformance;
 mod cron;
+pub mod deletion;
 pub mod diff;
 pub mod duration;
 pub mod glob;
 pub mod health;
 pub mod hooks;
-mod jq;
+pub mod jq;
 pub mod object;
 pub mod options;
 pub mod order;
 pub mod project;
+pub mod refresh;
+pub mod status;
 pub mod sync;
 pub mod tracking;
 mod tree;
+pub mod validate;
 pub mod windows;
 
 pub use auto::{AutoSync, AutoSyncInput, InFlight, Retry, auto_sync_decision, retry_decision, retry_message};

@@ -107,11 +107,12 @@ pub fn permits_application_namespace(project: &AppProject, namespace: &str, cont
         || project.spec.source_namespaces.iter().any(|pattern| matches_namespace(pattern, namespace))
 }
 
-/// `/regex/` is Argo's other notation; without a regular expression engine here only globs are honoured, and a
-/// regular expression permits nothing.
+/// A glob, or a regular expression between slashes. One that cannot be read permits nothing.
 fn matches_namespace(pattern: &str, namespace: &str) -> bool {
-    !(pattern.len() > 1 && pattern.starts_with('/') && pattern.ends_with('/'))
-        && glob::matches(pattern, namespace)
+    match pattern.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
+        Some(expression) => regex::Regex::new(expression).is_ok_and(|regex| regex.is_match(namespace)),
+        None => glob::matches(pattern, namespace),
+    }
 }
 
 /// The service account that syncs to this destination run as; the first rule that matches.
@@ -176,6 +177,14 @@ mod tests {
         assert!(!permits_kind(&p, "", "Secret", "x", true));
         let none = project(json!({"namespaceResourceWhitelist": []}));
         assert!(!permits_kind(&none, "apps", "Deployment", "x", true));
+    }
+
+    #[test]
+    fn applications_need_a_namespace_that_is_named() {
+        let p = project(json!({"sourceNamespaces": ["team-*", "/^x-[0-9]+$/", "/(/"]}));
+        let may = |namespace| permits_application_namespace(&p, namespace, "argocd");
+        assert!(may("argocd") && may("team-a") && may("x-12"));
+        assert!(!may("x-a") && !may("other") && !may("("));
     }
 
     #[test]

@@ -172,10 +172,10 @@ mod tests {
         let deny = json!({"kind": "deny", "schedule": "0 22 * * *", "duration": "1h"});
         let allow = json!({"kind": "allow", "schedule": "0 9 * * *", "duration": "8h"});
         assert!(ask(&[], "2026-01-01T22:30:00Z", false, None));
-        assert!(!ask(&[deny.clone()], "2026-01-01T22:30:00Z", false, None));
-        assert!(ask(&[deny.clone()], "2026-01-01T23:00:01Z", false, None));
-        assert!(ask(&[allow.clone()], "2026-01-01T10:00:00Z", false, None));
-        assert!(!ask(&[allow.clone()], "2026-01-01T18:00:00Z", false, None));
+        assert!(!ask(std::slice::from_ref(&deny), "2026-01-01T22:30:00Z", false, None));
+        assert!(ask(std::slice::from_ref(&deny), "2026-01-01T23:00:01Z", false, None));
+        assert!(ask(std::slice::from_ref(&allow), "2026-01-01T10:00:00Z", false, None));
+        assert!(!ask(std::slice::from_ref(&allow), "2026-01-01T18:00:00Z", false, None));
         assert!(!ask(&[allow, deny], "2026-01-01T22:30:00Z", false, None));
     }
 

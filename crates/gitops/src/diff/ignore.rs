@@ -2,6 +2,7 @@
 
 use crate::cluster::{IgnoreStatus, Settings};
 use crate::glob;
+use crate::jq::JqPath;
 use crate::object;
 use serde_json::{Map, Value};
 use slipway_crd::IgnoreDifference;
@@ -9,20 +10,45 @@ use slipway_crd::IgnoreDifference;
 /// All that is to be ignored in one application.
 #[derive(Debug, Clone, Default)]
 pub struct IgnoreRules {
-    rules: Vec<IgnoreDifference>,
+    rules: Vec<Rule>,
+    problems: Vec<String>,
     status: IgnoreStatus,
     aggregated_roles: bool,
     sensitive_annotations: Vec<String>,
 }
 
+/// A rule with its expressions read.
+#[derive(Debug, Clone)]
+struct Rule {
+    given: IgnoreDifference,
+    expressions: Vec<JqPath>,
+}
+
 impl IgnoreRules {
     pub fn new(of_application: &[IgnoreDifference], settings: &Settings) -> Self {
+        let mut problems = Vec::new();
+        let mut read = |given: &IgnoreDifference| {
+            let mut expressions = Vec::new();
+            for text in &given.jq_path_expressions {
+                match JqPath::parse(text) {
+                    Ok(expression) => expressions.push(expression),
+                    Err(error) => problems.push(error.to_string()),
+                }
+            }
+            Rule { given: given.clone(), expressions }
+        };
         Self {
-            rules: of_application.iter().chain(&settings.ignore_differences).cloned().collect(),
+            rules: of_application.iter().chain(&settings.ignore_differences).map(&mut read).collect(),
+            problems,
             status: settings.ignore_status,
             aggregated_roles: settings.ignore_aggregated_roles,
             sensitive_annotations: settings.sensitive_annotations.clone(),
         }
+    }
+
+    /// Sentences about rules that cannot be used.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
     }
 
     pub(super) fn ignores_status(&self, custom: bool) -> bool {
@@ -41,8 +67,9 @@ impl IgnoreRules {
         &self.sensitive_annotations
     }
 
-    fn matching<'a>(&'a self, object: &'a Value) -> impl Iterator<Item = &'a IgnoreDifference> {
+    fn matching<'a>(&'a self, object: &'a Value) -> impl Iterator<Item = &'a Rule> {
         self.rules.iter().filter(move |rule| {
+            let rule = &rule.given;
             glob::matches(&rule.group, object::group(object))
                 && glob::matches(&rule.kind, object::kind(object))
                 && (rule.name.is_empty() || rule.name == object::name(object))
@@ -54,14 +81,15 @@ impl IgnoreRules {
     pub(super) fn remove_ignored(&self, object: &Value, live: Option<&Value>, a: &mut Value, b: &mut Value) {
         for rule in self.matching(object) {
             for side in [&mut *a, &mut *b] {
-                for pointer in &rule.json_pointers {
+                for pointer in &rule.given.json_pointers {
                     remove_pointer(side, pointer);
                 }
-                for expression in &rule.jq_path_expressions {
-                    crate::jq::delete(side, expression);
+                for expression in &rule.expressions {
+                    // A place that this object does not have is nothing to ignore.
+                    let _ = expression.delete_from(side);
                 }
             }
-            for manager in &rule.managed_fields_managers {
+            for manager in &rule.given.managed_fields_managers {
                 if let Some(owned) = live.and_then(|live| owned_fields(live, manager)) {
                     remove_owned(a, &owned);
                     remove_owned(b, &owned);

@@ -235,7 +235,7 @@ fn job(object: &Value) -> Health {
     }
 }
 
-fn containers<'a>(object: &'a Value) -> impl Iterator<Item = &'a Value> {
+fn containers(object: &Value) -> impl Iterator<Item = &Value> {
     let of = |field: &str| list(object, &["status", field]).iter();
     of("initContainerStatuses").chain(of("containerStatuses"))
 }

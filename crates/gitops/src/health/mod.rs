@@ -5,6 +5,9 @@
 //! files in `crates/gitops/health`, all others by their conditions. In doubt the answer is not "Healthy".
 
 mod builtin;
+mod generic;
+mod rules;
+mod special;
 
 use crate::object;
 use serde_json::Value;
@@ -66,5 +69,13 @@ pub fn assess(object: &Value) -> Option<Health> {
         return Some(Health::new(HealthCode::Progressing, "Pending deletion").by("deletionTimestamp is set"));
     }
     let kind = format!("{}/{}", object::group(object), object::kind(object));
-    builtin::assess(object).map(|health| health.by(format!("built-in rule for {kind}")))
+    if let Some(health) = builtin::assess(object).or_else(|| special::assess(object)) {
+        return Some(health.by(format!("built-in rule for {kind}")));
+    }
+    if let Some(health) = rules::assess(object) {
+        return Some(health.by(format!("rule file for {kind}")));
+    }
+    generic::assess(object).map(|health| {
+        health.by(format!("no rule for {kind}; judged by its conditions, observedGeneration and phase"))
+    })
 }

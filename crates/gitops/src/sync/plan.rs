@@ -1,6 +1,6 @@
 //! The state machine: tasks and their results become steps, waits and an outcome.
 
-use super::progress::{DRY_RUN_PREFIX, SyncProgress, belongs_to, belongs_to_operation, key_of, put};
+use super::progress::{DRY_RUN_PREFIX, Results, SyncProgress, belongs_to, belongs_to_operation, key_of};
 use super::tasks::{self, Task, TaskKind};
 use super::{Action, HookDeletion, Outcome, OutcomePhase, PlannedStep, SyncPlan, Waiting, WaitingOn};
 use crate::compare::Comparison;
@@ -22,6 +22,7 @@ pub fn plan(comparison: &Comparison, operation: &SyncOperation, progress: &SyncP
         Some(outcome) => planner.plan.outcome = Some(outcome),
         None => planner.run(),
     }
+    planner.plan.results = planner.results.into_list();
     planner.plan
 }
 
@@ -45,6 +46,7 @@ struct Planner<'a> {
     /// The last group's resources are waited for too: others come before it and hooks stand in it.
     last_group_blocks: bool,
     plan: SyncPlan,
+    results: Results,
 }
 
 impl<'a> Planner<'a> {
@@ -67,8 +69,9 @@ impl<'a> Planner<'a> {
             dry_run: Vec::new(),
             waiting: Vec::new(),
             outcome: None,
-            results: progress.results.clone(),
+            results: Vec::new(),
         };
+        let results = Results::new(progress.results.clone());
         Self {
             comparison,
             operation,
@@ -79,6 +82,7 @@ impl<'a> Planner<'a> {
             last_group,
             last_group_blocks,
             plan,
+            results,
         }
     }
 
@@ -106,7 +110,7 @@ impl<'a> Planner<'a> {
                 hook_phase: "Failed".into(),
                 ..result_of(&self.tasks[*index])
             };
-            put(&mut self.plan.results, result);
+            self.results.put(result);
         }
         let reasons: Vec<String> = invalid.into_iter().map(|(_, reason)| reason).collect();
         Some(outcome(
@@ -130,7 +134,7 @@ impl<'a> Planner<'a> {
         }
         let served = cluster
             .kind(&task.key.group, &task.key.kind)
-            .is_some_and(|info| info.versions.iter().any(|v| *v == task.version));
+            .is_some_and(|info| info.versions.contains(&task.version));
         let comes = self.options.is_true_for(target, "SkipDryRunOnMissingResource")
             || self.is_defined_here(&task.key);
         (!served && !comes).then(|| {
@@ -227,24 +231,31 @@ impl<'a> Planner<'a> {
             |step: &PlannedStep| !cluster.complete || cluster.kind(&step.key.group, &step.key.kind).is_some();
         let writes =
             |step: &PlannedStep| matches!(step.action, Action::Apply { .. } | Action::RunHook { .. });
-        let creates_namespace = self.plan.steps.iter().any(|s| s.key.kind == "Namespace" && writes(s));
-        self.plan
+        let is_there = |name: &str| {
+            let context = &self.comparison.context;
+            context.destination_namespace == name && context.destination_namespace_exists
+                || self
+                    .comparison
+                    .resources
+                    .iter()
+                    .any(|r| r.key.kind == "Namespace" && r.key.name == name && r.live.is_some())
+        };
+        let to_come: BTreeSet<&str> = self
+            .plan
             .steps
             .iter()
-            .enumerate()
-            .filter(|(_, step)| writes(step) && known(step))
+            .filter(|s| s.key.kind == "Namespace" && s.key.group.is_empty() && writes(s))
+            .map(|s| s.key.name.as_str())
+            .filter(|name| !is_there(name))
+            .collect();
+        let mut tried = Vec::new();
+        for (index, step) in self.plan.steps.iter().enumerate() {
             // An object cannot be tried in a namespace that is still to come.
-            .filter(|(_, step)| {
-                !(creates_namespace
-                    && self
-                        .plan
-                        .steps
-                        .iter()
-                        .any(|s| s.key.kind == "Namespace" && writes(s) && s.key.name == step.key.namespace)
-                    && !self.comparison.context.destination_namespace_exists)
-            })
-            .map(|(index, _)| index)
-            .collect()
+            if writes(step) && known(step) && !to_come.contains(step.key.namespace.as_str()) {
+                tried.push(index);
+            }
+        }
+        tried
     }
 
     /// The normal course.
@@ -313,7 +324,7 @@ impl<'a> Planner<'a> {
                 return states;
             }
             for result in settled {
-                put(&mut self.plan.results, result);
+                self.results.put(result);
             }
         }
     }
@@ -340,11 +351,13 @@ impl<'a> Planner<'a> {
             );
         }
         for result in noted {
-            put(&mut self.plan.results, result);
+            self.results.put(result);
         }
         // Pruned by a shell that died before it could say so.
-        for result in self.plan.results.iter_mut().filter(|r| r.status.is_empty() && r.wave.is_some()) {
-            if !tasks.iter().any(|t| t.kind == TaskKind::Prune && t.key == key_of(result)) {
+        let pruning: BTreeSet<&ResourceKey> =
+            tasks.iter().filter(|t| t.kind == TaskKind::Prune).map(|t| &t.key).collect();
+        for result in self.results.iter_mut().filter(|r| r.status.is_empty() && r.wave.is_some()) {
+            if !pruning.contains(&key_of(result)) {
                 result.status = "Pruned".into();
                 result.message = "pruned".into();
                 result.hook_phase = "Succeeded".into();
@@ -380,7 +393,7 @@ impl<'a> Planner<'a> {
     }
 
     fn result(&self, task: &Task<'_>) -> Option<&ResourceResult> {
-        find_result(&self.plan.results, task)
+        self.results.get(&task.key, task.is_hook().then_some(task.phase))
     }
 
     /// Something was done already.
@@ -497,7 +510,7 @@ impl<'a> Planner<'a> {
         if !message.is_empty() {
             result.message = message;
         }
-        put(&mut self.plan.results, result);
+        self.results.put(result);
     }
 
     fn wait_for(&mut self, hooks: &[&Task<'_>], running: &[&Task<'_>]) {
@@ -771,14 +784,6 @@ fn first_group(
     wanted: impl Fn(&State) -> bool,
 ) -> Option<(SyncPhase, i64)> {
     tasks.iter().zip(states).filter(|(_, s)| wanted(s)).map(|(t, _)| t.group()).min()
-}
-
-/// A hook's result is the one of its phase; a resource has one, whatever phase it was moved to.
-fn find_result<'r>(results: &'r [ResourceResult], task: &Task<'_>) -> Option<&'r ResourceResult> {
-    results.iter().find(|r| {
-        key_of(r) == task.key
-            && if task.is_hook() { r.sync_phase == task.phase.as_str() } else { r.hook_type.is_empty() }
-    })
 }
 
 fn result_of(task: &Task<'_>) -> ResourceResult {

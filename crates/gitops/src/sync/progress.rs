@@ -6,7 +6,8 @@ use crate::object::{self, ResourceKey};
 use crate::tree;
 use jiff::Timestamp;
 use slipway_crd::{OperationState, ResourceResult};
-use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 /// How far an operation is.
 #[derive(Debug, Clone)]
@@ -118,7 +119,16 @@ impl SyncProgress {
                 ..result_of(step)
             },
         };
-        put(&mut self.results, result);
+        let same = |r: &ResourceResult| {
+            (r.name == result.name && r.namespace == result.namespace)
+                && (r.kind == result.kind && r.group == result.group)
+                && r.hook_type.is_empty() == result.hook_type.is_empty()
+                && (r.hook_type.is_empty() || r.sync_phase == result.sync_phase)
+        };
+        match self.results.iter().position(same) {
+            Some(index) => self.results[index] = result,
+            None => self.results.push(result),
+        }
     }
 
     /// The dry run of a step failed: nothing will be applied.
@@ -162,15 +172,48 @@ fn is_of(result: &ResourceResult, step: &PlannedStep) -> bool {
     key_of(result) == step.key && result.sync_phase == step.phase.as_str()
 }
 
-/// Adds a result, or puts it in the place of the earlier one of the same object and phase.
-pub(super) fn put(results: &mut Vec<ResourceResult>, result: ResourceResult) {
-    let same = |r: &&mut ResourceResult| {
-        key_of(r) == key_of(&result)
-            && (r.sync_phase == result.sync_phase || r.hook_type.is_empty() && result.hook_type.is_empty())
-    };
-    match results.iter_mut().find(same) {
-        Some(slot) => *slot = result,
-        None => results.push(result),
+/// Results by object, and for hooks by phase: a hook of two phases has two, a resource has one wherever it was moved.
+#[derive(Debug, Default)]
+pub(super) struct Results {
+    list: Vec<ResourceResult>,
+    places: HashMap<(ResourceKey, String), usize>,
+}
+
+impl Results {
+    pub(super) fn new(list: Vec<ResourceResult>) -> Self {
+        let mut results = Self::default();
+        list.into_iter().for_each(|result| results.put(result));
+        results
+    }
+
+    fn place(key: ResourceKey, hook_phase: &str) -> (ResourceKey, String) {
+        (key, hook_phase.to_string())
+    }
+
+    /// Adds a result, or puts it in the place of the earlier one.
+    pub(super) fn put(&mut self, result: ResourceResult) {
+        let phase = if result.hook_type.is_empty() { "" } else { result.sync_phase.as_str() };
+        match self.places.entry(Self::place(key_of(&result), phase)) {
+            Entry::Occupied(slot) => self.list[*slot.get()] = result,
+            Entry::Vacant(slot) => {
+                slot.insert(self.list.len());
+                self.list.push(result);
+            }
+        }
+    }
+
+    /// The result of a resource (`hook` is None) or of a hook in a phase.
+    pub(super) fn get(&self, key: &ResourceKey, hook: Option<SyncPhase>) -> Option<&ResourceResult> {
+        let place = Self::place(key.clone(), hook.map_or("", SyncPhase::as_str));
+        self.places.get(&place).map(|index| &self.list[*index])
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ResourceResult> {
+        self.list.iter_mut()
+    }
+
+    pub(super) fn into_list(self) -> Vec<ResourceResult> {
+        self.list
     }
 }
 

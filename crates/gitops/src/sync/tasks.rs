@@ -159,8 +159,8 @@ fn resource_task<'a>(
     }
     let synced = resource.status == Some(SyncCode::Synced);
     let only = options.for_object(target, "ApplyOutOfSyncOnly");
-    let recorded = progress.results.iter().any(|r| key_of(r) == resource.key);
-    if synced && only == Some("true") && !recorded {
+    let recorded = || progress.results.iter().any(|r| key_of(r) == resource.key);
+    if synced && only == Some("true") && !recorded() {
         return None;
     }
     let respects = options.is_true("RespectIgnoreDifferences");

@@ -81,7 +81,7 @@ fn old_hook(shell: &Shell, hook: &Value) -> Value {
 #[test]
 fn a_killed_shell_ends_where_an_undisturbed_one_does() {
     let mut kills = 0;
-    for seed in 0..60 {
+    for seed in 0..40 {
         let (shell, before) = make(seed);
         let mut undisturbed = before.clone();
         let run = shell.sync(&mut undisturbed, None);
@@ -110,7 +110,7 @@ fn a_killed_shell_ends_where_an_undisturbed_one_does() {
             }
         }
     }
-    assert!(kills > 1000, "only {kills} kills were tried");
+    assert!(kills > 700, "only {kills} kills were tried");
 }
 
 /// What was applied last gets its time to become what it will be.
@@ -127,7 +127,7 @@ fn has_two_phases(shell: &Shell) -> bool {
 
 #[test]
 fn a_second_sync_of_the_same_revision_changes_nothing_but_hooks() {
-    for seed in 0..150 {
+    for seed in 0..100 {
         let (mut shell, mut cluster) = make(seed);
         shell.desired.retain(|o| o["kind"] != "Job");
         let run = shell.sync(&mut cluster, None);

@@ -1,6 +1,7 @@
 //! The engine as its shell uses it, against a cluster made of a map.
 
 mod compare;
+mod health;
 mod interruption;
 mod sim;
 mod sync;
