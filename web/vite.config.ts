@@ -22,7 +22,8 @@ export default defineConfig({
     },
   },
   test: {
-    environment: 'happy-dom',
+    // Tests that draw or need an address say so in their first line; a document costs seconds on a small machine.
+    environment: 'node',
     include: ['src/**/*.test.{ts,tsx}'],
     restoreMocks: true,
   },

@@ -34,6 +34,11 @@ export class Changes {
     }
   }
 
+  /** How many pages listen. */
+  get listeners() {
+    return [...this.#clients.values()].filter(Boolean).length;
+  }
+
   dropAll() {
     for (const socket of this.#clients.keys()) socket.destroy();
   }

@@ -51,6 +51,7 @@ export function streamLog(build, request, response, state) {
     return;
   }
   response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' });
+  response.flushHeaders();
   const after = Number(request.headers['last-event-id'] ?? -1);
   if (build.hugeLines) return streamHuge(build, after, response);
   let sent = after + 1;

@@ -53,6 +53,7 @@ export function startMock({ port = 4010, speed = 1 } = {}) {
       ready({
         url: `http://127.0.0.1:${server.address().port}`,
         state,
+        listeners: () => changes.listeners,
         dropConnections: () => changes.dropAll(),
         close: () => {
           state.stop();

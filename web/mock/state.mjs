@@ -31,6 +31,7 @@ function visible(build) {
   const shown = { ...build };
   delete shown.chunks;
   delete shown.hugeLines;
+  delete shown.onTerminate;
   return shown;
 }
 
@@ -243,6 +244,11 @@ export function createState(changed, speed) {
     changed('application', `${demo.runtime}/${demo.namespace}/${demo.name}`);
   };
 
+  // A test that has to see every state takes the steps itself; for eyes they come by the clock.
+  const steps = [];
+  let byHand = false;
+  const onward = (ms, work) => (byHand ? steps.push(work) : later(ms, work));
+
   /** The new version reaches the cluster: out of sync, syncing, progressing, healthy. */
   function deploy() {
     const revision = commit(
@@ -265,8 +271,8 @@ export function createState(changed, speed) {
       resources: demoResources({ status: 'OutOfSync' }),
       summary: 'One resource differs from commit 5a22f01c; an automatic sync starts.',
     });
-    later(1500, () => touch({ operation, summary: 'Syncing to commit 5a22f01c.' }));
-    later(3000, () =>
+    onward(1500, () => touch({ operation, summary: 'Syncing to commit 5a22f01c.' }));
+    onward(3000, () =>
       touch({
         syncStatus: 'Synced',
         healthStatus: 'Progressing',
@@ -274,7 +280,7 @@ export function createState(changed, speed) {
         summary: 'New pods are starting.',
       }),
     );
-    later(5500, () =>
+    onward(5500, () =>
       touch({
         healthStatus: 'Healthy',
         operation: {
@@ -309,6 +315,26 @@ export function createState(changed, speed) {
     play(build, deploy);
     return build.id;
   };
+
+  /** A build that runs until somebody terminates it. */
+  function startEndless() {
+    const build = newBuild(pipelines[0], Date.now(), 0);
+    Object.assign(build, {
+      status: 'running',
+      runner: 'local',
+      executor: 'podman',
+      started: iso(Date.now()),
+    });
+    Object.assign(build.steps[0], { status: 'running', started: iso(Date.now()) });
+    say(build, 'clone', 'waiting for the lock of the repository\n');
+    build.onTerminate = () => {
+      build.steps[0].status = 'terminated';
+      finish(build, 'terminated', 'terminated by admin');
+      changed('build', build.id);
+      for (const listener of listeners) listener();
+    };
+    return build.id;
+  }
 
   const repositories = ['demo/demo-app', 'demo/demo-deploy', 'platform/empty'].map((name, index) => ({
     id: hex(0x200 + index),
@@ -371,6 +397,9 @@ export function createState(changed, speed) {
     ids: { failed: failed.id, huge: huge.id, pending: pending.id },
     pipelines,
     start: () => start(pipelines[0]),
+    startEndless,
+    deployByHand: () => (byHand = true),
+    deployOnward: () => steps.shift()?.(),
     build: (id) => builds.find((build) => build.id === id),
     listen: (listener) => listeners.add(listener),
     unlisten: (listener) => listeners.delete(listener),
@@ -412,6 +441,7 @@ export function createState(changed, speed) {
           if (!build.can.terminate) return { refuse: 409, message: `the build is ${build.status} already` };
           build.status = 'terminating';
           build.can.terminate = false;
+          if (build.onTerminate) later(300, build.onTerminate);
           changed('build', build.id);
           return {};
         }

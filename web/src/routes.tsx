@@ -10,6 +10,7 @@ import {
 import { userQuery } from './api/queries';
 import { Shell } from './components/Shell';
 import { HomePage } from './pages/HomePage';
+import { NotFoundPage } from './pages/NotFoundPage';
 
 export interface RouterContext {
   queryClient: QueryClient;
@@ -116,6 +117,9 @@ const runtimes = createRoute({
   component: lazyRouteComponent(() => import('./pages/RuntimesPage'), 'RuntimesPage'),
 });
 
+/** Inside the frame, so that the way on is in sight. */
+const nowhere = createRoute({ getParentRoute: () => signedIn, path: '$', component: NotFoundPage });
+
 export const routeTree = root.addChildren([
   login,
   signedIn.addChildren([
@@ -128,5 +132,6 @@ export const routeTree = root.addChildren([
     applications,
     application,
     runtimes,
+    nowhere,
   ]),
 ]);

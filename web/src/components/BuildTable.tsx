@@ -34,12 +34,7 @@ export function BuildTable({ builds, caption, withoutPipeline }: BuildTableProps
                 <BuildStatus status={build.status} />
               </td>
               <td>
-                <Link
-                  to="/builds/$id"
-                  params={{ id: build.id }}
-                  className="mono"
-                  aria-label={`Build ${build.id}`}
-                >
+                <Link to="/builds/$id" params={{ id: build.id }} className="mono" title={build.id}>
                   {shortId(build.id)}
                 </Link>
               </td>

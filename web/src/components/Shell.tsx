@@ -49,7 +49,7 @@ export function Shell() {
         onClose={menu.close}
         size={230}
         withCloseButton={false}
-        aria-label="Menu"
+        attributes={{ content: { 'aria-label': 'Menu' } }}
         classNames={{ content: styles.drawer ?? '', body: styles.drawerBody ?? '' }}
       >
         <Side live={live} />

@@ -95,7 +95,7 @@ export const Server = icon(
   </>,
 );
 export const Ship = icon(
-  <path d="M2 7.2 14 4l-1.8 4.6a2 2 0 0 1-1.4 1.2l-5.3 1.3a1.8 1.8 0 0 1-2-.9zM1.5 14l13-3.2" />,
+  <path d="M2.2 6 14 9.1l-2.7 2.3a1.8 1.8 0 0 1-1.6.3L5 10.5a2.2 2.2 0 0 1-1.6-1.4zM1.5 11.8l13 3.4M6.6 6.9l.8-3 2.9.8-.8 3" />,
 );
 export const Stop = icon(<rect x="3.8" y="3.8" width="8.4" height="8.4" rx="1" />);
 export const Sun = icon(

@@ -10,6 +10,7 @@ await mkdir(shots, { recursive: true });
 const { mock, context, signIn, mode, close } = await open();
 const { ids } = mock.state;
 
+const PHONE = { width: 390, height: 800 };
 const settled = (page) => page.waitForTimeout(700);
 const pages = [
   ['home', '/'],
@@ -48,15 +49,34 @@ const pages = [
   ['application-history', '/applications/local/argocd/demo?tab=history'],
   ['runtimes', '/runtimes'],
   ['not-found', '/nowhere'],
+  ['phone-home', '/', undefined, undefined, 0, PHONE],
+  ['phone-build', `/builds/${ids.failed}`, undefined, undefined, 0, PHONE],
+  [
+    'phone-application',
+    '/applications/local/argocd/sandbox?resource=deployment-demo',
+    undefined,
+    undefined,
+    0,
+    PHONE,
+  ],
+  [
+    'phone-menu',
+    '/builds',
+    (page) => page.getByRole('button', { name: 'Open the menu' }).click(),
+    undefined,
+    0,
+    PHONE,
+  ],
   ['application-not-found', '/applications/local/argocd/none'],
 ];
 
-async function shoot(name, scheme, path, act, make, wait) {
+async function shoot(name, scheme, path, act, make, wait, size) {
   if (!name.includes(only)) return;
   const page = await context.newPage();
   page.on('pageerror', (error) => console.error(`${name}: ${error.message}`));
   page.on('console', (message) => message.type() === 'error' && console.error(`${name}: ${message.text()}`));
   await page.emulateMedia({ colorScheme: scheme });
+  if (size) await page.setViewportSize(size);
   await page.goto(mock.url + (make ? make() : path));
   await settled(page);
   await act?.(page);

@@ -56,9 +56,14 @@ export function lineHash(section: string, line: number): string {
 }
 
 export function parseLineHash(hash: string): { section: string; line: number } | undefined {
-  const found = /^#?(.+):(\d+)$/.exec(hash);
+  const found = /^#?([^#].*):(\d+)$/.exec(hash);
   if (!found?.[1] || !found[2]) return undefined;
-  return { section: decodeURIComponent(found[1]), line: Number(found[2]) - 1 };
+  try {
+    return { section: decodeURIComponent(found[1]), line: Number(found[2]) - 1 };
+  } catch {
+    // Somebody cut the address in the middle of a letter.
+    return undefined;
+  }
 }
 
 function drawSpan(span: Span, index: number): ReactNode {

@@ -34,7 +34,10 @@ interface State {
 
 /** The colours after `line`, when `carry` was on before it. */
 export function advance(carry: Carry, line: string): Carry {
-  if (!line.includes(`${ESC}[`)) return carry;
+  const last = line.lastIndexOf(`${ESC}[`);
+  if (last < 0) return carry;
+  // Most coloured lines end with a reset, and logs have millions of them.
+  if (line.startsWith('0m', last + 2) || line[last + 2] === 'm') return '';
   const state: State = { foreground: '', background: '', decorations: new Set() };
   for (const [, params] of (carry + line).matchAll(COLOUR)) apply(state, (params ?? '').split(';'));
   const codes = [...state.decorations, state.foreground, state.background].filter(Boolean);
@@ -99,6 +102,11 @@ export function plain(raw: string): string {
   return expandTabs(line.includes(ESC) ? line.replace(COLOUR, '') : line, 0);
 }
 
+/** A stretch of lines as `plain` would show them, but for tabs and restarts: more text may stand here, never less. */
+export function roughly(text: string): string {
+  return text.includes(ESC) ? text.replace(NOT_COLOUR, '').replace(COLOUR, '') : text;
+}
+
 export function spans(raw: string, carry: Carry): Span[] {
   const line = settle(raw);
   if (!carry && !line.includes(ESC)) return [{ text: expandTabs(line, 0), className: '' }];
@@ -113,28 +121,32 @@ export function spans(raw: string, carry: Carry): Span[] {
 }
 
 function toSpan(part: Anser.AnserJsonEntry, text: string): Span {
-  const names: string[] = [];
-  const style: Span['style'] = {};
-  if (part.fg) {
-    if (part.fg === 'ansi-truecolor') style.color = `rgb(${part.fg_truecolor})`;
-    else names.push(...foregroundOf(part.fg, style));
-  }
-  if (part.bg) {
-    if (part.bg === 'ansi-truecolor') style.backgroundColor = `rgb(${part.bg_truecolor})`;
-    else names.push(`${part.bg}-bg`);
-  }
-  for (const decoration of part.decorations) names.push(`ansi-${decoration}`);
+  const foreground = colour(part.fg, part.fg_truecolor);
+  const background = colour(part.bg, part.bg_truecolor);
+  const names = [
+    ...(foreground?.name ? [foreground.name] : []),
+    ...(background?.name ? [`${background.name}-bg`] : []),
+    ...part.decorations.map((decoration) => `ansi-${decoration}`),
+  ];
   const span: Span = { text, className: names.join(' ') };
-  if (style.color || style.backgroundColor) span.style = style;
+  if (foreground?.value || background?.value) {
+    span.style = {
+      ...(foreground?.value ? { color: foreground.value } : {}),
+      ...(background?.value ? { backgroundColor: background.value } : {}),
+    };
+  }
   return span;
 }
 
-/** The 256-colour palette: the first 16 follow the page's theme, the rest are fixed by the standard. */
-function foregroundOf(name: string, style: NonNullable<Span['style']>): string[] {
+/** The first 16 colours follow the page's theme by name; the rest of the palette and true colours are fixed values. */
+function colour(
+  name: string | null,
+  trueColour: string | null,
+): { name?: string; value?: string } | undefined {
+  if (!name) return undefined;
+  if (name === 'ansi-truecolor') return { value: `rgb(${trueColour})` };
   const index = /^ansi-palette-(\d+)$/.exec(name)?.[1];
-  if (index === undefined) return [name];
-  style.color = paletteColour(Number(index));
-  return [];
+  return index === undefined ? { name } : { value: paletteColour(Number(index)) };
 }
 
 /** The six steps of the colour cube. */

@@ -24,6 +24,8 @@ export class Section {
   /** Longest line so far in characters, colours included: how wide the page has to be. */
   widest = 0;
   chars = 0;
+  /** The last line, while its newline has not come. */
+  private open = '';
   private blocks: Block[] = [];
   private carries: { line: number; carry: Carry }[] = [];
 
@@ -47,17 +49,19 @@ export class Section {
       this.blocks.push(block);
     }
     const starts = block.starts as number[];
-    let scan = block.text.length;
+    // Only the piece is looked at, never the block: that stays a rope until somebody reads from it.
+    const base = block.text.length;
+    let from = 0;
+    for (let newline = text.indexOf('\n'); newline >= 0; newline = text.indexOf('\n', from)) {
+      this.endLine(this.open + text.slice(from, newline), block.firstLine + starts.length);
+      this.open = '';
+      from = newline + 1;
+      starts.push(base + from);
+    }
+    this.open += text.slice(from);
+    this.widest = Math.max(this.widest, this.open.length);
     block.text += text;
     this.chars += text.length;
-    for (;;) {
-      const newline = block.text.indexOf('\n', scan);
-      if (newline < 0) break;
-      this.endLine(block, starts.at(-1) ?? 0, newline);
-      starts.push(newline + 1);
-      scan = newline + 1;
-    }
-    this.widest = Math.max(this.widest, block.text.length - (starts.at(-1) ?? 0));
     if (block.text.length >= BLOCK_CHARS) this.seal(block, starts);
   }
 
@@ -70,6 +74,14 @@ export class Section {
     if (start === undefined) return '';
     const next = block.starts[index + 1];
     return block.text.slice(start, next === undefined ? undefined : next - 1);
+  }
+
+  /** The lines around one that are kept together: their text, and the number of the first line after them. */
+  stretch(number: number): { text: string; end: number } {
+    const block = this.blockOf(number);
+    if (!block) return { text: '', end: number + 1 };
+    const next = this.blocks[this.blocks.indexOf(block) + 1];
+    return { text: block.text, end: next ? next.firstLine : this.lines };
   }
 
   /** The colours that are on where the line begins. */
@@ -95,12 +107,11 @@ export class Section {
     return true;
   }
 
-  private endLine(block: Block, start: number, end: number): void {
-    this.widest = Math.max(this.widest, end - start);
+  private endLine(line: string, next: number): void {
+    this.widest = Math.max(this.widest, line.length);
     const before = this.carries.at(-1)?.carry ?? '';
-    // `indexOf` over the block would be cheaper still, but this is only ever paid once per line.
-    const after = advance(before, block.text.slice(start, end));
-    if (after !== before) this.carries.push({ line: block.firstLine + block.starts.length, carry: after });
+    const after = advance(before, line);
+    if (after !== before) this.carries.push({ line: next, carry: after });
   }
 
   /** Full lines stay, the open line moves to a new block. */

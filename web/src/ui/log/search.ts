@@ -2,7 +2,7 @@
  * Finds text in a log that is still growing. In: a query and the sections. Out: the lines that hold it, in order.
  * It works in slices of a few milliseconds, so that typing stays smooth in a log of millions of lines.
  */
-import { plain } from './ansi';
+import { plain, roughly } from './ansi';
 import type { Section } from './buffer';
 
 export interface Match {
@@ -13,7 +13,6 @@ export interface Match {
 /** More than a person will step through; the page says "10000+". */
 export const MATCHES_MAX = 10_000;
 const SLICE_MS = 8;
-const LINES_BETWEEN_CLOCKS = 500;
 
 export class Search {
   readonly query: string;
@@ -39,20 +38,30 @@ export class Search {
   step(sections: Iterable<Section>, now: () => number = () => performance.now()): boolean {
     const until = now() + SLICE_MS;
     for (const section of sections) {
-      // The last line may still be growing, so it is looked at again next time.
-      const end = section.lines;
       let line = Math.max(this.next.get(section.name) ?? 0, section.dropped);
-      for (let seen = 0; line < end; line++, seen++) {
+      while (line < section.lines) {
         if (this.full) return true;
-        if (seen % LINES_BETWEEN_CLOCKS === LINES_BETWEEN_CLOCKS - 1 && now() > until) {
+        if (now() > until) {
           this.next.set(section.name, line);
           return false;
         }
-        if (plain(section.line(line)).toLowerCase().includes(this.needle)) this.add(section.name, line);
+        line = this.look(section, line);
       }
-      this.next.set(section.name, Math.max(0, end - 1));
+      // The last line may still be growing, so it is looked at again next time.
+      this.next.set(section.name, Math.max(0, section.lines - 1));
     }
     return true;
+  }
+
+  /** Looks at one stretch of lines; most have no match, and that is seen without cutting them into lines. */
+  private look(section: Section, from: number): number {
+    const { text, end } = section.stretch(from);
+    const tabs = this.needle.includes(' ') && text.includes('\t');
+    if (!tabs && !roughly(text).toLowerCase().includes(this.needle)) return end;
+    for (let line = from; line < end && !this.full; line++) {
+      if (plain(section.line(line)).toLowerCase().includes(this.needle)) this.add(section.name, line);
+    }
+    return end;
   }
 
   /** All matches, in the given order of sections. */
