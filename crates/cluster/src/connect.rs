@@ -55,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) unread: RwLock<HashMap<(String, String), bool>>,
     /// Lists under way at once: they are the heaviest thing that can be asked of a server.
     pub(crate) lists: Semaphore,
+    /// Somebody reached the server, who may have been away before.
+    pub(crate) reached: Notify,
     /// A definition came, changed or went.
     pub(crate) definitions: Notify,
     pub(crate) synced: watch::Sender<bool>,
@@ -72,6 +74,7 @@ impl Cluster {
             discovery: RwLock::default(),
             unread: RwLock::default(),
             lists: Semaphore::new(8),
+            reached: Notify::new(),
             definitions: Notify::new(),
             synced: watch::channel(false).0,
             config,

@@ -36,7 +36,11 @@ impl Cluster {
 
     /// Asks the API server for an object and refreshes the copy; `None`: it does not exist.
     pub async fn read(&self, key: &ObjectKey) -> Result<Option<Value>, ClusterError> {
-        let discovery = self.discovery();
+        let mut discovery = self.discovery();
+        if discovery.preferred(&key.group, &key.kind).is_none() {
+            // Its definition may be a moment old.
+            discovery = self.rediscover().await?;
+        }
         let Some(resource) = discovery.preferred(&key.group, &key.kind) else {
             return Err(ClusterError::UnknownKind { api_version: key.group.clone(), kind: key.kind.clone() });
         };

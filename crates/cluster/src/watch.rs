@@ -14,6 +14,8 @@ use crate::request::collection_path;
 
 /// How long the server may hold one watch; it ends by itself and is put again from where it was.
 pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(290);
+/// A watch that says nothing for so long (servers send bookmarks every minute) may be a connection to nobody.
+const IDLE: Duration = Duration::from_secs(100);
 const PAGE: usize = 500;
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
 
@@ -26,7 +28,7 @@ pub(crate) async fn run(cluster: Cluster, resource: ApiResource) {
             Err(error) => {
                 // Forbidden or broken kinds must not keep everybody else waiting for the first complete read.
                 cluster.could_not_read(&resource, &error);
-                backoff.wait().await;
+                backoff.wait(&cluster).await;
                 continue;
             }
         };
@@ -38,7 +40,7 @@ pub(crate) async fn run(cluster: Cluster, resource: ApiResource) {
                 Err(Ended::Expired) => break,
                 Err(Ended::Broken(error)) => {
                     tracing::debug!(kind = %resource.kind, group = %resource.group, %error, "A watch broke; it is put again.");
-                    backoff.wait().await;
+                    backoff.wait(&cluster).await;
                 }
             }
         }
@@ -96,8 +98,11 @@ async fn watch(cluster: &Cluster, resource: &ApiResource, version: &mut String) 
             ClusterError::Refused { code: 410, .. } => Ended::Expired,
             error => Ended::Broken(error.to_string()),
         })?;
+    cluster.inner.reached.notify_waiters();
     let mut lines = Box::pin(stream).lines();
-    while let Some(line) = lines.next().await {
+    loop {
+        let Ok(next) = tokio::time::timeout(IDLE, lines.next()).await else { return Ok(()) };
+        let Some(line) = next else { return Ok(()) };
         let line = line.map_err(|error| Ended::Broken(error.to_string()))?;
         if line.is_empty() {
             continue;
@@ -128,7 +133,6 @@ async fn watch(cluster: &Cluster, resource: &ApiResource, version: &mut String) 
             cluster.inner.definitions.notify_one();
         }
     }
-    Ok(())
 }
 
 #[derive(Default)]
@@ -137,11 +141,16 @@ struct Backoff {
 }
 
 impl Backoff {
-    async fn wait(&mut self) {
+    /// Waits longer each time, but not longer than until somebody else reached the server again.
+    async fn wait(&mut self, cluster: &Cluster) {
         let base = Duration::from_millis(200).saturating_mul(1 << self.tries.min(8)).min(BACKOFF_MAX);
         self.tries += 1;
         // Half of it is left to chance, so that a restarted server is not asked by everybody at once.
-        tokio::time::sleep(base / 2 + base.mul_f64(chance() / 2.0)).await;
+        let back = cluster.inner.reached.notified();
+        tokio::select! {
+            () = tokio::time::sleep(base / 2 + base.mul_f64(chance() / 2.0)) => {}
+            () = back => tokio::time::sleep(Duration::from_millis(20).mul_f64(1.0 + 10.0 * chance())).await,
+        }
     }
 }
 

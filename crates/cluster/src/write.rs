@@ -100,6 +100,21 @@ impl Cluster {
         self.write(request, patch, options, &describe(target)).await
     }
 
+    /// JSON merge patch of a subresource (`status`, `scale`) of the object that `target` names.
+    pub async fn merge_subresource(
+        &self,
+        target: &Value,
+        subresource: &str,
+        patch: &Value,
+    ) -> Result<Value, ClusterError> {
+        let resource = self.resource_of(target).await?;
+        let path = object_path(&resource, &ObjectKey::of(target))?;
+        let options = WriteOptions::default();
+        let request = Request::patch(format!("{path}/{subresource}?{}", query(options, &[])))
+            .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
+        self.write(request, patch, options, &describe(target)).await
+    }
+
     /// Deletes, if the uid is still this one. `false`: there was nothing to delete.
     pub async fn delete(
         &self,

@@ -21,6 +21,12 @@ pub(crate) fn service_net(data: &Path) -> io::Result<[u8; 2]> {
     Ok([parts.next().unwrap_or(10), parts.next().unwrap_or(112)])
 }
 
+/// By which containers of this cluster are told from those of another.
+pub(crate) fn cluster_id(data: &Path) -> io::Result<String> {
+    let text = crate::tls::keep(&data.join("cluster-id"), || hex::encode(random_bytes::<4>()))?;
+    Ok(text.trim().to_owned())
+}
+
 /// Creates what is missing; a later start finds it and leaves it alone.
 pub(crate) async fn first_objects(cluster: &Cluster) -> ApiResult<()> {
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
@@ -46,15 +52,9 @@ pub(crate) async fn first_objects(cluster: &Cluster) -> ApiResult<()> {
     )
     .await?;
     for (name, rules) in [
-        (
-            "cluster-admin",
-            json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]),
-        ),
+        ("cluster-admin", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}])),
         ("admin", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])),
-        (
-            "edit",
-            json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"]}]),
-        ),
+        ("edit", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"]}])),
         ("view", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}])),
     ] {
         ensure(cluster, "rbac.authorization.k8s.io/clusterroles", "", name, json!({"rules": rules})).await?;
@@ -68,20 +68,13 @@ pub(crate) async fn first_objects(cluster: &Cluster) -> ApiResult<()> {
             "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:masters"}]}),
     )
     .await?;
-    for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)]
-    {
+    for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)] {
         ensure(cluster, "scheduling.k8s.io/priorityclasses", "", name, json!({"value": value})).await?;
     }
     Ok(())
 }
 
-pub(crate) async fn ensure(
-    cluster: &Cluster,
-    storage: &str,
-    namespace: &str,
-    name: &str,
-    mut object: Value,
-) -> ApiResult<()> {
+pub(crate) async fn ensure(cluster: &Cluster, storage: &str, namespace: &str, name: &str, mut object: Value) -> ApiResult<()> {
     if cluster.store.get(storage, namespace, name).is_some() {
         return Ok(());
     }

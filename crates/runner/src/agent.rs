@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::build::{Build, Context, Left, Orders, keep};
 use crate::journal::Journal;
-use crate::layout::{BuildDir, builds, read_json};
+use crate::layout::{BuildDir, builds, read_if_whole};
 use crate::uplink::Backoff;
 
 /// How long the server may hold a call, unless leases are shorter.
@@ -27,7 +27,8 @@ pub(crate) struct Agent {
     shutdown: CancellationToken,
     running: BTreeMap<String, watch::Sender<Orders>>,
     tasks: JoinSet<()>,
-    left: (mpsc::Sender<(String, Left)>, mpsc::Receiver<(String, Left)>),
+    leave: mpsc::Sender<(String, Left)>,
+    left: mpsc::Receiver<(String, Left)>,
     may_start: watch::Sender<bool>,
     wait_ms: u64,
 }
@@ -39,13 +40,15 @@ impl Agent {
         may_start: watch::Sender<bool>,
         shutdown: CancellationToken,
     ) -> Self {
+        let (leave, left) = mpsc::channel(64);
         Self {
             context,
             capacity,
             shutdown,
             running: BTreeMap::new(),
             tasks: JoinSet::new(),
-            left: mpsc::channel(64),
+            leave,
+            left,
             may_start,
             wait_ms: WAIT_MS,
         }
@@ -78,7 +81,7 @@ impl Agent {
                         }
                         break;
                     }
-                    Some((build, left)) = self.left.1.recv() => {
+                    Some((build, left)) = self.left.recv() => {
                         self.part(&build, left);
                         // The server holds the call of a runner that was full: say that it is not.
                         if full {
@@ -104,7 +107,7 @@ impl Agent {
             if journal.as_ref().is_some_and(|journal| journal.reported) {
                 continue;
             }
-            let Some(taken) = read_json::<TakenBuild>(&dir.taken())? else {
+            let Some(taken) = read_if_whole::<TakenBuild>(&dir.taken())? else {
                 self.context.executor.remove(&dir.0)?;
                 continue;
             };
@@ -176,7 +179,7 @@ impl Agent {
         let orders = watch::Sender::new(Orders { epoch, ..Orders::default() });
         let seen = orders.subscribe();
         self.running.insert(id.to_owned(), orders);
-        let (context, shutdown, left) = (self.context.clone(), self.shutdown.clone(), self.left.0.clone());
+        let (context, shutdown, left) = (self.context.clone(), self.shutdown.clone(), self.leave.clone());
         let id = id.to_owned();
         self.tasks.spawn(async move {
             let how = match drive(&context, &id, epoch, seen, &shutdown).await {

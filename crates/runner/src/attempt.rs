@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::fcntl::{Flock, FlockArg};
 use tokio::sync::Notify;
 
-use crate::layout::{AttemptDir, read_json, write_json};
+use crate::layout::{AttemptDir, Lasting, read_if_whole, write_json};
 use crate::shim::SUBCOMMAND;
 use crate::task::{Exit, How, Task};
 
@@ -80,25 +80,25 @@ pub(crate) fn give_up(dir: &AttemptDir, lost: bool) -> io::Result<()> {
     let said = std::fs::read_to_string(shim_log(dir)).unwrap_or_default();
     let why = said.lines().last().unwrap_or("it gave no reason").to_owned();
     let how = if lost { How::Interrupted } else { How::NotStarted };
-    write_json(
-        &dir.exit(),
-        &Exit::new(how, None, Some(format!("the step's supervisor could not work: {why}"))),
-    )
+    let exit = Exit::new(how, None, Some(format!("the step's supervisor could not work: {why}")));
+    write_json(&dir.exit(), &exit, Lasting::Process)
 }
 
 /// Read from files alone, so that it is the same before and after a restart.
 pub(crate) fn observe(dir: &AttemptDir) -> io::Result<Observed> {
-    if let Some(exit) = read_json::<Exit>(&dir.exit())? {
+    if let Some(exit) = read_if_whole::<Exit>(&dir.exit())? {
         return Ok(Observed::Ended(Box::new(exit)));
     }
     if !dir.started().exists() {
-        return Ok(Observed::NotStarted);
+        // The machine went down between the journal and the task: this attempt can never begin.
+        let whole = read_if_whole::<Task>(&dir.task())?.is_some();
+        return Ok(if whole { Observed::NotStarted } else { Observed::Lost });
     }
     if is_locked(dir) {
         return Ok(Observed::Running);
     }
     // It may have ended between the first look and the second.
-    Ok(match read_json::<Exit>(&dir.exit())? {
+    Ok(match read_if_whole::<Exit>(&dir.exit())? {
         Some(exit) => Observed::Ended(Box::new(exit)),
         None => Observed::Lost,
     })
@@ -124,7 +124,7 @@ pub(crate) fn cancel(dir: &AttemptDir) -> io::Result<()> {
         Ok(_) => {
             let exit =
                 Exit::new(How::Cancelled, None, Some("the step was stopped before it began".to_owned()));
-            write_json(&dir.exit(), &exit)
+            write_json(&dir.exit(), &exit, Lasting::Process)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
@@ -132,5 +132,5 @@ pub(crate) fn cancel(dir: &AttemptDir) -> io::Result<()> {
 }
 
 pub(crate) fn write_task(dir: &AttemptDir, task: &Task) -> io::Result<()> {
-    write_json(&dir.task(), task)
+    write_json(&dir.task(), task, Lasting::Process)
 }

@@ -15,23 +15,24 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use slipway_api::Client;
-use slipway_api::agent::{BuildReport, TakenBuild};
-use slipway_pipeline::plan::apply;
-use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepStatus, plan};
+use slipway_api::agent::{BuildReport, PipelineSource, TakenBuild};
+use slipway_pipeline::plan::{Outcome, apply};
+use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepKind, StepStatus, plan};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{Observed, Shims, Watched, cancel, give_up, observe, write_task};
 use crate::executor::{Executor, Place, make_volume};
 use crate::journal::{Finished, Journal, Segment, log_of};
-use crate::layout::{BuildDir, now_ms, read_json, write_json};
+use crate::layout::{BuildDir, Lasting, now_ms, read_json, write_json};
 use crate::logs::Logs;
 use crate::mask::Masker;
 use crate::uplink::Uplink;
 use crate::variables::secrets;
 
-/// How long the loop sleeps at most while something runs: output and ends are noticed at the latest then.
-const TICK: Duration = Duration::from_millis(50);
+/// How often output and ends are looked for while something runs: often when there is news, then less.
+const TICK_LEAST: Duration = Duration::from_millis(10);
+const TICK_MOST: Duration = Duration::from_millis(100);
 /// A build whose steps have been told to stop and do not.
 const STOP_WAIT: Duration = Duration::from_secs(30);
 
@@ -70,7 +71,7 @@ pub(crate) struct Build {
     dir: BuildDir,
     taken: TakenBuild,
     journal: Journal,
-    pipeline: Option<Pipeline>,
+    pipeline: Option<Arc<Pipeline>>,
     plan: Plan,
     logs: Logs,
     masker: Masker,
@@ -81,13 +82,15 @@ pub(crate) struct Build {
     /// Attempts whose supervisor this process has started or adopted.
     attended: BTreeMap<(String, u32), Watched>,
     resumed: bool,
+    tick: Duration,
 }
 
 /// Writes down a build before anybody counts on us to have it.
 pub(crate) fn keep(context: &Context, taken: &TakenBuild) -> std::io::Result<()> {
     let dir = BuildDir::new(&context.data, &taken.id);
     crate::layout::create_private_dir(&dir.0)?;
-    write_json(&dir.taken(), taken)
+    // Nobody counts on it before the journal beside it is there.
+    write_json(&dir.taken(), taken, Lasting::InOrder)
 }
 
 impl Build {
@@ -122,6 +125,7 @@ impl Build {
             lengths: watch::Sender::new(BTreeMap::new()),
             attended: BTreeMap::new(),
             resumed,
+            tick: TICK_LEAST,
         })
     }
 
@@ -147,29 +151,37 @@ impl Build {
             () = shutdown.cancelled() => Ok(Left::Paused),
         };
         let left = match left {
-            Ok(Left::Lost) => self.forget().await.map(|()| Left::Lost),
+            Ok(Left::Lost) => {
+                reporter.abort();
+                self.forget().await.map(|()| Left::Lost)
+            }
             Ok(Left::Reported) => {
                 // The last report has to be taken; only then is the build over for us.
-                drop(self.reports);
-                drop(self.lengths);
+                self.reports = watch::Sender::new(None);
                 tokio::select! {
-                    _ = reporter => {}
-                    () = shutdown.cancelled() => return Ok(Left::Paused),
+                    _ = reporter => self.part(uplink.fenced.is_cancelled()).await,
+                    () = shutdown.cancelled() => Ok(Left::Paused),
                 }
-                if !uplink.fenced.is_cancelled() {
-                    self.journal.reported = true;
-                    self.journal.scrub();
-                    self.journal.save(&self.dir)?;
-                    let _ = std::fs::remove_file(self.dir.taken());
-                }
-                streamer.abort();
-                return Ok(Left::Reported);
             }
-            other => other,
+            other => {
+                reporter.abort();
+                other
+            }
         };
-        reporter.abort();
         streamer.abort();
         left
+    }
+
+    /// The server has the end, or does not want it from us.
+    async fn part(&mut self, fenced: bool) -> anyhow::Result<Left> {
+        if fenced {
+            return self.forget().await.map(|()| Left::Lost);
+        }
+        self.journal.reported = true;
+        self.journal.scrub();
+        self.journal.save(&self.dir)?;
+        let _ = std::fs::remove_file(self.dir.taken());
+        Ok(Left::Reported)
     }
 
     async fn live(
@@ -183,10 +195,17 @@ impl Build {
         if self.journal.started_ms == 0 {
             self.begin()?;
         }
+        self.read_pipeline()?;
         self.logs.follow(&self.journal.logs)?;
         self.publish()?;
         let fenced = self.uplink.fenced.clone();
         if self.journal.yaml.is_none() && self.journal.finished.is_none() {
+            if matches!(self.taken.source, PipelineSource::Git { .. }) {
+                // It may take a while; what is known is shown meanwhile.
+                self.save()?;
+                self.logs.pump(&self.masker)?;
+                self.lengths.send_replace(self.logs.lengths());
+            }
             tokio::select! {
                 done = self.initialize() => done?,
                 () = fenced.cancelled() => return Ok(Left::Lost),
@@ -197,11 +216,6 @@ impl Build {
                     self.finish(BuildStatus::Terminated, "the build was terminated by request")?;
                 }
             }
-        }
-        if let (Some(yaml), None) = (&self.journal.yaml, &self.journal.finished) {
-            let (pipeline, _) = Pipeline::parse(yaml);
-            self.pipeline =
-                Some(pipeline.ok_or_else(|| anyhow::anyhow!("the kept pipeline cannot be read"))?);
         }
         let mut may_start = self.context.may_start.clone();
         loop {
@@ -215,10 +229,11 @@ impl Build {
             }
             self.logs.follow(&self.journal.logs)?;
             let more = self.logs.pump(&self.masker)?;
-            self.lengths.send_if_modified(|known| {
+            let news = self.lengths.send_if_modified(|known| {
                 let now = self.logs.lengths();
                 std::mem::replace(known, now.clone()) != now
             });
+            self.tick = if news { TICK_LEAST } else { (self.tick * 2).min(TICK_MOST) };
             if self.journal.finished.is_some()
                 && self.logs.done()
                 && self.delivered(&held.borrow_and_update())
@@ -249,7 +264,7 @@ impl Build {
 
     fn nap(&self) -> Duration {
         if !self.logs.done() {
-            return TICK;
+            return self.tick;
         }
         let until = self.plan.wake_at_ms.map_or(60_000, |at| at - now_ms()).clamp(1, 60_000);
         Duration::from_millis(u64::try_from(until).unwrap_or(1))
@@ -271,10 +286,10 @@ impl Build {
     /// Looks at what runs, then does what the planner says until it has nothing more to say.
     fn advance(&mut self, may_start: bool) -> anyhow::Result<()> {
         self.look()?;
-        let Some(pipeline) = self.pipeline.take() else { return Ok(()) };
-        let done = self.follow_plan(&pipeline, may_start);
-        self.pipeline = Some(pipeline);
-        done
+        match self.pipeline.clone() {
+            Some(pipeline) => self.follow_plan(&pipeline, may_start),
+            None => Ok(()),
+        }
     }
 
     fn follow_plan(&mut self, pipeline: &Pipeline, may_start: bool) -> anyhow::Result<()> {
@@ -320,6 +335,10 @@ impl Build {
         apply(&mut self.journal.state, action)?;
         if attempt > 1 {
             self.journal.say(log_of(step), &format!("Attempt {attempt}"));
+        }
+        if matches!(spec.kind, StepKind::Annotate(_)) {
+            self.journal.say(log_of(step), "Annotations are not kept by this runner; they are left out");
+            return self.settle(pipeline, step, attempt, Outcome::new(StepStatus::Success));
         }
         match prepared {
             Ok(task) => {
@@ -379,11 +398,21 @@ impl Build {
         Ok(())
     }
 
+    /// The text was checked before it was kept.
+    pub(super) fn read_pipeline(&mut self) -> anyhow::Result<()> {
+        if let Some(yaml) = &self.journal.yaml {
+            let pipeline = Pipeline::parse(yaml).0;
+            self.pipeline =
+                Some(Arc::new(pipeline.ok_or_else(|| anyhow::anyhow!("the kept pipeline cannot be read"))?));
+        }
+        Ok(())
+    }
+
     fn begin(&mut self) -> anyhow::Result<()> {
         self.journal.started_ms = now_ms();
         make_volume(&self.dir, self.context.executor.user())?;
         self.introduce();
-        self.save()
+        Ok(())
     }
 
     fn finish(&mut self, status: BuildStatus, reason: &str) -> anyhow::Result<()> {
@@ -416,7 +445,7 @@ impl Build {
         for at in &running {
             cancel(at)?;
             while matches!(observe(at)?, Observed::Running) && tokio::time::Instant::now() < until {
-                tokio::time::sleep(TICK).await;
+                tokio::time::sleep(TICK_LEAST).await;
             }
         }
         self.context.executor.remove(&self.dir.0)?;

@@ -73,6 +73,12 @@ pub(crate) trait Executor: Send + Sync {
 
     fn prepare(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
         crate::layout::create_private_dir(&place.at.0)?;
+        if step.services.is_some() {
+            return Err(Refusal::Unsupported(format!(
+                "step `{}` asks for side services, which this runner cannot start: start them in the step's commands",
+                step.name
+            )));
+        }
         match &step.kind {
             StepKind::Freestyle(_) => self.freestyle(step, place),
             StepKind::Build(_) | StepKind::Push(_) | StepKind::PushTag(_) => self.image(step, place),
@@ -92,13 +98,13 @@ pub(crate) fn choose(
     data: &Path,
     shim: &Path,
     read_only: &[PathBuf],
+    hide: &[PathBuf],
 ) -> anyhow::Result<Box<dyn Executor>> {
     let found = engine::choose(choice, data)?;
     let probe_dir = data.join("probe");
     let sandbox_works = crate::shim::probe(shim, &probe_dir);
     let _ = std::fs::remove_dir_all(&probe_dir);
-    let mut hide = vec![data.to_owned()];
-    hide.extend(data.canonicalize());
+    let hide = hide.iter().chain([&data.to_owned()]).cloned().collect();
     let sandbox = Sandbox { user: None, read_only: read_only.to_vec(), hide };
     match (found, sandbox_works) {
         (Some(engine), works) => {

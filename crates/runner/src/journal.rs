@@ -6,7 +6,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use slipway_pipeline::BuildState;
 
-use crate::layout::{BuildDir, read_json, write_json};
+use crate::layout::{BuildDir, Lasting, read_json, write_json};
 
 /// The first step of every build: reading the pipeline.
 pub(crate) const INIT: &str = "Initializing Process";
@@ -64,7 +64,7 @@ impl Journal {
     /// After this returns the change outlives a power cut.
     pub(crate) fn save(&mut self, dir: &BuildDir) -> io::Result<()> {
         self.revision += 1;
-        write_json(&dir.journal(), self)
+        write_json(&dir.journal(), self, Lasting::Now)
     }
 
     pub(crate) fn say(&mut self, log: &str, line: &str) {

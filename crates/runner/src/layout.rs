@@ -116,20 +116,33 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// All or nothing, also over a power cut: written beside, synced, renamed, folder synced.
-pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// How much a file has to outlive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasting {
+    /// This process: all or nothing is enough.
+    Process,
+    /// The machine, once something later in the same folder does.
+    InOrder,
+    /// The machine, from the moment this returns.
+    Now,
+}
+
+/// All or nothing: written beside, renamed.
+pub(crate) fn write_atomic(path: &Path, bytes: &[u8], lasting: Lasting) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let beside = dir.join(format!(".{name}.{}.new", std::process::id()));
     let mut file = create_private(&beside)?;
     file.write_all(bytes)?;
-    file.sync_all()?;
+    if lasting != Lasting::Process {
+        file.sync_all()?;
+    }
     std::fs::rename(&beside, path)?;
-    File::open(dir)?.sync_all()
+    if lasting == Lasting::Now { File::open(dir)?.sync_all() } else { Ok(()) }
 }
 
-pub(crate) fn write_json<T: serde::Serialize>(path: &Path, value: &T) -> io::Result<()> {
-    write_atomic(path, &serde_json::to_vec(value).map_err(io::Error::other)?)
+pub(crate) fn write_json<T: serde::Serialize>(path: &Path, value: &T, lasting: Lasting) -> io::Result<()> {
+    write_atomic(path, &serde_json::to_vec(value).map_err(io::Error::other)?, lasting)
 }
 
 /// `None` when the file is not there.
@@ -143,6 +156,14 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> io::Resu
     serde_json::from_slice(&text).map(Some).map_err(|error| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged: {error}", path.display()))
     })
+}
+
+/// For files that need not outlive the machine: damaged is as good as not there.
+pub(crate) fn read_if_whole<T: serde::de::DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match read_json(path) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+        read => read,
+    }
 }
 
 pub(crate) fn now_ms() -> i64 {

@@ -46,6 +46,8 @@ pub struct Config {
     pub executor: ExecutorChoice,
     /// Folders that sandboxed steps may read besides the system's own (a toolchain in a home, say).
     pub read_only: Vec<PathBuf>,
+    /// Folders that no sandboxed step may see, wherever they are (the server's data, say); `data` is one already.
+    pub hide: Vec<PathBuf>,
     /// An executable that calls [`shim::main`] for its first argument [`shim::SUBCOMMAND`]; this one when absent.
     pub shim: Option<PathBuf>,
 }
@@ -59,6 +61,7 @@ impl Config {
             capacity: 2,
             executor: ExecutorChoice::Auto,
             read_only: Vec::new(),
+            hide: Vec::new(),
             shim: None,
         }
     }
@@ -75,10 +78,10 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         Some(path) => path,
         None => std::env::current_exe().context("cannot find this executable")?,
     };
-    let (choice, read_only) = (config.executor, config.read_only);
+    let (choice, read_only, hide) = (config.executor, config.read_only, config.hide);
     let executor = tokio::task::spawn_blocking({
         let (data, executable) = (data.clone(), executable.clone());
-        move || executor::choose(choice, &data, &executable, &read_only)
+        move || executor::choose(choice, &data, &executable, &read_only, &hide)
     })
     .await??;
     tracing::info!(runner = %config.name, executor = executor.name(), "Runner ready.");

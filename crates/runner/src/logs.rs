@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
-
-use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 use crate::journal::Segment;
-use crate::layout::{BuildDir, create_private_dir, file_name, read_json, write_json};
+use crate::layout::{BuildDir, create_private_dir, file_name};
 use crate::mask::Masker;
 
 /// Raw bytes looked at in one go.
@@ -28,13 +27,37 @@ struct Log {
     segments: Vec<Segment>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Cursor {
     /// The segment being read, and how many of its raw bytes are done.
     segment: usize,
     raw: u64,
     /// Length of the masked text.
     masked: u64,
+}
+
+/// Written in place, within one sector, so that one small sync puts it on disk in one piece.
+const CURSOR_BYTES: usize = 64;
+
+impl Cursor {
+    fn load(path: &Path) -> io::Result<Self> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        let mut numbers = text.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
+        let mut next = || numbers.next().unwrap_or(0);
+        Ok(Self { segment: usize::try_from(next()).unwrap_or(0), raw: next(), masked: next() })
+    }
+
+    fn save(&self, path: &Path) -> io::Result<()> {
+        let text = format!("{} {} {}", self.segment, self.raw, self.masked);
+        let text = format!("{text:<width$}\n", width = CURSOR_BYTES - 1);
+        let mut file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_data()
+    }
 }
 
 impl Logs {
@@ -49,7 +72,7 @@ impl Logs {
             match self.logs.get_mut(name) {
                 Some(log) => log.segments.clone_from(segments),
                 None => {
-                    let cursor: Cursor = read_json(&self.cursor_path(name))?.unwrap_or_default();
+                    let cursor = Cursor::load(&self.cursor_path(name))?;
                     // Text after the cursor was never sent; it is made again.
                     if let Ok(file) = OpenOptions::new().write(true).open(self.text_path(name)) {
                         file.set_len(cursor.masked)?;
@@ -99,7 +122,7 @@ impl Logs {
             file.write_all(text.as_bytes())?;
             file.sync_data()?;
         }
-        write_json(&self.cursor_path(name), &cursor)?;
+        cursor.save(&self.cursor_path(name))?;
         if let Some(log) = self.logs.get_mut(name) {
             log.cursor = cursor;
         }
@@ -177,6 +200,7 @@ pub(crate) fn read_text(dir: &BuildDir, name: &str, from: u64, to: u64) -> io::R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::{Lasting, write_json};
     use crate::task::{Exit, How};
 
     fn place() -> (tempfile::TempDir, BuildDir) {
@@ -221,7 +245,7 @@ mod tests {
         assert_eq!(text(&build, &logs), "begin\none\n*****\ntwo\n");
         assert!(!logs.done());
         let exit = Exit::new(How::Exited, Some(0), None);
-        write_json(&build.attempt("test", 1).exit(), &exit).unwrap();
+        write_json(&build.attempt("test", 1).exit(), &exit, Lasting::Process).unwrap();
         logs.pump(&masker).unwrap();
         assert_eq!(text(&build, &logs), "begin\none\n*****\ntwo\nend\n");
         assert!(logs.done());
@@ -235,7 +259,12 @@ mod tests {
         logs.follow(&journal()).unwrap();
         let line = "x".repeat(99) + "\n";
         append(&build, &line.repeat(30_000));
-        write_json(&build.attempt("test", 1).exit(), &Exit::new(How::Exited, Some(0), None)).unwrap();
+        write_json(
+            &build.attempt("test", 1).exit(),
+            &Exit::new(How::Exited, Some(0), None),
+            Lasting::Process,
+        )
+        .unwrap();
         while logs.pump(&masker).unwrap() {}
         logs.pump(&masker).unwrap();
         assert_eq!(text(&build, &logs).len(), 10 + 3_000_000);

@@ -1,7 +1,7 @@
 //! What one build tells the server: its state and its logs, until the server has them.
 //!
 //! Both are idempotent on the wire, so every call is simply tried again with growing pauses until it is
-//! answered. An answer that the build is no longer ours (409, 404, 410) ends everything.
+//! answered. Only the answer that the build is no longer ours (409) ends everything.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,6 +18,7 @@ use crate::logs::read_text;
 /// Text in one call.
 const BATCH_BYTES: u64 = 512 << 10;
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+const FENCE_PATIENCE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Uplink {
     pub(crate) client: Client,
@@ -54,14 +55,19 @@ impl Backoff {
 }
 
 impl Uplink {
-    /// Whether the error means that the build is gone for us.
-    fn is_lost(&self, error: &ClientError) -> bool {
-        let lost = matches!(error.status(), Some(404 | 409 | 410));
-        if lost {
-            tracing::warn!(build = %self.build, %error, "The server no longer wants this build from us.");
-            self.fenced.cancel();
+    /// Whether the error means that the build is gone for us. `epoch` is the one that was refused.
+    async fn is_lost(&self, error: &ClientError, epoch: i64) -> bool {
+        if error.status() != Some(409) {
+            return false;
         }
-        lost
+        // The lease may have run out and come back to us; then the new epoch is on its way.
+        tokio::time::sleep(FENCE_PATIENCE).await;
+        if self.epoch.load(Ordering::Relaxed) > epoch {
+            return false;
+        }
+        tracing::warn!(build = %self.build, epoch, "The build is no longer ours.");
+        self.fenced.cancel();
+        true
     }
 
     /// Sends the newest state whenever there is one; ends when the sender does and the last was taken.
@@ -80,7 +86,7 @@ impl Uplink {
             report.epoch = self.epoch.load(Ordering::Relaxed);
             match self.put(&path, &report).await {
                 Ok(()) => backoff.reset(),
-                Err(error) if self.is_lost(&error) => return,
+                Err(error) if self.is_lost(&error, report.epoch).await => return,
                 Err(error) => {
                     tracing::debug!(build = %self.build, %error, "Report not taken yet.");
                     backoff.pause().await;
@@ -137,7 +143,7 @@ impl Uplink {
                     backoff.reset();
                     held.send_modify(|held| held.extend(answer.held));
                 }
-                Err(error) if self.is_lost(&error) => return,
+                Err(error) if self.is_lost(&error, body.epoch).await => return,
                 Err(error) => {
                     tracing::debug!(build = %self.build, %error, "Log not taken yet.");
                     backoff.pause().await;

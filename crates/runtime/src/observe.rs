@@ -9,7 +9,7 @@ use serde_json::Value;
 use slipway_cluster::{Live, ObjectKey};
 use slipway_crd::{AppProject, Application, ApplicationSource, names};
 use slipway_gitops::project::{self, ClusterNames};
-use slipway_gitops::{ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, compare, object};
+use slipway_gitops::{ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object};
 use slipway_model::Next;
 use slipway_source::Since;
 
@@ -59,9 +59,48 @@ impl Engine {
         let sources = app.spec.effective_sources();
         let (desired, again_at) = match self.desired(app, sources, &[], wake, memory).await {
             Ok(found) => found,
-            Err(failure) => return self.failed(app, failure, Some(project)),
+            Err(failure) => return self.failed_but_alive(app, failure, project, memory),
         };
         self.compare_with(app, desired, project, again_at, memory).await
+    }
+
+    /// What is wanted is not known, but what runs can still be judged: it is compared with the last manifests
+    /// that could be read, or with itself, and nothing of that is called synced.
+    fn failed_but_alive(
+        &self,
+        app: &Application,
+        failure: Failure,
+        project: Arc<AppProject>,
+        memory: &Memory,
+    ) -> Observed {
+        let judged = failure.condition == "ComparisonError";
+        let failed = self.failed(app, failure, Some(project.clone()));
+        if !judged {
+            return failed;
+        }
+        let settings = self.settings();
+        let instance = app.instance_name(&settings.control_plane_namespace);
+        let roots = self.cluster.tracked(&instance).into_iter().filter(|live| live.is_root());
+        let live: Vec<Value> = roots.filter_map(|live| live.object()).collect();
+        let desired = memory.desired.as_ref().map_or_else(|| live.clone(), |(_, desired)| desired.objects());
+        let mut comparison = compare(CompareInput {
+            application: app,
+            desired: &desired,
+            live: &live,
+            cluster: &self.cluster_info(),
+            settings: &settings,
+            project: Some(&project),
+            now: Timestamp::now(),
+        });
+        comparison.sync_status = failed.comparison.sync_status;
+        comparison.conditions = failed.comparison.conditions;
+        comparison.context = failed.comparison.context;
+        for resource in &mut comparison.resources {
+            resource.status = resource.status.map(|_| SyncCode::Unknown);
+            resource.requires_pruning = false;
+            resource.diff = None;
+        }
+        Observed { comparison, ..failed }
     }
 
     /// Compares with given manifests.

@@ -40,11 +40,6 @@ impl Desired {
     pub(crate) fn with_origins(&self) -> impl Iterator<Item = (&Value, &Origin)> {
         self.parts.iter().flat_map(|part| part.objects.iter().zip(&part.origins))
     }
-
-    /// Equal digests are equal objects.
-    pub(crate) fn digest(&self) -> String {
-        self.parts.iter().map(|part| part.digest.as_str()).collect::<Vec<_>>().join("+")
-    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -45,12 +45,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn internal(manager: &str) -> Self {
-        Caller {
-            manager: manager.to_owned(),
-            dry_run: false,
-            validation: FieldValidation::Ignore,
-            warnings: Vec::new(),
-        }
+        Caller { manager: manager.to_owned(), dry_run: false, validation: FieldValidation::Ignore, warnings: Vec::new() }
     }
 }
 
@@ -75,15 +70,7 @@ impl Cluster {
         tokens: crate::auth::Tokens,
     ) -> Arc<Self> {
         let kinds = RwLock::new(Arc::new(load_kinds(&store)));
-        Arc::new(Cluster {
-            store,
-            kinds,
-            data,
-            service_net,
-            ca_pem,
-            tokens,
-            node: crate::node::NodeLink::default(),
-        })
+        Arc::new(Cluster { store, kinds, data, service_net, ca_pem, tokens, node: crate::node::NodeLink::default() })
     }
 
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
@@ -142,11 +129,7 @@ pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
 }
 
 fn load_kinds(store: &Store) -> Kinds {
-    let crds: Vec<Value> = store
-        .list("apiextensions.k8s.io/customresourcedefinitions", None)
-        .1
-        .iter()
-        .map(|s| s.value())
-        .collect();
+    let crds: Vec<Value> =
+        store.list("apiextensions.k8s.io/customresourcedefinitions", None).1.iter().map(|s| s.value()).collect();
     Kinds::new(&crds)
 }

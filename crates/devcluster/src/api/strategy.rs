@@ -11,12 +11,7 @@ use crate::value::{Json as _, random_bytes, random_suffix};
 
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-pub(super) fn prepare_create(
-    cluster: &Cluster,
-    tx: &Tx<'_>,
-    resource: &Resource,
-    object: &mut Value,
-) -> ApiResult<()> {
+pub(super) fn prepare_create(cluster: &Cluster, tx: &Tx<'_>, resource: &Resource, object: &mut Value) -> ApiResult<()> {
     if resource.is_custom() {
         return Ok(());
     }
@@ -25,7 +20,7 @@ pub(super) fn prepare_create(
         "Service" => return prepare_service(cluster, tx, None, object),
         "Pod" => return prepare_pod(tx, object),
         "Job" => prepare_job(object),
-        "CustomResourceDefinition" => return prepare_crd(object),
+        "CustomResourceDefinition" => return prepare_crd(None, object),
         "PersistentVolumeClaim" => {
             object.default_at("status.phase", json!("Pending"));
             default_storage_class(cluster, object);
@@ -62,7 +57,7 @@ pub(super) fn prepare_update(
             name_label(object);
             Ok(())
         }
-        "CustomResourceDefinition" => prepare_crd(object),
+        "CustomResourceDefinition" => prepare_crd(Some(live), object),
         "Secret" | "ConfigMap" if live.bool_at("immutable") => check_immutable(resource, live, object),
         _ => Ok(()),
     }
@@ -91,20 +86,15 @@ fn name_label(object: &mut Value) {
     object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
 }
 
-fn prepare_crd(object: &mut Value) -> ApiResult<()> {
+fn prepare_crd(live: Option<&Value>, object: &mut Value) -> ApiResult<()> {
     let kind = object.str_at("spec.names.kind").to_owned();
     object.default_at("spec.names.listKind", json!(format!("{kind}List")));
     object.default_at("spec.names.singular", json!(kind.to_lowercase()));
     let findings = crd_findings(object);
     if !findings.is_empty() {
-        return Err(ApiError::invalid(
-            "apiextensions.k8s.io",
-            "CustomResourceDefinition",
-            object.name(),
-            &findings,
-        ));
+        return Err(ApiError::invalid("apiextensions.k8s.io", "CustomResourceDefinition", object.name(), &findings));
     }
-    if object.at("metadata.deletionTimestamp").is_none() {
+    if live.is_none() {
         let mut finalizers = object.list_at("metadata.finalizers").to_vec();
         if !finalizers.contains(&json!(CRD_CLEANUP)) {
             finalizers.push(json!(CRD_CLEANUP));
@@ -122,9 +112,7 @@ fn default_storage_class(cluster: &Cluster, object: &mut Value) {
     }
     let classes = cluster.list("storage.k8s.io/storageclasses", None);
     let default = classes.iter().find(|class| {
-        class
-            .map_at("metadata.annotations")
-            .and_then(|a| a.get("storageclass.kubernetes.io/is-default-class"))
+        class.map_at("metadata.annotations").and_then(|a| a.get("storageclass.kubernetes.io/is-default-class"))
             == Some(&json!("true"))
     });
     if let Some(class) = default {
@@ -164,9 +152,7 @@ fn prepare_pod(tx: &Tx<'_>, object: &mut Value) -> ApiResult<()> {
     let account = object.str_at("spec.serviceAccountName").to_owned();
     let key = Key { kind: "serviceaccounts".into(), namespace: namespace.clone(), name: account.clone() };
     let Some(account_object) = tx.get(&key).map(|stored| stored.value()) else {
-        let why = format!(
-            "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
-        );
+        let why = format!("error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found");
         return Err(ApiError::forbidden("", "pods", object.name(), &why));
     };
     let secrets = account_object.list_at("imagePullSecrets");
@@ -190,12 +176,8 @@ fn prepare_pod(tx: &Tx<'_>, object: &mut Value) -> ApiResult<()> {
 fn default_tolerations(object: &mut Value) {
     let mut tolerations = object.list_at("spec.tolerations").to_vec();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        if !tolerations.iter().any(|t| {
-            t.str_at("key") == key || (t.str_at("key").is_empty() && t.str_at("operator") == "Exists")
-        }) {
-            tolerations.push(
-                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
-            );
+        if !tolerations.iter().any(|t| t.str_at("key") == key || (t.str_at("key").is_empty() && t.str_at("operator") == "Exists")) {
+            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
         }
     }
     object.set_at("spec.tolerations", Value::Array(tolerations));
@@ -237,8 +219,7 @@ fn qos_class(pod: &Value) -> &'static str {
         let limits = container.map_at("resources.limits").unwrap_or(&empty);
         let requests = container.map_at("resources.requests").unwrap_or(&empty);
         any |= !limits.is_empty() || !requests.is_empty();
-        guaranteed &=
-            ["cpu", "memory"].iter().all(|r| limits.get(*r).is_some() && limits.get(*r) == requests.get(*r));
+        guaranteed &= ["cpu", "memory"].iter().all(|r| limits.get(*r).is_some() && limits.get(*r) == requests.get(*r));
     }
     match (any, guaranteed) {
         (false, _) => "BestEffort",
@@ -247,12 +228,7 @@ fn qos_class(pod: &Value) -> &'static str {
     }
 }
 
-fn prepare_service(
-    cluster: &Cluster,
-    tx: &Tx<'_>,
-    live: Option<&Value>,
-    object: &mut Value,
-) -> ApiResult<()> {
+fn prepare_service(cluster: &Cluster, tx: &Tx<'_>, live: Option<&Value>, object: &mut Value) -> ApiResult<()> {
     if live.is_none() {
         object.default_at("status", json!({"loadBalancer": {}}));
     }
@@ -289,9 +265,7 @@ fn prepare_service(
 fn keep_node_ports(live: &Value, object: &mut Value) {
     let old: Vec<Value> = live.list_at("spec.ports").to_vec();
     for port in object.at_mut("spec.ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        let same = old
-            .iter()
-            .find(|o| o.get("port") == port.get("port") && o.str_at("protocol") == port.str_at("protocol"));
+        let same = old.iter().find(|o| o.get("port") == port.get("port") && o.str_at("protocol") == port.str_at("protocol"));
         if let Some(number) = same.and_then(|o| o.get("nodePort")) {
             port.default_at("nodePort", number.clone());
         }

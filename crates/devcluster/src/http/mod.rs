@@ -2,13 +2,16 @@
 //!
 //! Comes in: bytes. Goes out: Kubernetes answers. Does not know: what kinds mean; `api` does the work.
 
+mod channels;
 mod discovery;
+mod forward;
 mod listing;
 mod openapi;
 mod query;
 mod reply;
 mod resources;
 mod reviews;
+mod spdy;
 mod streams;
 mod table;
 mod watching;

@@ -57,12 +57,7 @@ fn parse_target(ask: &Ask, group: &str, version: &str, parts: &[&str]) -> ApiRes
     })
 }
 
-pub(super) async fn handle(
-    ask: Ask,
-    group: &str,
-    version: &str,
-    parts: &[&str],
-) -> ApiResult<Response<Body>> {
+pub(super) async fn handle(ask: Ask, group: &str, version: &str, parts: &[&str]) -> ApiResult<Response<Body>> {
     let target = parse_target(&ask, group, version, parts)?;
     if target.resource.namespaced && target.namespace.is_none() && target.name.is_some() {
         return Err(ApiError::no_such_path());
@@ -87,9 +82,7 @@ pub(super) async fn handle(
     let mut response = match (&verb, target.name.is_some()) {
         (&Method::GET | &Method::HEAD, true) if ask.query.flag("watch") => watching::watch(ask, target).await,
         (&Method::GET | &Method::HEAD, true) => get(&ask, &target),
-        (&Method::GET | &Method::HEAD, false) if ask.query.flag("watch") => {
-            watching::watch(ask, target).await
-        }
+        (&Method::GET | &Method::HEAD, false) if ask.query.flag("watch") => watching::watch(ask, target).await,
         (&Method::GET | &Method::HEAD, false) => listing::list(&ask, &target),
         (&Method::POST, false) => create(ask, &target).await,
         (&Method::PUT, true) => update(ask, &target).await,
@@ -123,9 +116,7 @@ fn caller(ask: &Ask) -> ApiResult<Caller> {
         "Ignore" => FieldValidation::Ignore,
         "" | "Warn" => FieldValidation::Warn,
         other => {
-            return Err(ApiError::bad_request(format!(
-                "invalid fieldValidation {other:?}: use Ignore, Warn or Strict"
-            )));
+            return Err(ApiError::bad_request(format!("invalid fieldValidation {other:?}: use Ignore, Warn or Strict")));
         }
     };
     Ok(Caller { manager, dry_run, validation, warnings: Vec::new() })
@@ -167,9 +158,7 @@ fn one_reply(ask: &Ask, resource: &Resource, status: StatusCode, object: Object)
             let table = table::table(resource, &[value], meta, ask.query.get("includeObject"), true);
             json_reply(status, &table)
         }
-        (listing::Form::Metadata, object) => {
-            json_reply(status, &listing::metadata_only(&object.into_value(resource)))
-        }
+        (listing::Form::Metadata, object) => json_reply(status, &listing::metadata_only(&object.into_value(resource))),
     }
 }
 
@@ -189,10 +178,8 @@ async fn update(mut ask: Ask, target: &Target) -> ApiResult<Response<Body>> {
     let body = body(&mut ask).await?;
     let mut caller = caller(&ask)?;
     let resource = &target.resource;
-    let object = ask
-        .cluster
-        .update(resource, target.namespace(), target.name(), &target.subresource, body, &mut caller)
-        .await?;
+    let object =
+        ask.cluster.update(resource, target.namespace(), target.name(), &target.subresource, body, &mut caller).await?;
     let mut response = one_reply(&ask, resource, StatusCode::OK, Object::Value(object));
     warn(&mut response, &caller.warnings);
     Ok(response)
@@ -237,9 +224,7 @@ async fn delete_options(ask: &mut Ask) -> ApiResult<(DeleteOptions, Caller)> {
     let content_type = ask.header("content-type").to_owned();
     let bytes = read_body(&mut ask.request).await?;
     let mut body = if bytes.is_empty() { json!({}) } else { parse_body(&content_type, &bytes)? };
-    for (name, number) in
-        [("propagationPolicy", false), ("gracePeriodSeconds", true), ("orphanDependents", false)]
-    {
+    for (name, number) in [("propagationPolicy", false), ("gracePeriodSeconds", true), ("orphanDependents", false)] {
         let given = ask.query.get(name);
         if !given.is_empty() {
             let value = if number { json!(given.parse::<i64>().unwrap_or(0)) } else { json!(given) };
@@ -256,9 +241,7 @@ async fn delete(mut ask: Ask, target: &Target) -> ApiResult<Response<Body>> {
     let resource = &target.resource;
     let (object, gone) =
         ask.cluster.delete(resource, target.namespace(), target.name(), &options, &mut caller).await?;
-    let mut response = if gone
-        && !matches!(resource.kind.as_str(), "Pod" | "Namespace" | "PersistentVolumeClaim")
-    {
+    let mut response = if gone && !matches!(resource.kind.as_str(), "Pod" | "Namespace" | "PersistentVolumeClaim") {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
             "details": {"name": target.name(), "group": resource.group, "kind": resource.plural, "uid": object.uid()}});
         json_reply(StatusCode::OK, &status)
@@ -276,11 +259,7 @@ async fn delete_collection(mut ask: Ask, target: &Target) -> ApiResult<Response<
     let (version, objects) = ask.cluster.store.list(&resource.storage, target.namespace.as_deref());
     let mut deleted = Vec::new();
     for stored in objects.iter().filter(|stored| selection.matches(stored)) {
-        match ask
-            .cluster
-            .delete(resource, &stored.key.namespace, &stored.key.name, &options, &mut caller)
-            .await
-        {
+        match ask.cluster.delete(resource, &stored.key.namespace, &stored.key.name, &options, &mut caller).await {
             Ok((object, _)) => deleted.push(object),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),

@@ -24,41 +24,11 @@ const BUILTIN: &[(&str, &str, &str, &str, &str)] = &[
     ("", "core.v1.Secret", "secrets", "", "n"),
     ("", "core.v1.Service", "services", "svc", "nsa"),
     ("", "core.v1.ServiceAccount", "serviceaccounts", "sa", "n"),
-    (
-        "admissionregistration.k8s.io",
-        "admissionregistration.v1.MutatingWebhookConfiguration",
-        "mutatingwebhookconfigurations",
-        "",
-        "",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "admissionregistration.v1.ValidatingWebhookConfiguration",
-        "validatingwebhookconfigurations",
-        "",
-        "",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "admissionregistration.v1.ValidatingAdmissionPolicy",
-        "validatingadmissionpolicies",
-        "",
-        "s",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "admissionregistration.v1.ValidatingAdmissionPolicyBinding",
-        "validatingadmissionpolicybindings",
-        "",
-        "",
-    ),
-    (
-        "apiextensions.k8s.io",
-        "apiextensions.v1.CustomResourceDefinition",
-        "customresourcedefinitions",
-        "crd,crds",
-        "s",
-    ),
+    ("admissionregistration.k8s.io", "admissionregistration.v1.MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "", ""),
+    ("admissionregistration.k8s.io", "admissionregistration.v1.ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "", ""),
+    ("admissionregistration.k8s.io", "admissionregistration.v1.ValidatingAdmissionPolicy", "validatingadmissionpolicies", "", "s"),
+    ("admissionregistration.k8s.io", "admissionregistration.v1.ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "", ""),
+    ("apiextensions.k8s.io", "apiextensions.v1.CustomResourceDefinition", "customresourcedefinitions", "crd,crds", "s"),
     ("apiregistration.k8s.io", "apiregistration.v1.APIService", "apiservices", "", "s"),
     ("apps", "apps.v1.ControllerRevision", "controllerrevisions", "", "n"),
     ("apps", "apps.v1.DaemonSet", "daemonsets", "ds", "nsa"),
@@ -67,13 +37,7 @@ const BUILTIN: &[(&str, &str, &str, &str, &str)] = &[
     ("apps", "apps.v1.StatefulSet", "statefulsets", "sts", "nsra"),
     ("authentication.k8s.io", "authentication.v1.SelfSubjectReview", "selfsubjectreviews", "", "v"),
     ("authentication.k8s.io", "authentication.v1.TokenReview", "tokenreviews", "", "v"),
-    (
-        "authorization.k8s.io",
-        "authorization.v1.LocalSubjectAccessReview",
-        "localsubjectaccessreviews",
-        "",
-        "nv",
-    ),
+    ("authorization.k8s.io", "authorization.v1.LocalSubjectAccessReview", "localsubjectaccessreviews", "", "nv"),
     ("authorization.k8s.io", "authorization.v1.SelfSubjectAccessReview", "selfsubjectaccessreviews", "", "v"),
     ("authorization.k8s.io", "authorization.v1.SelfSubjectRulesReview", "selfsubjectrulesreviews", "", "v"),
     ("authorization.k8s.io", "authorization.v1.SubjectAccessReview", "subjectaccessreviews", "", "v"),
@@ -81,13 +45,7 @@ const BUILTIN: &[(&str, &str, &str, &str, &str)] = &[
     ("autoscaling", "autoscaling.v2.HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", "nsa"),
     ("batch", "batch.v1.CronJob", "cronjobs", "cj", "nsa"),
     ("batch", "batch.v1.Job", "jobs", "", "nsa"),
-    (
-        "certificates.k8s.io",
-        "certificates.v1.CertificateSigningRequest",
-        "certificatesigningrequests",
-        "csr",
-        "s",
-    ),
+    ("certificates.k8s.io", "certificates.v1.CertificateSigningRequest", "certificatesigningrequests", "csr", "s"),
     ("coordination.k8s.io", "coordination.v1.Lease", "leases", "", "n"),
     ("discovery.k8s.io", "discovery.v1.EndpointSlice", "endpointslices", "", "n"),
     ("events.k8s.io", "events.v1.Event", "events", "ev", "n"),
@@ -107,6 +65,23 @@ const BUILTIN: &[(&str, &str, &str, &str, &str)] = &[
     ("storage.k8s.io", "storage.v1.StorageClass", "storageclasses", "sc", ""),
     ("storage.k8s.io", "storage.v1.VolumeAttachment", "volumeattachments", "", "s"),
 ];
+
+/// The type that a built-in apiVersion and kind name, also those that only subresources take.
+pub(crate) fn type_name(api_version: &str, kind: &str) -> Option<&'static str> {
+    const OTHERS: &[(&str, &str)] = &[
+        ("authentication.k8s.io", "authentication.v1.TokenRequest"),
+        ("autoscaling", "autoscaling.v1.Scale"),
+        ("policy", "policy.v1.Eviction"),
+    ];
+    // Options come under the version of whatever they are about.
+    if kind == "DeleteOptions" {
+        return Some("meta.v1.DeleteOptions");
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let all = BUILTIN.iter().map(|(group, ty, ..)| (*group, *ty)).chain(OTHERS.iter().copied());
+    let wanted = format!(".{version}.{kind}");
+    all.into_iter().find(|(g, ty)| *g == group && ty.ends_with(&wanted)).map(|(_, ty)| ty)
+}
 
 pub(super) fn resources() -> Vec<Resource> {
     BUILTIN.iter().map(|row| resource(row)).collect()
@@ -139,25 +114,14 @@ fn resource((group, ty, plural, short, traits): &(&str, &'static str, &str, &str
         columns: Vec::new(),
         selectable: Vec::new(),
         subresources: match *plural {
-            "pods" => vec![
-                "attach",
-                "binding",
-                "ephemeralcontainers",
-                "eviction",
-                "exec",
-                "log",
-                "portforward",
-                "proxy",
-            ],
+            "pods" => vec!["attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy"],
             "serviceaccounts" => vec!["token"],
             "services" => vec!["proxy"],
             "namespaces" => vec!["finalize"],
             _ => Vec::new(),
         },
         virtual_only: has('v'),
-        deprecation: (*plural == "endpoints").then(|| {
-            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()
-        }),
+        deprecation: (*plural == "endpoints").then(|| "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()),
     }
 }
 

@@ -120,7 +120,7 @@ fn script(seed: u64) -> impl Fn(&str, u32) -> StepStatus {
 
 #[test]
 fn a_killed_runner_reaches_the_same_end() {
-    for seed in 0..150 {
+    for seed in 0..120 {
         let pipeline = parsed(seed);
         let script = script(seed);
         let calm = run(&pipeline, &script, Disturbance::default());
@@ -135,7 +135,7 @@ fn a_killed_runner_reaches_the_same_end() {
 
 #[test]
 fn steps_may_end_in_any_order() {
-    for seed in 0..150 {
+    for seed in 0..120 {
         let pipeline = parsed(seed);
         let script = script(seed);
         for shuffle in 0..3 {
@@ -152,7 +152,7 @@ fn a_terminated_build_ends_as_terminated_and_starts_only_cleanup() {
     for seed in 0..100 {
         let pipeline = parsed(seed);
         let script = script(seed);
-        for after in [0, 1, 2, 3, 5, 8] {
+        for after in [0, 2, 5] {
             let disturbance =
                 Disturbance { terminate_after: Some(after), crash: Some(seed), shuffle: Some(seed) };
             let end = run(&pipeline, &script, disturbance);

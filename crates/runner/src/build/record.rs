@@ -25,10 +25,8 @@ impl Build {
             return Ok(());
         }
         let outcome = self.outcome(step, &exit);
-        let Some(pipeline) = self.pipeline.take() else { return Ok(()) };
-        let done = self.settle(&pipeline, step, attempt, outcome);
-        self.pipeline = Some(pipeline);
-        done?;
+        let Some(pipeline) = self.pipeline.clone() else { return Ok(()) };
+        self.settle(&pipeline, step, attempt, outcome)?;
         if step == MAIN_CLONE {
             self.note_revision(&exit);
         }
@@ -51,7 +49,7 @@ impl Build {
         self.settle(pipeline, step, attempt, outcome)
     }
 
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         pipeline: &Pipeline,
         step: &str,

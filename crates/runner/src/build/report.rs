@@ -27,8 +27,9 @@ impl Build {
 
     /// The end, to be told after the last line of log.
     pub(super) fn publish_end(&mut self) -> anyhow::Result<()> {
-        self.journal.save(&self.dir)?;
         let mut report = self.report();
+        // Above all that were sent, and the same if it has to be sent again after a crash.
+        report.revision += 1;
         if let Some(finished) = &self.journal.finished {
             report.status = finished.status.clone();
             report.message = Some(finished.message.clone());

@@ -145,7 +145,16 @@ impl Container {
         members.fixed.insert("imageName".to_owned(), name.clone());
         members.fixed.insert("imageTagName".to_owned(), tag.clone());
         members.from_files.insert("imageId".to_owned(), place.at.image_id());
-        let intro = vec![format!("Building image {name}:{tag} from {directory} by {}", self.engine.name)];
+        let mut intro = vec![format!("Building image {name}:{tag} from {directory} by {}", self.engine.name)];
+        let left_out: Vec<&str> = spec
+            .options
+            .keys()
+            .map(String::as_str)
+            .filter(|key| !matches!(*key, "metadata" | "annotations"))
+            .collect();
+        if !left_out.is_empty() {
+            intro.push(format!("Not supported by this runner and left out: {}", left_out.join(", ")));
+        }
         Ok(task(step, place, intro, Run::Engine { commands, members }))
     }
 

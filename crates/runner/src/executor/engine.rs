@@ -13,7 +13,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::ExecutorChoice;
-use crate::layout::{create_private_dir, read_json, write_json};
+use crate::layout::{Lasting, create_private_dir, read_if_whole, write_json};
 
 /// What steps run on, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +81,7 @@ fn open(name: &str, data: &Path) -> Result<Engine, String> {
         std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim()
     );
     let kept = data.join(format!("{name}.json"));
-    if let Ok(Some(engine)) = read_json::<Engine>(&kept)
+    if let Ok(Some(engine)) = read_if_whole::<Engine>(&kept)
         && engine.key == key
     {
         return Ok(engine);
@@ -101,7 +101,9 @@ fn open(name: &str, data: &Path) -> Result<Engine, String> {
         let _ = std::fs::remove_dir_all(&dir);
         found?;
     }
-    create_private_dir(data).and_then(|()| write_json(&kept, &engine)).map_err(|error| error.to_string())?;
+    create_private_dir(data)
+        .and_then(|()| write_json(&kept, &engine, Lasting::Process))
+        .map_err(|error| error.to_string())?;
     Ok(engine)
 }
 

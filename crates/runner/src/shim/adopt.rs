@@ -26,7 +26,8 @@ pub(super) fn main(dir: &Path) -> ExitCode {
     if dir.exit().exists() {
         return ExitCode::SUCCESS;
     }
-    finish(&dir, Supervisor::open(&dir).and_then(adopt))
+    // Without a task nothing can have begun, or nobody can say what.
+    finish(&dir, Supervisor::open(&dir).map_or_else(|_| Ok(interrupted()), adopt))
 }
 
 fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
@@ -66,7 +67,6 @@ fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
     remove_container(&engine, &name);
     let mut exit = exit;
     exit.exports = exports::take(&supervisor.task.volume);
-    supervisor.output.flush()?;
     Ok(exit)
 }
 

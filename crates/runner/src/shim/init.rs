@@ -13,8 +13,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
 
+use super::part;
 use super::sandbox::{self, Mounts};
-use super::{SUBCOMMAND, part};
 use crate::layout::{AttemptDir, VOLUME, read_json};
 use crate::task::{Run, Sandbox, Task};
 
@@ -23,6 +23,7 @@ const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 /// A fork bomb ends here, for this user in this sandbox.
 const PROCESSES_MAX: u64 = 4096;
+const INSIDE: &str = "SLIPWAY_PROBE_INSIDE";
 
 pub(super) fn main(dir: &Path) -> ExitCode {
     let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
@@ -133,13 +134,18 @@ pub(super) fn probe_main(dir: &Path) -> ExitCode {
         volume: dir.join("volume"),
         bin: dir.join("bin"),
     };
-    let sandbox = Sandbox { user: sandbox::unprivileged_user(), read_only: Vec::new(), hide: Vec::new() };
-    // Twice through this door: first to make the namespace, then as its first process.
-    let first = std::env::var_os("SLIPWAY_PROBE_INSIDE").is_none();
-    let done = if first {
-        sandbox::enter_pid_namespace(&sandbox).and_then(|()| {
-            let mut command = Command::new("/proc/self/exe");
-            command.args([SUBCOMMAND, "probe"]).arg(dir).env("SLIPWAY_PROBE_INSIDE", "1");
+    // Twice through this door: first to make the namespace, then as its first process, which in a user
+    // namespace looks like root and has to be told whom to become.
+    let inside = std::env::var(INSIDE).ok();
+    let user = match &inside {
+        Some(user) => user.parse().ok(),
+        None => sandbox::unprivileged_user(),
+    };
+    let sandbox = Sandbox { user, read_only: Vec::new(), hide: Vec::new() };
+    let done = if inside.is_none() {
+        sandbox::enter_pid_namespace().and_then(|()| {
+            let mut command = part("probe");
+            command.arg(dir).env(INSIDE, user.map(|user| user.to_string()).unwrap_or_default());
             let status = command.status()?;
             Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         })

@@ -52,7 +52,7 @@ pub(crate) fn probe(shim: &Path, dir: &Path) -> Result<(), String> {
 }
 
 /// The next child of this process is the first of a new process namespace.
-pub(super) fn enter_pid_namespace(_sandbox: &Sandbox) -> io::Result<()> {
+pub(super) fn enter_pid_namespace() -> io::Result<()> {
     if geteuid().is_root() {
         return named("process namespace", unshare(CloneFlags::CLONE_NEWPID));
     }
@@ -290,15 +290,19 @@ fn accounts(root: &Path, user: u32) -> io::Result<()> {
 }
 
 fn map_ids(inside: u32, uid: u32, gid: u32) -> io::Result<()> {
-    fs::write("/proc/self/setgroups", "deny")?;
-    fs::write("/proc/self/uid_map", format!("{inside} {uid} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{inside} {gid} 1"))
+    write("/proc/self/setgroups", "deny")?;
+    write("/proc/self/uid_map", &format!("{inside} {uid} 1"))?;
+    write("/proc/self/gid_map", &format!("{inside} {gid} 1"))
 }
 
 /// The user's own number again, seen from a namespace in which it is 0.
 fn map_ids_to_inner_root(uid: u32, gid: u32) -> io::Result<()> {
-    fs::write("/proc/self/uid_map", format!("{uid} 0 1"))?;
-    fs::write("/proc/self/gid_map", format!("{gid} 0 1"))
+    write("/proc/self/uid_map", &format!("{uid} 0 1"))?;
+    write("/proc/self/gid_map", &format!("{gid} 0 1"))
+}
+
+fn write(path: &str, text: &str) -> io::Result<()> {
+    fs::write(path, text).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
 fn group_of(nested: bool) -> u32 {

@@ -18,7 +18,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::{exports, part, sandbox};
-use crate::layout::{AttemptDir, now_ms, read_json, write_json};
+use crate::layout::{AttemptDir, Lasting, now_ms, read_json, write_json};
 use crate::task::{Builtin, Exit, How, Members, Outcome, Run, Task};
 
 /// How soon a cancellation is noticed; each look is one `stat`.
@@ -46,7 +46,7 @@ fn claim(dir: &AttemptDir) -> io::Result<Option<Flock<File>>> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.started()) {
         Ok(mut started) => {
             write!(started, "{}", now_ms())?;
-            started.sync_all()?;
+            // On disk before the command begins: not even a power cut makes it begin twice.
             File::open(&dir.0)?.sync_all()?;
             Ok(Some(lock))
         }
@@ -64,7 +64,7 @@ pub(super) fn finish(dir: &AttemptDir, exit: io::Result<Exit>) -> ExitCode {
     let exit = exit.unwrap_or_else(|error| {
         Exit::new(How::NotStarted, None, Some(format!("the step could not be started: {error}")))
     });
-    if let Err(error) = write_json(&dir.exit(), &exit) {
+    if let Err(error) = write_json(&dir.exit(), &exit, Lasting::Process) {
         eprintln!("slipway: cannot write {}: {error}", dir.exit().display());
         return ExitCode::FAILURE;
     }
@@ -100,8 +100,8 @@ impl Supervisor {
             self.output.line(&line)?;
         }
         let mut exit = match self.task.run.clone() {
-            Run::Sandboxed { sandbox, .. } => {
-                sandbox::enter_pid_namespace(&sandbox)?;
+            Run::Sandboxed { .. } => {
+                sandbox::enter_pid_namespace()?;
                 let mut command = part("init");
                 command.arg(&self.dir.0).stdin(Stdio::null());
                 let ended = self.spawn_and_watch(&mut command, &signals, &Target::Init)?;
@@ -120,7 +120,6 @@ impl Supervisor {
             Run::Engine { commands, members } => self.engine(&commands, &members, &signals)?,
         };
         exit.exports = exports::take(&self.task.volume);
-        self.output.flush()?;
         Ok(exit)
     }
 
@@ -158,8 +157,8 @@ impl Supervisor {
         // The work and its result travel over stdin: no argument, no environment, no file of the volume.
         let (mut ours, theirs) = UnixStream::pair()?;
         let mut command = match sandbox {
-            Some(sandbox) => {
-                sandbox::enter_pid_namespace(sandbox)?;
+            Some(_) => {
+                sandbox::enter_pid_namespace()?;
                 let mut command = part("init");
                 command.arg(&self.dir.0);
                 command
@@ -397,8 +396,21 @@ impl Output {
         }
         Ok(())
     }
+}
 
-    pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_over_the_limit_is_said_to_be_missing_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output");
+        let mut output = Output::open(&path, 10).unwrap();
+        for _ in 0..5 {
+            output.write(b"1234").unwrap();
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "1234123412\nslipway: the output is longer than 10 bytes; the rest is not kept\n");
     }
 }

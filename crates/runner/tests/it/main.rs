@@ -1,6 +1,7 @@
 #![expect(unreachable_pub, reason = "a test binary has nobody to be reached by")]
 
 mod contract;
+mod crash;
 mod runner;
 mod sandbox;
 mod server;

@@ -1,7 +1,10 @@
 //! What a step on the host can and cannot do.
 
+use std::os::unix::process::CommandExt;
+
 use crate::contract::next_id;
-use crate::runner::host;
+use crate::runner::{SHIM, host};
+use crate::server::Server;
 
 async fn try_in_sandbox(script: &str) -> String {
     let server = &host().server;
@@ -36,7 +39,7 @@ async fn only_the_volume_and_tmp_can_be_written() {
 async fn data_folders_homes_and_other_processes_are_not_there() {
     let data = host().data.display().to_string();
     let log = try_in_sandbox(&format!(
-        "ls {data} && echo SAW\nls -A /root /home 2>/dev/null | grep . && echo SAW\ncat /etc/shadow 2>/dev/null && echo SAW\nset -- /proc/[0-9]*\necho \"$# processes\"\nid -u\nls /codefresh/volume\nls / \necho end"
+        "ls {data} && echo SAW\nfind /root /home -mindepth 1 2>/dev/null | grep . && echo SAW\ncat /etc/shadow 2>/dev/null && echo SAW\nset -- /proc/[0-9]*\necho \"$# processes\"\nid -u\nls /codefresh/volume\nls / \necho end"
     ))
     .await;
     assert!(!log.contains("SAW\n"), "{log}");
@@ -83,4 +86,52 @@ async fn links_in_the_volume_lead_nowhere_for_later_steps() {
     assert_eq!(record.step("work").status, "error", "{:#?}", record.logs);
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
     assert!(!record.traffic.contains("root:x:0"), "{:#?}", record.logs);
+}
+
+#[tokio::test]
+async fn a_runner_that_is_not_root_makes_the_same_sandbox() {
+    const SOMEBODY: u32 = 54_321;
+    if !is_root() {
+        // Then every other test of this file has shown it.
+        return;
+    }
+    let server = Server::start().await;
+    server.repository("team/app", &[("a.txt", "from git\n")]);
+    // A place of its own, where another user may go.
+    let place = tempfile::tempdir().unwrap();
+    let (shim, data) = (place.path().join("runner"), place.path().join("data"));
+    std::fs::copy(SHIM, &shim).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    for path in [place.path(), &data] {
+        std::os::unix::fs::chown(path, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    }
+    let mut runner = std::process::Command::new(&shim)
+        .args([server.url.as_str(), data.to_str().unwrap(), "host"])
+        .uid(SOMEBODY)
+        .gid(SOMEBODY)
+        .spawn()
+        .unwrap();
+    let id = next_id("user");
+    let script = format!(
+        "set +e; id -u; cat a.txt; grep CapEff /proc/self/status; ls {} && echo SAW; touch /etc/x /usr/x /codefresh/x && echo WROTE; mount -o remount,rw / && echo REMOUNTED; umount -l /codefresh/bin && echo UNMOUNTED; touch /tmp/ok /codefresh/volume/ok && echo end",
+        data.display()
+    );
+    let yaml = format!(
+        "version: '1.0'\nsteps:\n  main_clone: {{type: git-clone, repo: team/app}}\n  attack: {{image: x, commands: ['{script}']}}\n"
+    );
+    server.add(server.build(&id, &yaml));
+    let record = server.finish(&id).await;
+    runner.kill().unwrap();
+    runner.wait().unwrap();
+    let log = record.log("attack").replace(&script, "");
+    assert_eq!(record.status(), "success", "{:#?}", record.logs);
+    assert!(log.contains(&format!("\n{SOMEBODY}\nfrom git\n")), "{log}");
+    assert!(log.contains("CapEff:\t0000000000000000") && log.ends_with("end\n"), "{log}");
+    for won in ["SAW", "WROTE", "REMOUNTED", "UNMOUNTED"] {
+        assert!(!log.contains(won), "{won}: {log}");
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0)
 }
