@@ -1,7 +1,7 @@
 //! Every refusal has one shape and says what to do.
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use slipway_access::Denied;
 use slipway_api::ErrorBody;
@@ -131,12 +131,6 @@ impl IntoResponse for ApiError {
             message: self.message,
             request_id: None,
         };
-        let mut response = (self.status, Json(body)).into_response();
-        if self.status == StatusCode::UNAUTHORIZED && self.code == "2001" {
-            let realm =
-                HeaderValue::from_static(r#"Basic realm="Slipway: any user name, an API key as password""#);
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
-        }
-        response
+        (self.status, Json(body)).into_response()
     }
 }

@@ -93,10 +93,10 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Member, routes!(applications::runtimes))
         .with(Policy::Member, routes!(applications::runners))
         .with(Policy::Runner, routes!(agent::runner::sync))
-        .with(Policy::Runner, routes!(agent::runner::report))
+        .with(Policy::Runner, routes!(agent::runner::report_build))
         .with(Policy::Runner, routes!(agent::runner::append_logs))
         .with(Policy::Runtime, routes!(agent::runtime::events))
-        .with(Policy::Runtime, routes!(agent::runtime::report))
+        .with(Policy::Runtime, routes!(agent::runtime::report_applications))
 }
 
 /// A request id for every call, in the answer and in the log.

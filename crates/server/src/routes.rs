@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use slipway_access::{Policy, decide};
@@ -63,7 +63,8 @@ impl Routes {
     }
 
     pub(crate) fn finish(self) -> (axum::Router, utoipa::openapi::OpenApi) {
-        let (router, document) = self.router.split_for_parts();
+        let (router, mut document) = self.router.split_for_parts();
+        name_operations(&mut document);
         (router.with_state(self.server), document)
     }
 }
@@ -80,8 +81,20 @@ async fn check(
             next.run(request).await
         }
         Ok(None) => next.run(request).await,
-        Err(error) => error.into_response(),
+        Err(error) => refused(guard.policy, error),
     }
+}
+
+/// Git asks its user for a password when it sees this header. A browser would too, over the sign-in page.
+fn refused(policy: Policy, error: ApiError) -> Response {
+    let asks = policy == Policy::Git && error.status() == StatusCode::UNAUTHORIZED;
+    let mut response = error.into_response();
+    if asks {
+        let realm =
+            HeaderValue::from_static(r#"Basic realm="Slipway: any user name, an API key as password""#);
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+    }
+    response
 }
 
 async fn admit(guard: &Guard, method: &Method, headers: &HeaderMap) -> Result<Option<Caller>, ApiError> {

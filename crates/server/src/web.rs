@@ -22,11 +22,11 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
     }
     let accepted =
         headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let is_asset =
-        path.starts_with("assets/") || path.rsplit('/').next().is_some_and(|name| name.contains('.'));
-    if !path.is_empty() && is_asset {
-        return file(path, accepted)
-            .unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "text/plain", "no such file"));
+    if let Some(found) = Some(path).filter(|path| !path.is_empty()).and_then(|path| file(path, accepted)) {
+        return found;
+    }
+    if path.starts_with("assets/") {
+        return plain(StatusCode::NOT_FOUND, "text/plain", "no such file");
     }
     file("index.html", accepted)
         .unwrap_or_else(|| plain(StatusCode::OK, "text/html; charset=utf-8", NOT_BUILT))

@@ -150,7 +150,7 @@ fn hand_over(server: &Server, tx: &mut Tx<'_>, scope: Scope, build: Build) -> Re
 /// The state of a build. Refused with 409 when another runner has taken it since.
 #[utoipa::path(put, path = "/api/agent/runner/builds/{id}/state", tag = "agents", params(("id" = String, Path)), request_body = BuildReport,
     responses((status = 200, body = bool), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(crate) async fn report(
+pub(crate) async fn report_build(
     State(server): State<Server>,
     caller: Caller,
     Path(id): Path<String>,

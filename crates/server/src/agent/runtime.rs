@@ -73,7 +73,7 @@ pub(crate) async fn events(
 /// The state of Applications, whole or what changed.
 #[utoipa::path(post, path = "/2.0/api/events", tag = "agents", request_body = RuntimeReport,
     responses((status = 200, body = bool), (status = 403, body = ErrorBody)))]
-pub(crate) async fn report(
+pub(crate) async fn report_applications(
     State(server): State<Server>,
     caller: Caller,
     Json(report): Json<RuntimeReport>,

@@ -17,4 +17,11 @@ async fn the_committed_document_is_the_served_one() {
     );
     let over_http = platform.get("/api/openapi.json").await;
     assert_eq!(over_http["openapi"], "3.1.0");
+    let mut ids = std::collections::BTreeSet::new();
+    for methods in over_http["paths"].as_object().unwrap().values() {
+        for operation in methods.as_object().unwrap().values() {
+            let id = operation["operationId"].as_str().unwrap().to_owned();
+            assert!(ids.insert(id.clone()), "two operations are called {id}");
+        }
+    }
 }
