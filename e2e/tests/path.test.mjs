@@ -114,7 +114,7 @@ test("a plan explains a sync before it runs, and the sync does what the plan sai
   await assert.rejects(platform.kubectl("-n", "by-hand", "get", "deployment", "demo", "-o", "name"), /NotFound|not found/);
   await assert.rejects(platform.slipway("app", "diff", "by-hand"), (error) => error.code === 1 && /Deployment/.test(error.stdout));
   await page.goto(`${platform.url}/applications/local/argocd/by-hand`);
-  await page.getByText("OutOfSync").first().waitFor();
+  await page.getByText(/out of sync/i).first().waitFor();
   await page.getByRole("tab", { name: "Plan" }).click();
   await page.getByText("ConfigMap").first().waitFor();
   await shot("plan");

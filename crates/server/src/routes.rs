@@ -69,6 +69,21 @@ impl Routes {
     }
 }
 
+/// Handlers of different nouns share names; an operation's id is `noun.handler`.
+fn name_operations(document: &mut utoipa::openapi::OpenApi) {
+    for item in document.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete]
+            .into_iter()
+            .filter_map(Option::as_mut);
+        for operation in operations {
+            let noun = operation.tags.as_ref().and_then(|tags| tags.first());
+            if let (Some(noun), Some(id)) = (noun, &operation.operation_id) {
+                operation.operation_id = Some(format!("{noun}.{id}"));
+            }
+        }
+    }
+}
+
 async fn check(
     axum::extract::State(guard): axum::extract::State<Guard>,
     mut request: Request,
