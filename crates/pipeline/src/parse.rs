@@ -234,8 +234,10 @@ fn hook(node: &Node) -> Scope {
         let mut fields = Map::new();
         fields.insert("annotations".to_owned(), annotations.unwrap_or_default());
         fields.insert("metadata".to_owned(), metadata.unwrap_or_default());
+        // A written step cannot contain `#`, so a second try cannot meet one.
+        let taken = result.steps.iter().any(|step| step.name == "annotate");
         result.steps.push(Step {
-            name: "annotate".to_owned(),
+            name: if taken { "annotate#" } else { "annotate" }.to_owned(),
             type_name: ANNOTATE_TYPE.to_owned(),
             fields,
             line: node.span.line,

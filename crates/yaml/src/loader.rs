@@ -57,11 +57,17 @@ pub fn parse_with(text: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<N
     Err(loader.findings)
 }
 
+/// What copies have cost so far: by aliases, and by anchors that are kept for them.
 #[derive(Default)]
 struct Budget {
     alias_nodes: usize,
     alias_bytes: usize,
+    anchor_nodes: usize,
+    anchor_bytes: usize,
 }
+
+/// Anchors around anchors copy the same text again and again; an honest file copies most of it once.
+const ANCHOR_SHARE: usize = 4;
 
 struct Loader<'a> {
     dialect: Dialect,
@@ -175,9 +181,7 @@ impl Loader<'_> {
                 EventData::SequenceEnd | EventData::MappingEnd => {
                     let frame = stack.pop().expect("libyaml pairs every end with a start");
                     let (built, anchor) = self.finish(frame, span);
-                    if let Some(name) = anchor {
-                        anchors.insert(name, Some(built.clone()));
-                    }
+                    self.keep(anchor, &built, &mut anchors, span)?;
                     built
                 }
                 EventData::Scalar { anchor, tag, mut value, style, .. } => {
@@ -199,9 +203,7 @@ impl Loader<'_> {
                         bytes: value.len(),
                         merge_key: plain && tag.is_none() && value == "<<",
                     };
-                    if let Some(name) = anchor {
-                        anchors.insert(name, Some(built.clone()));
-                    }
+                    self.keep(anchor, &built, &mut anchors, span)?;
                     built
                 }
                 EventData::Alias { anchor } => self.expand(&anchor, &anchors, span)?,
@@ -221,6 +223,25 @@ impl Loader<'_> {
             span,
             format!("nested deeper than {} levels; flatten the document", self.limits.depth),
         ))
+    }
+
+    fn keep(
+        &mut self,
+        anchor: Option<String>,
+        built: &Built,
+        anchors: &mut HashMap<String, Option<Built>>,
+        span: Span,
+    ) -> Result<(), YamlError> {
+        let Some(name) = anchor else { return Ok(()) };
+        self.budget.anchor_nodes += built.nodes;
+        self.budget.anchor_bytes += built.bytes;
+        if self.budget.anchor_nodes > ANCHOR_SHARE * self.limits.alias_nodes
+            || self.budget.anchor_bytes > ANCHOR_SHARE * self.limits.alias_bytes
+        {
+            return Err(YamlError::at(span, "anchors hold more data than is allowed; write fewer of them"));
+        }
+        anchors.insert(name, Some(built.clone()));
+        Ok(())
     }
 
     fn expand(

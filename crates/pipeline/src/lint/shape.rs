@@ -272,11 +272,11 @@ fn check_rule<'n>(
     rule: Rule,
     node: &'n Node,
     get: &impl Fn(&str) -> Option<&'n Node>,
-    path: &mut Vec<String>,
+    path: &[String],
     problems: &mut Vec<Problem>,
 ) {
     let mut fail = |name: &str, message: String, span: Span| {
-        let mut at = path.clone();
+        let mut at = path.to_vec();
         at.push(name.to_owned());
         problems.push(Problem { path: at, message, unknown_key: false, span });
     };

@@ -262,6 +262,13 @@ fn hooks_surround_steps_and_the_pipeline() {
 }
 
 #[test]
+fn a_hook_step_may_be_called_like_the_annotations_beside_it() {
+    let text = "version: '1.0'\nsteps: {}\nhooks:\n  on_finish: {exec: {steps: {annotate: {image: x}}}, annotations: {set: []}}\n";
+    let log = ["hook hooks.on_finish.annotate", "hook hooks.on_finish.annotate#"];
+    expect(World::new(text), BuildStatus::Success, &log);
+}
+
+#[test]
 fn a_failing_on_elected_hook_fails_what_it_belongs_to_and_later_hooks_do_not() {
     let pipeline = "version: '1.0'\nhooks: {on_elected: [x], on_finish: [y]}\nsteps: {a: {image: x}}\n";
     let world = World::new(pipeline).with("hooks.on_elected.exec", &[Failure]);

@@ -21,6 +21,13 @@ fn alias_bytes_are_counted_too() {
 }
 
 #[test]
+fn anchors_around_anchors_are_limited() {
+    let text = format!("{}[{}]{}", "[&a ".repeat(200), "x, ".repeat(20_000), "]".repeat(200));
+    let errors = parse(&text, Dialect::Kubernetes).expect_err("two hundred copies");
+    assert!(errors[0].message.contains("anchors hold"), "{errors:?}");
+}
+
+#[test]
 fn many_small_aliases_are_fine() {
     let mut text = String::from("base: &base {image: alpine, commands: [a, b, c]}\nsteps:\n");
     for index in 0..2_000 {
