@@ -197,7 +197,9 @@ impl Build {
         }
         self.read_pipeline()?;
         self.logs.follow(&self.journal.logs)?;
-        self.publish()?;
+        if self.resumed {
+            self.publish();
+        }
         let fenced = self.uplink.fenced.clone();
         if self.journal.yaml.is_none() && self.journal.finished.is_none() {
             if matches!(self.taken.source, PipelineSource::Git { .. }) {
@@ -238,7 +240,7 @@ impl Build {
                 && self.logs.done()
                 && self.delivered(&held.borrow_and_update())
             {
-                self.publish_end()?;
+                self.publish_end();
                 return Ok(Left::Reported);
             }
             if more {
@@ -426,7 +428,8 @@ impl Build {
 
     fn save(&mut self) -> anyhow::Result<()> {
         self.journal.save(&self.dir)?;
-        self.publish()
+        self.publish();
+        Ok(())
     }
 
     /// The build belongs to somebody else: stop what runs and remove every trace of it here.

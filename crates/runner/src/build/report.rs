@@ -10,7 +10,7 @@ use crate::journal::INIT;
 
 impl Build {
     /// Tells the server how the build stands, as long as it goes on.
-    pub(super) fn publish(&mut self) -> anyhow::Result<()> {
+    pub(super) fn publish(&self) {
         let state = &self.journal.state;
         let status = if state.terminate_requested {
             BuildStatus::Terminating
@@ -22,11 +22,10 @@ impl Build {
         let mut report = self.report();
         report.status = build_word(status).to_owned();
         self.reports.send_replace(Some(report));
-        Ok(())
     }
 
     /// The end, to be told after the last line of log.
-    pub(super) fn publish_end(&mut self) -> anyhow::Result<()> {
+    pub(super) fn publish_end(&self) {
         let mut report = self.report();
         // Above all that were sent, and the same if it has to be sent again after a crash.
         report.revision += 1;
@@ -36,7 +35,6 @@ impl Build {
             report.finished_ms = Some(finished.at_ms);
         }
         self.reports.send_replace(Some(report));
-        Ok(())
     }
 
     fn report(&self) -> BuildReport {

@@ -49,7 +49,10 @@ pub fn podman() -> Option<&'static Harness> {
 }
 
 fn start(executor: &'static str, image: String) -> Harness {
-    let data = tempfile::tempdir().unwrap().keep();
+    // It lives as long as the process, so it is the next one that cleans up.
+    let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("harness-{executor}"));
+    let _ = std::fs::remove_dir_all(&data);
+    std::fs::create_dir_all(&data).unwrap();
     let (tell, told) = std::sync::mpsc::channel();
     let folder = data.clone();
     std::thread::spawn(move || {

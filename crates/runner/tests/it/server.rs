@@ -64,13 +64,13 @@ struct Inner {
 pub struct Server {
     inner: Arc<Mutex<Inner>>,
     changed: Arc<Notify>,
-    repos: PathBuf,
+    repos: Arc<tempfile::TempDir>,
     pub url: String,
 }
 
 impl Server {
     pub async fn start() -> Self {
-        let repos = tempfile::tempdir().unwrap().keep();
+        let repos = Arc::new(tempfile::tempdir().unwrap());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Self {
             inner: Arc::default(),
@@ -155,7 +155,7 @@ impl Server {
 
     /// A repository with one commit of these files.
     pub fn repository(&self, name: &str, files: &[(&str, &str)]) -> PathBuf {
-        let bare = self.repos.join(format!("{name}.git"));
+        let bare = self.repos.path().join(format!("{name}.git"));
         std::fs::create_dir_all(&bare).unwrap();
         sh(&bare, "git init -q --bare -b main . && git config http.receivepack true");
         let work = tempfile::tempdir().unwrap();
@@ -324,7 +324,7 @@ async fn git(
     }
     let mut child = tokio::process::Command::new("git")
         .arg("http-backend")
-        .env("GIT_PROJECT_ROOT", &server.repos)
+        .env("GIT_PROJECT_ROOT", server.repos.path())
         .env("GIT_HTTP_EXPORT_ALL", "1")
         .env("PATH_INFO", format!("/{path}"))
         .env("REQUEST_METHOD", method.as_str())
