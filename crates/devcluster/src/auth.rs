@@ -17,7 +17,10 @@ pub(crate) struct User {
 
 impl User {
     pub(crate) fn admin() -> Self {
-        User { name: "kubernetes-admin".to_owned(), groups: vec!["system:masters".into(), "system:authenticated".into()] }
+        User {
+            name: "kubernetes-admin".to_owned(),
+            groups: vec!["system:masters".into(), "system:authenticated".into()],
+        }
     }
 }
 
@@ -49,7 +52,8 @@ impl Tokens {
     }
 
     pub(crate) fn verify(&self, token: &str) -> Option<User> {
-        if aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), self.admin.as_bytes()).is_ok() {
+        if aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), self.admin.as_bytes()).is_ok()
+        {
             return Some(User::admin());
         }
         let (signed, signature) = token.rsplit_once('.')?;
@@ -60,8 +64,11 @@ impl Tokens {
         }
         let subject = claims.str_at("sub").to_owned();
         let namespace = subject.split(':').nth(2)?.to_owned();
-        let groups =
-            vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}"), "system:authenticated".into()];
+        let groups = vec![
+            "system:serviceaccounts".into(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".into(),
+        ];
         Some(User { name: subject, groups })
     }
 }

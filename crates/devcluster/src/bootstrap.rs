@@ -52,9 +52,15 @@ pub(crate) async fn first_objects(cluster: &Cluster) -> ApiResult<()> {
     )
     .await?;
     for (name, rules) in [
-        ("cluster-admin", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}])),
+        (
+            "cluster-admin",
+            json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}, {"nonResourceURLs": ["*"], "verbs": ["*"]}]),
+        ),
         ("admin", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}])),
-        ("edit", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"]}])),
+        (
+            "edit",
+            json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"]}]),
+        ),
         ("view", json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}])),
     ] {
         ensure(cluster, "rbac.authorization.k8s.io/clusterroles", "", name, json!({"rules": rules})).await?;
@@ -68,13 +74,20 @@ pub(crate) async fn first_objects(cluster: &Cluster) -> ApiResult<()> {
             "subjects": [{"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:masters"}]}),
     )
     .await?;
-    for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)] {
+    for (name, value) in [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)]
+    {
         ensure(cluster, "scheduling.k8s.io/priorityclasses", "", name, json!({"value": value})).await?;
     }
     Ok(())
 }
 
-pub(crate) async fn ensure(cluster: &Cluster, storage: &str, namespace: &str, name: &str, mut object: Value) -> ApiResult<()> {
+pub(crate) async fn ensure(
+    cluster: &Cluster,
+    storage: &str,
+    namespace: &str,
+    name: &str,
+    mut object: Value,
+) -> ApiResult<()> {
     if cluster.store.get(storage, namespace, name).is_some() {
         return Ok(());
     }

@@ -51,7 +51,8 @@ impl ApiError {
     }
 
     pub(crate) fn modified(group: &str, plural: &str, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(group, plural, name, why)
     }
 

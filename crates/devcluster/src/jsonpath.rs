@@ -37,7 +37,7 @@ fn advance<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
         Step::Equals(path, wanted) => {
             let matches = |item: &&Value| {
                 let found = path.iter().try_fold(*item, |v, name| v.get(name));
-                found.is_some_and(|v| v.as_str().map_or_else(|| v.to_string() == *wanted, |text| text == wanted))
+                found.is_some_and(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned) == *wanted)
             };
             value.as_array().into_iter().flatten().filter(matches).collect()
         }
@@ -106,7 +106,8 @@ fn bracket(inner: &str) -> Option<Step> {
     }
     if let Some(filter) = inner.strip_prefix("?(") {
         let (left, right) = filter.strip_suffix(')')?.split_once("==")?;
-        let path = left.trim().trim_start_matches('@').split('.').filter(|s| !s.is_empty()).map(str::to_owned);
+        let path =
+            left.trim().trim_start_matches('@').split('.').filter(|s| !s.is_empty()).map(str::to_owned);
         return Some(Step::Equals(path.collect(), unquote(right)));
     }
     Some(Step::Field(unquote(inner)))

@@ -47,8 +47,14 @@ pub struct Config {
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the folder {path} cannot be used for the cluster's data; choose one that this user may write to")]
-    Folder { path: PathBuf, #[source] source: std::io::Error },
+    #[error(
+        "the folder {path} cannot be used for the cluster's data; choose one that this user may write to"
+    )]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("another process runs a cluster on {path}; stop it first, or choose another folder")]
     Taken { path: PathBuf },
     #[error("the cluster's data cannot be read: {0}")]
@@ -56,7 +62,11 @@ pub enum StartError {
     #[error("the cluster's certificates could not be set up: {0}")]
     Tls(String),
     #[error("the cluster cannot listen on {address}; choose another address or stop what uses it")]
-    Listen { address: SocketAddr, #[source] source: std::io::Error },
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
     #[error("the cluster's first objects could not be written: {0}")]
     Bootstrap(String),
 }
@@ -91,10 +101,12 @@ pub async fn start(config: Config, shutdown: CancellationToken) -> Result<Runnin
     let service_net = bootstrap::service_net(&data_path).map_err(folder)?;
     let service_ip = Ipv4Addr::new(service_net[0], service_net[1], 0, 1);
     let pki_dir = data_path.join("pki");
-    let pki = tls::Pki::load(&pki_dir, service_ip, address.ip()).map_err(|e| StartError::Tls(e.to_string()))?;
+    let pki =
+        tls::Pki::load(&pki_dir, service_ip, address.ip()).map_err(|e| StartError::Tls(e.to_string()))?;
     let tokens = auth::Tokens::load(&pki_dir).map_err(folder)?;
     let token = tokens.admin().to_owned();
-    let store = store::Store::open(&data_path.join("objects.db")).map_err(|e| StartError::Store(e.to_string()))?;
+    let store =
+        store::Store::open(&data_path.join("objects.db")).map_err(|e| StartError::Store(e.to_string()))?;
     let engine = node::find_engine(config.engine);
     let engine_name = engine.as_ref().map(node::Engine::describe).map_err(Clone::clone);
     if let Ok(engine) = &engine {

@@ -9,7 +9,8 @@ use crate::schema::{Node, any};
 
 /// RFC 6902.
 pub(crate) fn json_patch(object: &mut Value, patch: Value) -> Result<(), String> {
-    let patch: json_patch::Patch = serde_json::from_value(patch).map_err(|e| format!("invalid JSON patch: {e}"))?;
+    let patch: json_patch::Patch =
+        serde_json::from_value(patch).map_err(|e| format!("invalid JSON patch: {e}"))?;
     json_patch::patch(object, &patch).map_err(|e| e.to_string())
 }
 
@@ -47,7 +48,9 @@ pub(crate) fn strategic_merge(shape: &Node, object: &mut Value, patch: &Value) -
     }
     for (name, change) in changes.iter().filter(|(name, _)| name.starts_with("$deleteFromPrimitiveList/")) {
         let field = &name["$deleteFromPrimitiveList/".len()..];
-        if let (Some(list), Some(gone)) = (map.get_mut(field).and_then(Value::as_array_mut), change.as_array()) {
+        if let (Some(list), Some(gone)) =
+            (map.get_mut(field).and_then(Value::as_array_mut), change.as_array())
+        {
             list.retain(|item| !gone.contains(item));
         }
     }
@@ -57,7 +60,9 @@ pub(crate) fn strategic_merge(shape: &Node, object: &mut Value, patch: &Value) -
     for (name, order) in changes.iter().filter(|(name, _)| name.starts_with("$setElementOrder/")) {
         let field = &name["$setElementOrder/".len()..];
         let key = shape.child(field).and_then(|child| child.patch.key.clone());
-        if let (Some(list), Some(order)) = (map.get_mut(field).and_then(Value::as_array_mut), order.as_array()) {
+        if let (Some(list), Some(order)) =
+            (map.get_mut(field).and_then(Value::as_array_mut), order.as_array())
+        {
             set_order(list, order, key.as_deref());
         }
     }
@@ -110,7 +115,13 @@ fn merge_field(shape: &Node, map: &mut Map<String, Value>, name: &str, change: &
     }
 }
 
-fn merge_keyed(shape: &Node, list: &mut Vec<Value>, items: &[Value], key: &str, field: &str) -> Result<(), String> {
+fn merge_keyed(
+    shape: &Node,
+    list: &mut Vec<Value>,
+    items: &[Value],
+    key: &str,
+    field: &str,
+) -> Result<(), String> {
     if items.iter().any(|item| item.get("$patch").and_then(Value::as_str) == Some("replace")) {
         *list = items.iter().filter(|item| item.get("$patch").is_none()).cloned().collect();
         return Ok(());

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
@@ -47,7 +47,8 @@ pub(crate) fn write_private(path: &Path, text: String) -> io::Result<String> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     let beside = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
+    let mut file =
+        std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&beside, path)?;
@@ -78,10 +79,22 @@ impl Pki {
         let server_key = KeyPair::generate()?;
         let mut params = named("kube-apiserver", None);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        for name in ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "host.containers.internal"] {
+        for name in [
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "host.containers.internal",
+        ] {
             params.subject_alt_names.push(SanType::DnsName(name.try_into()?));
         }
-        for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(std::net::Ipv6Addr::LOCALHOST), IpAddr::V4(service_ip), listen] {
+        for address in [
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+            IpAddr::V4(service_ip),
+            listen,
+        ] {
             params.subject_alt_names.push(SanType::IpAddress(address));
         }
         let server_cert = params.signed_by(&server_key, &issuer)?;
@@ -108,19 +121,25 @@ fn named(common: &str, organization: Option<&str>) -> CertificateParams {
 fn ca_params() -> Result<CertificateParams, TlsError> {
     let mut params = named("slipway-devcluster-ca", None);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     Ok(params)
 }
 
-fn server_config(ca_pem: &str, cert: CertificateDer<'static>, key: &KeyPair) -> Result<Arc<rustls::ServerConfig>, TlsError> {
+fn server_config(
+    ca_pem: &str,
+    cert: CertificateDer<'static>,
+    key: &KeyPair,
+) -> Result<Arc<rustls::ServerConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut roots = rustls::RootCertStore::empty();
     let ca = CertificateDer::from_pem_slice(ca_pem.as_bytes()).map_err(|e| TlsError::Other(e.to_string()))?;
     roots.add(ca)?;
-    let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .allow_unauthenticated()
-        .build()
-        .map_err(|e| TlsError::Other(e.to_string()))?;
+    let verifier =
+        rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|e| TlsError::Other(e.to_string()))?;
     let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(|e| TlsError::Other(e.to_owned()))?;
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?

@@ -172,7 +172,8 @@ pub(crate) struct Quantity(pub(crate) f64);
 
 impl Quantity {
     pub(crate) fn parse(text: &str) -> Option<Quantity> {
-        let split = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
+        let split =
+            text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
         let (number, suffix) = text.split_at(split);
         let scale = match suffix {
             "" => 1.0,
@@ -215,7 +216,9 @@ pub(crate) fn is_dns_label(text: &str) -> bool {
 }
 
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 253 && text.split('.').all(|part| part.len() <= 253 && is_dns_label_long(part))
+    !text.is_empty()
+        && text.len() <= 253
+        && text.split('.').all(|part| part.len() <= 253 && is_dns_label_long(part))
 }
 
 fn is_dns_label_long(text: &str) -> bool {

@@ -80,7 +80,9 @@ impl Cluster {
         caller: &mut Caller,
     ) -> ApiResult<Value> {
         if subresource == "scale" {
-            let (object, _) = self.scale(resource, namespace, name, Box::new(move |_| Ok(Next::Object(object))), caller).await?;
+            let (object, _) = self
+                .scale(resource, namespace, name, Box::new(move |_| Ok(Next::Object(object))), caller)
+                .await?;
             return Ok(object);
         }
         check_type_meta(resource, &mut object)?;
@@ -89,7 +91,10 @@ impl Cluster {
             object.set_at("metadata.name", json!(name));
         }
         if object.name() != name {
-            let message = format!("the name of the object ({}) does not match the name on the URL ({name})", object.name());
+            let message = format!(
+                "the name of the object ({}) does not match the name on the URL ({name})",
+                object.name()
+            );
             return Err(ApiError::bad_request(message));
         }
         let step: Step<'_> = Box::new(move |_| Ok(Next::Object(object)));
@@ -148,11 +153,17 @@ impl Cluster {
             body => Box::new(move |live| {
                 let mut object = live.clone();
                 match body {
-                    PatchBody::Json(ops) => patch::json_patch(&mut object, ops)
-                        .map_err(|e| ApiError::new(422, "Invalid", format!("the server rejected our request due to an error in our request: {e}")))?,
+                    PatchBody::Json(ops) => patch::json_patch(&mut object, ops).map_err(|e| {
+                        ApiError::new(
+                            422,
+                            "Invalid",
+                            format!("the server rejected our request due to an error in our request: {e}"),
+                        )
+                    })?,
                     PatchBody::Merge(change) => patch::merge_patch(&mut object, &change),
                     PatchBody::Strategic(change) => {
-                        patch::strategic_merge(shape_resource.node(), &mut object, &change).map_err(ApiError::bad_request)?;
+                        patch::strategic_merge(shape_resource.node(), &mut object, &change)
+                            .map_err(ApiError::bad_request)?;
                     }
                     PatchBody::Apply { .. } => unreachable!("handled above"),
                 }
@@ -207,14 +218,22 @@ impl Cluster {
         }
     }
 
-    fn check_namespace(&self, tx: &Tx<'_>, resource: &Resource, namespace: &str, name: &str) -> ApiResult<()> {
+    fn check_namespace(
+        &self,
+        tx: &Tx<'_>,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> ApiResult<()> {
         if !resource.namespaced {
             return Ok(());
         }
         let key = Key { kind: "namespaces".into(), namespace: String::new(), name: namespace.to_owned() };
         let Some(stored) = tx.get(&key) else { return Err(ApiError::not_found("", "namespaces", namespace)) };
         if stored.value().at("metadata.deletionTimestamp").is_some() {
-            let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+            let why = format!(
+                "unable to create new content in namespace {namespace} because it is being terminated"
+            );
             let mut error = ApiError::forbidden(&resource.group, &resource.plural, name, &why);
             error.details["causes"] = json!([{"reason": "NamespaceTerminating",
                 "message": format!("namespace {namespace} is being terminated"), "field": "metadata.namespace"}]);
@@ -295,7 +314,10 @@ impl Cluster {
             Next::Object(object) => (object, false),
             Next::Apply(mut config, force) => {
                 decode(resource, &mut config, caller)?;
-                config.remove_at("metadata.resourceVersion").map(|v| check_version(resource, &key.name, &live, &v)).transpose()?;
+                config
+                    .remove_at("metadata.resourceVersion")
+                    .map(|v| check_version(resource, &key.name, &live, &v))
+                    .transpose()?;
                 config.set_at("metadata.name", json!(key.name));
                 let merged = apply::server_side_apply(resource.node(), Some(&live), &config, &writer, force)
                     .map_err(|conflicts| conflict_error(&conflicts))?;
@@ -355,7 +377,11 @@ impl Cluster {
             }
             let replicas = wanted.int_at("spec.replicas").unwrap_or(0);
             if replicas < 0 {
-                let finding = schema::ShapeError::invalid("spec.replicas", &json!(replicas), "must be greater than or equal to 0");
+                let finding = schema::ShapeError::invalid(
+                    "spec.replicas",
+                    &json!(replicas),
+                    "must be greater than or equal to 0",
+                );
                 return Err(ApiError::invalid("autoscaling", "Scale", live.name(), &[finding]));
             }
             let mut object = live.clone();
@@ -408,7 +434,10 @@ fn check_type_meta(resource: &Resource, object: &mut Value) -> ApiResult<()> {
         return Err(ApiError::bad_request(message));
     }
     if !given.1.is_empty() && given.1 != *kind {
-        let message = format!("{} in version \"{}\" cannot be handled as a {kind}: no kind \"{}\" is registered here", given.1, resource.version, given.1);
+        let message = format!(
+            "{} in version \"{}\" cannot be handled as a {kind}: no kind \"{}\" is registered here",
+            given.1, resource.version, given.1
+        );
         return Err(ApiError::bad_request(message));
     }
     object.set_at("apiVersion", json!(version));
@@ -423,7 +452,9 @@ fn place(resource: &Resource, namespace: &str, object: &mut Value) -> ApiResult<
     let given = object.namespace();
     if resource.namespaced {
         if !given.is_empty() && given != namespace {
-            return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
         }
         object.set_at("metadata.namespace", json!(namespace));
     } else if !given.is_empty() {
@@ -438,7 +469,9 @@ fn check_apply(resource: &Resource, namespace: &str, name: &str, config: &mut Va
     }
     for field in ["apiVersion", "kind"] {
         if config.str_at(field).is_empty() {
-            return Err(ApiError::bad_request(format!("invalid object type: {field} must be set in an applied configuration")));
+            return Err(ApiError::bad_request(format!(
+                "invalid object type: {field} must be set in an applied configuration"
+            )));
         }
     }
     check_type_meta(resource, config)?;
@@ -470,10 +503,15 @@ fn decode(resource: &Resource, object: &mut Value, caller: &mut Caller) -> ApiRe
     match caller.validation {
         FieldValidation::Strict if !unknown.is_empty() => {
             let list: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
-            let head = format!("{} in version \"{}\" cannot be handled as a {}: ", resource.kind, resource.version, resource.kind);
+            let head = format!(
+                "{} in version \"{}\" cannot be handled as a {}: ",
+                resource.kind, resource.version, resource.kind
+            );
             return Err(ApiError::bad_request(format!("{head}strict decoding error: {}", list.join(", "))));
         }
-        FieldValidation::Warn => caller.warnings.extend(unknown.iter().map(|path| format!("unknown field \"{path}\""))),
+        FieldValidation::Warn => {
+            caller.warnings.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")))
+        }
         _ => {}
     }
     if resource.is_custom() {
@@ -482,8 +520,14 @@ fn decode(resource: &Resource, object: &mut Value, caller: &mut Caller) -> ApiRe
     let mut findings = Vec::new();
     schema::validate(resource.node(), object, "", &mut findings);
     if let Some(wrong) = findings.iter().find(|f| f.reason == "FieldValueTypeInvalid") {
-        let head = format!("{} in version \"{}\" cannot be handled as a {}: ", resource.kind, resource.version, resource.kind);
-        return Err(ApiError::bad_request(format!("{head}json: cannot unmarshal {}: {}", wrong.path, wrong.message)));
+        let head = format!(
+            "{} in version \"{}\" cannot be handled as a {}: ",
+            resource.kind, resource.version, resource.kind
+        );
+        return Err(ApiError::bad_request(format!(
+            "{head}json: cannot unmarshal {}: {}",
+            wrong.path, wrong.message
+        )));
     }
     Ok(())
 }
@@ -510,7 +554,8 @@ fn check_preconditions(resource: &Resource, name: &str, live: &Value, object: &V
     }
     let uid = object.uid();
     if !uid.is_empty() && uid != live.uid() {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid());
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", live.uid());
         return Err(ApiError::conflict(&resource.group, &resource.plural, name, &why));
     }
     Ok(())
@@ -542,9 +587,17 @@ fn confine(resource: &Resource, subresource: &str, live: &Value, mut object: Val
 }
 
 fn restore_meta(live: &Value, object: &mut Value) {
-    for field in
-        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "name", "namespace", "generateName", "resourceVersion"]
-    {
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "name",
+        "namespace",
+        "generateName",
+        "resourceVersion",
+    ] {
         let path = format!("metadata.{field}");
         match live["metadata"].get(field) {
             Some(value) => object.set_at(&path, value.clone()),
@@ -558,7 +611,14 @@ fn has_generation(resource: &Resource) -> bool {
         || (resource.node().fields.get("spec").is_some_and(|spec| matches!(spec.ty, Type::Ref(_)))
             && !matches!(
                 resource.kind.as_str(),
-                "Namespace" | "Node" | "PersistentVolume" | "PersistentVolumeClaim" | "Service" | "ResourceQuota" | "LimitRange" | "Lease"
+                "Namespace"
+                    | "Node"
+                    | "PersistentVolume"
+                    | "PersistentVolumeClaim"
+                    | "Service"
+                    | "ResourceQuota"
+                    | "LimitRange"
+                    | "Lease"
             ))
         || matches!(resource.kind.as_str(), "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration")
 }
@@ -598,7 +658,9 @@ fn same_but_times(live: &Value, object: &Value) -> bool {
     let strip = |value: &Value| {
         let mut value = value.clone();
         value.remove_at("metadata.resourceVersion");
-        for entry in value.at_mut("metadata.managedFields").and_then(Value::as_array_mut).into_iter().flatten() {
+        for entry in
+            value.at_mut("metadata.managedFields").and_then(Value::as_array_mut).into_iter().flatten()
+        {
             entry.remove_at("time");
         }
         value
@@ -620,7 +682,8 @@ fn conflict_error(conflicts: &[apply::Conflict]) -> ApiError {
         .collect();
     let count = conflicts.len();
     let plural = if count == 1 { "conflict" } else { "conflicts" };
-    let mut error = ApiError::new(409, "Conflict", format!("Apply failed with {count} {plural}: {}", text.join("\n")));
+    let mut error =
+        ApiError::new(409, "Conflict", format!("Apply failed with {count} {plural}: {}", text.join("\n")));
     let causes: Vec<Value> = conflicts
         .iter()
         .map(|c| json!({"reason": "FieldManagerConflict", "message": format!("conflict with {}", c.manager), "field": c.field}))

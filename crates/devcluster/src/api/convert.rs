@@ -25,7 +25,9 @@ pub(crate) fn to_version(resource: &Resource, mut object: Value, version: &str) 
     if !resource.is_custom() {
         match (from.as_str(), version) {
             ("v1", "events.k8s.io/v1") => rename(&mut object, EVENT_FIELDS.iter().copied()),
-            ("events.k8s.io/v1", "v1") => rename(&mut object, EVENT_FIELDS.iter().map(|(core, new)| (*new, *core))),
+            ("events.k8s.io/v1", "v1") => {
+                rename(&mut object, EVENT_FIELDS.iter().map(|(core, new)| (*new, *core)))
+            }
             ("autoscaling/v1", "autoscaling/v2") => hpa_to_v2(&mut object),
             ("autoscaling/v2", "autoscaling/v1") => hpa_to_v1(&mut object),
             _ => {}

@@ -30,7 +30,8 @@ impl DeleteOptions {
         if let Some(policy) = &propagation
             && !matches!(policy.as_str(), "Background" | "Foreground" | "Orphan")
         {
-            let message = format!("invalid propagationPolicy {policy:?}: use Background, Foreground or Orphan");
+            let message =
+                format!("invalid propagationPolicy {policy:?}: use Background, Foreground or Orphan");
             return Err(ApiError::new(422, "Invalid", message));
         }
         Ok(DeleteOptions {
@@ -47,7 +48,7 @@ pub(super) fn may_go(resource: &Resource, object: &Value) -> bool {
     let graceful = object.int_at("metadata.deletionGracePeriodSeconds").unwrap_or(0) > 0;
     object.list_at("metadata.finalizers").is_empty()
         && !(graceful && resource.kind == "Pod")
-        && !(resource.kind == "Namespace" && !object.list_at("spec.finalizers").is_empty())
+        && (resource.kind != "Namespace" || object.list_at("spec.finalizers").is_empty())
 }
 
 impl Cluster {
@@ -89,8 +90,15 @@ impl Cluster {
         caller: &mut Caller,
     ) -> ApiResult<(Value, bool)> {
         let before = object.clone();
-        if resource.kind == "Namespace" && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public") {
-            return Err(ApiError::forbidden("", "namespaces", &key.name, "this namespace may not be deleted"));
+        if resource.kind == "Namespace"
+            && matches!(key.name.as_str(), "default" | "kube-system" | "kube-public")
+        {
+            return Err(ApiError::forbidden(
+                "",
+                "namespaces",
+                &key.name,
+                "this namespace may not be deleted",
+            ));
         }
         set_policy_finalizers(resource, &mut object, options, caller);
         let grace = grace_seconds(resource, &object, options);
@@ -98,7 +106,8 @@ impl Cluster {
         let shorter = object.int_at("metadata.deletionGracePeriodSeconds").is_some_and(|have| grace < have);
         if first || shorter {
             let at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(grace);
-            object.set_at("metadata.deletionTimestamp", json!(if grace == 0 { now() } else { time_text(at) }));
+            object
+                .set_at("metadata.deletionTimestamp", json!(if grace == 0 { now() } else { time_text(at) }));
             object.set_at("metadata.deletionGracePeriodSeconds", json!(grace));
             if resource.kind == "Namespace" {
                 object.set_at("status.phase", json!("Terminating"));
@@ -122,7 +131,8 @@ impl Cluster {
 
 fn check_preconditions(resource: &Resource, object: &Value, options: &DeleteOptions) -> ApiResult<()> {
     let fail = |what: &str, wanted: &str, have: &str| {
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {have}");
+        let why =
+            format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {have}");
         Err(ApiError::conflict(&resource.group, &resource.plural, object.name(), &why))
     };
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != object.uid()) {
@@ -136,7 +146,12 @@ fn check_preconditions(resource: &Resource, object: &Value, options: &DeleteOpti
 }
 
 /// The propagation policy lives on as a finalizer, which the garbage collector takes away when it is done.
-fn set_policy_finalizers(resource: &Resource, object: &mut Value, options: &DeleteOptions, caller: &mut Caller) {
+fn set_policy_finalizers(
+    resource: &Resource,
+    object: &mut Value,
+    options: &DeleteOptions,
+    caller: &mut Caller,
+) {
     let mut finalizers: Vec<Value> = object.list_at("metadata.finalizers").to_vec();
     let policy = match options.propagation.as_deref() {
         Some(policy) => policy,
@@ -170,8 +185,13 @@ fn grace_seconds(resource: &Resource, object: &Value, options: &DeleteOptions) -
         return 0;
     }
     // Nothing runs yet, or nothing runs any more: there is nobody to be graceful to.
-    if object.str_at("spec.nodeName").is_empty() || matches!(object.str_at("status.phase"), "Failed" | "Succeeded") {
+    if object.str_at("spec.nodeName").is_empty()
+        || matches!(object.str_at("status.phase"), "Failed" | "Succeeded")
+    {
         return 0;
     }
-    options.grace_seconds.unwrap_or_else(|| object.int_at("spec.terminationGracePeriodSeconds").unwrap_or(30)).max(0)
+    options
+        .grace_seconds
+        .unwrap_or_else(|| object.int_at("spec.terminationGracePeriodSeconds").unwrap_or(30))
+        .max(0)
 }

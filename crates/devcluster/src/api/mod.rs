@@ -19,7 +19,6 @@ pub(crate) use change::{Patch, PatchBody};
 pub(crate) use convert::to_version;
 pub(crate) use delete::DeleteOptions;
 pub(crate) use select::{FieldSelector, LabelSelector, match_labels};
-pub(crate) use strategy::allocate_cluster_ip;
 
 use crate::error::{ApiError, ApiResult};
 use crate::kinds::{Kinds, Resource};
@@ -45,7 +44,12 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn internal(manager: &str) -> Self {
-        Caller { manager: manager.to_owned(), dry_run: false, validation: FieldValidation::Ignore, warnings: Vec::new() }
+        Caller {
+            manager: manager.to_owned(),
+            dry_run: false,
+            validation: FieldValidation::Ignore,
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -70,7 +74,15 @@ impl Cluster {
         tokens: crate::auth::Tokens,
     ) -> Arc<Self> {
         let kinds = RwLock::new(Arc::new(load_kinds(&store)));
-        Arc::new(Cluster { store, kinds, data, service_net, ca_pem, tokens, node: crate::node::NodeLink::default() })
+        Arc::new(Cluster {
+            store,
+            kinds,
+            data,
+            service_net,
+            ca_pem,
+            tokens,
+            node: crate::node::NodeLink::default(),
+        })
     }
 
     pub(crate) fn kinds(&self) -> Arc<Kinds> {
@@ -129,7 +141,11 @@ pub(crate) fn controller_of(object: &Value) -> Option<&Value> {
 }
 
 fn load_kinds(store: &Store) -> Kinds {
-    let crds: Vec<Value> =
-        store.list("apiextensions.k8s.io/customresourcedefinitions", None).1.iter().map(|s| s.value()).collect();
+    let crds: Vec<Value> = store
+        .list("apiextensions.k8s.io/customresourcedefinitions", None)
+        .1
+        .iter()
+        .map(|s| s.value())
+        .collect();
     Kinds::new(&crds)
 }

@@ -30,7 +30,9 @@ impl LabelSelector {
                 continue;
             }
             requirements.push(parse_requirement(part).ok_or_else(|| {
-                ApiError::bad_request(format!("unable to parse requirement: {part:?} in label selector {text:?}"))
+                ApiError::bad_request(format!(
+                    "unable to parse requirement: {part:?} in label selector {text:?}"
+                ))
             })?);
         }
         Ok(LabelSelector(requirements))
@@ -77,7 +79,11 @@ fn parse_requirement(part: &str) -> Option<Requirement> {
     for (operator, negated) in [("!=", true), ("==", false), ("=", false)] {
         if let Some((left, right)) = part.split_once(operator) {
             let values = vec![value(right)?];
-            return Some(if negated { Requirement::NotIn(key(left)?, values) } else { Requirement::In(key(left)?, values) });
+            return Some(if negated {
+                Requirement::NotIn(key(left)?, values)
+            } else {
+                Requirement::In(key(left)?, values)
+            });
         }
     }
     if let Some(list) = part.strip_suffix(')') {
@@ -152,7 +158,11 @@ impl FieldSelector {
                 Some((path, value)) => (path, value, false),
                 None => match part.split_once("==").or_else(|| part.split_once('=')) {
                     Some((path, value)) => (path, value, true),
-                    None => return Err(ApiError::bad_request(format!("invalid field selector {part:?}: use path=value"))),
+                    None => {
+                        return Err(ApiError::bad_request(format!(
+                            "invalid field selector {part:?}: use path=value"
+                        )));
+                    }
                 },
             };
             if !selectable(resource, path) {
@@ -169,7 +179,10 @@ impl FieldSelector {
 
     /// The name, when the selector asks for exactly one.
     pub(crate) fn only_name(&self) -> Option<&str> {
-        self.0.iter().find(|(path, _, equal)| path == "metadata.name" && *equal).map(|(_, value, _)| value.as_str())
+        self.0
+            .iter()
+            .find(|(path, _, equal)| path == "metadata.name" && *equal)
+            .map(|(_, value, _)| value.as_str())
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {

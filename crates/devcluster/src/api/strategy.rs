@@ -11,7 +11,12 @@ use crate::value::{Json as _, random_bytes, random_suffix};
 
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-pub(super) fn prepare_create(cluster: &Cluster, tx: &Tx<'_>, resource: &Resource, object: &mut Value) -> ApiResult<()> {
+pub(super) fn prepare_create(
+    cluster: &Cluster,
+    tx: &Tx<'_>,
+    resource: &Resource,
+    object: &mut Value,
+) -> ApiResult<()> {
     if resource.is_custom() {
         return Ok(());
     }
@@ -92,7 +97,12 @@ fn prepare_crd(live: Option<&Value>, object: &mut Value) -> ApiResult<()> {
     object.default_at("spec.names.singular", json!(kind.to_lowercase()));
     let findings = crd_findings(object);
     if !findings.is_empty() {
-        return Err(ApiError::invalid("apiextensions.k8s.io", "CustomResourceDefinition", object.name(), &findings));
+        return Err(ApiError::invalid(
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            object.name(),
+            &findings,
+        ));
     }
     if live.is_none() {
         let mut finalizers = object.list_at("metadata.finalizers").to_vec();
@@ -112,7 +122,9 @@ fn default_storage_class(cluster: &Cluster, object: &mut Value) {
     }
     let classes = cluster.list("storage.k8s.io/storageclasses", None);
     let default = classes.iter().find(|class| {
-        class.map_at("metadata.annotations").and_then(|a| a.get("storageclass.kubernetes.io/is-default-class"))
+        class
+            .map_at("metadata.annotations")
+            .and_then(|a| a.get("storageclass.kubernetes.io/is-default-class"))
             == Some(&json!("true"))
     });
     if let Some(class) = default {
@@ -152,7 +164,9 @@ fn prepare_pod(tx: &Tx<'_>, object: &mut Value) -> ApiResult<()> {
     let account = object.str_at("spec.serviceAccountName").to_owned();
     let key = Key { kind: "serviceaccounts".into(), namespace: namespace.clone(), name: account.clone() };
     let Some(account_object) = tx.get(&key).map(|stored| stored.value()) else {
-        let why = format!("error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found");
+        let why = format!(
+            "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
+        );
         return Err(ApiError::forbidden("", "pods", object.name(), &why));
     };
     let secrets = account_object.list_at("imagePullSecrets");
@@ -176,8 +190,12 @@ fn prepare_pod(tx: &Tx<'_>, object: &mut Value) -> ApiResult<()> {
 fn default_tolerations(object: &mut Value) {
     let mut tolerations = object.list_at("spec.tolerations").to_vec();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        if !tolerations.iter().any(|t| t.str_at("key") == key || (t.str_at("key").is_empty() && t.str_at("operator") == "Exists")) {
-            tolerations.push(json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+        if !tolerations.iter().any(|t| {
+            t.str_at("key") == key || (t.str_at("key").is_empty() && t.str_at("operator") == "Exists")
+        }) {
+            tolerations.push(
+                json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}),
+            );
         }
     }
     object.set_at("spec.tolerations", Value::Array(tolerations));
@@ -219,7 +237,8 @@ fn qos_class(pod: &Value) -> &'static str {
         let limits = container.map_at("resources.limits").unwrap_or(&empty);
         let requests = container.map_at("resources.requests").unwrap_or(&empty);
         any |= !limits.is_empty() || !requests.is_empty();
-        guaranteed &= ["cpu", "memory"].iter().all(|r| limits.get(*r).is_some() && limits.get(*r) == requests.get(*r));
+        guaranteed &=
+            ["cpu", "memory"].iter().all(|r| limits.get(*r).is_some() && limits.get(*r) == requests.get(*r));
     }
     match (any, guaranteed) {
         (false, _) => "BestEffort",
@@ -228,7 +247,12 @@ fn qos_class(pod: &Value) -> &'static str {
     }
 }
 
-fn prepare_service(cluster: &Cluster, tx: &Tx<'_>, live: Option<&Value>, object: &mut Value) -> ApiResult<()> {
+fn prepare_service(
+    cluster: &Cluster,
+    tx: &Tx<'_>,
+    live: Option<&Value>,
+    object: &mut Value,
+) -> ApiResult<()> {
     if live.is_none() {
         object.default_at("status", json!({"loadBalancer": {}}));
     }
@@ -265,7 +289,9 @@ fn prepare_service(cluster: &Cluster, tx: &Tx<'_>, live: Option<&Value>, object:
 fn keep_node_ports(live: &Value, object: &mut Value) {
     let old: Vec<Value> = live.list_at("spec.ports").to_vec();
     for port in object.at_mut("spec.ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        let same = old.iter().find(|o| o.get("port") == port.get("port") && o.str_at("protocol") == port.str_at("protocol"));
+        let same = old
+            .iter()
+            .find(|o| o.get("port") == port.get("port") && o.str_at("protocol") == port.str_at("protocol"));
         if let Some(number) = same.and_then(|o| o.get("nodePort")) {
             port.default_at("nodePort", number.clone());
         }
@@ -288,14 +314,14 @@ fn allocate_node_ports(cluster: &Cluster, object: &mut Value) {
 }
 
 /// A free address of the service range.
-pub(crate) fn allocate_cluster_ip(cluster: &Cluster, tx: &Tx<'_>) -> ApiResult<String> {
+fn allocate_cluster_ip(cluster: &Cluster, tx: &Tx<'_>) -> ApiResult<String> {
     let [a, b] = cluster.service_net;
     let used: Vec<String> =
         cluster.list("services", None).iter().map(|s| s.str_at("spec.clusterIP").to_owned()).collect();
     // Random, so that an address is not handed on at once to another service while someone still remembers it.
     for _ in 0..10_000 {
         let [c, d] = random_bytes::<2>();
-        let address = format!("{a}.{b}.{c}.{d}", b = b);
+        let address = format!("{a}.{b}.{c}.{d}");
         let reserved = c == 0 && d < 32;
         if !reserved && d != 0 && d != 255 && !used.contains(&address) && !pending_has(tx, &address) {
             return Ok(address);

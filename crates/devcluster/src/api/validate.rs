@@ -57,7 +57,11 @@ fn meta(resource: &Resource, object: &Value, create: bool, findings: &mut Vec<Sh
         let text = finalizer.as_str().unwrap_or("");
         if !text.contains(['/', '.']) && !matches!(text, "foregroundDeletion" | "orphan" | "kubernetes") {
             let path = format!("metadata.finalizers[{index}]");
-            findings.push(ShapeError::invalid(&path, finalizer, "name is neither a standard finalizer name nor is it fully qualified"));
+            findings.push(ShapeError::invalid(
+                &path,
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
         }
     }
 }
@@ -93,18 +97,28 @@ fn kind_rules(resource: &Resource, object: &Value, findings: &mut Vec<ShapeError
         }
     }
     if object.int_at("spec.replicas").is_some_and(|n| n < 0) {
-        findings.push(ShapeError::invalid("spec.replicas", &object["spec"]["replicas"], "must be greater than or equal to 0"));
+        findings.push(ShapeError::invalid(
+            "spec.replicas",
+            &object["spec"]["replicas"],
+            "must be greater than or equal to 0",
+        ));
     }
-    for (path, spec) in pod_specs(kind, object) {
-        let claims: Vec<&str> = object.list_at("spec.volumeClaimTemplates").iter().map(|c| c.name()).collect();
+    if let Some((path, spec)) = pod_spec_of(kind, object) {
+        let claims: Vec<&str> =
+            object.list_at("spec.volumeClaimTemplates").iter().map(|c| c.name()).collect();
         pod_spec(path, spec, kind, &claims, findings);
     }
     match kind {
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => selector(object, findings),
         "Service" => service(object, findings),
         "CronJob" if crate::controllers::Schedule::parse(object.str_at("spec.schedule")).is_none() => {
-            let detail = "must be a cron schedule of five fields such as \"*/5 * * * *\", or @hourly and the like";
-            findings.push(ShapeError::invalid("spec.schedule", &json!(object.str_at("spec.schedule")), detail));
+            let detail =
+                "must be a cron schedule of five fields such as \"*/5 * * * *\", or @hourly and the like";
+            findings.push(ShapeError::invalid(
+                "spec.schedule",
+                &json!(object.str_at("spec.schedule")),
+                detail,
+            ));
         }
         "ConfigMap" | "Secret" => data_keys(object, findings),
         _ => {}
@@ -125,13 +139,17 @@ fn data_keys(object: &Value, findings: &mut Vec<ShapeError>) {
             }
             let binary = object.str_at("kind") == "Secret" || field == "binaryData";
             if binary && value.as_str().is_some_and(|v| crate::value::base64_decode(v).is_none()) {
-                findings.push(ShapeError::invalid(&format!("{field}[{key}]"), &json!("…"), "illegal base64 data"));
+                findings.push(ShapeError::invalid(
+                    &format!("{field}[{key}]"),
+                    &json!("…"),
+                    "illegal base64 data",
+                ));
             }
         }
     }
 }
 
-fn pod_specs<'a>(kind: &str, object: &'a Value) -> Option<(&'static str, &'a Value)> {
+fn pod_spec_of<'a>(kind: &str, object: &'a Value) -> Option<(&'static str, &'a Value)> {
     let path = match kind {
         "Pod" => "spec",
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" => "spec.template.spec",
@@ -155,7 +173,8 @@ fn pod_spec(path: &str, spec: &Value, kind: &str, claims: &[&str], findings: &mu
         let allowed: Vec<String> = allowed.iter().map(|a| (*a).to_owned()).collect();
         findings.push(ShapeError::unsupported(&format!("{path}.restartPolicy"), &json!(policy), &allowed));
     }
-    let volumes: Vec<&str> = spec.list_at("volumes").iter().map(|v| v.str_at("name")).chain(claims.iter().copied()).collect();
+    let volumes: Vec<&str> =
+        spec.list_at("volumes").iter().map(|v| v.str_at("name")).chain(claims.iter().copied()).collect();
     let mut names = Vec::new();
     for list in ["initContainers", "containers"] {
         for (index, container) in spec.list_at(list).iter().enumerate() {
@@ -201,14 +220,19 @@ fn container_rules(here: &str, container: &Value, volumes: &[&str], findings: &m
     for (index, port) in container.list_at("ports").iter().enumerate() {
         if !port.int_at("containerPort").is_some_and(|n| (1..=65535).contains(&n)) {
             let path = format!("{here}.ports[{index}].containerPort");
-            findings.push(ShapeError::invalid(&path, &port["containerPort"], "must be between 1 and 65535, inclusive"));
+            findings.push(ShapeError::invalid(
+                &path,
+                &port["containerPort"],
+                "must be between 1 and 65535, inclusive",
+            ));
         }
     }
 }
 
 fn selector(object: &Value, findings: &mut Vec<ShapeError>) {
     let Some(selector) = object.at("spec.selector") else { return };
-    let empty = selector.map_at("matchLabels").is_none_or(|m| m.is_empty()) && selector.list_at("matchExpressions").is_empty();
+    let empty = selector.map_at("matchLabels").is_none_or(|m| m.is_empty())
+        && selector.list_at("matchExpressions").is_empty();
     if empty {
         findings.push(ShapeError::invalid("spec.selector", selector, "empty selector is invalid"));
     } else if !match_labels(selector, object.map_at("spec.template.metadata.labels")) {
@@ -235,7 +259,11 @@ fn service(object: &Value, findings: &mut Vec<ShapeError>) {
     for (index, port) in ports.iter().enumerate() {
         if !port.int_at("port").is_some_and(|n| (1..=65535).contains(&n)) {
             let path = format!("spec.ports[{index}].port");
-            findings.push(ShapeError::invalid(&path, &port["port"], "must be between 1 and 65535, inclusive"));
+            findings.push(ShapeError::invalid(
+                &path,
+                &port["port"],
+                "must be between 1 and 65535, inclusive",
+            ));
         }
         if ports.len() > 1 && port.str_at("name").is_empty() {
             findings.push(ShapeError::required(&format!("spec.ports[{index}].name"), ""));
@@ -249,7 +277,10 @@ const IMMUTABLE: &[(&str, &[&str])] = &[
     ("ReplicaSet", &["spec.selector"]),
     ("DaemonSet", &["spec.selector"]),
     ("Job", &["spec.selector", "spec.template", "spec.completionMode"]),
-    ("StatefulSet", &["spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"]),
+    (
+        "StatefulSet",
+        &["spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"],
+    ),
     ("RoleBinding", &["roleRef"]),
     ("ClusterRoleBinding", &["roleRef"]),
     ("Secret", &["type"]),
@@ -282,7 +313,16 @@ fn pod_update(live: &Value, object: &Value, findings: &mut Vec<ShapeError>) {
                 container.remove_at("resources");
             }
         }
-        for field in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "nodeName", "ephemeralContainers", "schedulingGates", "nodeSelector", "affinity"] {
+        for field in [
+            "activeDeadlineSeconds",
+            "tolerations",
+            "terminationGracePeriodSeconds",
+            "nodeName",
+            "ephemeralContainers",
+            "schedulingGates",
+            "nodeSelector",
+            "affinity",
+        ] {
             spec.remove_at(field);
         }
         spec

@@ -228,7 +228,13 @@ pub(super) fn compare(shape: &Node, before: &Value, after: &Value) -> Changes {
     changes
 }
 
-fn walk(shape: &Node, before: Option<&Value>, after: Option<&Value>, path: &mut Vec<String>, out: &mut Changes) {
+fn walk(
+    shape: &Node,
+    before: Option<&Value>,
+    after: Option<&Value>,
+    path: &mut Vec<String>,
+    out: &mut Changes,
+) {
     match (before, after) {
         (None, None) => {}
         (None, Some(new)) => collect(shape, new, path, &mut out.added),

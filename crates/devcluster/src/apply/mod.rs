@@ -102,8 +102,18 @@ fn owned_view(object: &Value, ignored: &[&str]) -> Value {
         }
         if let Some(meta) = map.get_mut("metadata").and_then(Value::as_object_mut) {
             for name in [
-                "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation",
-                "managedFields", "resourceVersion", "generateName", "deletionTimestamp", "deletionGracePeriodSeconds",
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "clusterName",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+                "generateName",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
             ] {
                 meta.remove(name);
             }
@@ -179,7 +189,8 @@ pub(crate) fn server_side_apply(
     let mut merged = merge::merge(shape, live_value, &config);
     // An entry written under another version of the kind is the same applier.
     let last: FieldSet = take_applied(&mut managers, &key);
-    let changes = compare(shape, &owned_view(live_value, writer.ignored), &owned_view(&merged, writer.ignored));
+    let changes =
+        compare(shape, &owned_view(live_value, writer.ignored), &owned_view(&merged, writer.ignored));
     let conflicts = find_conflicts(&managers, &key, &changes);
     if !conflicts.is_empty() && !force {
         return Err(conflicts);
@@ -223,8 +234,11 @@ fn find_conflicts(managers: &Managers, key: &ManagerKey, changes: &Changes) -> V
             continue;
         }
         for field in managed.set.intersection(&touched).paths() {
-            let suffix =
-                if other.apply { String::new() } else { format!(" using {} at {}", other.api_version, managed.time) };
+            let suffix = if other.apply {
+                String::new()
+            } else {
+                format!(" using {} at {}", other.api_version, managed.time)
+            };
             let at = if other.subresource.is_empty() {
                 String::new()
             } else {
@@ -237,7 +251,13 @@ fn find_conflicts(managers: &Managers, key: &ManagerKey, changes: &Changes) -> V
 }
 
 /// Removes what the applier had and now leaves out, unless somebody else owns it.
-fn prune_abandoned(shape: &Node, merged: &mut Value, managers: &Managers, last: &FieldSet, wanted: &FieldSet) {
+fn prune_abandoned(
+    shape: &Node,
+    merged: &mut Value,
+    managers: &Managers,
+    last: &FieldSet,
+    wanted: &FieldSet,
+) {
     let mut abandoned = last.clone();
     abandoned.subtract(wanted);
     for managed in managers.values() {

@@ -21,7 +21,8 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
     let jobs = cluster.controlled_by("batch/jobs", namespace, cron.uid());
     trim(cluster, &cron, &jobs).await?;
     let mut status = cron.get("status").cloned().unwrap_or(json!({}));
-    if let Some(latest) = jobs.iter().filter(|j| is_true(j, "Complete")).map(|j| j.str_at("status.completionTime")).max()
+    if let Some(latest) =
+        jobs.iter().filter(|j| is_true(j, "Complete")).map(|j| j.str_at("status.completionTime")).max()
         && latest > status.str_at("lastSuccessfulTime")
     {
         status.set_at("lastSuccessfulTime", json!(latest));
@@ -81,7 +82,8 @@ async fn start_due(cluster: &Cluster, cron: &Value, jobs: &[Value], status: &mut
         let active: Vec<&Value> = jobs.iter().filter(|job| !is_done(job)).collect();
         match cron.str_at("spec.concurrencyPolicy") {
             "Forbid" if !active.is_empty() => {
-                let text = "Not starting job because prior execution is running and concurrency policy is Forbid";
+                let text =
+                    "Not starting job because prior execution is running and concurrency policy is Forbid";
                 record(cluster, cron, "Normal", "JobAlreadyActive", text, COMPONENT).await;
             }
             policy => {
@@ -95,7 +97,8 @@ async fn start_due(cluster: &Cluster, cron: &Value, jobs: &[Value], status: &mut
             }
         }
     }
-    Ok(upcoming.map(|at| Duration::from_millis((at.as_millisecond() - now.as_millisecond()).max(0) as u64 + 50)))
+    Ok(upcoming
+        .map(|at| Duration::from_millis((at.as_millisecond() - now.as_millisecond()).max(0) as u64 + 50)))
 }
 
 async fn start(cluster: &Cluster, cron: &Value, due: Timestamp) -> ApiResult<()> {
@@ -112,7 +115,8 @@ async fn start(cluster: &Cluster, cron: &Value, due: Timestamp) -> ApiResult<()>
     let mut caller = Caller::internal(MANAGER);
     match cluster.create(&cluster.resource("batch/jobs"), cron.namespace(), job, &mut caller).await {
         Ok(_) => {
-            record(cluster, cron, "Normal", "SuccessfulCreate", &format!("Created job {name}"), COMPONENT).await;
+            record(cluster, cron, "Normal", "SuccessfulCreate", &format!("Created job {name}"), COMPONENT)
+                .await;
             Ok(())
         }
         // The run was started before a crash, and its status was not written.
@@ -124,9 +128,20 @@ async fn start(cluster: &Cluster, cron: &Value, due: Timestamp) -> ApiResult<()>
 async fn remove(cluster: &Cluster, cron: &Value, job: &Value) -> ApiResult<()> {
     let options = DeleteOptions { propagation: Some("Background".to_owned()), ..DeleteOptions::default() };
     let mut caller = Caller::internal(MANAGER);
-    match cluster.delete(&cluster.resource("batch/jobs"), job.namespace(), job.name(), &options, &mut caller).await {
+    match cluster
+        .delete(&cluster.resource("batch/jobs"), job.namespace(), job.name(), &options, &mut caller)
+        .await
+    {
         Ok(_) => {
-            record(cluster, cron, "Normal", "SuccessfulDelete", &format!("Deleted job {}", job.name()), COMPONENT).await;
+            record(
+                cluster,
+                cron,
+                "Normal",
+                "SuccessfulDelete",
+                &format!("Deleted job {}", job.name()),
+                COMPONENT,
+            )
+            .await;
             Ok(())
         }
         Err(error) if error.is_not_found() => Ok(()),

@@ -15,7 +15,9 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
     let revision = statefulset::revision_of(cluster, &set).await?;
     let hash = revision.strip_prefix(&format!("{name}-")).unwrap_or(&revision).to_owned();
     let all = pods::claim(cluster, &set).await?;
-    let fits = cluster.get("nodes", "", NODE).is_some_and(|node| scheduler::fits(&node, &set["spec"]["template"]["spec"]).is_ok());
+    let fits = cluster
+        .get("nodes", "", NODE)
+        .is_some_and(|node| scheduler::fits(&node, &set["spec"]["template"]["spec"]).is_ok());
     let wanted = usize::from(fits);
     let min_ready = set.int_at("spec.minReadySeconds").unwrap_or(0);
     if !pods::is_deleting(&set) {
@@ -37,7 +39,7 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
         }
     }
     let live: Vec<Value> =
-        cluster.controlled_by("pods", namespace, set.uid()).into_iter().filter(|p| pods::is_active(p)).collect();
+        cluster.controlled_by("pods", namespace, set.uid()).into_iter().filter(pods::is_active).collect();
     let ready = live.iter().filter(|p| pods::is_ready(p)).count();
     let available = live.iter().filter(|p| pods::available_in(p, min_ready) == Some(0)).count();
     let updated = live.iter().filter(|p| p["metadata"]["labels"][HASH] == json!(hash)).count();
@@ -45,7 +47,11 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
         "observedGeneration": set["metadata"]["generation"], "desiredNumberScheduled": wanted,
         "currentNumberScheduled": live.len().min(wanted), "numberMisscheduled": 0, "numberReady": ready,
     });
-    for (field, count) in [("numberAvailable", available), ("updatedNumberScheduled", updated), ("numberUnavailable", wanted.saturating_sub(available))] {
+    for (field, count) in [
+        ("numberAvailable", available),
+        ("updatedNumberScheduled", updated),
+        ("numberUnavailable", wanted.saturating_sub(available)),
+    ] {
         if count > 0 {
             status[field] = json!(count);
         }

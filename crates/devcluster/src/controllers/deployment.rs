@@ -17,7 +17,9 @@ const COMPONENT: &str = "deployment-controller";
 
 /// Pods wake their deployment too, because Recreate waits for the last one to go.
 pub(super) fn of_pod(cluster: &Cluster, pod: &Value) -> Vec<(String, String)> {
-    let Some(set) = controller_of(pod).filter(|o| o.str_at("kind") == "ReplicaSet") else { return Vec::new() };
+    let Some(set) = controller_of(pod).filter(|o| o.str_at("kind") == "ReplicaSet") else {
+        return Vec::new();
+    };
     let set = cluster.get(SETS, pod.namespace(), set.str_at("name"));
     let owner = set.as_ref().and_then(controller_of).filter(|o| o.str_at("kind") == "Deployment");
     owner.map(|o| (pod.namespace().to_owned(), o.str_at("name").to_owned())).into_iter().collect()
@@ -29,7 +31,10 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
     if pods::is_deleting(&deployment) {
         return finish(cluster, &deployment, &sets, None).await;
     }
-    sets.sort_by(|a, b| (a.str_at("metadata.creationTimestamp"), a.name()).cmp(&(b.str_at("metadata.creationTimestamp"), b.name())));
+    sets.sort_by(|a, b| {
+        (a.str_at("metadata.creationTimestamp"), a.name())
+            .cmp(&(b.str_at("metadata.creationTimestamp"), b.name()))
+    });
     let paused = deployment.bool_at("spec.paused");
     let current = sets.iter().find(|set| same_template(set, &deployment)).map(|set| set.name().to_owned());
     let mut created = false;
@@ -63,12 +68,17 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
 async fn claim(cluster: &Cluster, deployment: &Value) -> ApiResult<Vec<Value>> {
     let mut sets = cluster.controlled_by(SETS, deployment.namespace(), deployment.uid());
     for set in cluster.list(SETS, Some(deployment.namespace())) {
-        let free = controller_of(&set).is_none() && !pods::is_deleting(&set) && !pods::is_deleting(deployment);
-        let matches = deployment.at("spec.selector").is_some_and(|s| crate::api::match_labels(s, set.map_at("metadata.labels")));
+        let free =
+            controller_of(&set).is_none() && !pods::is_deleting(&set) && !pods::is_deleting(deployment);
+        let matches = deployment
+            .at("spec.selector")
+            .is_some_and(|s| crate::api::match_labels(s, set.map_at("metadata.labels")));
         if free && matches {
             let reference = owner_reference(deployment);
             let set = cluster
-                .modify(SETS, set.namespace(), set.name(), "", MANAGER, |set| set.set_at("metadata.ownerReferences", json!([reference])))
+                .modify(SETS, set.namespace(), set.name(), "", MANAGER, |set| {
+                    set.set_at("metadata.ownerReferences", json!([reference]))
+                })
                 .await?;
             sets.push(set);
         }
@@ -89,7 +99,12 @@ fn same_template(set: &Value, deployment: &Value) -> bool {
 }
 
 fn revision(object: &Value) -> i64 {
-    object.map_at("metadata.annotations").and_then(|a| a.get(REVISION)).and_then(Value::as_str).and_then(|t| t.parse().ok()).unwrap_or(0)
+    object
+        .map_at("metadata.annotations")
+        .and_then(|a| a.get(REVISION))
+        .and_then(Value::as_str)
+        .and_then(|t| t.parse().ok())
+        .unwrap_or(0)
 }
 
 /// Annotations that a replica set takes over from its deployment.
@@ -97,15 +112,23 @@ fn inherited(deployment: &Value) -> Map<String, Value> {
     let own = deployment.map_at("metadata.annotations").cloned().unwrap_or_default();
     own.into_iter()
         .filter(|(k, _)| {
-            !matches!(k.as_str(), "kubectl.kubernetes.io/last-applied-configuration" | REVISION | "deprecated.deployment.rollback.to")
-                && !k.starts_with("deployment.kubernetes.io/")
+            !matches!(
+                k.as_str(),
+                "kubectl.kubernetes.io/last-applied-configuration"
+                    | REVISION
+                    | "deprecated.deployment.rollback.to"
+            ) && !k.starts_with("deployment.kubernetes.io/")
         })
         .collect()
 }
 
 fn bounds(deployment: &Value) -> (i64, i64) {
     let replicas = deployment.int_at("spec.replicas").unwrap_or(1);
-    rollout::bounds(replicas, deployment.at("spec.strategy.rollingUpdate.maxSurge"), deployment.at("spec.strategy.rollingUpdate.maxUnavailable"))
+    rollout::bounds(
+        replicas,
+        deployment.at("spec.strategy.rollingUpdate.maxSurge"),
+        deployment.at("spec.strategy.rollingUpdate.maxUnavailable"),
+    )
 }
 
 fn is_recreate(deployment: &Value) -> bool {
@@ -140,11 +163,23 @@ async fn new_set(cluster: &Cluster, deployment: &Value, sets: &[Value]) -> ApiRe
         Err(ApiError { reason: "AlreadyExists", .. }) => {
             // Another template has the same digest: count the collision, and the next round takes another name.
             cluster
-                .modify("apps/deployments", deployment.namespace(), deployment.name(), "status", MANAGER, |live| {
-                    live.set_at("status.collisionCount", json!(collisions + 1));
-                })
+                .modify(
+                    "apps/deployments",
+                    deployment.namespace(),
+                    deployment.name(),
+                    "status",
+                    MANAGER,
+                    |live| {
+                        live.set_at("status.collisionCount", json!(collisions + 1));
+                    },
+                )
                 .await?;
-            Err(ApiError::conflict("apps", "replicasets", &name, "the template's digest is taken by another one"))
+            Err(ApiError::conflict(
+                "apps",
+                "replicasets",
+                &name,
+                "the template's digest is taken by another one",
+            ))
         }
         Err(error) => Err(error),
     }
@@ -154,7 +189,8 @@ fn size_annotations(deployment: &Value, annotations: &mut Map<String, Value>) {
     let replicas = deployment.int_at("spec.replicas").unwrap_or(1);
     let surge = if is_recreate(deployment) { 0 } else { bounds(deployment).0 };
     annotations.insert("deployment.kubernetes.io/desired-replicas".to_owned(), json!(replicas.to_string()));
-    annotations.insert("deployment.kubernetes.io/max-replicas".to_owned(), json!((replicas + surge).to_string()));
+    annotations
+        .insert("deployment.kubernetes.io/max-replicas".to_owned(), json!((replicas + surge).to_string()));
 }
 
 async fn set_own_revision(cluster: &Cluster, deployment: &Value, number: i64) -> ApiResult<()> {
@@ -168,7 +204,12 @@ async fn set_own_revision(cluster: &Cluster, deployment: &Value, number: i64) ->
 }
 
 /// A set that is current again (rollback) gets the newest revision.
-async fn adopt_revision(cluster: &Cluster, deployment: &Value, sets: &mut [Value], name: &str) -> ApiResult<()> {
+async fn adopt_revision(
+    cluster: &Cluster,
+    deployment: &Value,
+    sets: &mut [Value],
+    name: &str,
+) -> ApiResult<()> {
     let newest_other = sets.iter().filter(|s| s.name() != name).map(revision).max().unwrap_or(0);
     let Some(set) = sets.iter_mut().find(|s| s.name() == name) else { return Ok(()) };
     let number = if revision(set) > newest_other { revision(set) } else { newest_other + 1 };
@@ -199,7 +240,9 @@ fn counts(set: &Value) -> Counts {
     Counts {
         wanted: set.int_at("spec.replicas").unwrap_or(0),
         have: set.int_at("status.replicas").unwrap_or(0),
-        available: if set.int_at("status.observedGeneration") >= set.int_at("metadata.generation") || set.int_at("status.availableReplicas").is_some() {
+        available: if set.int_at("status.observedGeneration") >= set.int_at("metadata.generation")
+            || set.int_at("status.availableReplicas").is_some()
+        {
             set.int_at("status.availableReplicas").unwrap_or(0)
         } else {
             0
@@ -208,7 +251,13 @@ fn counts(set: &Value) -> Counts {
 }
 
 /// Moves replicas between the sets, one step. True when something was scaled.
-async fn scale_sets(cluster: &Cluster, deployment: &Value, sets: &mut [Value], current: Option<&str>, paused: bool) -> ApiResult<bool> {
+async fn scale_sets(
+    cluster: &Cluster,
+    deployment: &Value,
+    sets: &mut [Value],
+    current: Option<&str>,
+    paused: bool,
+) -> ApiResult<bool> {
     let replicas = deployment.int_at("spec.replicas").unwrap_or(1);
     let (surge, unavailable) = if is_recreate(deployment) { (0, 0) } else { bounds(deployment) };
     let index = sets.iter().position(|set| Some(set.name()) == current);
@@ -229,7 +278,9 @@ async fn scale_sets(cluster: &Cluster, deployment: &Value, sets: &mut [Value], c
         }
         changed = true;
         *set = cluster
-            .modify(SETS, set.namespace(), set.name(), "", MANAGER, |live| live.set_at("spec.replicas", json!(target)))
+            .modify(SETS, set.namespace(), set.name(), "", MANAGER, |live| {
+                live.set_at("spec.replicas", json!(target))
+            })
             .await?;
         let direction = if target > from { "up" } else { "down" };
         let text = format!("Scaled {direction} replica set {} from {from} to {target}", set.name());
@@ -244,7 +295,12 @@ fn old_pods_remain(cluster: &Cluster, sets: &[Value], current: Option<usize>) ->
     })
 }
 
-async fn cleanup(cluster: &Cluster, deployment: &Value, sets: &[Value], current: Option<&str>) -> ApiResult<()> {
+async fn cleanup(
+    cluster: &Cluster,
+    deployment: &Value,
+    sets: &[Value],
+    current: Option<&str>,
+) -> ApiResult<()> {
     let limit = deployment.int_at("spec.revisionHistoryLimit").unwrap_or(10).max(0) as usize;
     let mut old: Vec<&Value> = sets.iter().filter(|set| Some(set.name()) != current).collect();
     old.sort_by_key(|set| revision(set));
@@ -255,7 +311,15 @@ async fn cleanup(cluster: &Cluster, deployment: &Value, sets: &[Value], current:
             continue;
         }
         let mut caller = Caller::internal(MANAGER);
-        let result = cluster.delete(&cluster.resource(SETS), set.namespace(), set.name(), &DeleteOptions::default(), &mut caller).await;
+        let result = cluster
+            .delete(
+                &cluster.resource(SETS),
+                set.namespace(),
+                set.name(),
+                &DeleteOptions::default(),
+                &mut caller,
+            )
+            .await;
         if let Err(error) = result
             && !error.is_not_found()
         {
@@ -266,11 +330,22 @@ async fn cleanup(cluster: &Cluster, deployment: &Value, sets: &[Value], current:
 }
 
 /// Computes and writes the status; tells when to look again because of the progress deadline.
-async fn finish(cluster: &Cluster, deployment: &Value, sets: &[Value], current: Option<&str>) -> ApiResult<Again> {
-    let Some(deployment) = cluster.get("apps/deployments", deployment.namespace(), deployment.name()) else { return Ok(None) };
+async fn finish(
+    cluster: &Cluster,
+    deployment: &Value,
+    sets: &[Value],
+    current: Option<&str>,
+) -> ApiResult<Again> {
+    let Some(deployment) = cluster.get("apps/deployments", deployment.namespace(), deployment.name()) else {
+        return Ok(None);
+    };
     let sum = |path: &str| -> i64 { sets.iter().map(|s| s.int_at(path).unwrap_or(0)).sum() };
-    let updated = sets.iter().find(|s| Some(s.name()) == current).map_or(0, |s| s.int_at("status.replicas").unwrap_or(0));
-    let (have, ready, available) = (sum("status.replicas"), sum("status.readyReplicas"), sum("status.availableReplicas"));
+    let updated = sets
+        .iter()
+        .find(|s| Some(s.name()) == current)
+        .map_or(0, |s| s.int_at("status.replicas").unwrap_or(0));
+    let (have, ready, available) =
+        (sum("status.replicas"), sum("status.readyReplicas"), sum("status.availableReplicas"));
     let replicas = deployment.int_at("spec.replicas").unwrap_or(1);
     let wanted: i64 = sum("spec.replicas");
     let mut status = json!({"observedGeneration": deployment["metadata"]["generation"]});
@@ -304,7 +379,13 @@ async fn finish(cluster: &Cluster, deployment: &Value, sets: &[Value], current: 
     Ok(deadline(&deployment))
 }
 
-fn progress(deployment: &Value, sets: &[Value], current: Option<&str>, seen: &rollout::Seen, conditions: &mut Vec<Value>) {
+fn progress(
+    deployment: &Value,
+    sets: &[Value],
+    current: Option<&str>,
+    seen: &rollout::Seen,
+    conditions: &mut Vec<Value>,
+) {
     let Some(limit) = deployment.int_at("spec.progressDeadlineSeconds") else {
         conditions.retain(|c| c.str_at("type") != "Progressing");
         return;
@@ -329,13 +410,22 @@ fn progress(deployment: &Value, sets: &[Value], current: Option<&str>, seen: &ro
     };
     let replicas = deployment.int_at("spec.replicas").unwrap_or(1);
     let reason = old.as_ref().map(|c| c.str_at("reason").to_owned()).unwrap_or_default();
-    let fresh = sets.iter().any(|s| s.name() == name && s.int_at("spec.replicas") == Some(0) && s.int_at("status.replicas").is_none_or(|n| n == 0));
+    let fresh = sets.iter().any(|s| {
+        s.name() == name
+            && s.int_at("spec.replicas") == Some(0)
+            && s.int_at("status.replicas").is_none_or(|n| n == 0)
+    });
     let names_it = old.as_ref().is_some_and(|c| c.str_at("message").contains(&format!("\"{name}\"")));
     if reason == "NewReplicaSetAvailable" && names_it && seen.have == seen.updated {
         return;
     }
     if seen.complete(replicas) {
-        set("True", "NewReplicaSetAvailable", format!("ReplicaSet \"{name}\" has successfully progressed."), true);
+        set(
+            "True",
+            "NewReplicaSetAvailable",
+            format!("ReplicaSet \"{name}\" has successfully progressed."),
+            true,
+        );
     } else if !names_it && fresh && replicas > 0 {
         set("True", "NewReplicaSetCreated", format!("Created new replica set \"{name}\""), true);
     } else if !names_it || seen.progressed(&before) {
@@ -345,7 +435,12 @@ fn progress(deployment: &Value, sets: &[Value], current: Option<&str>, seen: &ro
         && reason != "NewReplicaSetAvailable"
         && seconds_since(old.str_at("lastUpdateTime")) >= limit
     {
-        set("False", "ProgressDeadlineExceeded", format!("ReplicaSet \"{name}\" has timed out progressing."), false);
+        set(
+            "False",
+            "ProgressDeadlineExceeded",
+            format!("ReplicaSet \"{name}\" has timed out progressing."),
+            false,
+        );
     } else if reason == "NewReplicaSetAvailable" && seen.have != seen.updated {
         set("True", "ReplicaSetUpdated", format!("ReplicaSet \"{name}\" is progressing."), true);
     }

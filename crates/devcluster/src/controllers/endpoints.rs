@@ -20,7 +20,8 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
         return Ok(None);
     };
     load_balancer(cluster, &service).await?;
-    let Some(selector) = service.at("spec.selector").filter(|s| s.as_object().is_some_and(|m| !m.is_empty())) else {
+    let Some(selector) = service.at("spec.selector").filter(|s| s.as_object().is_some_and(|m| !m.is_empty()))
+    else {
         return Ok(None);
     };
     let mut members: Vec<Value> = cluster
@@ -45,7 +46,9 @@ async fn load_balancer(cluster: &Cluster, service: &Value) -> ApiResult<()> {
         return Ok(());
     }
     cluster
-        .modify("services", service.namespace(), service.name(), "status", MANAGER, |live| live.set_at("status.loadBalancer", wanted))
+        .modify("services", service.namespace(), service.name(), "status", MANAGER, |live| {
+            live.set_at("status.loadBalancer", wanted)
+        })
         .await?;
     Ok(())
 }
@@ -71,7 +74,8 @@ fn ports_of(service: &Value, pod: &Value) -> Vec<Value> {
         .iter()
         .filter_map(|port| {
             let number = target_port(port, pod)?;
-            let mut out = json!({"name": port.str_at("name"), "port": number, "protocol": port.str_at("protocol")});
+            let mut out =
+                json!({"name": port.str_at("name"), "port": number, "protocol": port.str_at("protocol")});
             if let Some(protocol) = port.get("appProtocol") {
                 out["appProtocol"] = protocol.clone();
             }
@@ -151,7 +155,8 @@ async fn write_slice(cluster: &Cluster, service: &Value, members: &[Value]) -> A
         })
         .collect();
     let ports = members.first().map(|pod| ports_of(service, pod)).unwrap_or_default();
-    let mut labels = labels(service, "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io");
+    let mut labels =
+        labels(service, "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io");
     labels["kubernetes.io/service-name"] = json!(service.name());
     let object = json!({
         "metadata": {"name": format!("{}-slice", service.name()), "labels": labels, "ownerReferences": [owner_reference(service)]},
@@ -161,7 +166,13 @@ async fn write_slice(cluster: &Cluster, service: &Value, members: &[Value]) -> A
 }
 
 /// Creates the object, or brings these fields and its labels up to date.
-async fn put(cluster: &Cluster, storage: &str, namespace: &str, object: Value, fields: &[&str]) -> ApiResult<()> {
+async fn put(
+    cluster: &Cluster,
+    storage: &str,
+    namespace: &str,
+    object: Value,
+    fields: &[&str],
+) -> ApiResult<()> {
     let name = object.name().to_owned();
     if cluster.store.get(storage, namespace, &name).is_some() {
         cluster
@@ -192,7 +203,10 @@ async fn remove(cluster: &Cluster, storage: &str, namespace: &str, name: &str) -
         return Ok(());
     }
     let mut caller = Caller::internal(MANAGER);
-    match cluster.delete(&cluster.resource(storage), namespace, name, &DeleteOptions::default(), &mut caller).await {
+    match cluster
+        .delete(&cluster.resource(storage), namespace, name, &DeleteOptions::default(), &mut caller)
+        .await
+    {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     }

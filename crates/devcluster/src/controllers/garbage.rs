@@ -21,7 +21,12 @@ pub(super) async fn run(cluster: Arc<Cluster>, shutdown: CancellationToken) {
         let mut queue: VecDeque<Key> = VecDeque::new();
         for kind in cluster.store.kinds() {
             let objects = cluster.store.list(&kind, None).1;
-            queue.extend(objects.iter().filter(|o| !o.owners.is_empty() || o.value().at("metadata.deletionTimestamp").is_some()).map(|o| o.key.clone()));
+            queue.extend(
+                objects
+                    .iter()
+                    .filter(|o| !o.owners.is_empty() || o.value().at("metadata.deletionTimestamp").is_some())
+                    .map(|o| o.key.clone()),
+            );
         }
         drain(&cluster, &mut queue).await;
         let Some(mut watcher) = cluster.store.watch(EVERYTHING, version) else { continue };
@@ -79,11 +84,21 @@ async fn orphan(cluster: &Cluster, key: &Key, object: &Value) -> ApiResult<()> {
 }
 
 /// Deletes the dependents and waits for those that block, then the object.
-async fn foreground(cluster: &Cluster, key: &Key, object: &Value, queue: &mut VecDeque<Key>) -> ApiResult<()> {
+async fn foreground(
+    cluster: &Cluster,
+    key: &Key,
+    object: &Value,
+    queue: &mut VecDeque<Key>,
+) -> ApiResult<()> {
     let mut blocked = false;
     for dependent in cluster.store.dependents(object.uid()) {
-        let Some(value) = cluster.get(&dependent.kind, &dependent.namespace, &dependent.name) else { continue };
-        let blocks = value.list_at("metadata.ownerReferences").iter().any(|o| o.str_at("uid") == object.uid() && o.bool_at("blockOwnerDeletion"));
+        let Some(value) = cluster.get(&dependent.kind, &dependent.namespace, &dependent.name) else {
+            continue;
+        };
+        let blocks = value
+            .list_at("metadata.ownerReferences")
+            .iter()
+            .any(|o| o.str_at("uid") == object.uid() && o.bool_at("blockOwnerDeletion"));
         blocked |= blocks;
         if value.at("metadata.deletionTimestamp").is_none() {
             queue.push_back(dependent);

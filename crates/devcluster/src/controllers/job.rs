@@ -72,7 +72,9 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
     if again.is_none() && matches!(verdict, Verdict::Running) {
         again = job.int_at("spec.activeDeadlineSeconds").map(|limit| {
             let spent = seconds_since(job.str_at("status.startTime"));
-            Duration::from_secs((limit - if job.at("status.startTime").is_some() { spent } else { 0 }).clamp(1, 3600) as u64)
+            Duration::from_secs(
+                (limit - if job.at("status.startTime").is_some() { spent } else { 0 }).clamp(1, 3600) as u64,
+            )
         });
     }
     Ok(again)
@@ -103,18 +105,30 @@ fn judge(job: &Value, succeeded: i64, failed: i64, active: &[&Value]) -> Verdict
     let on_failure = job.str_at("spec.template.spec.restartPolicy") == "OnFailure";
     let limit = job.int_at("spec.backoffLimit").unwrap_or(6);
     if failed > limit || (on_failure && restarts > limit) {
-        return Verdict::Failed("BackoffLimitExceeded", "Job has reached the specified backoff limit".to_owned());
+        return Verdict::Failed(
+            "BackoffLimitExceeded",
+            "Job has reached the specified backoff limit".to_owned(),
+        );
     }
     if let Some(limit) = job.int_at("spec.activeDeadlineSeconds")
         && job.at("status.startTime").is_some()
         && seconds_since(job.str_at("status.startTime")) >= limit
     {
-        return Verdict::Failed("DeadlineExceeded", "Job was active longer than specified deadline".to_owned());
+        return Verdict::Failed(
+            "DeadlineExceeded",
+            "Job was active longer than specified deadline".to_owned(),
+        );
     }
     if job.bool_at("spec.suspend") { Verdict::Suspended } else { Verdict::Running }
 }
 
-async fn run_more(cluster: &Cluster, job: &Value, all: &[Value], succeeded: i64, failed: i64) -> ApiResult<Again> {
+async fn run_more(
+    cluster: &Cluster,
+    job: &Value,
+    all: &[Value],
+    succeeded: i64,
+    failed: i64,
+) -> ApiResult<Again> {
     let parallelism = job.int_at("spec.parallelism").unwrap_or(1);
     let active: Vec<&Value> = all.iter().filter(|p| pods::is_active(p)).collect();
     let left = match job.int_at("spec.completions") {
@@ -160,7 +174,10 @@ fn backoff(all: &[Value], failed: i64) -> Option<Duration> {
         .iter()
         .filter(|p| p.str_at("status.phase") == "Failed")
         .filter_map(|p| {
-            p.list_at("status.containerStatuses").iter().filter_map(|s| parse_time(s.str_at("state.terminated.finishedAt"))).max()
+            p.list_at("status.containerStatuses")
+                .iter()
+                .filter_map(|s| parse_time(s.str_at("state.terminated.finishedAt")))
+                .max()
         })
         .max()?;
     let delay = (10 << (failed - 1).min(6)).min(360);
@@ -173,15 +190,19 @@ fn index_of(pod: &Value) -> Option<i64> {
 }
 
 fn done_indexes(all: &[Value]) -> Vec<i64> {
-    let mut done: Vec<i64> = all.iter().filter(|p| p.str_at("status.phase") == "Succeeded").filter_map(index_of).collect();
+    let mut done: Vec<i64> =
+        all.iter().filter(|p| p.str_at("status.phase") == "Succeeded").filter_map(index_of).collect();
     done.sort_unstable();
     done.dedup();
     done
 }
 
 fn free_indexes<'a>(job: &Value, all: &'a [Value]) -> impl Iterator<Item = i64> + 'a {
-    let taken: Vec<i64> =
-        all.iter().filter(|p| p.str_at("status.phase") != "Failed" && !pods::is_deleting(p)).filter_map(index_of).collect();
+    let taken: Vec<i64> = all
+        .iter()
+        .filter(|p| p.str_at("status.phase") != "Failed" && !pods::is_deleting(p))
+        .filter_map(index_of)
+        .collect();
     (0..job.int_at("spec.completions").unwrap_or(0)).filter(move |index| !taken.contains(index))
 }
 
@@ -211,7 +232,11 @@ fn ranges(indexes: &[i64]) -> String {
             _ => parts.push((*index, *index)),
         }
     }
-    parts.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect::<Vec<_>>().join(",")
+    parts
+        .iter()
+        .map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 async fn conclude(cluster: &Cluster, job: &Value, verdict: &Verdict, status: &mut Value) {
@@ -226,7 +251,12 @@ async fn conclude(cluster: &Cluster, job: &Value, verdict: &Verdict, status: &mu
     };
     match verdict {
         Verdict::Complete => {
-            add("SuccessCriteriaMet", "True", "CompletionsReached", "Reached expected number of succeeded pods");
+            add(
+                "SuccessCriteriaMet",
+                "True",
+                "CompletionsReached",
+                "Reached expected number of succeeded pods",
+            );
             add("Complete", "True", "CompletionsReached", "Reached expected number of succeeded pods");
             status.set_at("completionTime", json!(now()));
             record(cluster, job, "Normal", "Completed", "Job completed", COMPONENT).await;
@@ -236,8 +266,12 @@ async fn conclude(cluster: &Cluster, job: &Value, verdict: &Verdict, status: &mu
             add("Failed", "True", reason, message);
             record(cluster, job, "Warning", reason, message, COMPONENT).await;
         }
-        Verdict::Suspended if !is_true(job, "Suspended") => add("Suspended", "True", "JobSuspended", "Job suspended"),
-        Verdict::Running if is_true(job, "Suspended") => add("Suspended", "False", "JobResumed", "Job resumed"),
+        Verdict::Suspended if !is_true(job, "Suspended") => {
+            add("Suspended", "True", "JobSuspended", "Job suspended")
+        }
+        Verdict::Running if is_true(job, "Suspended") => {
+            add("Suspended", "False", "JobResumed", "Job resumed")
+        }
         _ => return,
     }
     status.set_at("conditions", Value::Array(conditions));
@@ -249,14 +283,24 @@ async fn expire(cluster: &Cluster, job: &Value) -> ApiResult<Again> {
     if pods::is_deleting(job) {
         return Ok(None);
     }
-    let finished = ["Complete", "Failed"].iter().find_map(|ty| super::condition(job, ty)).map(|c| c.str_at("lastTransitionTime").to_owned());
+    let finished = ["Complete", "Failed"]
+        .iter()
+        .find_map(|ty| super::condition(job, ty))
+        .map(|c| c.str_at("lastTransitionTime").to_owned());
     let left = ttl - seconds_since(&finished.unwrap_or_default());
     if left > 0 {
         return Ok(Some(Duration::from_secs(left as u64)));
     }
-    let options = DeleteOptions { propagation: Some("Foreground".to_owned()), uid: Some(job.uid().to_owned()), ..DeleteOptions::default() };
+    let options = DeleteOptions {
+        propagation: Some("Foreground".to_owned()),
+        uid: Some(job.uid().to_owned()),
+        ..DeleteOptions::default()
+    };
     let mut caller = Caller::internal(MANAGER);
-    match cluster.delete(&cluster.resource("batch/jobs"), job.namespace(), job.name(), &options, &mut caller).await {
+    match cluster
+        .delete(&cluster.resource("batch/jobs"), job.namespace(), job.name(), &options, &mut caller)
+        .await
+    {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(None),
     }

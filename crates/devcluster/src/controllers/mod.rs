@@ -31,7 +31,7 @@ pub(crate) use cron::Schedule;
 
 use crate::api::{Caller, Cluster, controller_of};
 use crate::error::ApiResult;
-use crate::value::{Json as _, now, now_micro, random_bytes};
+use crate::value::{Json as _, now};
 
 pub(crate) const MANAGER: &str = "kube-controller-manager";
 
@@ -92,7 +92,10 @@ fn controllers() -> Vec<Controller> {
         },
         Controller {
             name: "replicaset",
-            wakes: vec![("apps/replicasets", itself), ("pods", owner_or_matching!("ReplicaSet", "apps/replicasets"))],
+            wakes: vec![
+                ("apps/replicasets", itself),
+                ("pods", owner_or_matching!("ReplicaSet", "apps/replicasets")),
+            ],
             reconcile: boxed!(replicaset::reconcile),
         },
         Controller {
@@ -130,7 +133,11 @@ fn controllers() -> Vec<Controller> {
         },
         Controller {
             name: "namespace",
-            wakes: vec![("namespaces", itself), ("serviceaccounts", namespace::of_member), ("configmaps", namespace::of_member)],
+            wakes: vec![
+                ("namespaces", itself),
+                ("serviceaccounts", namespace::of_member),
+                ("configmaps", namespace::of_member),
+            ],
             reconcile: boxed!(namespace::reconcile),
         },
         Controller {
@@ -143,8 +150,16 @@ fn controllers() -> Vec<Controller> {
             wakes: vec![("persistentvolumeclaims", itself), ("persistentvolumes", volumes::of_volume)],
             reconcile: boxed!(volumes::reconcile),
         },
-        Controller { name: "scheduler", wakes: vec![("pods", itself)], reconcile: boxed!(scheduler::reconcile) },
-        Controller { name: "events", wakes: vec![("events", itself)], reconcile: boxed!(namespace::expire_event) },
+        Controller {
+            name: "scheduler",
+            wakes: vec![("pods", itself)],
+            reconcile: boxed!(scheduler::reconcile),
+        },
+        Controller {
+            name: "events",
+            wakes: vec![("events", itself)],
+            reconcile: boxed!(namespace::expire_event),
+        },
     ]
 }
 
@@ -162,7 +177,13 @@ pub(crate) async fn run(cluster: Arc<Cluster>, shutdown: CancellationToken) {
     while tasks.join_next().await.is_some() {}
 }
 
-async fn feed(cluster: Arc<Cluster>, storage: &'static str, wakes: Wakes, queue: Arc<queue::Queue>, shutdown: CancellationToken) {
+async fn feed(
+    cluster: Arc<Cluster>,
+    storage: &'static str,
+    wakes: Wakes,
+    queue: Arc<queue::Queue>,
+    shutdown: CancellationToken,
+) {
     loop {
         let (version, objects) = cluster.store.list(storage, None);
         for object in objects {
@@ -185,7 +206,13 @@ async fn feed(cluster: Arc<Cluster>, storage: &'static str, wakes: Wakes, queue:
     }
 }
 
-async fn work(cluster: Arc<Cluster>, name: &'static str, reconcile: Reconcile, queue: Arc<queue::Queue>, shutdown: CancellationToken) {
+async fn work(
+    cluster: Arc<Cluster>,
+    name: &'static str,
+    reconcile: Reconcile,
+    queue: Arc<queue::Queue>,
+    shutdown: CancellationToken,
+) {
     loop {
         let key = tokio::select! {
             () = shutdown.cancelled() => return,
@@ -209,12 +236,27 @@ async fn work(cluster: Arc<Cluster>, name: &'static str, reconcile: Reconcile, q
 }
 
 /// Writes an Event about an object, counting up when the same one was written before.
-pub(crate) async fn record(cluster: &Cluster, on: &Value, ty: &str, reason: &str, message: &str, component: &str) {
+pub(crate) async fn record(
+    cluster: &Cluster,
+    on: &Value,
+    ty: &str,
+    reason: &str,
+    message: &str,
+    component: &str,
+) {
     record_at(cluster, on, "", ty, reason, message, component).await;
 }
 
 /// As [`record`], about a part of the object, such as one container of a pod.
-pub(crate) async fn record_at(cluster: &Cluster, on: &Value, field: &str, ty: &str, reason: &str, message: &str, component: &str) {
+pub(crate) async fn record_at(
+    cluster: &Cluster,
+    on: &Value,
+    field: &str,
+    ty: &str,
+    reason: &str,
+    message: &str,
+    component: &str,
+) {
     let namespace = if on.namespace().is_empty() { "default" } else { on.namespace() };
     let mut involved = json!({"kind": on["kind"], "apiVersion": on["apiVersion"], "name": on.name(), "namespace": on.namespace(),
         "uid": on.uid(), "resourceVersion": on["metadata"]["resourceVersion"]});
@@ -223,7 +265,8 @@ pub(crate) async fn record_at(cluster: &Cluster, on: &Value, field: &str, ty: &s
     }
     // One event per object, reason and message: its name is a digest of them.
     let digest = crate::value::hash(&json!([on.uid(), field, reason, message]), 0);
-    let name = format!("{}.{digest:08x}{:08x}", on.name(), crate::value::hash(&json!([message, on.uid()]), 7));
+    let name =
+        format!("{}.{digest:08x}{:08x}", on.name(), crate::value::hash(&json!([message, on.uid()]), 7));
     let time = now();
     let repeated = cluster
         .modify("events", namespace, &name, "", component, |event| {
@@ -276,9 +319,4 @@ pub(crate) fn condition<'a>(object: &'a Value, ty: &str) -> Option<&'a Value> {
 
 pub(crate) fn is_true(object: &Value, ty: &str) -> bool {
     condition(object, ty).is_some_and(|c| c.str_at("status") == "True")
-}
-
-/// Jitter and lease times.
-pub(crate) fn lease_time() -> (String, u8) {
-    (now_micro(), random_bytes::<1>()[0])
 }

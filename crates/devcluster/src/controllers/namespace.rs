@@ -36,12 +36,15 @@ async fn empty(cluster: &Cluster, namespace: &Value) -> ApiResult<Again> {
     let name = namespace.name();
     let (mut left, mut waiting) = (0, Vec::new());
     for kind in cluster.store.kinds() {
-        let Some(resource) = cluster.kinds().by_storage(&kind).cloned().filter(|r| r.namespaced) else { continue };
+        let Some(resource) = cluster.kinds().by_storage(&kind).cloned().filter(|r| r.namespaced) else {
+            continue;
+        };
         for stored in cluster.store.list(&kind, Some(name)).1 {
             let value = stored.value();
             left += 1;
             if value.at("metadata.deletionTimestamp").is_none() {
-                let options = DeleteOptions { propagation: Some("Background".to_owned()), ..DeleteOptions::default() };
+                let options =
+                    DeleteOptions { propagation: Some("Background".to_owned()), ..DeleteOptions::default() };
                 let mut caller = Caller::internal(MANAGER);
                 match cluster.delete(&resource, name, value.name(), &options, &mut caller).await {
                     Ok((_, true)) => left -= 1,
@@ -61,13 +64,21 @@ async fn empty(cluster: &Cluster, namespace: &Value) -> ApiResult<Again> {
         let (state, reason, message) = if waiting.is_empty() {
             ("True", "SomeResourcesRemain", format!("{left} objects are still being deleted"))
         } else {
-            ("True", "SomeFinalizersRemain", format!("some content in the namespace has finalizers remaining: {}", waiting.join(", ")))
+            (
+                "True",
+                "SomeFinalizersRemain",
+                format!("some content in the namespace has finalizers remaining: {}", waiting.join(", ")),
+            )
         };
-        let ty = if waiting.is_empty() { "NamespaceContentRemaining" } else { "NamespaceFinalizersRemaining" };
+        let ty =
+            if waiting.is_empty() { "NamespaceContentRemaining" } else { "NamespaceFinalizersRemaining" };
         cluster
             .modify("namespaces", "", name, "status", MANAGER, |live| {
                 let mut conditions = live.list_at("status.conditions").to_vec();
-                super::set_condition(&mut conditions, json!({"type": ty, "status": state, "reason": reason, "message": message}));
+                super::set_condition(
+                    &mut conditions,
+                    json!({"type": ty, "status": state, "reason": reason, "message": message}),
+                );
                 live.set_at("status.conditions", Value::Array(conditions));
             })
             .await?;
@@ -83,7 +94,9 @@ async fn empty(cluster: &Cluster, namespace: &Value) -> ApiResult<Again> {
 pub(super) async fn reconcile_definition(cluster: &Cluster, _: &str, name: &str) -> ApiResult<Again> {
     const CRDS: &str = "apiextensions.k8s.io/customresourcedefinitions";
     let Some(crd) = cluster.get(CRDS, "", name) else { return Ok(None) };
-    if crd.at("metadata.deletionTimestamp").is_none() || !crd.list_at("metadata.finalizers").contains(&json!(CLEANUP)) {
+    if crd.at("metadata.deletionTimestamp").is_none()
+        || !crd.list_at("metadata.finalizers").contains(&json!(CLEANUP))
+    {
         return Ok(None);
     }
     let storage = format!("{}/{}", crd.str_at("spec.group"), crd.str_at("spec.names.plural"));
@@ -92,7 +105,10 @@ pub(super) async fn reconcile_definition(cluster: &Cluster, _: &str, name: &str)
         for stored in cluster.store.list(&storage, None).1 {
             let mut caller = Caller::internal(MANAGER);
             let options = DeleteOptions::default();
-            match cluster.delete(&resource, &stored.key.namespace, &stored.key.name, &options, &mut caller).await {
+            match cluster
+                .delete(&resource, &stored.key.namespace, &stored.key.name, &options, &mut caller)
+                .await
+            {
                 Ok((_, true)) => {}
                 Ok((_, false)) => left += 1,
                 Err(error) if error.is_not_found() => {}
@@ -117,13 +133,19 @@ pub(super) async fn reconcile_definition(cluster: &Cluster, _: &str, name: &str)
 /// Events live for an hour.
 pub(super) async fn expire_event(cluster: &Cluster, namespace: &str, name: &str) -> ApiResult<Again> {
     let Some(event) = cluster.get("events", namespace, name) else { return Ok(None) };
-    let last = ["lastTimestamp", "eventTime", "metadata.creationTimestamp"].iter().map(|p| event.str_at(p)).find(|t| !t.is_empty());
+    let last = ["lastTimestamp", "eventTime", "metadata.creationTimestamp"]
+        .iter()
+        .map(|p| event.str_at(p))
+        .find(|t| !t.is_empty());
     let left = EVENT_SECONDS_MAX - seconds_since(last.unwrap_or_default());
     if left > 0 {
         return Ok(Some(Duration::from_secs(left as u64)));
     }
     let mut caller = Caller::internal(MANAGER);
-    match cluster.delete(&cluster.resource("events"), namespace, name, &DeleteOptions::default(), &mut caller).await {
+    match cluster
+        .delete(&cluster.resource("events"), namespace, name, &DeleteOptions::default(), &mut caller)
+        .await
+    {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(None),
     }

@@ -58,7 +58,10 @@ pub(super) async fn claim(cluster: &Cluster, owner: &Value) -> ApiResult<Vec<Val
             continue;
         }
         let pod = stored.value();
-        if controller_of(&pod).is_none() && is_active(&pod) && match_labels(selector, pod.map_at("metadata.labels")) {
+        if controller_of(&pod).is_none()
+            && is_active(&pod)
+            && match_labels(selector, pod.map_at("metadata.labels"))
+        {
             let reference = owner_reference(owner);
             let adopted = cluster
                 .modify("pods", namespace, pod.name(), "", MANAGER, |pod| {
@@ -108,11 +111,27 @@ pub(super) async fn create(cluster: &Cluster, owner: &Value, pod: Value) -> ApiR
     let mut caller = Caller::internal(MANAGER);
     match cluster.create(&cluster.resource("pods"), owner.namespace(), pod, &mut caller).await {
         Ok(pod) => {
-            record(cluster, owner, "Normal", "SuccessfulCreate", &format!("Created pod: {}", pod.name()), &component).await;
+            record(
+                cluster,
+                owner,
+                "Normal",
+                "SuccessfulCreate",
+                &format!("Created pod: {}", pod.name()),
+                &component,
+            )
+            .await;
             Ok(pod)
         }
         Err(error) => {
-            record(cluster, owner, "Warning", "FailedCreate", &format!("Error creating: {error}"), &component).await;
+            record(
+                cluster,
+                owner,
+                "Warning",
+                "FailedCreate",
+                &format!("Error creating: {error}"),
+                &component,
+            )
+            .await;
             Err(error)
         }
     }
@@ -121,7 +140,8 @@ pub(super) async fn create(cluster: &Cluster, owner: &Value, pod: Value) -> ApiR
 pub(super) async fn delete(cluster: &Cluster, owner: &Value, pod: &Value) -> ApiResult<()> {
     let mut caller = Caller::internal(MANAGER);
     let options = DeleteOptions { uid: Some(pod.uid().to_owned()), ..DeleteOptions::default() };
-    match cluster.delete(&cluster.resource("pods"), pod.namespace(), pod.name(), &options, &mut caller).await {
+    match cluster.delete(&cluster.resource("pods"), pod.namespace(), pod.name(), &options, &mut caller).await
+    {
         Ok(_) => {
             let text = format!("Deleted pod: {}", pod.name());
             record(cluster, owner, "Normal", "SuccessfulDelete", &text, &component(owner)).await;
@@ -137,12 +157,19 @@ fn component(owner: &Value) -> String {
 }
 
 /// Writes a status if it differs from the one that was read.
-pub(super) async fn write_status(cluster: &Cluster, storage: &str, object: &Value, status: Value) -> ApiResult<()> {
+pub(super) async fn write_status(
+    cluster: &Cluster,
+    storage: &str,
+    object: &Value,
+    status: Value,
+) -> ApiResult<()> {
     if object.get("status") == Some(&status) {
         return Ok(());
     }
     cluster
-        .modify(storage, object.namespace(), object.name(), "status", MANAGER, |live| live.set_at("status", status))
+        .modify(storage, object.namespace(), object.name(), "status", MANAGER, |live| {
+            live.set_at("status", status)
+        })
         .await?;
     Ok(())
 }

@@ -47,7 +47,9 @@ async fn keep(cluster: &Cluster, storage: &str, namespace: &str, name: &str) -> 
     let min_ready = set.int_at("spec.minReadySeconds").unwrap_or(0);
     let waits: Vec<i64> = all.iter().filter_map(|pod| pods::available_in(pod, min_ready)).collect();
     let labels = set.map_at("spec.template.metadata.labels");
-    let labeled = all.iter().filter(|pod| labels.into_iter().flatten().all(|(k, v)| pod["metadata"]["labels"].get(k) == Some(v)));
+    let labeled = all
+        .iter()
+        .filter(|pod| labels.into_iter().flatten().all(|(k, v)| pod["metadata"]["labels"].get(k) == Some(v)));
     let mut status = json!({"replicas": all.len(), "observedGeneration": set["metadata"]["generation"]});
     for (field, count) in [
         ("fullyLabeledReplicas", labeled.count()),
@@ -61,8 +63,12 @@ async fn keep(cluster: &Cluster, storage: &str, namespace: &str, name: &str) -> 
     if let Some(error) = &failure {
         let mut conditions = Vec::new();
         let message = error.to_string();
-        let old = super::condition(&set, "ReplicaFailure").filter(|c| c.str_at("message") == message).cloned();
-        super::set_condition(&mut conditions, json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}));
+        let old =
+            super::condition(&set, "ReplicaFailure").filter(|c| c.str_at("message") == message).cloned();
+        super::set_condition(
+            &mut conditions,
+            json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}),
+        );
         status["conditions"] = json!([old.unwrap_or_else(|| conditions.remove(0))]);
     }
     pods::write_status(cluster, storage, &set, status).await?;
@@ -74,7 +80,12 @@ async fn keep(cluster: &Cluster, storage: &str, namespace: &str, name: &str) -> 
 
 /// Who goes first: not running, not ready, restarted often, youngest.
 fn deletion_rank(pod: &Value) -> (bool, bool, bool, std::cmp::Reverse<i64>, std::cmp::Reverse<String>) {
-    let restarts: i64 = pod.list_at("status.containerStatuses").iter().filter_map(|s| s.int_at("restartCount")).max().unwrap_or(0);
+    let restarts: i64 = pod
+        .list_at("status.containerStatuses")
+        .iter()
+        .filter_map(|s| s.int_at("restartCount"))
+        .max()
+        .unwrap_or(0);
     (
         !pod.str_at("spec.nodeName").is_empty(),
         pod.str_at("status.phase") == "Running",

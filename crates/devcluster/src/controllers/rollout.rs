@@ -42,7 +42,13 @@ pub(super) fn bounds(replicas: i64, surge: Option<&Value>, unavailable: Option<&
 }
 
 /// One step of a rolling update: first grow the current set, then shrink old ones by what is spare.
-pub(super) fn plan_rolling(sets: &[Counts], current: Option<usize>, replicas: i64, surge: i64, unavailable: i64) -> Vec<i64> {
+pub(super) fn plan_rolling(
+    sets: &[Counts],
+    current: Option<usize>,
+    replicas: i64,
+    surge: i64,
+    unavailable: i64,
+) -> Vec<i64> {
     let mut targets: Vec<i64> = sets.iter().map(|s| s.wanted).collect();
     let Some(current) = current else { return targets };
     let total: i64 = targets.iter().sum();
@@ -84,10 +90,16 @@ pub(super) fn plan_rolling(sets: &[Counts], current: Option<usize>, replicas: i6
 }
 
 /// Recreate: everything old to zero, and the new one only when no old pod is left.
-pub(super) fn plan_recreate(sets: &[Counts], current: Option<usize>, replicas: i64, old_pods: bool) -> Vec<i64> {
+pub(super) fn plan_recreate(
+    sets: &[Counts],
+    current: Option<usize>,
+    replicas: i64,
+    old_pods: bool,
+) -> Vec<i64> {
     let mut targets = vec![0; sets.len()];
     if let Some(current) = current {
-        let old_left = old_pods || sets.iter().enumerate().any(|(i, s)| i != current && (s.wanted > 0 || s.have > 0));
+        let old_left =
+            old_pods || sets.iter().enumerate().any(|(i, s)| i != current && (s.wanted > 0 || s.have > 0));
         targets[current] = if old_left { sets[current].wanted.min(replicas) } else { replicas };
     }
     targets
@@ -124,7 +136,11 @@ pub(super) fn set_deployment_condition(
     let mut transition = now.to_owned();
     if let Some(index) = old {
         let same = conditions[index].str_at("status") == state;
-        if same && conditions[index].str_at("reason") == reason && conditions[index].str_at("message") == message && !touch {
+        if same
+            && conditions[index].str_at("reason") == reason
+            && conditions[index].str_at("message") == message
+            && !touch
+        {
             return;
         }
         if same {

@@ -13,7 +13,10 @@ const COMPONENT: &str = "default-scheduler";
 pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) -> ApiResult<Again> {
     let Some(pod) = cluster.get("pods", namespace, name) else { return Ok(None) };
     let waiting = pod.str_at("spec.nodeName").is_empty() && pod.at("metadata.deletionTimestamp").is_none();
-    if !waiting || !pod.list_at("spec.schedulingGates").is_empty() || pod.str_at("spec.schedulerName") != COMPONENT {
+    if !waiting
+        || !pod.list_at("spec.schedulingGates").is_empty()
+        || pod.str_at("spec.schedulerName") != COMPONENT
+    {
         return Ok(None);
     }
     let verdict = match cluster.node.unavailable() {
@@ -25,15 +28,23 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
     };
     let condition = match &verdict {
         Ok(()) => json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null}),
-        Err(message) => json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message, "lastProbeTime": null}),
+        Err(message) => {
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message, "lastProbeTime": null})
+        }
     };
     if verdict.is_ok() {
-        cluster.modify("pods", namespace, name, "", COMPONENT, |pod| pod.set_at("spec.nodeName", json!(NODE))).await?;
+        cluster
+            .modify("pods", namespace, name, "", COMPONENT, |pod| pod.set_at("spec.nodeName", json!(NODE)))
+            .await?;
     }
     cluster
         .modify("pods", namespace, name, "status", COMPONENT, |pod| {
             let mut conditions = pod.list_at("status.conditions").to_vec();
-            let same = conditions.iter().any(|c| c.str_at("type") == "PodScheduled" && c.str_at("message") == condition.str_at("message") && c.str_at("status") == condition.str_at("status"));
+            let same = conditions.iter().any(|c| {
+                c.str_at("type") == "PodScheduled"
+                    && c.str_at("message") == condition.str_at("message")
+                    && c.str_at("status") == condition.str_at("status")
+            });
             if !same {
                 set_condition(&mut conditions, condition);
                 pod.set_at("status.conditions", Value::Array(conditions));
@@ -57,7 +68,8 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
 pub(super) fn fits(node: &Value, spec: &Value) -> Result<(), String> {
     let labels = node.map_at("metadata.labels").cloned().unwrap_or_default();
     let selected = spec.map_at("nodeSelector").into_iter().flatten().all(|(k, v)| labels.get(k) == Some(v));
-    let affinity = spec.list_at("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
+    let affinity = spec
+        .list_at("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
     let has = |expression: &Value| {
         let have = labels.get(expression.str_at("key")).and_then(Value::as_str);
         let values = expression.list_at("values");
@@ -73,9 +85,12 @@ pub(super) fn fits(node: &Value, spec: &Value) -> Result<(), String> {
             _ => false,
         }
     };
-    let affine = affinity.is_empty() || affinity.iter().any(|term| term.list_at("matchExpressions").iter().all(has));
+    let affine =
+        affinity.is_empty() || affinity.iter().any(|term| term.list_at("matchExpressions").iter().all(has));
     if !selected || !affine {
-        return Err("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.".to_owned());
+        return Err(
+            "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.".to_owned()
+        );
     }
     if node.bool_at("spec.unschedulable") {
         return Err("0/1 nodes are available: 1 node(s) were unschedulable.".to_owned());

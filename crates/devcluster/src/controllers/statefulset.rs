@@ -37,7 +37,9 @@ pub(super) async fn revision_of(cluster: &Cluster, set: &Value) -> ApiResult<Str
     if let Some(same) = existing.iter().find(|r| r["data"]["spec"]["template"] == set["spec"]["template"]) {
         if same.int_at("revision").unwrap_or(0) < newest {
             cluster
-                .modify(REVISIONS, set.namespace(), same.name(), "", MANAGER, |r| r.set_at("revision", json!(newest + 1)))
+                .modify(REVISIONS, set.namespace(), same.name(), "", MANAGER, |r| {
+                    r.set_at("revision", json!(newest + 1))
+                })
                 .await?;
         }
         return Ok(same.name().to_owned());
@@ -63,7 +65,15 @@ async fn trim_revisions(cluster: &Cluster, set: &Value, current: &str, update: &
     let surplus = old.len().saturating_sub(limit);
     for revision in old.iter().take(surplus) {
         let mut caller = Caller::internal(MANAGER);
-        let _ = cluster.delete(&cluster.resource(REVISIONS), set.namespace(), revision.name(), &DeleteOptions::default(), &mut caller).await;
+        let _ = cluster
+            .delete(
+                &cluster.resource(REVISIONS),
+                set.namespace(),
+                revision.name(),
+                &DeleteOptions::default(),
+                &mut caller,
+            )
+            .await;
     }
     Ok(())
 }
@@ -76,14 +86,14 @@ fn revision(pod: &Value) -> &str {
     pod.map_at("metadata.labels").and_then(|l| l.get(HASH)).and_then(Value::as_str).unwrap_or("")
 }
 
-fn pod_hash(set: &Value, revision: &str) -> String {
-    // Pods carry the whole name of their revision, as in Kubernetes.
-    let _ = set;
-    revision.to_owned()
-}
-
 /// One step: create or delete at most what the ordering allows.
-async fn step(cluster: &Cluster, set: &Value, all: &mut Vec<Value>, current: &str, update: &str) -> ApiResult<Again> {
+async fn step(
+    cluster: &Cluster,
+    set: &Value,
+    all: &mut Vec<Value>,
+    current: &str,
+    update: &str,
+) -> ApiResult<Again> {
     let replicas = set.int_at("spec.replicas").unwrap_or(1).max(0);
     let start = set.int_at("spec.ordinals.start").unwrap_or(0);
     let parallel = set.str_at("spec.podManagementPolicy") == "Parallel";
@@ -108,11 +118,13 @@ async fn step(cluster: &Cluster, set: &Value, all: &mut Vec<Value>, current: &st
             }
             Some(pod) => match pods::available_in(&pod, min_ready) {
                 Some(0) if !pods::is_deleting(&pod) => {}
-                Some(seconds) if seconds > 0 && !parallel => return Ok(Some(Duration::from_secs(seconds as u64))),
+                Some(seconds) if seconds > 0 && !parallel => {
+                    return Ok(Some(Duration::from_secs(seconds as u64)));
+                }
                 other => {
                     if !parallel {
                         // A pod that never becomes ready must not block the update that would repair it.
-                        if revision(&pod) == pod_hash(set, update) || pods::is_deleting(&pod) || index < start + partition {
+                        if revision(&pod) == update || pods::is_deleting(&pod) || index < start + partition {
                             wait = other;
                             break;
                         }
@@ -121,7 +133,10 @@ async fn step(cluster: &Cluster, set: &Value, all: &mut Vec<Value>, current: &st
             },
         }
     }
-    let mut surplus: Vec<&Value> = all.iter().filter(|pod| ordinal(set, pod).is_none_or(|n| n < start || n >= start + replicas)).collect();
+    let mut surplus: Vec<&Value> = all
+        .iter()
+        .filter(|pod| ordinal(set, pod).is_none_or(|n| n < start || n >= start + replicas))
+        .collect();
     surplus.sort_by_key(|pod| std::cmp::Reverse(ordinal(set, pod)));
     for pod in surplus {
         if !pods::is_deleting(pod) {
@@ -135,14 +150,23 @@ async fn step(cluster: &Cluster, set: &Value, all: &mut Vec<Value>, current: &st
 }
 
 /// Replaces outdated pods from the highest ordinal down, one at a time.
-async fn roll(cluster: &Cluster, set: &Value, all: &[Value], update: &str, from: i64, min_ready: i64, _wait: Option<i64>) -> ApiResult<Again> {
+async fn roll(
+    cluster: &Cluster,
+    set: &Value,
+    all: &[Value],
+    update: &str,
+    from: i64,
+    min_ready: i64,
+    _wait: Option<i64>,
+) -> ApiResult<Again> {
     if set.str_at("spec.updateStrategy.type") == "OnDelete" {
         return Ok(None);
     }
-    let mut sorted: Vec<&Value> = all.iter().filter(|pod| ordinal(set, pod).is_some_and(|n| n >= from)).collect();
+    let mut sorted: Vec<&Value> =
+        all.iter().filter(|pod| ordinal(set, pod).is_some_and(|n| n >= from)).collect();
     sorted.sort_by_key(|pod| std::cmp::Reverse(ordinal(set, pod)));
     for pod in sorted {
-        if revision(pod) != pod_hash(set, update) {
+        if revision(pod) != update {
             if !pods::is_deleting(pod) {
                 pods::delete(cluster, set, pod).await?;
             }
@@ -176,7 +200,9 @@ async fn make_claims(cluster: &Cluster, set: &Value, index: i64) -> ApiResult<()
             object.set_at("metadata.ownerReferences", json!([owner_reference(set)]));
         }
         let mut caller = Caller::internal(MANAGER);
-        cluster.create(&cluster.resource("persistentvolumeclaims"), set.namespace(), object, &mut caller).await?;
+        cluster
+            .create(&cluster.resource("persistentvolumeclaims"), set.namespace(), object, &mut caller)
+            .await?;
     }
     Ok(())
 }
@@ -194,7 +220,7 @@ fn new_pod(cluster: &Cluster, set: &Value, index: i64, revision: &str) -> ApiRes
     for (key, value) in [
         ("statefulset.kubernetes.io/pod-name", name.clone()),
         ("apps.kubernetes.io/pod-index", index.to_string()),
-        (HASH, pod_hash(set, revision)),
+        (HASH, revision.to_owned()),
     ] {
         pod["metadata"]["labels"][key] = json!(value);
     }
@@ -220,7 +246,9 @@ async fn write(cluster: &Cluster, set: &Value, current: &str, update: &str) -> A
     let live: Vec<&Value> = all.iter().filter(|pod| !pods::is_finished(pod)).collect();
     let ready = live.iter().filter(|p| pods::is_ready(p)).count();
     let available = live.iter().filter(|p| pods::available_in(p, min_ready) == Some(0)).count();
-    let on = |revision_name: &str| live.iter().filter(|p| !pods::is_deleting(p) && revision(p) == pod_hash(&set, revision_name)).count();
+    let on = |revision_name: &str| {
+        live.iter().filter(|p| !pods::is_deleting(p) && revision(p) == revision_name).count()
+    };
     let (on_current, on_update) = (on(current), on(update));
     let replicas = set.int_at("spec.replicas").unwrap_or(1).max(0) as usize;
     // When every pod runs the new revision, it becomes the current one.
@@ -230,7 +258,9 @@ async fn write(cluster: &Cluster, set: &Value, current: &str, update: &str) -> A
         "observedGeneration": set["metadata"]["generation"], "replicas": live.len(), "availableReplicas": available,
         "currentRevision": current, "updateRevision": update, "collisionCount": set.int_at("status.collisionCount").unwrap_or(0),
     });
-    for (field, count) in [("readyReplicas", ready), ("currentReplicas", on_current), ("updatedReplicas", on_update)] {
+    for (field, count) in
+        [("readyReplicas", ready), ("currentReplicas", on_current), ("updatedReplicas", on_update)]
+    {
         if count > 0 {
             status[field] = json!(count);
         }

@@ -32,11 +32,16 @@ where
 {
     let key = ask.header("sec-websocket-key").to_owned();
     if key.is_empty() || !ask.header("upgrade").eq_ignore_ascii_case("websocket") {
-        return Err(ApiError::bad_request("this request needs a WebSocket: use kubectl 1.31 or newer, or any client of the Kubernetes WebSocket protocol"));
+        return Err(ApiError::bad_request(
+            "this request needs a WebSocket: use kubectl 1.31 or newer, or any client of the Kubernetes WebSocket protocol",
+        ));
     }
-    let asked: Vec<String> = ask.header("sec-websocket-protocol").split(',').map(|p| p.trim().to_owned()).collect();
+    let asked: Vec<String> =
+        ask.header("sec-websocket-protocol").split(',').map(|p| p.trim().to_owned()).collect();
     let Some(protocol) = asked.iter().find_map(|a| spoken.iter().find(|s| *s == a).copied()) else {
-        return Err(ApiError::bad_request(format!("unable to negotiate a protocol: client offers {asked:?}, this cluster speaks {spoken:?}")));
+        return Err(ApiError::bad_request(format!(
+            "unable to negotiate a protocol: client offers {asked:?}, this cluster speaks {spoken:?}"
+        )));
     };
     let upgrade = hyper::upgrade::on(&mut ask.request);
     let shutdown = ask.shutdown.clone();
@@ -60,7 +65,10 @@ where
     Ok(response)
 }
 
-pub(super) fn upgrade(ask: Ask, start: impl FnOnce() -> Result<Exec, String> + Send + 'static) -> ApiResult<Response<Body>> {
+pub(super) fn upgrade(
+    ask: Ask,
+    start: impl FnOnce() -> Result<Exec, String> + Send + 'static,
+) -> ApiResult<Response<Body>> {
     websocket(ask, &["v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io"], |socket, _| async move {
         match start() {
             Ok(exec) => run(socket, exec).await,

@@ -15,7 +15,9 @@ pub(super) fn paths(cluster: &Cluster) -> Value {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
     }
-    paths.extend(["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.extend(
+        ["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned),
+    );
     json!({"paths": paths})
 }
 
@@ -37,11 +39,16 @@ fn aggregated_reply(ask: &Ask, version: &str, core: bool) -> Response<Body> {
             let versions: Vec<Value> = versions
                 .iter()
                 .map(|version| {
-                    let resources: Vec<Value> = kinds.of_version(group, version).map(|r| aggregated_resource(r)).collect();
+                    let resources: Vec<Value> =
+                        kinds.of_version(group, version).map(|r| aggregated_resource(r)).collect();
                     json!({"version": version, "freshness": "Current", "resources": resources})
                 })
                 .collect();
-            let name = if group.is_empty() { json!({"creationTimestamp": null}) } else { json!({"name": group, "creationTimestamp": null}) };
+            let name = if group.is_empty() {
+                json!({"creationTimestamp": null})
+            } else {
+                json!({"name": group, "creationTimestamp": null})
+            };
             json!({"metadata": name, "versions": versions})
         })
         .collect();
@@ -93,13 +100,19 @@ fn subresources(resource: &Resource) -> Vec<Sub> {
             "binding" => other("", "Binding", &["create"]),
             "eviction" => other("policy", "Eviction", &["create"]),
             "token" => other("authentication.k8s.io", "TokenRequest", &["create"]),
-            "log" => own(*name, &["get"]),
-            "finalize" => own(*name, &["update"]),
-            _ => own(*name, &["get", "patch", "update"]),
+            "log" => own(name, &["get"]),
+            "finalize" => own(name, &["update"]),
+            _ => own(name, &["get", "patch", "update"]),
         });
     }
     if resource.scale.is_some() {
-        subs.push(("scale", "autoscaling".to_owned(), "v1".to_owned(), "Scale".to_owned(), vec!["get", "patch", "update"]));
+        subs.push((
+            "scale",
+            "autoscaling".to_owned(),
+            "v1".to_owned(),
+            "Scale".to_owned(),
+            vec!["get", "patch", "update"],
+        ));
     }
     if resource.status {
         subs.push(own("status", &["get", "patch", "update"]));
@@ -177,6 +190,7 @@ pub(super) fn resources(ask: &Ask, group: &str, version: &str) -> ApiResult<Resp
         return Err(ApiError::no_such_path());
     }
     let name = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    let value = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": list});
+    let value =
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": list});
     Ok(json_reply(StatusCode::OK, &value))
 }

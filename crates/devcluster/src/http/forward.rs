@@ -37,11 +37,16 @@ impl PodPorts {
 
 fn running(ask: &Ask, pod: Value) -> ApiResult<PodPorts> {
     if pod.str_at("status.phase") != "Running" {
-        return Err(ApiError::bad_request(format!("unable to forward port because pod is not running. Current status={}", pod.str_at("status.phase"))));
+        return Err(ApiError::bad_request(format!(
+            "unable to forward port because pod is not running. Current status={}",
+            pod.str_at("status.phase")
+        )));
     }
     match ask.cluster.node.engine() {
         Some(engine) => Ok(PodPorts { engine, pod }),
-        None => Err(ApiError::new(503, "ServiceUnavailable", ask.cluster.node.unavailable().unwrap_or_default())),
+        None => {
+            Err(ApiError::new(503, "ServiceUnavailable", ask.cluster.node.unavailable().unwrap_or_default()))
+        }
     }
 }
 
@@ -66,7 +71,8 @@ pub(super) async fn start(mut ask: Ask, pod: Value) -> ApiResult<Response<Body>>
         headers.insert("x-stream-protocol-version", HeaderValue::from_static("portforward.k8s.io"));
         return Ok(response);
     }
-    let asked: Vec<u16> = ask.query.all("ports").iter().flat_map(|p| p.split(',')).filter_map(|p| p.parse().ok()).collect();
+    let asked: Vec<u16> =
+        ask.query.all("ports").iter().flat_map(|p| p.split(',')).filter_map(|p| p.parse().ok()).collect();
     websocket(ask, &[TUNNEL, "v4.channel.k8s.io", "channel.k8s.io"], |socket, protocol| async move {
         if protocol == TUNNEL { tunnel(socket, ports).await } else { plain(socket, asked, ports).await }
     })
@@ -90,7 +96,9 @@ async fn tunnel(socket: Socket, ports: PodPorts) {
     let outward = async {
         let mut buffer = vec![0; 32 << 10];
         while let Ok(count) = far_reader.read(&mut buffer).await {
-            if count == 0 || sink.send(Message::Binary(Bytes::copy_from_slice(&buffer[..count]))).await.is_err() {
+            if count == 0
+                || sink.send(Message::Binary(Bytes::copy_from_slice(&buffer[..count]))).await.is_err()
+            {
                 return;
             }
         }
@@ -169,20 +177,35 @@ async fn plain(socket: Socket, asked: Vec<u16>, ports: PodPorts) {
 pub(super) async fn proxy(ask: Ask, target: &Target, object: Value) -> ApiResult<Response<Body>> {
     let path = format!("/{}", target.rest.join("/"));
     let address = if target.resource.plural == "pods" {
-        let port = object.list_at("spec.containers").iter().flat_map(|c| c.list_at("ports")).find_map(|p| p.int_at("containerPort")).unwrap_or(80);
+        let port = object
+            .list_at("spec.containers")
+            .iter()
+            .flat_map(|c| c.list_at("ports"))
+            .find_map(|p| p.int_at("containerPort"))
+            .unwrap_or(80);
         format!("{}:{port}", object.str_at("status.podIP"))
     } else {
         let port = object.list_at("spec.ports").first().and_then(|p| p.int_at("port")).unwrap_or(80);
         format!("{}:{port}", object.str_at("spec.clusterIP"))
     };
-    let unreachable = |e: String| ApiError::new(503, "ServiceUnavailable", format!("error trying to reach service: {e}"));
+    let unreachable =
+        |e: String| ApiError::new(503, "ServiceUnavailable", format!("error trying to reach service: {e}"));
     let stream = tokio::net::TcpStream::connect(&address).await.map_err(|e| unreachable(e.to_string()))?;
-    let (mut client, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| unreachable(e.to_string()))?;
+    let (mut client, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|e| unreachable(e.to_string()))?;
     tokio::spawn(connection);
     let query = ask.request.uri().query().map(|q| format!("?{q}")).unwrap_or_default();
     let (parts, body) = ask.request.into_parts();
-    let mut request = http::Request::builder().method(parts.method).uri(format!("{path}{query}")).header(header::HOST, &address);
-    for (name, value) in parts.headers.iter().filter(|(name, _)| !matches!(name.as_str(), "host" | "authorization" | "connection")) {
+    let mut request = http::Request::builder()
+        .method(parts.method)
+        .uri(format!("{path}{query}"))
+        .header(header::HOST, &address);
+    for (name, value) in parts
+        .headers
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "host" | "authorization" | "connection"))
+    {
         request = request.header(name, value);
     }
     let request = request.body(body).map_err(|e| unreachable(e.to_string()))?;

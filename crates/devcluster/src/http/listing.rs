@@ -25,7 +25,10 @@ pub(super) enum Form {
 pub(super) fn form(ask: &Ask) -> Form {
     for part in ask.header("accept").split(',') {
         let part: String = part.chars().filter(|c| !c.is_whitespace()).collect();
-        if !part.starts_with("application/json") && !part.starts_with("*/*") && !part.starts_with("application/*") {
+        if !part.starts_with("application/json")
+            && !part.starts_with("*/*")
+            && !part.starts_with("application/*")
+        {
             continue;
         }
         if part.contains("as=Table") && part.contains("v=v1;") | part.ends_with("v=v1") {
@@ -83,11 +86,15 @@ pub(super) fn list(ask: &Ask, target: &Target) -> ApiResult<Response<Body>> {
     let selection = Selection::parse(ask, resource)?;
     let asked = ask.query.get("resourceVersion");
     if !asked.is_empty() && asked.parse::<u64>().is_err() {
-        return Err(ApiError::bad_request(format!("Invalid resourceVersion {asked:?}: use the one of an earlier answer")));
+        return Err(ApiError::bad_request(format!(
+            "Invalid resourceVersion {asked:?}: use the one of an earlier answer"
+        )));
     }
     let (mut version, all) = ask.cluster.store.list(&resource.storage, target.namespace.as_deref());
     if ask.query.get("resourceVersionMatch") == "Exact" && asked.parse() != Ok(version) {
-        return Err(ApiError::gone(format!("The provided resource version is too old: {asked} (this cluster keeps only the newest)")));
+        return Err(ApiError::gone(format!(
+            "The provided resource version is too old: {asked} (this cluster keeps only the newest)"
+        )));
     }
     if asked.parse::<u64>().is_ok_and(|wanted| wanted > version) {
         let message = format!("Too large resource version: {asked}, current: {version}");
@@ -114,7 +121,8 @@ pub(super) fn list(ask: &Ask, target: &Target) -> ApiResult<Response<Body>> {
         let remaining = chosen.len() - limit;
         chosen.truncate(limit);
         let last = &chosen[limit - 1].key;
-        meta["continue"] = json!(base64_url(json!([version, last.namespace, last.name]).to_string().as_bytes()));
+        meta["continue"] =
+            json!(base64_url(json!([version, last.namespace, last.name]).to_string().as_bytes()));
         if selection.is_everything() {
             meta["remainingItemCount"] = json!(remaining);
         }
@@ -170,7 +178,13 @@ fn list_reply(ask: &Ask, resource: &Resource, meta: Value, chosen: &[Arc<Stored>
 }
 
 /// One object in the asked form, as text; for watches.
-pub(super) fn object_text(form: Form, resource: &Resource, stored: &Stored, include: &str, headers: bool) -> String {
+pub(super) fn object_text(
+    form: Form,
+    resource: &Resource,
+    stored: &Stored,
+    include: &str,
+    headers: bool,
+) -> String {
     match form {
         Form::Plain if resource.api_version() == resource.stored_as => {
             String::from_utf8_lossy(&stored.json).into_owned()

@@ -17,7 +17,8 @@ pub(super) fn v3_index(ask: &Ask) -> Response<Body> {
     let mut paths = Map::new();
     for (group, versions) in kinds.groups() {
         for version in versions {
-            let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+            let path =
+                if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
             let content: Vec<Value> = kinds
                 .of_version(&group, &version)
                 .map(|r| match &r.shape {
@@ -115,12 +116,20 @@ impl Document {
         let operation = |action: &str, parameters: &[&str]| {
             let parameters: Vec<Value> = parameters
                 .iter()
-                .map(|p| if self.v2 { json!({"name": p, "in": "query", "type": "string", "uniqueItems": true}) }
-                         else { json!({"name": p, "in": "query", "schema": {"type": "string", "uniqueItems": true}}) })
+                .map(|p| {
+                    if self.v2 {
+                        json!({"name": p, "in": "query", "type": "string", "uniqueItems": true})
+                    } else {
+                        json!({"name": p, "in": "query", "schema": {"type": "string", "uniqueItems": true}})
+                    }
+                })
                 .collect();
             let reference = json!({"$ref": format!("{}{name}", self.prefix)});
-            let answer = if self.v2 { json!({"description": "OK", "schema": reference}) }
-                         else { json!({"description": "OK", "content": {"application/json": {"schema": reference}}}) };
+            let answer = if self.v2 {
+                json!({"description": "OK", "schema": reference})
+            } else {
+                json!({"description": "OK", "content": {"application/json": {"schema": reference}}})
+            };
             json!({"operationId": format!("{action}{}{}", resource.version, resource.kind), "parameters": parameters, "responses": {"200": answer},
                    "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk})
         };
@@ -165,7 +174,9 @@ impl Document {
             Type::Number => json!({"type": "number"}),
             Type::Boolean => json!({"type": "boolean"}),
             Type::IntOrString if self.v2 => json!({"type": "string", "format": "int-or-string"}),
-            Type::IntOrString => json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
+            Type::IntOrString => {
+                json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
+            }
             Type::Object => {
                 let fields: Map<String, Value> =
                     node.fields.iter().map(|(name, child)| (name.clone(), self.schema(child))).collect();
@@ -199,7 +210,9 @@ fn annotate(node: &Node, schema: &mut Value) {
             schema["x-kubernetes-list-map-keys"] = json!(keys);
         }
         ListType::Set => schema["x-kubernetes-list-type"] = json!("set"),
-        ListType::Atomic if node.atomic && node.ty == Type::Array => schema["x-kubernetes-list-type"] = json!("atomic"),
+        ListType::Atomic if node.atomic && node.ty == Type::Array => {
+            schema["x-kubernetes-list-type"] = json!("atomic")
+        }
         ListType::Atomic => {}
     }
     if node.atomic && matches!(node.ty, Type::Object | Type::Map) {

@@ -27,7 +27,9 @@ pub(crate) fn typed_reply(status: StatusCode, content_type: &str, bytes: impl In
     if let Ok(value) = content_type.parse() {
         response.headers_mut().insert(header::CONTENT_TYPE, value);
     }
-    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache, private"));
+    response
+        .headers_mut()
+        .insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-cache, private"));
     response
 }
 
@@ -86,7 +88,9 @@ impl futures::Stream for SyncStream {
 pub(crate) async fn read_body(request: &mut Request<Incoming>) -> ApiResult<Bytes> {
     let body = Limited::new(request.body_mut(), BODY_BYTES_MAX);
     let collected = body.collect().await.map_err(|error| {
-        let message = format!("the request body could not be read ({error}); it may have at most {BODY_BYTES_MAX} bytes");
+        let message = format!(
+            "the request body could not be read ({error}); it may have at most {BODY_BYTES_MAX} bytes"
+        );
         ApiError::new(413, "RequestEntityTooLarge", message)
     })?;
     Ok(collected.to_bytes())
@@ -99,14 +103,19 @@ pub(crate) fn parse_body(content_type: &str, bytes: &[u8]) -> ApiResult<Value> {
             .map_err(|why| ApiError::new(415, "UnsupportedMediaType", why));
     }
     if content_type.contains("cbor") {
-        let message = format!("the body has content type {content_type}; this cluster reads application/json and application/yaml");
+        let message = format!(
+            "the body has content type {content_type}; this cluster reads application/json and application/yaml"
+        );
         return Err(ApiError::new(415, "UnsupportedMediaType", message));
     }
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
-        Err(error) if content_type.contains("yaml") => parse_yaml(bytes)
-            .map_err(|yaml| ApiError::bad_request(format!("the body is neither JSON ({error}) nor YAML ({yaml})"))),
-        Err(error) => Err(ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))),
+        Err(error) if content_type.contains("yaml") => parse_yaml(bytes).map_err(|yaml| {
+            ApiError::bad_request(format!("the body is neither JSON ({error}) nor YAML ({yaml})"))
+        }),
+        Err(error) => {
+            Err(ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
+        }
     }
 }
 

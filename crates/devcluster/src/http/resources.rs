@@ -36,7 +36,7 @@ fn parse_target(ask: &Ask, group: &str, version: &str, parts: &[&str]) -> ApiRes
     let kinds = ask.cluster.kinds();
     let (namespace, parts) = match parts {
         ["namespaces", namespace, plural, ..]
-            if group != "" || kinds.find("", "v1", plural).is_some_and(|r| r.namespaced) =>
+            if !group.is_empty() || kinds.find("", "v1", plural).is_some_and(|r| r.namespaced) =>
         {
             (Some((*namespace).to_owned()), &parts[2..])
         }
@@ -57,7 +57,12 @@ fn parse_target(ask: &Ask, group: &str, version: &str, parts: &[&str]) -> ApiRes
     })
 }
 
-pub(super) async fn handle(ask: Ask, group: &str, version: &str, parts: &[&str]) -> ApiResult<Response<Body>> {
+pub(super) async fn handle(
+    ask: Ask,
+    group: &str,
+    version: &str,
+    parts: &[&str],
+) -> ApiResult<Response<Body>> {
     let target = parse_target(&ask, group, version, parts)?;
     if target.resource.namespaced && target.namespace.is_none() && target.name.is_some() {
         return Err(ApiError::no_such_path());
@@ -82,7 +87,9 @@ pub(super) async fn handle(ask: Ask, group: &str, version: &str, parts: &[&str])
     let mut response = match (&verb, target.name.is_some()) {
         (&Method::GET | &Method::HEAD, true) if ask.query.flag("watch") => watching::watch(ask, target).await,
         (&Method::GET | &Method::HEAD, true) => get(&ask, &target),
-        (&Method::GET | &Method::HEAD, false) if ask.query.flag("watch") => watching::watch(ask, target).await,
+        (&Method::GET | &Method::HEAD, false) if ask.query.flag("watch") => {
+            watching::watch(ask, target).await
+        }
         (&Method::GET | &Method::HEAD, false) => listing::list(&ask, &target),
         (&Method::POST, false) => create(ask, &target).await,
         (&Method::PUT, true) => update(ask, &target).await,
@@ -116,7 +123,9 @@ fn caller(ask: &Ask) -> ApiResult<Caller> {
         "Ignore" => FieldValidation::Ignore,
         "" | "Warn" => FieldValidation::Warn,
         other => {
-            return Err(ApiError::bad_request(format!("invalid fieldValidation {other:?}: use Ignore, Warn or Strict")));
+            return Err(ApiError::bad_request(format!(
+                "invalid fieldValidation {other:?}: use Ignore, Warn or Strict"
+            )));
         }
     };
     Ok(Caller { manager, dry_run, validation, warnings: Vec::new() })
@@ -158,7 +167,9 @@ fn one_reply(ask: &Ask, resource: &Resource, status: StatusCode, object: Object)
             let table = table::table(resource, &[value], meta, ask.query.get("includeObject"), true);
             json_reply(status, &table)
         }
-        (listing::Form::Metadata, object) => json_reply(status, &listing::metadata_only(&object.into_value(resource))),
+        (listing::Form::Metadata, object) => {
+            json_reply(status, &listing::metadata_only(&object.into_value(resource)))
+        }
     }
 }
 
@@ -178,8 +189,10 @@ async fn update(mut ask: Ask, target: &Target) -> ApiResult<Response<Body>> {
     let body = body(&mut ask).await?;
     let mut caller = caller(&ask)?;
     let resource = &target.resource;
-    let object =
-        ask.cluster.update(resource, target.namespace(), target.name(), &target.subresource, body, &mut caller).await?;
+    let object = ask
+        .cluster
+        .update(resource, target.namespace(), target.name(), &target.subresource, body, &mut caller)
+        .await?;
     let mut response = one_reply(&ask, resource, StatusCode::OK, Object::Value(object));
     warn(&mut response, &caller.warnings);
     Ok(response)
@@ -224,7 +237,9 @@ async fn delete_options(ask: &mut Ask) -> ApiResult<(DeleteOptions, Caller)> {
     let content_type = ask.header("content-type").to_owned();
     let bytes = read_body(&mut ask.request).await?;
     let mut body = if bytes.is_empty() { json!({}) } else { parse_body(&content_type, &bytes)? };
-    for (name, number) in [("propagationPolicy", false), ("gracePeriodSeconds", true), ("orphanDependents", false)] {
+    for (name, number) in
+        [("propagationPolicy", false), ("gracePeriodSeconds", true), ("orphanDependents", false)]
+    {
         let given = ask.query.get(name);
         if !given.is_empty() {
             let value = if number { json!(given.parse::<i64>().unwrap_or(0)) } else { json!(given) };
@@ -241,7 +256,9 @@ async fn delete(mut ask: Ask, target: &Target) -> ApiResult<Response<Body>> {
     let resource = &target.resource;
     let (object, gone) =
         ask.cluster.delete(resource, target.namespace(), target.name(), &options, &mut caller).await?;
-    let mut response = if gone && !matches!(resource.kind.as_str(), "Pod" | "Namespace" | "PersistentVolumeClaim") {
+    let mut response = if gone
+        && !matches!(resource.kind.as_str(), "Pod" | "Namespace" | "PersistentVolumeClaim")
+    {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
             "details": {"name": target.name(), "group": resource.group, "kind": resource.plural, "uid": object.uid()}});
         json_reply(StatusCode::OK, &status)
@@ -259,7 +276,11 @@ async fn delete_collection(mut ask: Ask, target: &Target) -> ApiResult<Response<
     let (version, objects) = ask.cluster.store.list(&resource.storage, target.namespace.as_deref());
     let mut deleted = Vec::new();
     for stored in objects.iter().filter(|stored| selection.matches(stored)) {
-        match ask.cluster.delete(resource, &stored.key.namespace, &stored.key.name, &options, &mut caller).await {
+        match ask
+            .cluster
+            .delete(resource, &stored.key.namespace, &stored.key.name, &options, &mut caller)
+            .await
+        {
             Ok((object, _)) => deleted.push(object),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),

@@ -18,7 +18,9 @@ pub(super) async fn handle(mut ask: Ask, target: Target) -> ApiResult<Response<B
     let status: Value = match target.resource.kind.as_str() {
         "SelfSubjectReview" => json!({"userInfo": who(&ask.user.name, &ask.user.groups)}),
         "TokenReview" => match ask.cluster.tokens.verify(review.str_at("spec.token")) {
-            Some(user) => json!({"authenticated": true, "user": who(&user.name, &user.groups), "audiences": review["spec"]["audiences"]}),
+            Some(user) => {
+                json!({"authenticated": true, "user": who(&user.name, &user.groups), "audiences": review["spec"]["audiences"]})
+            }
             None => json!({"authenticated": false, "error": "the token is unknown or has expired"}),
         },
         "SelfSubjectRulesReview" => json!({
@@ -28,7 +30,11 @@ pub(super) async fn handle(mut ask: Ask, target: Target) -> ApiResult<Response<B
         "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview" => {
             json!({"allowed": true, "reason": "the embedded cluster allows everything to whoever is authenticated"})
         }
-        "Binding" => return Err(ApiError::bad_request("use pods/{name}/binding; pods are bound by the cluster itself")),
+        "Binding" => {
+            return Err(ApiError::bad_request(
+                "use pods/{name}/binding; pods are bound by the cluster itself",
+            ));
+        }
         _ => return Err(ApiError::no_such_path()),
     };
     review.set_at("apiVersion", json!(target.resource.api_version()));

@@ -9,7 +9,9 @@ use std::io;
 use std::sync::Arc;
 
 use miniz_oxide::inflate::TINFLStatus;
-use miniz_oxide::inflate::core::inflate_flags::{TINFL_FLAG_HAS_MORE_INPUT, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF};
+use miniz_oxide::inflate::core::inflate_flags::{
+    TINFL_FLAG_HAS_MORE_INPUT, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF,
+};
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::tcp::OwnedWriteHalf;
@@ -151,7 +153,11 @@ struct Streams {
     data: HashMap<u32, mpsc::Sender<Vec<u8>>>,
 }
 
-pub(super) async fn serve(mut reader: impl AsyncRead + Unpin, writer: impl AsyncWrite + Unpin + Send + 'static, ports: Arc<PodPorts>) {
+pub(super) async fn serve(
+    mut reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin + Send + 'static,
+    ports: Arc<PodPorts>,
+) {
     let (sender, frames) = mpsc::channel(64);
     let writing = tokio::spawn(write_frames(writer, frames));
     let mut headers = Headers::new();
@@ -187,7 +193,9 @@ async fn frame(
     }
     let mut payload = vec![0; length];
     reader.read_exact(&mut payload).await?;
-    let first = |payload: &[u8]| payload.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes).map(|n| n & 0x7fff_ffff);
+    let first = |payload: &[u8]| {
+        payload.get(..4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes).map(|n| n & 0x7fff_ffff)
+    };
     if head[0] & 0x80 == 0 {
         let stream = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
         if let Some(target) = streams.data.get(&stream)
@@ -221,7 +229,13 @@ async fn frame(
     Ok(true)
 }
 
-fn open(stream: u32, names: &HashMap<String, String>, streams: &mut Streams, sender: &mpsc::Sender<Out>, ports: &Arc<PodPorts>) {
+fn open(
+    stream: u32,
+    names: &HashMap<String, String>,
+    streams: &mut Streams,
+    sender: &mpsc::Sender<Out>,
+    ports: &Arc<PodPorts>,
+) {
     let get = |name: &str| names.get(name).cloned().unwrap_or_default();
     let request = get("requestid");
     if get("streamtype") == "error" {
@@ -235,7 +249,14 @@ fn open(stream: u32, names: &HashMap<String, String>, streams: &mut Streams, sen
     tokio::spawn(connection(stream, errors, port, incoming, sender.clone(), ports.clone()));
 }
 
-async fn connection(stream: u32, errors: Option<u32>, port: u16, incoming: mpsc::Receiver<Vec<u8>>, sender: mpsc::Sender<Out>, ports: Arc<PodPorts>) {
+async fn connection(
+    stream: u32,
+    errors: Option<u32>,
+    port: u16,
+    incoming: mpsc::Receiver<Vec<u8>>,
+    sender: mpsc::Sender<Out>,
+    ports: Arc<PodPorts>,
+) {
     match ports.dial(port).await {
         Err(why) => {
             if let Some(errors) = errors {
@@ -248,7 +269,9 @@ async fn connection(stream: u32, errors: Option<u32>, port: u16, incoming: mpsc:
             let upward = tokio::spawn(upward(incoming, writer));
             let mut buffer = vec![0; 32 << 10];
             while let Ok(count) = reader.read(&mut buffer).await {
-                if count == 0 || sender.send(Out::Data(stream, buffer[..count].to_vec(), false)).await.is_err() {
+                if count == 0
+                    || sender.send(Out::Data(stream, buffer[..count].to_vec(), false)).await.is_err()
+                {
                     break;
                 }
             }

@@ -32,7 +32,11 @@ pub(super) async fn handle(ask: Ask, target: Target) -> ApiResult<Response<Body>
 
 /// The container a request means, by name or because there is only one.
 pub(super) fn choose(pod: &Value, asked: &str) -> ApiResult<String> {
-    let names: Vec<&str> = ["spec.containers", "spec.initContainers"].iter().flat_map(|l| pod.list_at(l)).map(|c| c.str_at("name")).collect();
+    let names: Vec<&str> = ["spec.containers", "spec.initContainers"]
+        .iter()
+        .flat_map(|l| pod.list_at(l))
+        .map(|c| c.str_at("name"))
+        .collect();
     if !asked.is_empty() {
         if names.contains(&asked) {
             return Ok(asked.to_owned());
@@ -50,7 +54,8 @@ pub(super) fn choose(pod: &Value, asked: &str) -> ApiResult<String> {
 }
 
 fn status_of<'a>(pod: &'a Value, container: &str) -> Option<&'a Value> {
-    let all = pod.list_at("status.containerStatuses").iter().chain(pod.list_at("status.initContainerStatuses"));
+    let all =
+        pod.list_at("status.containerStatuses").iter().chain(pod.list_at("status.initContainerStatuses"));
     all.into_iter().find(|s| s.str_at("name") == container)
 }
 
@@ -61,20 +66,34 @@ async fn log(ask: Ask, pod: Value) -> ApiResult<Response<Body>> {
     let waiting = status.is_none_or(|s| s.at("state.waiting").is_some());
     let never_ran = waiting && status.is_none_or(|s| s.at("lastState.terminated").is_none());
     if ask.query.flag("previous") {
-        let ended_now = status.is_some_and(|s| s.at("state.terminated").is_some() || (waiting && s.at("lastState.terminated").is_some()));
+        let ended_now = status.is_some_and(|s| {
+            s.at("state.terminated").is_some() || (waiting && s.at("lastState.terminated").is_some())
+        });
         if attempt == 0 && !(waiting && ended_now) {
-            return Err(ApiError::bad_request(format!("previous terminated container \"{container}\" in pod \"{}\" not found", pod.name())));
+            return Err(ApiError::bad_request(format!(
+                "previous terminated container \"{container}\" in pod \"{}\" not found",
+                pod.name()
+            )));
         }
         if !waiting {
             attempt -= 1;
         }
     } else if never_ran {
-        let reason = status.map(|s| s.str_at("state.waiting.reason")).filter(|r| !r.is_empty()).unwrap_or("ContainerCreating");
+        let reason = status
+            .map(|s| s.str_at("state.waiting.reason"))
+            .filter(|r| !r.is_empty())
+            .unwrap_or("ContainerCreating");
         let why = match reason {
             "PodInitializing" | "ContainerCreating" => format!("is waiting to start: {reason}"),
-            _ => format!("is waiting to start: {}", status.map(|s| s.str_at("state.waiting.message")).filter(|m| !m.is_empty()).unwrap_or(reason)),
+            _ => format!(
+                "is waiting to start: {}",
+                status.map(|s| s.str_at("state.waiting.message")).filter(|m| !m.is_empty()).unwrap_or(reason)
+            ),
         };
-        return Err(ApiError::bad_request(format!("container \"{container}\" in pod \"{}\" {why}", pod.name())));
+        return Err(ApiError::bad_request(format!(
+            "container \"{container}\" in pod \"{}\" {why}",
+            pod.name()
+        )));
     }
     let since = match ask.query.number("sinceSeconds") {
         Some(seconds) => Some(jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds)),
@@ -104,13 +123,24 @@ async fn exec(ask: Ask, kind: &str, pod: Value) -> ApiResult<Response<Body>> {
     let container = choose(&pod, ask.query.get("container"))?;
     let status = status_of(&pod, &container).filter(|s| s.at("state.running").is_some());
     let Some(status) = status else {
-        return Err(ApiError::bad_request(format!("unable to {kind}: container \"{container}\" of pod \"{}\" is not running", pod.name())));
+        return Err(ApiError::bad_request(format!(
+            "unable to {kind}: container \"{container}\" of pod \"{}\" is not running",
+            pod.name()
+        )));
     };
     let attempt = status.int_at("restartCount").unwrap_or(0);
     let Some(engine) = ask.cluster.node.engine() else {
-        return Err(ApiError::new(503, "ServiceUnavailable", ask.cluster.node.unavailable().unwrap_or_default()));
+        return Err(ApiError::new(
+            503,
+            "ServiceUnavailable",
+            ask.cluster.node.unavailable().unwrap_or_default(),
+        ));
     };
-    let wish = ExecWish { command: ask.query.all("command"), stdin: ask.query.flag("stdin"), tty: ask.query.flag("tty") };
+    let wish = ExecWish {
+        command: ask.query.all("command"),
+        stdin: ask.query.flag("stdin"),
+        tty: ask.query.flag("tty"),
+    };
     if kind == "exec" && wish.command.is_empty() {
         return Err(ApiError::bad_request("you must specify at least one command for the container"));
     }
@@ -129,13 +159,22 @@ async fn evict(mut ask: Ask, target: &Target, namespace: &str) -> ApiResult<Resp
     let options = DeleteOptions::from_json(eviction.get("deleteOptions").unwrap_or(&json!({})))?;
     let mut caller = Caller::internal("kubectl-evict");
     ask.cluster.delete(&target.resource, namespace, target.name(), &options, &mut caller).await?;
-    Ok(json_reply(StatusCode::CREATED, &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})))
+    Ok(json_reply(
+        StatusCode::CREATED,
+        &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    ))
 }
 
 async fn token(mut ask: Ask, namespace: &str, account: Value) -> ApiResult<Response<Body>> {
     let mut request = body(&mut ask).await?;
     let seconds = request.int_at("spec.expirationSeconds").unwrap_or(3600).clamp(600, 86_400 * 365);
-    let claims = crate::auth::claims(namespace, account.name(), account.uid(), request.list_at("spec.audiences"), seconds);
+    let claims = crate::auth::claims(
+        namespace,
+        account.name(),
+        account.uid(),
+        request.list_at("spec.audiences"),
+        seconds,
+    );
     let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
     let token = ask.cluster.tokens.issue(&claims);
     request.set_at("apiVersion", json!("authentication.k8s.io/v1"));

@@ -12,99 +12,188 @@ type Columns = &'static [(&'static str, &'static str)];
 fn columns(kind: &str) -> Columns {
     match kind {
         "Pod" => &[
-            ("Name", "metadata.name"), ("Ready", "@pod-ready"), ("Status", "@pod-status"), ("Restarts", "@pod-restarts"),
-            ("Age", "@age"), ("IP+", "~status.podIP"), ("Node+", "~spec.nodeName"),
-            ("Nominated Node+", "~status.nominatedNodeName"), ("Readiness Gates+", "@none"),
+            ("Name", "metadata.name"),
+            ("Ready", "@pod-ready"),
+            ("Status", "@pod-status"),
+            ("Restarts", "@pod-restarts"),
+            ("Age", "@age"),
+            ("IP+", "~status.podIP"),
+            ("Node+", "~spec.nodeName"),
+            ("Nominated Node+", "~status.nominatedNodeName"),
+            ("Readiness Gates+", "@none"),
         ],
         "Deployment" => &[
-            ("Name", "metadata.name"), ("Ready", "@ready-of-replicas"), ("Up-to-date", "#status.updatedReplicas"),
-            ("Available", "#status.availableReplicas"), ("Age", "@age"), ("Containers+", "@containers"),
-            ("Images+", "@images"), ("Selector+", "@selector"),
+            ("Name", "metadata.name"),
+            ("Ready", "@ready-of-replicas"),
+            ("Up-to-date", "#status.updatedReplicas"),
+            ("Available", "#status.availableReplicas"),
+            ("Age", "@age"),
+            ("Containers+", "@containers"),
+            ("Images+", "@images"),
+            ("Selector+", "@selector"),
         ],
         "ReplicaSet" | "ReplicationController" => &[
-            ("Name", "metadata.name"), ("Desired", "#spec.replicas"), ("Current", "#status.replicas"),
-            ("Ready", "#status.readyReplicas"), ("Age", "@age"), ("Containers+", "@containers"), ("Images+", "@images"),
+            ("Name", "metadata.name"),
+            ("Desired", "#spec.replicas"),
+            ("Current", "#status.replicas"),
+            ("Ready", "#status.readyReplicas"),
+            ("Age", "@age"),
+            ("Containers+", "@containers"),
+            ("Images+", "@images"),
             ("Selector+", "@selector"),
         ],
         "StatefulSet" => &[
-            ("Name", "metadata.name"), ("Ready", "@ready-of-replicas"), ("Age", "@age"), ("Containers+", "@containers"),
+            ("Name", "metadata.name"),
+            ("Ready", "@ready-of-replicas"),
+            ("Age", "@age"),
+            ("Containers+", "@containers"),
             ("Images+", "@images"),
         ],
         "DaemonSet" => &[
-            ("Name", "metadata.name"), ("Desired", "#status.desiredNumberScheduled"),
-            ("Current", "#status.currentNumberScheduled"), ("Ready", "#status.numberReady"),
-            ("Up-to-date", "#status.updatedNumberScheduled"), ("Available", "#status.numberAvailable"),
-            ("Node Selector", "@node-selector"), ("Age", "@age"), ("Containers+", "@containers"), ("Images+", "@images"),
+            ("Name", "metadata.name"),
+            ("Desired", "#status.desiredNumberScheduled"),
+            ("Current", "#status.currentNumberScheduled"),
+            ("Ready", "#status.numberReady"),
+            ("Up-to-date", "#status.updatedNumberScheduled"),
+            ("Available", "#status.numberAvailable"),
+            ("Node Selector", "@node-selector"),
+            ("Age", "@age"),
+            ("Containers+", "@containers"),
+            ("Images+", "@images"),
             ("Selector+", "@selector"),
         ],
         "Job" => &[
-            ("Name", "metadata.name"), ("Status", "@job-status"), ("Completions", "@completions"),
-            ("Duration", "@job-duration"), ("Age", "@age"), ("Containers+", "@containers"), ("Images+", "@images"),
+            ("Name", "metadata.name"),
+            ("Status", "@job-status"),
+            ("Completions", "@completions"),
+            ("Duration", "@job-duration"),
+            ("Age", "@age"),
+            ("Containers+", "@containers"),
+            ("Images+", "@images"),
             ("Selector+", "@selector"),
         ],
         "CronJob" => &[
-            ("Name", "metadata.name"), ("Schedule", "spec.schedule"), ("Timezone", "@timezone"), ("Suspend", "@suspend"),
-            ("Active", "@active"), ("Last Schedule", "@last-schedule"), ("Age", "@age"),
+            ("Name", "metadata.name"),
+            ("Schedule", "spec.schedule"),
+            ("Timezone", "@timezone"),
+            ("Suspend", "@suspend"),
+            ("Active", "@active"),
+            ("Last Schedule", "@last-schedule"),
+            ("Age", "@age"),
         ],
         "Service" => &[
-            ("Name", "metadata.name"), ("Type", "spec.type"), ("Cluster-IP", "@cluster-ip"),
-            ("External-IP", "@external-ip"), ("Port(s)", "@ports"), ("Age", "@age"), ("Selector+", "@plain-selector"),
+            ("Name", "metadata.name"),
+            ("Type", "spec.type"),
+            ("Cluster-IP", "@cluster-ip"),
+            ("External-IP", "@external-ip"),
+            ("Port(s)", "@ports"),
+            ("Age", "@age"),
+            ("Selector+", "@plain-selector"),
         ],
         "Namespace" => &[("Name", "metadata.name"), ("Status", "status.phase"), ("Age", "@age")],
         "Node" => &[
-            ("Name", "metadata.name"), ("Status", "@node-status"), ("Roles", "@roles"), ("Age", "@age"),
-            ("Version", "status.nodeInfo.kubeletVersion"), ("Internal-IP+", "@node-ip"), ("External-IP+", "@none"),
-            ("OS-Image+", "status.nodeInfo.osImage"), ("Kernel-Version+", "status.nodeInfo.kernelVersion"),
+            ("Name", "metadata.name"),
+            ("Status", "@node-status"),
+            ("Roles", "@roles"),
+            ("Age", "@age"),
+            ("Version", "status.nodeInfo.kubeletVersion"),
+            ("Internal-IP+", "@node-ip"),
+            ("External-IP+", "@none"),
+            ("OS-Image+", "status.nodeInfo.osImage"),
+            ("Kernel-Version+", "status.nodeInfo.kernelVersion"),
             ("Container-Runtime+", "status.nodeInfo.containerRuntimeVersion"),
         ],
         "ConfigMap" => &[("Name", "metadata.name"), ("Data", "@data"), ("Age", "@age")],
         "Secret" => &[("Name", "metadata.name"), ("Type", "type"), ("Data", "@data"), ("Age", "@age")],
         "ServiceAccount" => &[("Name", "metadata.name"), ("Secrets", "@secrets"), ("Age", "@age")],
         "Event" => &[
-            ("Last Seen", "@last-seen"), ("Type", "type"), ("Reason", "reason"), ("Object", "@event-object"),
-            ("Subobject+", "involvedObject.fieldPath"), ("Source+", "source.component"), ("Message", "@event-message"),
-            ("First Seen+", "@first-seen"), ("Count+", "#count"), ("Name+", "metadata.name"),
+            ("Last Seen", "@last-seen"),
+            ("Type", "type"),
+            ("Reason", "reason"),
+            ("Object", "@event-object"),
+            ("Subobject+", "involvedObject.fieldPath"),
+            ("Source+", "source.component"),
+            ("Message", "@event-message"),
+            ("First Seen+", "@first-seen"),
+            ("Count+", "#count"),
+            ("Name+", "metadata.name"),
         ],
         "Endpoints" => &[("Name", "metadata.name"), ("Endpoints", "@endpoints"), ("Age", "@age")],
         "EndpointSlice" => &[
-            ("Name", "metadata.name"), ("AddressType", "addressType"), ("Ports", "@slice-ports"),
-            ("Endpoints", "@slice-endpoints"), ("Age", "@age"),
+            ("Name", "metadata.name"),
+            ("AddressType", "addressType"),
+            ("Ports", "@slice-ports"),
+            ("Endpoints", "@slice-endpoints"),
+            ("Age", "@age"),
         ],
         "PersistentVolumeClaim" => &[
-            ("Name", "metadata.name"), ("Status", "status.phase"), ("Volume", "spec.volumeName"),
-            ("Capacity", "status.capacity.storage"), ("Access Modes", "@access-modes"),
-            ("StorageClass", "spec.storageClassName"), ("VolumeAttributesClass", "@unset"), ("Age", "@age"),
+            ("Name", "metadata.name"),
+            ("Status", "status.phase"),
+            ("Volume", "spec.volumeName"),
+            ("Capacity", "status.capacity.storage"),
+            ("Access Modes", "@access-modes"),
+            ("StorageClass", "spec.storageClassName"),
+            ("VolumeAttributesClass", "@unset"),
+            ("Age", "@age"),
             ("VolumeMode+", "spec.volumeMode"),
         ],
         "PersistentVolume" => &[
-            ("Name", "metadata.name"), ("Capacity", "spec.capacity.storage"), ("Access Modes", "@access-modes"),
-            ("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"), ("Status", "status.phase"), ("Claim", "@claim"),
-            ("StorageClass", "spec.storageClassName"), ("Reason", "status.reason"), ("Age", "@age"),
+            ("Name", "metadata.name"),
+            ("Capacity", "spec.capacity.storage"),
+            ("Access Modes", "@access-modes"),
+            ("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
+            ("Status", "status.phase"),
+            ("Claim", "@claim"),
+            ("StorageClass", "spec.storageClassName"),
+            ("Reason", "status.reason"),
+            ("Age", "@age"),
         ],
         "StorageClass" => &[
-            ("Name", "@class-name"), ("Provisioner", "provisioner"), ("ReclaimPolicy", "reclaimPolicy"),
-            ("VolumeBindingMode", "volumeBindingMode"), ("AllowVolumeExpansion", "@expansion"), ("Age", "@age"),
+            ("Name", "@class-name"),
+            ("Provisioner", "provisioner"),
+            ("ReclaimPolicy", "reclaimPolicy"),
+            ("VolumeBindingMode", "volumeBindingMode"),
+            ("AllowVolumeExpansion", "@expansion"),
+            ("Age", "@age"),
         ],
         "Ingress" => &[
-            ("Name", "metadata.name"), ("Class", "@ingress-class"), ("Hosts", "@hosts"), ("Address", "@lb-address"),
-            ("Ports", "@ingress-ports"), ("Age", "@age"),
+            ("Name", "metadata.name"),
+            ("Class", "@ingress-class"),
+            ("Hosts", "@hosts"),
+            ("Address", "@lb-address"),
+            ("Ports", "@ingress-ports"),
+            ("Age", "@age"),
         ],
-        "CustomResourceDefinition" => &[("Name", "metadata.name"), ("Created At", "metadata.creationTimestamp")],
-        "RoleBinding" | "ClusterRoleBinding" => &[("Name", "metadata.name"), ("Role", "@role"), ("Age", "@age")],
+        "CustomResourceDefinition" => {
+            &[("Name", "metadata.name"), ("Created At", "metadata.creationTimestamp")]
+        }
+        "RoleBinding" | "ClusterRoleBinding" => {
+            &[("Name", "metadata.name"), ("Role", "@role"), ("Age", "@age")]
+        }
         "Role" | "ClusterRole" => &[("Name", "metadata.name"), ("Created At", "metadata.creationTimestamp")],
         "Lease" => &[("Name", "metadata.name"), ("Holder", "spec.holderIdentity"), ("Age", "@age")],
         "HorizontalPodAutoscaler" => &[
-            ("Name", "metadata.name"), ("Reference", "@reference"), ("Targets", "@none"),
-            ("MinPods", "#spec.minReplicas"), ("MaxPods", "#spec.maxReplicas"), ("Replicas", "#status.currentReplicas"),
+            ("Name", "metadata.name"),
+            ("Reference", "@reference"),
+            ("Targets", "@none"),
+            ("MinPods", "#spec.minReplicas"),
+            ("MaxPods", "#spec.maxReplicas"),
+            ("Replicas", "#status.currentReplicas"),
             ("Age", "@age"),
         ],
         "PodDisruptionBudget" => &[
-            ("Name", "metadata.name"), ("Min Available", "@min-available"), ("Max Unavailable", "@max-unavailable"),
-            ("Allowed Disruptions", "#status.disruptionsAllowed"), ("Age", "@age"),
+            ("Name", "metadata.name"),
+            ("Min Available", "@min-available"),
+            ("Max Unavailable", "@max-unavailable"),
+            ("Allowed Disruptions", "#status.disruptionsAllowed"),
+            ("Age", "@age"),
         ],
         "NetworkPolicy" => &[("Name", "metadata.name"), ("Pod-Selector", "@pod-selector"), ("Age", "@age")],
         "ControllerRevision" => &[
-            ("Name", "metadata.name"), ("Controller", "@controller"), ("Revision", "#revision"), ("Age", "@age"),
+            ("Name", "metadata.name"),
+            ("Controller", "@controller"),
+            ("Revision", "#revision"),
+            ("Age", "@age"),
         ],
         "PriorityClass" => &[("Name", "metadata.name"), ("Value", "#value"), ("Age", "@age")],
         "IngressClass" => &[("Name", "metadata.name"), ("Controller", "spec.controller"), ("Age", "@age")],
@@ -113,7 +202,13 @@ fn columns(kind: &str) -> Columns {
 }
 
 /// A `meta.k8s.io/v1` Table. `include` is Object, None or (the default) Metadata.
-pub(super) fn table(resource: &Resource, objects: &[Value], meta: Value, include: &str, headers: bool) -> Value {
+pub(super) fn table(
+    resource: &Resource,
+    objects: &[Value],
+    meta: Value,
+    include: &str,
+    headers: bool,
+) -> Value {
     let definitions = if headers { definitions(resource) } else { Vec::new() };
     let rows: Vec<Value> = objects
         .iter()
@@ -131,13 +226,17 @@ pub(super) fn table(resource: &Resource, objects: &[Value], meta: Value, include
 }
 
 fn definitions(resource: &Resource) -> Vec<Value> {
-    let definition = |name: &str, ty: &str, format: &str, priority: i64, description: &str| {
-        json!({"name": name, "type": ty, "format": format, "description": description, "priority": priority})
-    };
+    let definition = |name: &str, ty: &str, format: &str, priority: i64, description: &str| json!({"name": name, "type": ty, "format": format, "description": description, "priority": priority});
     if resource.is_custom() {
         let mut list = vec![definition("Name", "string", "name", 0, "")];
         for column in &resource.columns {
-            list.push(definition(&column.name, &column.ty, &column.format, column.priority, &column.description));
+            list.push(definition(
+                &column.name,
+                &column.ty,
+                &column.format,
+                column.priority,
+                &column.description,
+            ));
         }
         if resource.columns.is_empty() {
             list.push(definition("Age", "date", "", 0, ""));
@@ -203,7 +302,9 @@ fn age(time: &str) -> String {
 fn duration(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
-    let pair = |a: i64, au: &str, b: i64, bu: &str| if b == 0 { format!("{a}{au}") } else { format!("{a}{au}{b}{bu}") };
+    let pair = |a: i64, au: &str, b: i64, bu: &str| {
+        if b == 0 { format!("{a}{au}") } else { format!("{a}{au}{b}{bu}") }
+    };
     match seconds {
         0..120 => format!("{seconds}s"),
         120..600 => pair(minutes, "m", seconds % 60, "s"),
@@ -222,7 +323,12 @@ fn or_none(text: String) -> String {
 }
 
 fn join(object: &Value, list: &str, field: &str) -> String {
-    object.list_at(list).iter().map(|item| text_of(item.at(field).unwrap_or(&Value::Null))).collect::<Vec<_>>().join(",")
+    object
+        .list_at(list)
+        .iter()
+        .map(|item| text_of(item.at(field).unwrap_or(&Value::Null)))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 fn pairs(value: Option<&Value>) -> String {
@@ -236,17 +342,28 @@ fn computed(function: &str, object: &Value) -> String {
         "none" => "<none>".to_owned(),
         "unset" => "<unset>".to_owned(),
         "pod-ready" => {
-            let sidecars = object.list_at("spec.initContainers").iter().filter(|c| c.str_at("restartPolicy") == "Always");
+            let sidecars = object
+                .list_at("spec.initContainers")
+                .iter()
+                .filter(|c| c.str_at("restartPolicy") == "Always");
             let total = object.list_at("spec.containers").len() + sidecars.count();
             let statuses = object.list_at("status.containerStatuses").iter();
             let ready = statuses.filter(|s| s.bool_at("ready")).count()
-                + object.list_at("status.initContainerStatuses").iter().filter(|s| s.bool_at("ready") && s.at("state.running").is_some()).count();
+                + object
+                    .list_at("status.initContainerStatuses")
+                    .iter()
+                    .filter(|s| s.bool_at("ready") && s.at("state.running").is_some())
+                    .count();
             format!("{ready}/{total}")
         }
         "pod-status" => pod_status(object),
         "pod-restarts" => pod_restarts(object),
         "ready-of-replicas" => {
-            format!("{}/{}", object.int_at("status.readyReplicas").unwrap_or(0), object.int_at("spec.replicas").unwrap_or(1))
+            format!(
+                "{}/{}",
+                object.int_at("status.readyReplicas").unwrap_or(0),
+                object.int_at("spec.replicas").unwrap_or(1)
+            )
         }
         "containers" => join(object, "spec.template.spec.containers", "name"),
         "images" => join(object, "spec.template.spec.containers", "image"),
@@ -281,30 +398,65 @@ fn computed(function: &str, object: &Value) -> String {
         "ports" => service_ports(object),
         "node-status" => node_status(object),
         "roles" => or_none(
-            object.map_at("metadata.labels").into_iter().flatten()
-                .filter_map(|(k, _)| k.strip_prefix("node-role.kubernetes.io/")).collect::<Vec<_>>().join(","),
+            object
+                .map_at("metadata.labels")
+                .into_iter()
+                .flatten()
+                .filter_map(|(k, _)| k.strip_prefix("node-role.kubernetes.io/"))
+                .collect::<Vec<_>>()
+                .join(","),
         ),
         "node-ip" => or_none(
-            object.list_at("status.addresses").iter().find(|a| a.str_at("type") == "InternalIP")
-                .map(|a| a.str_at("address").to_owned()).unwrap_or_default(),
+            object
+                .list_at("status.addresses")
+                .iter()
+                .find(|a| a.str_at("type") == "InternalIP")
+                .map(|a| a.str_at("address").to_owned())
+                .unwrap_or_default(),
         ),
-        "data" => ["data", "binaryData"].iter().filter_map(|f| object.map_at(f)).map(|m| m.len()).sum::<usize>().to_string(),
+        "data" => ["data", "binaryData"]
+            .iter()
+            .filter_map(|f| object.map_at(f))
+            .map(|m| m.len())
+            .sum::<usize>()
+            .to_string(),
         "secrets" => object.list_at("secrets").len().to_string(),
-        "last-seen" => age(first_of(object, &["series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp", "eventTime", "metadata.creationTimestamp"])),
-        "first-seen" => age(first_of(object, &["firstTimestamp", "deprecatedFirstTimestamp", "eventTime", "metadata.creationTimestamp"])),
+        "last-seen" => age(first_of(
+            object,
+            &[
+                "series.lastObservedTime",
+                "lastTimestamp",
+                "deprecatedLastTimestamp",
+                "eventTime",
+                "metadata.creationTimestamp",
+            ],
+        )),
+        "first-seen" => age(first_of(
+            object,
+            &["firstTimestamp", "deprecatedFirstTimestamp", "eventTime", "metadata.creationTimestamp"],
+        )),
         "event-object" => {
-            let on = object.at("involvedObject").or_else(|| object.at("regarding")).cloned().unwrap_or_default();
+            let on =
+                object.at("involvedObject").or_else(|| object.at("regarding")).cloned().unwrap_or_default();
             format!("{}/{}", on.str_at("kind").to_lowercase(), on.str_at("name"))
         }
         "event-message" => first_of(object, &["message", "note"]).trim().to_owned(),
         "endpoints" => endpoints(object),
         "slice-ports" => match object.list_at("ports") {
             [] => "<unset>".to_owned(),
-            ports => ports.iter().map(|p| p.int_at("port").map(|n| n.to_string()).unwrap_or("*".into())).collect::<Vec<_>>().join(","),
+            ports => ports
+                .iter()
+                .map(|p| p.int_at("port").map(|n| n.to_string()).unwrap_or("*".into()))
+                .collect::<Vec<_>>()
+                .join(","),
         },
         "slice-endpoints" => {
-            let addresses: Vec<&str> =
-                object.list_at("endpoints").iter().flat_map(|e| e.list_at("addresses")).filter_map(Value::as_str).collect();
+            let addresses: Vec<&str> = object
+                .list_at("endpoints")
+                .iter()
+                .flat_map(|e| e.list_at("addresses"))
+                .filter_map(Value::as_str)
+                .collect();
             if addresses.is_empty() { "<unset>".to_owned() } else { short_list(&addresses, 3) }
         }
         "access-modes" => access_modes(object),
@@ -313,24 +465,35 @@ fn computed(function: &str, object: &Value) -> String {
             name => format!("{}/{name}", object.str_at("spec.claimRef.namespace")),
         },
         "class-name" => {
-            let default = object.map_at("metadata.annotations")
-                .is_some_and(|a| a.get("storageclass.kubernetes.io/is-default-class") == Some(&json!("true")));
+            let default = object.map_at("metadata.annotations").is_some_and(|a| {
+                a.get("storageclass.kubernetes.io/is-default-class") == Some(&json!("true"))
+            });
             if default { format!("{} (default)", object.name()) } else { object.name().to_owned() }
         }
         "expansion" => object.bool_at("allowVolumeExpansion").to_string(),
         "ingress-class" => or_none(object.str_at("spec.ingressClassName").to_owned()),
         "hosts" => {
-            let hosts: Vec<&str> = object.list_at("spec.rules").iter().map(|r| r.str_at("host")).filter(|h| !h.is_empty()).collect();
+            let hosts: Vec<&str> = object
+                .list_at("spec.rules")
+                .iter()
+                .map(|r| r.str_at("host"))
+                .filter(|h| !h.is_empty())
+                .collect();
             if hosts.is_empty() { "*".to_owned() } else { short_list(&hosts, 3) }
         }
         "lb-address" => join(object, "status.loadBalancer.ingress", "ip"),
         "ingress-ports" => if object.list_at("spec.tls").is_empty() { "80" } else { "80, 443" }.to_owned(),
         "role" => format!("{}/{}", object.str_at("roleRef.kind"), object.str_at("roleRef.name")),
-        "reference" => format!("{}/{}", object.str_at("spec.scaleTargetRef.kind"), object.str_at("spec.scaleTargetRef.name")),
+        "reference" => format!(
+            "{}/{}",
+            object.str_at("spec.scaleTargetRef.kind"),
+            object.str_at("spec.scaleTargetRef.name")
+        ),
         "min-available" => object.at("spec.minAvailable").map(text_of).unwrap_or("N/A".into()),
         "max-unavailable" => object.at("spec.maxUnavailable").map(text_of).unwrap_or("N/A".into()),
         "controller" => crate::api::controller_of(object)
-            .map(|o| format!("{}/{}", o.str_at("kind").to_lowercase(), o.str_at("name"))).unwrap_or("<none>".into()),
+            .map(|o| format!("{}/{}", o.str_at("kind").to_lowercase(), o.str_at("name")))
+            .unwrap_or("<none>".into()),
         other => unreachable!("no cell function {other}"),
     }
 }
@@ -352,13 +515,18 @@ pub(crate) fn pod_status(pod: &Value) -> String {
         "" => pod.str_at("status.phase").to_owned(),
         own => own.to_owned(),
     };
-    if pod.list_at("spec.schedulingGates").iter().any(|g| !g.str_at("name").is_empty()) && pod.str_at("spec.nodeName").is_empty() {
+    if pod.list_at("spec.schedulingGates").iter().any(|g| !g.str_at("name").is_empty())
+        && pod.str_at("spec.nodeName").is_empty()
+    {
         reason = "SchedulingGated".to_owned();
     }
     let mut initializing = false;
     let total = pod.list_at("spec.initContainers").len();
     for (index, status) in pod.list_at("status.initContainerStatuses").iter().enumerate() {
-        let sidecar = pod.list_at("spec.initContainers").iter().any(|c| c.str_at("name") == status.str_at("name") && c.str_at("restartPolicy") == "Always");
+        let sidecar = pod
+            .list_at("spec.initContainers")
+            .iter()
+            .any(|c| c.str_at("name") == status.str_at("name") && c.str_at("restartPolicy") == "Always");
         let done = status.at("state.terminated").is_some_and(|t| t.int_at("exitCode") == Some(0));
         if done || (sidecar && status.bool_at("started")) {
             continue;
@@ -386,7 +554,10 @@ pub(crate) fn pod_status(pod: &Value) -> String {
             }
         }
         if reason == "Completed" && running {
-            let ready = pod.list_at("status.conditions").iter().any(|c| c.str_at("type") == "Ready" && c.str_at("status") == "True");
+            let ready = pod
+                .list_at("status.conditions")
+                .iter()
+                .any(|c| c.str_at("type") == "Ready" && c.str_at("status") == "True");
             reason = if ready { "Running" } else { "NotReady" }.to_owned();
         }
     }
@@ -417,7 +588,11 @@ fn pod_restarts(pod: &Value) -> String {
 }
 
 fn job_status(job: &Value) -> String {
-    let has = |ty: &str| job.list_at("status.conditions").iter().any(|c| c.str_at("type") == ty && c.str_at("status") == "True");
+    let has = |ty: &str| {
+        job.list_at("status.conditions")
+            .iter()
+            .any(|c| c.str_at("type") == ty && c.str_at("status") == "True")
+    };
     let word = if has("Complete") {
         "Complete"
     } else if has("Failed") {
@@ -449,7 +624,14 @@ fn external_ip(service: &Value) -> String {
             text if text.is_empty() => "<pending>".to_owned(),
             text => text,
         },
-        _ => or_none(service.list_at("spec.externalIPs").iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")),
+        _ => or_none(
+            service
+                .list_at("spec.externalIPs")
+                .iter()
+                .filter_map(Value::as_str)
+                .collect::<Vec<_>>()
+                .join(","),
+        ),
     }
 }
 

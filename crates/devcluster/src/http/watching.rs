@@ -43,7 +43,8 @@ pub(super) async fn watch(ask: Ask, target: Target) -> ApiResult<Response<Body>>
     let (sender, response) = reply::streaming("application/json");
     let form = form(&ask);
     let watcher = store.watch(&resource.storage, since);
-    let timeout = ask.query.number("timeoutSeconds").map_or(TIMEOUT_DEFAULT, |s| Duration::from_secs(s.max(0) as u64));
+    let timeout =
+        ask.query.number("timeoutSeconds").map_or(TIMEOUT_DEFAULT, |s| Duration::from_secs(s.max(0) as u64));
     let send_state = from_start && (ask.query.get("sendInitialEvents") != "false");
     let mut stream = Stream { ask, target, selection, form, sender, headers: true };
     tokio::spawn(async move {
@@ -124,9 +125,15 @@ impl Stream {
             meta["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match self.form {
-            Form::Table => json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": [], "rows": []}),
-            Form::Metadata => json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta}),
-            Form::Plain => json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": meta}),
+            Form::Table => {
+                json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta, "columnDefinitions": [], "rows": []})
+            }
+            Form::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
+            }
+            Form::Plain => {
+                json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": meta})
+            }
         };
         self.line(format!("{{\"type\":\"BOOKMARK\",\"object\":{object}}}\n")).await
     }

@@ -24,11 +24,41 @@ const BUILTIN: &[(&str, &str, &str, &str, &str)] = &[
     ("", "core.v1.Secret", "secrets", "", "n"),
     ("", "core.v1.Service", "services", "svc", "nsa"),
     ("", "core.v1.ServiceAccount", "serviceaccounts", "sa", "n"),
-    ("admissionregistration.k8s.io", "admissionregistration.v1.MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "", ""),
-    ("admissionregistration.k8s.io", "admissionregistration.v1.ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "", ""),
-    ("admissionregistration.k8s.io", "admissionregistration.v1.ValidatingAdmissionPolicy", "validatingadmissionpolicies", "", "s"),
-    ("admissionregistration.k8s.io", "admissionregistration.v1.ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "", ""),
-    ("apiextensions.k8s.io", "apiextensions.v1.CustomResourceDefinition", "customresourcedefinitions", "crd,crds", "s"),
+    (
+        "admissionregistration.k8s.io",
+        "admissionregistration.v1.MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        "",
+        "",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "admissionregistration.v1.ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        "",
+        "",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "admissionregistration.v1.ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        "",
+        "s",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        "",
+        "",
+    ),
+    (
+        "apiextensions.k8s.io",
+        "apiextensions.v1.CustomResourceDefinition",
+        "customresourcedefinitions",
+        "crd,crds",
+        "s",
+    ),
     ("apiregistration.k8s.io", "apiregistration.v1.APIService", "apiservices", "", "s"),
     ("apps", "apps.v1.ControllerRevision", "controllerrevisions", "", "n"),
     ("apps", "apps.v1.DaemonSet", "daemonsets", "ds", "nsa"),
@@ -37,7 +67,13 @@ const BUILTIN: &[(&str, &str, &str, &str, &str)] = &[
     ("apps", "apps.v1.StatefulSet", "statefulsets", "sts", "nsra"),
     ("authentication.k8s.io", "authentication.v1.SelfSubjectReview", "selfsubjectreviews", "", "v"),
     ("authentication.k8s.io", "authentication.v1.TokenReview", "tokenreviews", "", "v"),
-    ("authorization.k8s.io", "authorization.v1.LocalSubjectAccessReview", "localsubjectaccessreviews", "", "nv"),
+    (
+        "authorization.k8s.io",
+        "authorization.v1.LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+        "",
+        "nv",
+    ),
     ("authorization.k8s.io", "authorization.v1.SelfSubjectAccessReview", "selfsubjectaccessreviews", "", "v"),
     ("authorization.k8s.io", "authorization.v1.SelfSubjectRulesReview", "selfsubjectrulesreviews", "", "v"),
     ("authorization.k8s.io", "authorization.v1.SubjectAccessReview", "subjectaccessreviews", "", "v"),
@@ -45,7 +81,13 @@ const BUILTIN: &[(&str, &str, &str, &str, &str)] = &[
     ("autoscaling", "autoscaling.v2.HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", "nsa"),
     ("batch", "batch.v1.CronJob", "cronjobs", "cj", "nsa"),
     ("batch", "batch.v1.Job", "jobs", "", "nsa"),
-    ("certificates.k8s.io", "certificates.v1.CertificateSigningRequest", "certificatesigningrequests", "csr", "s"),
+    (
+        "certificates.k8s.io",
+        "certificates.v1.CertificateSigningRequest",
+        "certificatesigningrequests",
+        "csr",
+        "s",
+    ),
     ("coordination.k8s.io", "coordination.v1.Lease", "leases", "", "n"),
     ("discovery.k8s.io", "discovery.v1.EndpointSlice", "endpointslices", "", "n"),
     ("events.k8s.io", "events.v1.Event", "events", "ev", "n"),
@@ -84,7 +126,7 @@ pub(crate) fn type_name(api_version: &str, kind: &str) -> Option<&'static str> {
 }
 
 pub(super) fn resources() -> Vec<Resource> {
-    BUILTIN.iter().map(|row| resource(row)).collect()
+    BUILTIN.iter().map(resource).collect()
 }
 
 fn resource((group, ty, plural, short, traits): &(&str, &'static str, &str, &str, &str)) -> Resource {
@@ -114,14 +156,25 @@ fn resource((group, ty, plural, short, traits): &(&str, &'static str, &str, &str
         columns: Vec::new(),
         selectable: Vec::new(),
         subresources: match *plural {
-            "pods" => vec!["attach", "binding", "ephemeralcontainers", "eviction", "exec", "log", "portforward", "proxy"],
+            "pods" => vec![
+                "attach",
+                "binding",
+                "ephemeralcontainers",
+                "eviction",
+                "exec",
+                "log",
+                "portforward",
+                "proxy",
+            ],
             "serviceaccounts" => vec!["token"],
             "services" => vec!["proxy"],
             "namespaces" => vec!["finalize"],
             _ => Vec::new(),
         },
         virtual_only: has('v'),
-        deprecation: (*plural == "endpoints").then(|| "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()),
+        deprecation: (*plural == "endpoints").then(|| {
+            "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()
+        }),
     }
 }
 

@@ -21,7 +21,8 @@ pub(crate) fn custom_resources(crd: &Value) -> Vec<Resource> {
     let stored = versions.iter().find(|v| v.bool_at("storage")).map(|v| v.str_at("name")).unwrap_or_default();
     let group = crd.str_at("spec.group");
     let names = crd.at("spec.names").cloned().unwrap_or_default();
-    let texts = |path: &str| names.list_at(path).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let texts =
+        |path: &str| names.list_at(path).iter().filter_map(Value::as_str).map(str::to_owned).collect();
     versions
         .iter()
         .filter(|version| version.bool_at("served"))
@@ -90,7 +91,11 @@ pub(crate) fn crd_findings(crd: &Value) -> Vec<ShapeError> {
     let wanted = format!("{plural}.{group}");
     if crd.name() != wanted {
         let name = json!(crd.name());
-        findings.push(ShapeError::invalid("metadata.name", &name, "must be spec.names.plural+\".\"+spec.group"));
+        findings.push(ShapeError::invalid(
+            "metadata.name",
+            &name,
+            "must be spec.names.plural+\".\"+spec.group",
+        ));
     }
     let scope = crd.str_at("spec.scope");
     if !matches!(scope, "Cluster" | "Namespaced") {
@@ -114,11 +119,19 @@ pub(crate) fn crd_findings(crd: &Value) -> Vec<ShapeError> {
         structural_errors(schema, &path, &mut errors);
         findings.extend(errors.into_iter().map(|(path, message)| ShapeError {
             path,
-            reason: if message.starts_with("Required") { "FieldValueRequired" } else { "FieldValueForbidden" },
+            reason: if message.starts_with("Required") {
+                "FieldValueRequired"
+            } else {
+                "FieldValueForbidden"
+            },
             message,
         }));
         if schema.str_at("type") != "object" && schema.as_object().is_some_and(|m| !m.is_empty()) {
-            findings.push(ShapeError::invalid(&format!("{path}.type"), &schema["type"], "must be object at the root"));
+            findings.push(ShapeError::invalid(
+                &format!("{path}.type"),
+                &schema["type"],
+                "must be object at the root",
+            ));
         }
     }
     findings
@@ -127,7 +140,11 @@ pub(crate) fn crd_findings(crd: &Value) -> Vec<ShapeError> {
 /// The status of a CRD that has just been accepted.
 pub(crate) fn established_status(crd: &Value) -> Value {
     let time = now();
-    let stored = crd.list_at("spec.versions").iter().find(|v| v.bool_at("storage")).map(|v| v.str_at("name").to_owned());
+    let stored = crd
+        .list_at("spec.versions")
+        .iter()
+        .find(|v| v.bool_at("storage"))
+        .map(|v| v.str_at("name").to_owned());
     let mut stored_versions: Vec<Value> = crd.list_at("status.storedVersions").to_vec();
     if let Some(stored) = stored.map(Value::from)
         && !stored_versions.contains(&stored)
@@ -136,7 +153,8 @@ pub(crate) fn established_status(crd: &Value) -> Value {
     }
     let old = crd.list_at("status.conditions");
     let condition = |ty: &str, reason: &str, message: &str| {
-        let since = old.iter().find(|c| c.str_at("type") == ty).map(|c| c.str_at("lastTransitionTime").to_owned());
+        let since =
+            old.iter().find(|c| c.str_at("type") == ty).map(|c| c.str_at("lastTransitionTime").to_owned());
         json!({"type": ty, "status": "True", "reason": reason, "message": message,
                "lastTransitionTime": since.unwrap_or_else(|| time.clone())})
     };

@@ -96,10 +96,7 @@ const KINDS: &[(&str, &str)] = &[
         "spec!.volumeMode=\"Filesystem\"\nspec.persistentVolumeReclaimPolicy=\"Retain\"\nstatus!.phase=\"Pending\"",
     ),
     ("Namespace", "spec!.finalizers=[\"kubernetes\"]\nstatus!.phase=\"Active\""),
-    (
-        "StorageClass",
-        "reclaimPolicy=\"Delete\"\nvolumeBindingMode=\"Immediate\"",
-    ),
+    ("StorageClass", "reclaimPolicy=\"Delete\"\nvolumeBindingMode=\"Immediate\""),
     ("Endpoints", "subsets[].ports[].protocol=\"TCP\""),
     ("EndpointSlice", "ports[].protocol=\"TCP\"\nports[].name=\"\""),
     ("Ingress", ""),
@@ -216,7 +213,8 @@ fn default_pod_spec(spec: &mut Value) {
     for list in ["containers", "initContainers"] {
         for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
             let image = container.str_at("image");
-            let latest = image.ends_with(":latest") || !image.rsplit('/').next().unwrap_or("").contains([':', '@']);
+            let latest =
+                image.ends_with(":latest") || !image.rsplit('/').next().unwrap_or("").contains([':', '@']);
             let policy = if latest && !image.is_empty() { "Always" } else { "IfNotPresent" };
             container.default_at("imagePullPolicy", json!(policy));
             for port in container.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {

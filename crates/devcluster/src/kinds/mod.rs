@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::schema::Node;
 
 pub(crate) use builtin::type_name;
-pub(crate) use custom::{crd_findings, established_status, custom_resources};
+pub(crate) use custom::{crd_findings, custom_resources, established_status};
 pub(crate) use defaults::apply_builtin_defaults;
 pub(crate) use fieldpaths::selectable;
 
@@ -120,12 +120,9 @@ impl Kinds {
 
     /// The version under which a shelf is kept.
     pub(crate) fn by_storage(&self, storage: &str) -> Option<&Arc<Resource>> {
-        self.all().find(|r| &*r.storage == storage && r.api_version() == r.stored_as)
+        self.all()
+            .find(|r| &*r.storage == storage && r.api_version() == r.stored_as)
             .or_else(|| self.all().find(|r| &*r.storage == storage))
-    }
-
-    pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        self.all().find(|r| r.kind == kind && r.api_version() == api_version && !r.virtual_only)
     }
 
     /// Groups in the order discovery shows them, each with its versions, the preferred one first.
@@ -143,7 +140,11 @@ impl Kinds {
         groups.into_iter().collect()
     }
 
-    pub(crate) fn of_version<'a>(&'a self, group: &'a str, version: &'a str) -> impl Iterator<Item = &'a Arc<Resource>> {
+    pub(crate) fn of_version<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Resource>> {
         self.all().filter(move |r| r.group == group && r.version == version)
     }
 }

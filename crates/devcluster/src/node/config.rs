@@ -12,9 +12,16 @@ use crate::bootstrap::NODE;
 use crate::value::{Json as _, Quantity, base64_decode};
 
 /// The environment in order; later names win, and `$(NAME)` refers to earlier ones.
-pub(super) fn environment(cluster: &Cluster, pod: &Value, container: &Value) -> Result<Vec<(String, String)>, String> {
+pub(super) fn environment(
+    cluster: &Cluster,
+    pod: &Value,
+    container: &Value,
+) -> Result<Vec<(String, String)>, String> {
     let mut env: Vec<(String, String)> = Vec::new();
-    let mut set = |env: &mut Vec<(String, String)>, name: &str, value: String| match env.iter_mut().find(|(n, _)| n == name) {
+    let set = |env: &mut Vec<(String, String)>, name: &str, value: String| match env
+        .iter_mut()
+        .find(|(n, _)| n == name)
+    {
         Some(entry) => entry.1 = value,
         None => env.push((name.to_owned(), value)),
     };
@@ -70,7 +77,10 @@ fn service_links(cluster: &Cluster, pod: &Value) -> Vec<(String, String)> {
     let mut env = Vec::new();
     let all = pod.at("spec.enableServiceLinks").and_then(Value::as_bool).unwrap_or(true);
     let own = if all { cluster.list("services", Some(pod.namespace())) } else { Vec::new() };
-    let api = cluster.get("services", "default", "kubernetes").into_iter().filter(|_| pod.namespace() != "default" || !all);
+    let api = cluster
+        .get("services", "default", "kubernetes")
+        .into_iter()
+        .filter(|_| pod.namespace() != "default" || !all);
     for service in own.into_iter().chain(api) {
         let address = service.str_at("spec.clusterIP");
         if address.is_empty() || address == "None" {
@@ -128,11 +138,18 @@ fn decode_text(value: &Value) -> String {
     String::from_utf8_lossy(&base64_decode(value.as_str().unwrap_or("")).unwrap_or_default()).into_owned()
 }
 
-fn value_from(cluster: &Cluster, pod: &Value, container: &Value, from: &Value) -> Result<Option<String>, String> {
+fn value_from(
+    cluster: &Cluster,
+    pod: &Value,
+    container: &Value,
+    from: &Value,
+) -> Result<Option<String>, String> {
     let namespace = pod.namespace();
     if let Some(reference) = from.get("configMapKeyRef") {
         let (name, key) = (reference.str_at("name"), reference.str_at("key"));
-        let Some(object) = cluster.get("configmaps", namespace, name) else { return missing(reference, "configmap", name) };
+        let Some(object) = cluster.get("configmaps", namespace, name) else {
+            return missing(reference, "configmap", name);
+        };
         return match object["data"].get(key).and_then(Value::as_str) {
             Some(value) => Ok(Some(value.to_owned())),
             None if reference.bool_at("optional") => Ok(None),
@@ -141,7 +158,9 @@ fn value_from(cluster: &Cluster, pod: &Value, container: &Value, from: &Value) -
     }
     if let Some(reference) = from.get("secretKeyRef") {
         let (name, key) = (reference.str_at("name"), reference.str_at("key"));
-        let Some(object) = cluster.get("secrets", namespace, name) else { return missing(reference, "secret", name) };
+        let Some(object) = cluster.get("secrets", namespace, name) else {
+            return missing(reference, "secret", name);
+        };
         return match object["data"].get(key) {
             Some(value) => Ok(Some(decode_text(value))),
             None if reference.bool_at("optional") => Ok(None),
@@ -179,19 +198,57 @@ pub(super) fn field(pod: &Value, path: &str) -> String {
 
 pub(super) fn resource_field(pod: &Value, container: &Value, reference: &Value) -> String {
     let name = reference.str_at("containerName");
-    let target = pod.list_at("spec.containers").iter().find(|c| !name.is_empty() && c.str_at("name") == name).unwrap_or(container);
+    let target = pod
+        .list_at("spec.containers")
+        .iter()
+        .find(|c| !name.is_empty() && c.str_at("name") == name)
+        .unwrap_or(container);
     let resource = reference.str_at("resource");
-    let divisor = reference.get("divisor").and_then(Quantity::of).map_or(1.0, |q| if q.0 == 0.0 { 1.0 } else { q.0 });
-    let amount = target.at(&format!("resources.{resource}")).and_then(Quantity::of).map(|q| q.0).unwrap_or_else(|| {
-        if resource.ends_with("cpu") { std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64) } else { 0.0 }
-    });
+    let divisor =
+        reference.get("divisor").and_then(Quantity::of).map_or(1.0, |q| if q.0 == 0.0 { 1.0 } else { q.0 });
+    let amount =
+        target.at(&format!("resources.{resource}")).and_then(Quantity::of).map(|q| q.0).unwrap_or_else(
+            || {
+                if resource.ends_with("cpu") {
+                    std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
+                } else {
+                    0.0
+                }
+            },
+        );
     format!("{}", (amount / divisor).ceil())
 }
 
 /// Names that the engine's own command line reads from its environment; their values go through arguments instead.
 fn is_sensitive_to_engine(name: &str) -> bool {
-    matches!(name, "PATH" | "HOME" | "TMPDIR" | "USER" | "LANG" | "SHELL" | "TERM" | "GODEBUG" | "GOMAXPROCS" | "NOTIFY_SOCKET" | "LISTEN_FDS" | "LISTEN_PID")
-        || ["XDG_", "CONTAINER", "DOCKER", "PODMAN", "LD_", "STORAGE_", "BUILDAH", "REGISTRY_", "_CONTAINERS", "DBUS_"].iter().any(|p| name.starts_with(p))
+    matches!(
+        name,
+        "PATH"
+            | "HOME"
+            | "TMPDIR"
+            | "USER"
+            | "LANG"
+            | "SHELL"
+            | "TERM"
+            | "GODEBUG"
+            | "GOMAXPROCS"
+            | "NOTIFY_SOCKET"
+            | "LISTEN_FDS"
+            | "LISTEN_PID"
+    ) || [
+        "XDG_",
+        "CONTAINER",
+        "DOCKER",
+        "PODMAN",
+        "LD_",
+        "STORAGE_",
+        "BUILDAH",
+        "REGISTRY_",
+        "_CONTAINERS",
+        "DBUS_",
+    ]
+    .iter()
+    .any(|p| name.starts_with(p))
         || name.to_lowercase().ends_with("_proxy")
 }
 
@@ -213,7 +270,11 @@ pub(super) fn env_arguments(env: Vec<(String, String)>) -> (Vec<String>, HashMap
 
 /// User, capabilities and the like. A refused combination is an error.
 pub(super) fn security(pod: &Value, container: &Value) -> Result<Vec<String>, String> {
-    let own = |field: &str| container.at(&format!("securityContext.{field}")).or_else(|| pod.at(&format!("spec.securityContext.{field}")));
+    let own = |field: &str| {
+        container
+            .at(&format!("securityContext.{field}"))
+            .or_else(|| pod.at(&format!("spec.securityContext.{field}")))
+    };
     let mut args: Vec<String> = Vec::new();
     let mut push = |flag: &str, value: String| args.extend([flag.to_owned(), value]);
     let user = own("runAsUser").and_then(Value::as_i64);
@@ -227,13 +288,18 @@ pub(super) fn security(pod: &Value, container: &Value) -> Result<Vec<String>, St
     if own("runAsNonRoot").and_then(Value::as_bool) == Some(true) && user == Some(0) {
         return Err("container's runAsUser breaks non-root policy".to_owned());
     }
-    for group in pod.list_at("spec.securityContext.supplementalGroups").iter().chain(pod.at("spec.securityContext.fsGroup")) {
+    for group in pod
+        .list_at("spec.securityContext.supplementalGroups")
+        .iter()
+        .chain(pod.at("spec.securityContext.fsGroup"))
+    {
         push("--group-add", group.to_string());
     }
     for capability in container.list_at("securityContext.capabilities.add").iter().filter_map(Value::as_str) {
         push("--cap-add", capability.to_owned());
     }
-    for capability in container.list_at("securityContext.capabilities.drop").iter().filter_map(Value::as_str) {
+    for capability in container.list_at("securityContext.capabilities.drop").iter().filter_map(Value::as_str)
+    {
         push("--cap-drop", capability.to_owned());
     }
     if container.bool_at("securityContext.readOnlyRootFilesystem") {

@@ -80,7 +80,11 @@ fn dns(cluster: &Cluster, engine: &Engine, pod: &Value) -> Vec<String> {
     if engine.rootful && matches!(policy, "ClusterFirst" | "ClusterFirstWithHostNet" | "") {
         let [a, b] = cluster.service_net;
         push("--dns", format!("{a}.{b}.0.10"));
-        for domain in [format!("{}.svc.cluster.local", pod.namespace()), "svc.cluster.local".into(), "cluster.local".into()] {
+        for domain in [
+            format!("{}.svc.cluster.local", pod.namespace()),
+            "svc.cluster.local".into(),
+            "cluster.local".into(),
+        ] {
             push("--dns-search", domain);
         }
         push("--dns-option", "ndots:5".to_owned());
@@ -93,7 +97,14 @@ fn dns(cluster: &Cluster, engine: &Engine, pod: &Value) -> Vec<String> {
     }
     for option in pod.list_at("spec.dnsConfig.options") {
         let value = option.str_at("value");
-        push("--dns-option", if value.is_empty() { option.str_at("name").to_owned() } else { format!("{}:{value}", option.str_at("name")) });
+        push(
+            "--dns-option",
+            if value.is_empty() {
+                option.str_at("name").to_owned()
+            } else {
+                format!("{}:{value}", option.str_at("name"))
+            },
+        );
     }
     args
 }
@@ -104,9 +115,15 @@ fn host_ports(pod: &Value) -> Vec<String> {
         .flat_map(|c| c.list_at("ports"))
         .filter_map(|port| {
             let host = port.int_at("hostPort").filter(|n| *n > 0)?;
-            let address = Some(port.str_at("hostIP")).filter(|ip| !ip.is_empty()).map(|ip| format!("{ip}:")).unwrap_or_default();
+            let address = Some(port.str_at("hostIP"))
+                .filter(|ip| !ip.is_empty())
+                .map(|ip| format!("{ip}:"))
+                .unwrap_or_default();
             let inside = port.int_at("containerPort")?;
-            Some(["-p".to_owned(), format!("{address}{host}:{inside}/{}", port.str_at("protocol").to_lowercase())])
+            Some([
+                "-p".to_owned(),
+                format!("{address}{host}:{inside}/{}", port.str_at("protocol").to_lowercase()),
+            ])
         })
         .flatten()
         .collect()
@@ -147,7 +164,12 @@ impl Start<'_> {
             args.push("--http-proxy=false".to_owned());
             let log = log_file(folder, short, *attempt);
             make_parent(&log).map_err(StartError::Engine)?;
-            args.extend(["--log-driver".to_owned(), "k8s-file".to_owned(), "--log-opt".to_owned(), format!("path={}", log.display())]);
+            args.extend([
+                "--log-driver".to_owned(),
+                "k8s-file".to_owned(),
+                "--log-opt".to_owned(),
+                format!("path={}", log.display()),
+            ]);
         }
         if pod.bool_at("spec.shareProcessNamespace") {
             args.extend(["--pid".to_owned(), format!("container:{sandbox}")]);
@@ -168,7 +190,12 @@ impl Start<'_> {
             args.extend(["-w".to_owned(), container.str_at("workingDir").to_owned()]);
         }
         let texts = |field: &str| -> Vec<String> {
-            container.list_at(field).iter().filter_map(Value::as_str).map(|t| config::expand(t, &env)).collect()
+            container
+                .list_at(field)
+                .iter()
+                .filter_map(Value::as_str)
+                .map(|t| config::expand(t, &env))
+                .collect()
         };
         let (mut command, arguments) = (texts("command"), texts("args"));
         if !command.is_empty() {
@@ -192,7 +219,10 @@ impl Start<'_> {
         let mut args = Vec::new();
         let mut push = |source: &Path, target: &str, read_only: bool| {
             let ro = if read_only { ",ro" } else { "" };
-            args.extend(["--mount".to_owned(), format!("type=bind,src={},dst={target}{ro}", source.display())]);
+            args.extend([
+                "--mount".to_owned(),
+                format!("type=bind,src={},dst={target}{ro}", source.display()),
+            ]);
         };
         for mount in self.container.list_at("volumeMounts") {
             let volume = mount.str_at("name");
@@ -222,16 +252,23 @@ impl Start<'_> {
 fn sub_path(base: &Path, sub: &str) -> Result<PathBuf, StartError> {
     let path = base.join(sub);
     if !path.exists() {
-        std::fs::create_dir_all(&path).map_err(|e| StartError::Config(format!("subPath \"{sub}\" cannot be made: {e}")))?;
+        std::fs::create_dir_all(&path)
+            .map_err(|e| StartError::Config(format!("subPath \"{sub}\" cannot be made: {e}")))?;
     }
     let real = std::fs::canonicalize(&path).map_err(|e| StartError::Config(e.to_string()))?;
     let root = std::fs::canonicalize(base).map_err(|e| StartError::Config(e.to_string()))?;
-    if real.starts_with(&root) { Ok(real) } else { Err(StartError::Config(format!("subPath \"{sub}\" leads out of its volume"))) }
+    if real.starts_with(&root) {
+        Ok(real)
+    } else {
+        Err(StartError::Config(format!("subPath \"{sub}\" leads out of its volume")))
+    }
 }
 
 fn make_parent(path: &Path) -> Result<(), String> {
     match path.parent() {
-        Some(parent) => std::fs::create_dir_all(parent).map_err(|e| format!("{} cannot be made: {e}", parent.display())),
+        Some(parent) => {
+            std::fs::create_dir_all(parent).map_err(|e| format!("{} cannot be made: {e}", parent.display()))
+        }
         None => Ok(()),
     }
 }

@@ -36,7 +36,10 @@ pub(crate) struct Engine {
 
 fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).map(|dir| dir.join(name)).find(|p| p.is_file())
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|dir| dir.join(name))
+        .find(|p| p.is_file())
 }
 
 /// Looks for an engine that answers. The error says what to install.
@@ -44,7 +47,9 @@ pub(crate) fn find_engine(choice: Option<EngineChoice>) -> Result<Engine, String
     let candidates = match choice {
         Some(EngineChoice::Podman) => vec![EngineChoice::Podman],
         Some(EngineChoice::Docker) => vec![EngineChoice::Docker],
-        Some(EngineChoice::Off) => return Err("no container engine: it was switched off for this cluster".to_owned()),
+        Some(EngineChoice::Off) => {
+            return Err("no container engine: it was switched off for this cluster".to_owned());
+        }
         None => vec![EngineChoice::Podman, EngineChoice::Docker],
     };
     let mut reasons = Vec::new();
@@ -57,7 +62,11 @@ pub(crate) fn find_engine(choice: Option<EngineChoice>) -> Result<Engine, String
         }
     }
     let install = "no container engine: install podman (apt-get install podman) and start the cluster again";
-    if reasons.is_empty() { Err(install.to_owned()) } else { Err(format!("{install}; {}", reasons.join("; "))) }
+    if reasons.is_empty() {
+        Err(install.to_owned())
+    } else {
+        Err(format!("{install}; {}", reasons.join("; ")))
+    }
 }
 
 fn probe(kind: EngineChoice, program: &Path) -> Result<Engine, String> {
@@ -68,7 +77,12 @@ fn probe(kind: EngineChoice, program: &Path) -> Result<Engine, String> {
         .output()
         .map_err(|e| e.to_string())?;
     if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("no reason given").trim().to_owned());
+        return Err(String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .last()
+            .unwrap_or("no reason given")
+            .trim()
+            .to_owned());
     }
     let mut global = Vec::new();
     // crun refuses cgroup v1; runc takes both.
@@ -93,7 +107,10 @@ fn limits() -> Vec<String> {
     use rustix::process::{Resource, getrlimit};
     // The engine lowers its own hard limits before it starts anything: to a million files and the kernel's pid_max.
     const MOST: u64 = 1_048_576;
-    let pids = std::fs::read_to_string("/proc/sys/kernel/pid_max").ok().and_then(|t| t.trim().parse().ok()).unwrap_or(MOST);
+    let pids = std::fs::read_to_string("/proc/sys/kernel/pid_max")
+        .ok()
+        .and_then(|t| t.trim().parse().ok())
+        .unwrap_or(MOST);
     [("nofile", Resource::Nofile, MOST), ("nproc", Resource::Nproc, MOST.min(pids))]
         .into_iter()
         .flat_map(|(name, resource, most)| {
@@ -136,7 +153,12 @@ impl Engine {
     }
 
     /// Runs to the end. `env` becomes the command's environment on top of this process's own.
-    pub(super) async fn call_with(&self, args: &[String], env: &HashMap<String, String>, input: Option<Vec<u8>>) -> Result<Done, String> {
+    pub(super) async fn call_with(
+        &self,
+        args: &[String],
+        env: &HashMap<String, String>,
+        input: Option<Vec<u8>>,
+    ) -> Result<Done, String> {
         let _turn = self.gate.acquire().await.map_err(|e| e.to_string())?;
         let mut command = self.command(args);
         command.envs(env).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -181,7 +203,11 @@ impl Engine {
         }
         let args = words(&["import", "--change", "CMD [\"/pause\"]", "-", super::pause::IMAGE]);
         let done = self.call_with(&args, &HashMap::new(), Some(super::pause::tree()?)).await?;
-        if done.code == 0 { Ok(()) } else { Err(format!("the sandbox image cannot be imported: {}", done.stderr)) }
+        if done.code == 0 {
+            Ok(())
+        } else {
+            Err(format!("the sandbox image cannot be imported: {}", done.stderr))
+        }
     }
 
     /// Names of all containers of this cluster, with the pod each belongs to.
@@ -211,7 +237,8 @@ impl Engine {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let args: Vec<String> = words(&["inspect", "--type", "container"]).into_iter().chain(names.iter().cloned()).collect();
+        let args: Vec<String> =
+            words(&["inspect", "--type", "container"]).into_iter().chain(names.iter().cloned()).collect();
         let done = self.call(&args).await?;
         match serde_json::from_str::<Vec<Value>>(&done.stdout) {
             Ok(list) => Ok(list),
@@ -231,7 +258,8 @@ impl Engine {
 
     /// Removes containers at once, running or not. Sandboxes go last, because the others lean on their network.
     pub(super) async fn remove(&self, names: &[String]) {
-        let (sandboxes, containers): (Vec<&String>, Vec<&String>) = names.iter().partition(|n| n.contains("_POD_"));
+        let (sandboxes, containers): (Vec<&String>, Vec<&String>) =
+            names.iter().partition(|n| n.contains("_POD_"));
         self.remove_all(&containers).await;
         self.remove_all(&sandboxes).await;
     }
@@ -276,7 +304,13 @@ impl Engine {
             Ok(Ok(output)) if output.status.success() => Ok(()),
             Ok(Ok(output)) => {
                 let text = String::from_utf8_lossy(&output.stderr);
-                Err(text.lines().last().unwrap_or("the pull failed").trim().trim_start_matches("Error: ").to_owned())
+                Err(text
+                    .lines()
+                    .last()
+                    .unwrap_or("the pull failed")
+                    .trim()
+                    .trim_start_matches("Error: ")
+                    .to_owned())
             }
         }
     }
@@ -293,11 +327,25 @@ pub(super) fn words(list: &[&str]) -> Vec<String> {
 }
 
 /// Follows the engine's events and reports the pod of each container that ended; an empty text after an interruption.
-pub(super) async fn follow_deaths(engine: Arc<Engine>, sender: mpsc::Sender<String>, shutdown: CancellationToken) {
+pub(super) async fn follow_deaths(
+    engine: Arc<Engine>,
+    sender: mpsc::Sender<String>,
+    shutdown: CancellationToken,
+) {
     loop {
         let cluster = format!("label={LABEL_CLUSTER}={}", engine.cluster());
         let format = if engine.kind == EngineChoice::Podman { "json" } else { "{{json .}}" };
-        let args = words(&["events", "--filter", "type=container", "--filter", "event=die", "--filter", &cluster, "--format", format]);
+        let args = words(&[
+            "events",
+            "--filter",
+            "type=container",
+            "--filter",
+            "event=die",
+            "--filter",
+            &cluster,
+            "--format",
+            format,
+        ]);
         let mut command = engine.command(&args);
         command.stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
         if let Ok(mut child) = command.spawn()
@@ -311,7 +359,9 @@ pub(super) async fn follow_deaths(engine: Arc<Engine>, sender: mpsc::Sender<Stri
                 };
                 let Ok(Some(line)) = line else { break };
                 let event: Value = serde_json::from_str(&line).unwrap_or_default();
-                let uid = ["Attributes", "Actor.Attributes"].iter().find_map(|path| event.map_at(path)?.get(LABEL_POD)?.as_str());
+                let uid = ["Attributes", "Actor.Attributes"]
+                    .iter()
+                    .find_map(|path| event.map_at(path)?.get(LABEL_POD)?.as_str());
                 if let Some(uid) = uid
                     && sender.send(uid.to_owned()).await.is_err()
                 {

@@ -36,7 +36,13 @@ pub(crate) struct ExecWish {
 }
 
 impl Exec {
-    pub(crate) fn start(engine: &Engine, pod: &Value, container: &str, attempt: i64, wish: &ExecWish) -> Result<Exec, String> {
+    pub(crate) fn start(
+        engine: &Engine,
+        pod: &Value,
+        container: &str,
+        attempt: i64,
+        wish: &ExecWish,
+    ) -> Result<Exec, String> {
         let mut args = words(&["exec"]);
         if wish.stdin || wish.tty {
             args.push("-i".to_owned());
@@ -50,7 +56,13 @@ impl Exec {
     }
 
     /// The streams of the container's own process.
-    pub(crate) fn attach(engine: &Engine, pod: &Value, container: &str, attempt: i64, wish: &ExecWish) -> Result<Exec, String> {
+    pub(crate) fn attach(
+        engine: &Engine,
+        pod: &Value,
+        container: &str,
+        attempt: i64,
+        wish: &ExecWish,
+    ) -> Result<Exec, String> {
         let mut args = words(&["attach", "--sig-proxy=false"]);
         if !wish.stdin {
             args.push("--no-stdin".to_owned());
@@ -65,7 +77,10 @@ impl Exec {
         let fail = |e: std::io::Error| format!("the command cannot be started: {e}");
         if wish.tty {
             let (master, slave) = open_terminal().map_err(fail)?;
-            command.stdin(slave.try_clone().map_err(fail)?).stdout(slave.try_clone().map_err(fail)?).stderr(slave);
+            command
+                .stdin(slave.try_clone().map_err(fail)?)
+                .stdout(slave.try_clone().map_err(fail)?)
+                .stderr(slave);
             let child = command.spawn().map_err(fail)?;
             // The command's own copies of the terminal must close with it, so that reading ends.
             drop(command);
@@ -96,7 +111,12 @@ impl Exec {
     pub(crate) fn resize(&self, size: &Value) {
         let Some(terminal) = &self.terminal else { return };
         let number = |field: &str| u16::try_from(size.int_at(field).unwrap_or(0)).unwrap_or(0);
-        let size = rustix::termios::Winsize { ws_row: number("Height"), ws_col: number("Width"), ws_xpixel: 0, ws_ypixel: 0 };
+        let size = rustix::termios::Winsize {
+            ws_row: number("Height"),
+            ws_col: number("Width"),
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         if rustix::termios::tcsetwinsize(terminal, size).is_ok()
             && let Some(pid) = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id as i32))
         {
@@ -117,7 +137,8 @@ fn open_terminal() -> std::io::Result<(File, File)> {
     grantpt(&master)?;
     unlockpt(&master)?;
     let name = ptsname(&master, Vec::new())?;
-    let slave = rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    let slave =
+        rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
     // Raw until the engine sets it up, so that nothing typed early is echoed twice.
     let mut modes = rustix::termios::tcgetattr(&slave)?;
     modes.make_raw();
@@ -133,7 +154,9 @@ pub(crate) async fn connect(engine: &Engine, pod: &Value, port: u16) -> Result<T
     if let Some(pid) = pid
         && engine.rootful
     {
-        let inside = tokio::task::spawn_blocking(move || connect_inside(pid, port)).await.map_err(|e| e.to_string())?;
+        let inside = tokio::task::spawn_blocking(move || connect_inside(pid, port))
+            .await
+            .map_err(|e| e.to_string())?;
         match inside {
             Ok(stream) => {
                 stream.set_nonblocking(true).map_err(|e| e.to_string())?;
@@ -155,7 +178,10 @@ fn connect_inside(pid: i64, port: u16) -> std::io::Result<std::net::TcpStream> {
             std::os::fd::AsFd::as_fd(&file),
             Some(rustix::thread::LinkNameSpaceType::Network),
         )?;
-        std::net::TcpStream::connect_timeout(&std::net::SocketAddr::from(([127, 0, 0, 1], port)), std::time::Duration::from_secs(5))
+        std::net::TcpStream::connect_timeout(
+            &std::net::SocketAddr::from(([127, 0, 0, 1], port)),
+            std::time::Duration::from_secs(5),
+        )
     });
     thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the connecting thread ended")))
 }

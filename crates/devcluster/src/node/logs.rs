@@ -32,7 +32,12 @@ pub(crate) struct Source {
     pub(crate) attempt: i64,
 }
 
-pub(crate) async fn stream_logs(cluster: Arc<Cluster>, source: Source, options: LogOptions, sender: mpsc::Sender<Bytes>) {
+pub(crate) async fn stream_logs(
+    cluster: Arc<Cluster>,
+    source: Source,
+    options: LogOptions,
+    sender: mpsc::Sender<Bytes>,
+) {
     let Some(engine) = cluster.node.engine() else { return };
     let folder = cluster.data.join("pods").join(source.pod.uid());
     if engine.kind == EngineChoice::Docker {
@@ -72,7 +77,13 @@ async fn copy(pipe: Option<impl tokio::io::AsyncRead + Unpin>, sender: &mpsc::Se
     }
 }
 
-async fn follow_file(cluster: &Cluster, source: &Source, path: &Path, options: &LogOptions, sender: &mpsc::Sender<Bytes>) {
+async fn follow_file(
+    cluster: &Cluster,
+    source: &Source,
+    path: &Path,
+    options: &LogOptions,
+    sender: &mpsc::Sender<Bytes>,
+) {
     let Some((mut file, start)) = open(path, options, cluster, source).await else { return };
     if file.seek(std::io::SeekFrom::Start(start)).await.is_err() {
         return;
@@ -113,7 +124,12 @@ async fn follow_file(cluster: &Cluster, source: &Source, path: &Path, options: &
     }
 }
 
-async fn open(path: &Path, options: &LogOptions, cluster: &Cluster, source: &Source) -> Option<(tokio::fs::File, u64)> {
+async fn open(
+    path: &Path,
+    options: &LogOptions,
+    cluster: &Cluster,
+    source: &Source,
+) -> Option<(tokio::fs::File, u64)> {
     // The file appears when the container starts.
     for _ in 0..50 {
         if path.exists() || !options.follow || !is_running(cluster, source) {
@@ -132,12 +148,18 @@ async fn open(path: &Path, options: &LogOptions, cluster: &Cluster, source: &Sou
 }
 
 fn is_running(cluster: &Cluster, source: &Source) -> bool {
-    let Some(pod) = cluster.get("pods", source.pod.namespace(), source.pod.name()).filter(|p| p.uid() == source.pod.uid()) else {
+    let Some(pod) = cluster
+        .get("pods", source.pod.namespace(), source.pod.name())
+        .filter(|p| p.uid() == source.pod.uid())
+    else {
         return false;
     };
-    let statuses = pod.list_at("status.containerStatuses").iter().chain(pod.list_at("status.initContainerStatuses"));
+    let statuses =
+        pod.list_at("status.containerStatuses").iter().chain(pod.list_at("status.initContainerStatuses"));
     statuses.into_iter().any(|s| {
-        s.str_at("name") == source.container && s.int_at("restartCount") == Some(source.attempt) && s.at("state.running").is_some()
+        s.str_at("name") == source.container
+            && s.int_at("restartCount") == Some(source.attempt)
+            && s.at("state.running").is_some()
     })
 }
 
@@ -152,7 +174,8 @@ impl Writer<'_> {
     /// `time stream F|P text`: P lines go on in the next one.
     async fn line(&mut self, line: &[u8]) -> bool {
         let mut parts = line.splitn(4, |b| *b == b' ');
-        let (time, _stream, tag, text) = (parts.next(), parts.next(), parts.next(), parts.next().unwrap_or(b""));
+        let (time, _stream, tag, text) =
+            (parts.next(), parts.next(), parts.next(), parts.next().unwrap_or(b""));
         let Some(time) = time.and_then(|t| std::str::from_utf8(t).ok()) else { return true };
         if let Some(since) = self.options.since
             && parse_time(time).is_some_and(|t| t < since)
@@ -161,7 +184,9 @@ impl Writer<'_> {
         }
         let mut out = Vec::with_capacity(text.len() + 40);
         if self.options.timestamps && !self.line_open {
-            let stamp = parse_time(time).map(|t| t.strftime("%Y-%m-%dT%H:%M:%S.%9fZ").to_string()).unwrap_or_else(|| time.to_owned());
+            let stamp = parse_time(time)
+                .map(|t| t.strftime("%Y-%m-%dT%H:%M:%S.%9fZ").to_string())
+                .unwrap_or_else(|| time.to_owned());
             out.extend_from_slice(stamp.as_bytes());
             out.push(b' ');
         }

@@ -92,10 +92,20 @@ async fn heartbeat(cluster: Arc<Cluster>, api: SocketAddr, shutdown: Cancellatio
 fn node_facts(cluster: &Cluster, api: SocketAddr) -> Value {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let memory = read("/proc/meminfo").lines().find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0);
-    let os = read("/etc/os-release").lines().find_map(|l| l.strip_prefix("PRETTY_NAME=").map(|v| v.trim_matches('"').to_owned())).unwrap_or_default();
+    let memory = read("/proc/meminfo")
+        .lines()
+        .find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+        .unwrap_or(0);
+    let os = read("/etc/os-release")
+        .lines()
+        .find_map(|l| l.strip_prefix("PRETTY_NAME=").map(|v| v.trim_matches('"').to_owned()))
+        .unwrap_or_default();
     let capacity = json!({"cpu": cpus.to_string(), "memory": format!("{memory}Ki"), "pods": "110", "ephemeral-storage": "100Gi"});
-    let runtime = cluster.node.engine().map(|e| e.describe().replace(' ', "://")).unwrap_or_else(|| "none://".to_owned());
+    let runtime = cluster
+        .node
+        .engine()
+        .map(|e| e.describe().replace(' ', "://"))
+        .unwrap_or_else(|| "none://".to_owned());
     json!({
         "capacity": capacity, "allocatable": capacity,
         "addresses": [{"type": "InternalIP", "address": api.ip().to_string()}, {"type": "Hostname", "address": NODE}],
@@ -112,20 +122,29 @@ fn node_facts(cluster: &Cluster, api: SocketAddr) -> Value {
 async fn write_node(cluster: &Cluster, api: SocketAddr) {
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
     let labels = json!({"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "kubernetes.io/arch": arch, "node-role.kubernetes.io/control-plane": ""});
-    if let Err(error) = crate::bootstrap::ensure(cluster, "nodes", "", NODE, json!({"metadata": {"labels": labels}})).await {
+    if let Err(error) =
+        crate::bootstrap::ensure(cluster, "nodes", "", NODE, json!({"metadata": {"labels": labels}})).await
+    {
         tracing::warn!(%error, "The node object could not be written.");
         return;
     }
     let lease = json!({"spec": {"holderIdentity": NODE, "leaseDurationSeconds": 120}});
-    let _ = crate::bootstrap::ensure(cluster, "coordination.k8s.io/leases", "kube-node-lease", NODE, lease).await;
+    let _ =
+        crate::bootstrap::ensure(cluster, "coordination.k8s.io/leases", "kube-node-lease", NODE, lease).await;
     let _ = cluster
-        .modify("coordination.k8s.io/leases", "kube-node-lease", NODE, "", "kubelet", |lease| lease.set_at("spec.renewTime", json!(now_micro())))
+        .modify("coordination.k8s.io/leases", "kube-node-lease", NODE, "", "kubelet", |lease| {
+            lease.set_at("spec.renewTime", json!(now_micro()))
+        })
         .await;
     let facts = node_facts(cluster, api);
     let missing = cluster.node.unavailable();
     let ready = match &missing {
-        None => json!({"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "containers can run"}),
-        Some(why) => json!({"type": "Ready", "status": "False", "reason": "NoContainerEngine", "message": why}),
+        None => {
+            json!({"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "containers can run"})
+        }
+        Some(why) => {
+            json!({"type": "Ready", "status": "False", "reason": "NoContainerEngine", "message": why})
+        }
     };
     let written = cluster
         .modify("nodes", "", NODE, "status", "kubelet", |node| {
@@ -189,7 +208,10 @@ impl Pods {
     }
 
     fn nudge_namespace(&self, namespace: &str) {
-        self.tasks.values().filter(|(ns, _, _)| ns == namespace).for_each(|(_, notify, _)| notify.notify_one());
+        self.tasks
+            .values()
+            .filter(|(ns, _, _)| ns == namespace)
+            .for_each(|(_, notify, _)| notify.notify_one());
     }
 }
 
@@ -202,14 +224,18 @@ async fn run_pods(cluster: Arc<Cluster>, engine: Arc<Engine>, shutdown: Cancella
     remove_orphans(&cluster, &engine).await;
     let (died, mut deaths) = tokio::sync::mpsc::channel(256);
     let follow = tokio::spawn(engine::follow_deaths(engine.clone(), died, shutdown.clone()));
-    let mut pods = Pods { cluster: cluster.clone(), engine, shutdown: shutdown.clone(), tasks: HashMap::new() };
+    let mut pods =
+        Pods { cluster: cluster.clone(), engine, shutdown: shutdown.clone(), tasks: HashMap::new() };
     'relist: loop {
         let (version, objects) = cluster.store.list("pods", None);
         for stored in objects {
             pods.nudge(&stored.value());
         }
-        let watches = ["pods", "configmaps", "secrets", "persistentvolumeclaims"].map(|kind| cluster.store.watch(kind, version));
-        let [Some(mut changes), Some(mut configs), Some(mut secrets), Some(mut claims)] = watches else { continue };
+        let watches = ["pods", "configmaps", "secrets", "persistentvolumeclaims"]
+            .map(|kind| cluster.store.watch(kind, version));
+        let [Some(mut changes), Some(mut configs), Some(mut secrets), Some(mut claims)] = watches else {
+            continue;
+        };
         loop {
             tokio::select! {
                 () = shutdown.cancelled() => break 'relist,

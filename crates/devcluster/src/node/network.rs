@@ -22,7 +22,9 @@ pub(super) async fn serve(cluster: Arc<Cluster>, api: SocketAddr, shutdown: Canc
     let [a, b] = cluster.service_net;
     let range = format!("{a}.{b}.0.0/16");
     if !route(&["replace", "local", &range, "dev", "lo"]).await {
-        tracing::warn!("ClusterIPs and cluster DNS need root (a route for {range} could not be set); pods run without them.");
+        tracing::warn!(
+            "ClusterIPs and cluster DNS need root (a route for {range} could not be set); pods run without them."
+        );
         return;
     }
     let dns = tokio::spawn(serve_dns(cluster.clone(), Ipv4Addr::new(a, b, 0, 10), shutdown.clone()));
@@ -32,7 +34,13 @@ pub(super) async fn serve(cluster: Arc<Cluster>, api: SocketAddr, shutdown: Canc
 }
 
 async fn route(args: &[&str]) -> bool {
-    let command = tokio::process::Command::new("ip").arg("route").args(args).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).status().await;
+    let command = tokio::process::Command::new("ip")
+        .arg("route")
+        .args(args)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status()
+        .await;
     command.is_ok_and(|status| status.success())
 }
 
@@ -63,7 +71,9 @@ async fn align(cluster: &Arc<Cluster>, api: SocketAddr, running: &mut Proxies) {
             if let Some(number) = port.int_at("port").and_then(|n| u16::try_from(n).ok()) {
                 wanted.insert((SocketAddr::new(IpAddr::V4(address), number), id.clone()), place.clone());
             }
-            if let Some(number) = port.int_at("nodePort").and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0) {
+            if let Some(number) =
+                port.int_at("nodePort").and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0)
+            {
                 wanted.insert((SocketAddr::new(api.ip(), number), id), place);
             }
         }
@@ -82,11 +92,20 @@ async fn align(cluster: &Arc<Cluster>, api: SocketAddr, running: &mut Proxies) {
         match bind(key.0).await {
             Ok(listener) => {
                 let token = CancellationToken::new();
-                let backend = Backend { cluster: cluster.clone(), api, namespace, name, port, turn: AtomicUsize::new(0) };
+                let backend = Backend {
+                    cluster: cluster.clone(),
+                    api,
+                    namespace,
+                    name,
+                    port,
+                    turn: AtomicUsize::new(0),
+                };
                 tokio::spawn(accept(listener, Arc::new(backend), token.clone()));
                 running.insert(key, token);
             }
-            Err(error) => tracing::warn!(address = %key.0, service = %name, %error, "A service's address cannot be listened on."),
+            Err(error) => {
+                tracing::warn!(address = %key.0, service = %name, %error, "A service's address cannot be listened on.")
+            }
         }
     }
 }
@@ -126,9 +145,25 @@ impl Backend {
                 continue;
             }
             let slice = stored.value();
-            let Some(port) = slice.list_at("ports").iter().find(|p| p.str_at("name") == name).and_then(|p| p.int_at("port")) else { continue };
-            for endpoint in slice.list_at("endpoints").iter().filter(|e| e.at("conditions.ready") != Some(&Value::Bool(false))) {
-                for address in endpoint.list_at("addresses").iter().filter_map(Value::as_str).filter_map(|a| a.parse::<IpAddr>().ok()) {
+            let Some(port) = slice
+                .list_at("ports")
+                .iter()
+                .find(|p| p.str_at("name") == name)
+                .and_then(|p| p.int_at("port"))
+            else {
+                continue;
+            };
+            for endpoint in slice
+                .list_at("endpoints")
+                .iter()
+                .filter(|e| e.at("conditions.ready") != Some(&Value::Bool(false)))
+            {
+                for address in endpoint
+                    .list_at("addresses")
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .filter_map(|a| a.parse::<IpAddr>().ok())
+                {
                     found.push(SocketAddr::new(address, port as u16));
                 }
             }
@@ -141,10 +176,16 @@ impl Backend {
 
     /// Endpoints that somebody wrote by hand, for services without a selector.
     fn manual_endpoints(&self, name: &str) -> Vec<SocketAddr> {
-        let Some(object) = self.cluster.get("endpoints", &self.namespace, &self.name) else { return Vec::new() };
+        let Some(object) = self.cluster.get("endpoints", &self.namespace, &self.name) else {
+            return Vec::new();
+        };
         let mut found = Vec::new();
         for subset in object.list_at("subsets") {
-            let port = subset.list_at("ports").iter().find(|p| p.str_at("name") == name).and_then(|p| p.int_at("port"));
+            let port = subset
+                .list_at("ports")
+                .iter()
+                .find(|p| p.str_at("name") == name)
+                .and_then(|p| p.int_at("port"));
             for address in subset.list_at("addresses") {
                 if let (Some(port), Ok(ip)) = (port, address.str_at("ip").parse()) {
                     found.push(SocketAddr::new(ip, port as u16));
@@ -159,7 +200,9 @@ impl Backend {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         for index in 0..addresses.len() {
             let address = addresses[(start + index) % addresses.len()];
-            if let Ok(Ok(stream)) = tokio::time::timeout(Duration::from_secs(3), TcpStream::connect(address)).await {
+            if let Ok(Ok(stream)) =
+                tokio::time::timeout(Duration::from_secs(3), TcpStream::connect(address)).await
+            {
                 return Some(stream);
             }
         }
@@ -266,7 +309,13 @@ fn lookup(cluster: &Cluster, name: &str) -> Option<Vec<Ipv4Addr>> {
         for endpoint in stored.value().list_at("endpoints") {
             let named = host.is_none_or(|host| endpoint.str_at("hostname") == host);
             if named && (host.is_some() || endpoint.bool_at("conditions.ready")) {
-                found.extend(endpoint.list_at("addresses").iter().filter_map(Value::as_str).filter_map(|a| a.parse::<Ipv4Addr>().ok()));
+                found.extend(
+                    endpoint
+                        .list_at("addresses")
+                        .iter()
+                        .filter_map(Value::as_str)
+                        .filter_map(|a| a.parse::<Ipv4Addr>().ok()),
+                );
             }
         }
     }
@@ -289,9 +338,11 @@ fn reply(packet: &[u8], end: usize, addresses: &[Ipv4Addr], code: u8) -> Vec<u8>
 /// Everything outside the cluster is asked where this machine asks.
 async fn forward(packet: &[u8]) -> Option<Vec<u8>> {
     let config = tokio::fs::read_to_string("/etc/resolv.conf").await.ok()?;
-    let servers = config.lines().filter_map(|line| line.strip_prefix("nameserver ")?.trim().parse::<IpAddr>().ok());
+    let servers =
+        config.lines().filter_map(|line| line.strip_prefix("nameserver ")?.trim().parse::<IpAddr>().ok());
     for server in servers {
-        let local: SocketAddr = if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+        let local: SocketAddr =
+            if server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
         let Ok(socket) = UdpSocket::bind(local).await else { continue };
         if socket.send_to(packet, (server, 53)).await.is_err() {
             continue;
@@ -306,7 +357,10 @@ async fn forward(packet: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// TLS without looking at the certificate: what an HTTPS probe wants.
-pub(super) async fn insecure_tls(stream: TcpStream, host: &str) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
+pub(super) async fn insecure_tls(
+    stream: TcpStream,
+    host: &str,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()

@@ -135,11 +135,11 @@ impl Worker {
             self.tear_down().await;
             return Next::Finished;
         };
-        if !self.adopted {
-            if let Err(error) = self.adopt(&pod).await {
-                tracing::warn!(pod = %self.name, %error, "The containers of a pod cannot be listed.");
-                return Next::Wait(Some(Duration::from_secs(2)));
-            }
+        if !self.adopted
+            && let Err(error) = self.adopt(&pod).await
+        {
+            tracing::warn!(pod = %self.name, %error, "The containers of a pod cannot be listed.");
+            return Next::Wait(Some(Duration::from_secs(2)));
         }
         if pod.at("metadata.deletionTimestamp").is_some() {
             return self.terminate(&pod).await;
@@ -160,12 +160,19 @@ impl Worker {
             let name = container.str_at("name");
             let prefix = format!("slipway_{}_{}_{name}_", self.engine.cluster(), self.uid);
             let newest = names.iter().filter_map(|n| n.strip_prefix(&prefix)?.parse::<i64>().ok()).max();
-            let statuses = pod.list_at("status.initContainerStatuses").iter().chain(pod.list_at("status.containerStatuses"));
+            let statuses = pod
+                .list_at("status.initContainerStatuses")
+                .iter()
+                .chain(pod.list_at("status.containerStatuses"));
             let known = statuses.into_iter().find(|s| s.str_at("name") == name);
             let mut unit = Unit::fresh();
             if let Some(known) = known {
                 unit.attempt = known.int_at("restartCount").unwrap_or(0);
-                unit.last = known.get("lastState").filter(|l| l.get("terminated").is_some()).cloned().unwrap_or(Value::Null);
+                unit.last = known
+                    .get("lastState")
+                    .filter(|l| l.get("terminated").is_some())
+                    .cloned()
+                    .unwrap_or(Value::Null);
                 unit.image_id = known.str_at("imageID").to_owned();
                 unit.state = known.get("state").cloned().unwrap_or(unit.state);
                 if unit.state.get("running").is_some() {
@@ -224,7 +231,9 @@ impl Worker {
         unit.state = json!({"running": {"startedAt": engine_time(details.str_at("State.StartedAt"))}});
         unit.container_id = id_text(&self.engine, details);
         unit.image_id = details.str_at("Image").trim_start_matches("sha256:").to_owned();
-        if unit.probes.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) && !unit.health.lock().expect("health lock").started {
+        if unit.probes.as_ref().is_none_or(tokio::task::JoinHandle::is_finished)
+            && !unit.health.lock().expect("health lock").started
+        {
             let subject = Subject {
                 cluster: self.cluster.clone(),
                 engine: self.engine.clone(),
@@ -235,8 +244,12 @@ impl Worker {
                 health: unit.health.clone(),
                 notify: self.notify.clone(),
             };
-            if ["startupProbe", "readinessProbe", "livenessProbe"].iter().all(|p| subject.container.get(*p).is_none()) {
-                *unit.health.lock().expect("health lock") = Health { started: true, ready: true, restart: None };
+            if ["startupProbe", "readinessProbe", "livenessProbe"]
+                .iter()
+                .all(|p| subject.container.get(*p).is_none())
+            {
+                *unit.health.lock().expect("health lock") =
+                    Health { started: true, ready: true, restart: None };
             } else {
                 unit.probes = Some(tokio::spawn(probe::watch(subject)));
             }
@@ -247,7 +260,13 @@ impl Worker {
         let attempt = self.units.get(name).map_or(0, |u| u.attempt);
         let code = details.int_at("State.ExitCode").unwrap_or(0);
         let killed = details.bool_at("State.OOMKilled");
-        let reason = if killed { "OOMKilled" } else if code == 0 { "Completed" } else { "Error" };
+        let reason = if killed {
+            "OOMKilled"
+        } else if code == 0 {
+            "Completed"
+        } else {
+            "Error"
+        };
         let started = engine_time(details.str_at("State.StartedAt"));
         let finished = engine_time(details.str_at("State.FinishedAt"));
         let mut ended = json!({"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": finished,
@@ -281,7 +300,8 @@ impl Worker {
     fn termination_message(&self, pod: &Value, name: &str, attempt: i64, code: i64) -> String {
         let text = std::fs::read(message_file(&self.folder, name, attempt)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text[..text.len().min(4096)]).into_owned();
-        let policy = spec_of(pod, name).map(|c| c.str_at("terminationMessagePolicy").to_owned()).unwrap_or_default();
+        let policy =
+            spec_of(pod, name).map(|c| c.str_at("terminationMessagePolicy").to_owned()).unwrap_or_default();
         if text.is_empty() && code != 0 && policy == "FallbackToLogsOnError" {
             return logs::tail_text(&log_file(&self.folder, name, attempt), 80, 2048);
         }
@@ -295,12 +315,20 @@ impl Worker {
             return Some(Duration::from_secs(2));
         }
         if let Some(limit) = pod.int_at("spec.activeDeadlineSeconds") {
-            let spent = pod.at("status.startTime").map_or(0, |_| seconds_since(pod.str_at("status.startTime")));
+            let spent =
+                pod.at("status.startTime").map_or(0, |_| seconds_since(pod.str_at("status.startTime")));
             if spent >= limit {
-                return self.fail(pod, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline").await;
+                return self
+                    .fail(
+                        pod,
+                        "DeadlineExceeded",
+                        "Pod was active on the node longer than the specified deadline",
+                    )
+                    .await;
             }
         }
-        let mut again: Option<Duration> = pod.int_at("spec.activeDeadlineSeconds").map(|s| Duration::from_secs(s.max(1) as u64));
+        let mut again: Option<Duration> =
+            pod.int_at("spec.activeDeadlineSeconds").map(|s| Duration::from_secs(s.max(1) as u64));
         let mut soonest = |delay: Option<Duration>| {
             if let Some(delay) = delay {
                 again = Some(again.map_or(delay, |have| have.min(delay)));
@@ -315,12 +343,12 @@ impl Worker {
                 return Some(Duration::from_secs(5));
             }
         };
-        if !self.sandbox {
-            if let Err(why) = self.make_sandbox(pod).await {
-                record(&self.cluster, pod, "Warning", "FailedCreatePodSandBox", &why, COMPONENT).await;
-                self.write(pod, None).await;
-                return Some(Duration::from_secs(5));
-            }
+        if !self.sandbox
+            && let Err(why) = self.make_sandbox(pod).await
+        {
+            record(&self.cluster, pod, "Warning", "FailedCreatePodSandBox", &why, COMPONENT).await;
+            self.write(pod, None).await;
+            return Some(Duration::from_secs(5));
         }
         let policy = pod.str_at("spec.restartPolicy");
         let mut initialized = true;
@@ -333,10 +361,28 @@ impl Worker {
             }
             let stop_here = !sidecar && policy == "Never" && unit.ended().is_some();
             if !stop_here {
-                soonest(self.ensure(pod, container, if sidecar { "Always" } else if policy == "Never" { "Never" } else { "OnFailure" }, &volumes).await);
+                soonest(
+                    self.ensure(
+                        pod,
+                        container,
+                        if sidecar {
+                            "Always"
+                        } else if policy == "Never" {
+                            "Never"
+                        } else {
+                            "OnFailure"
+                        },
+                        &volumes,
+                    )
+                    .await,
+                );
             }
             let unit = &self.units[name];
-            let through = if sidecar { unit.health.lock().expect("health lock").started } else { unit.ended() == Some(0) };
+            let through = if sidecar {
+                unit.health.lock().expect("health lock").started
+            } else {
+                unit.ended() == Some(0)
+            };
             if !through {
                 initialized = false;
                 break;
@@ -356,7 +402,8 @@ impl Worker {
         let stale = self.engine.list_pod(&self.uid).await?;
         if !stale.is_empty() {
             self.engine.remove(&stale).await;
-            let names: Vec<String> = self.units.iter().filter(|(_, u)| u.live).map(|(n, _)| n.clone()).collect();
+            let names: Vec<String> =
+                self.units.iter().filter(|(_, u)| u.live).map(|(n, _)| n.clone()).collect();
             for name in names {
                 let gone = json!({"terminated": {"exitCode": 255, "reason": "Unknown", "finishedAt": now(), "startedAt": now()}});
                 self.end(&name, gone);
@@ -374,7 +421,13 @@ impl Worker {
     }
 
     /// Starts a container that is not running and may run. Says when to look again.
-    async fn ensure(&mut self, pod: &Value, container: &Value, policy: &str, volumes: &BTreeMap<String, PathBuf>) -> Option<Duration> {
+    async fn ensure(
+        &mut self,
+        pod: &Value,
+        container: &Value,
+        policy: &str,
+        volumes: &BTreeMap<String, PathBuf>,
+    ) -> Option<Duration> {
         let name = container.str_at("name").to_owned();
         let unit = self.units.get_mut(&name)?;
         if unit.live {
@@ -391,15 +444,34 @@ impl Worker {
                 return None;
             }
         }
-        if let Some(left) = unit.retry_at.map(|at| at.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero()) {
+        if let Some(left) = unit
+            .retry_at
+            .map(|at| at.saturating_duration_since(Instant::now()))
+            .filter(|left| !left.is_zero())
+        {
             if unit.ended().is_some() {
                 let text = format!(
                     "back-off {} restarting failed container={name} pod={}_{}({})",
-                    go_duration(unit.backoff), self.name, self.namespace, self.uid
+                    go_duration(unit.backoff),
+                    self.name,
+                    self.namespace,
+                    self.uid
                 );
                 unit.last = std::mem::replace(&mut unit.state, waiting("CrashLoopBackOff", &text));
                 let field = field_path(pod, &name);
-                record_at(&self.cluster, pod, &field, "Warning", "BackOff", &format!("Back-off restarting failed container {name} in pod {}_{}({})", self.name, self.namespace, self.uid), COMPONENT).await;
+                record_at(
+                    &self.cluster,
+                    pod,
+                    &field,
+                    "Warning",
+                    "BackOff",
+                    &format!(
+                        "Back-off restarting failed container {name} in pod {}_{}({})",
+                        self.name, self.namespace, self.uid
+                    ),
+                    COMPONENT,
+                )
+                .await;
             }
             return Some(left);
         }
@@ -420,13 +492,27 @@ impl Worker {
         self.start(pod, container, attempt, volumes).await
     }
 
-    async fn start(&mut self, pod: &Value, container: &Value, attempt: i64, volumes: &BTreeMap<String, PathBuf>) -> Option<Duration> {
+    async fn start(
+        &mut self,
+        pod: &Value,
+        container: &Value,
+        attempt: i64,
+        volumes: &BTreeMap<String, PathBuf>,
+    ) -> Option<Duration> {
         let name = container.str_at("name").to_owned();
         let field = field_path(pod, &name);
         // Environment may refer to the pod's own address.
         let mut with_ip = pod.clone();
         with_ip.set_at("status.podIP", json!(self.ip));
-        let start = Start { cluster: &self.cluster, engine: &self.engine, pod: &with_ip, container, attempt, folder: &self.folder, volumes };
+        let start = Start {
+            cluster: &self.cluster,
+            engine: &self.engine,
+            pod: &with_ip,
+            container,
+            attempt,
+            folder: &self.folder,
+            volumes,
+        };
         let result = start.run().await;
         let unit = self.units.get_mut(&name)?;
         match result {
@@ -434,22 +520,50 @@ impl Worker {
                 unit.attempt = attempt;
                 unit.live = true;
                 unit.pull_backoff = Duration::ZERO;
-                unit.backoff = if unit.backoff.is_zero() { BACKOFF_FIRST } else { (unit.backoff * 2).min(BACKOFF_MAX) };
+                unit.backoff =
+                    if unit.backoff.is_zero() { BACKOFF_FIRST } else { (unit.backoff * 2).min(BACKOFF_MAX) };
                 if attempt == 0 || unit.last.is_null() {
                     // The first restart is immediate; the wait begins with the second.
                     unit.backoff = Duration::ZERO;
                 }
                 unit.retry_at = None;
                 unit.state = json!({"running": {"startedAt": now()}});
-                record_at(&self.cluster, pod, &field, "Normal", "Created", &format!("Created container: {name}"), COMPONENT).await;
-                record_at(&self.cluster, pod, &field, "Normal", "Started", &format!("Started container {name}"), COMPONENT).await;
+                record_at(
+                    &self.cluster,
+                    pod,
+                    &field,
+                    "Normal",
+                    "Created",
+                    &format!("Created container: {name}"),
+                    COMPONENT,
+                )
+                .await;
+                record_at(
+                    &self.cluster,
+                    pod,
+                    &field,
+                    "Normal",
+                    "Started",
+                    &format!("Started container {name}"),
+                    COMPONENT,
+                )
+                .await;
                 self.post_start(pod, container, attempt).await;
                 // The next look sees it running, or already ended.
                 Some(Duration::ZERO)
             }
             Err(StartError::Config(why)) => {
                 unit.state = waiting("CreateContainerConfigError", &why);
-                record_at(&self.cluster, pod, &field, "Warning", "Failed", &format!("Error: {why}"), COMPONENT).await;
+                record_at(
+                    &self.cluster,
+                    pod,
+                    &field,
+                    "Warning",
+                    "Failed",
+                    &format!("Error: {why}"),
+                    COMPONENT,
+                )
+                .await;
                 Some(Duration::from_secs(10))
             }
             Err(StartError::Engine(why)) => {
@@ -457,8 +571,18 @@ impl Worker {
                 let time = now();
                 let code = if why.contains("not found") || why.contains("no such file") { 127 } else { 128 };
                 let state = json!({"terminated": {"exitCode": code, "reason": "StartError", "message": why, "startedAt": "1970-01-01T00:00:00Z", "finishedAt": time}});
-                unit.backoff = if unit.backoff.is_zero() { BACKOFF_FIRST } else { (unit.backoff * 2).min(BACKOFF_MAX) };
-                record_at(&self.cluster, pod, &field, "Warning", "Failed", &format!("Error: {why}"), COMPONENT).await;
+                unit.backoff =
+                    if unit.backoff.is_zero() { BACKOFF_FIRST } else { (unit.backoff * 2).min(BACKOFF_MAX) };
+                record_at(
+                    &self.cluster,
+                    pod,
+                    &field,
+                    "Warning",
+                    "Failed",
+                    &format!("Error: {why}"),
+                    COMPONENT,
+                )
+                .await;
                 let backoff = unit.backoff;
                 self.end(&name, state);
                 Some(backoff)
@@ -471,14 +595,24 @@ impl Worker {
         let name = container.str_at("name");
         if let Err(why) = self.hook(container, action, attempt).await {
             let text = format!("PostStartHook failed: {why}");
-            record_at(&self.cluster, pod, &field_path(pod, name), "Warning", "FailedPostStartHook", &text, COMPONENT).await;
+            record_at(
+                &self.cluster,
+                pod,
+                &field_path(pod, name),
+                "Warning",
+                "FailedPostStartHook",
+                &text,
+                COMPONENT,
+            )
+            .await;
             self.engine.call(&words(&["kill", &self.engine_name(name, attempt)])).await.ok();
         }
     }
 
     async fn hook(&self, container: &Value, action: &Value, attempt: i64) -> Result<(), String> {
         if let Some(exec) = action.get("exec") {
-            return probe::exec_in(&self.engine, &self.engine_name(container.str_at("name"), attempt), exec).await;
+            return probe::exec_in(&self.engine, &self.engine_name(container.str_at("name"), attempt), exec)
+                .await;
         }
         if let Some(get) = action.get("httpGet") {
             return probe::http_get(container, &self.ip, get).await;
@@ -507,24 +641,36 @@ impl Worker {
             return Err(Duration::from_secs(10));
         }
         let limit = if local.is_some() { Duration::from_secs(5) } else { Duration::from_secs(600) };
-        record_at(&self.cluster, pod, &field, "Normal", "Pulling", &format!("Pulling image \"{image}\""), COMPONENT).await;
+        record_at(
+            &self.cluster,
+            pod,
+            &field,
+            "Normal",
+            "Pulling",
+            &format!("Pulling image \"{image}\""),
+            COMPONENT,
+        )
+        .await;
         let auth = pull_auth(&self.cluster, pod, &self.folder);
         let started = Instant::now();
         match self.engine.pull(&image, auth.as_deref(), limit).await {
             Ok(()) => {
-                let text = format!("Successfully pulled image \"{image}\" in {}ms", started.elapsed().as_millis());
+                let text =
+                    format!("Successfully pulled image \"{image}\" in {}ms", started.elapsed().as_millis());
                 record_at(&self.cluster, pod, &field, "Normal", "Pulled", &text, COMPONENT).await;
                 Ok(())
             }
             Err(why) if local.is_some() => {
                 // No registry answers, but the image is on this machine: on one machine that is what was meant.
-                let text = format!("Container image \"{image}\" already present on machine (pulling failed: {why})");
+                let text =
+                    format!("Container image \"{image}\" already present on machine (pulling failed: {why})");
                 record_at(&self.cluster, pod, &field, "Normal", "Pulled", &text, COMPONENT).await;
                 Ok(())
             }
             Err(why) => {
                 let first = unit.pull_backoff.is_zero();
-                unit.pull_backoff = if first { BACKOFF_FIRST } else { (unit.pull_backoff * 2).min(BACKOFF_MAX) };
+                unit.pull_backoff =
+                    if first { BACKOFF_FIRST } else { (unit.pull_backoff * 2).min(BACKOFF_MAX) };
                 let text = format!("Failed to pull image \"{image}\": {why}");
                 record_at(&self.cluster, pod, &field, "Warning", "Failed", &text, COMPONENT).await;
                 let delay = unit.pull_backoff;
@@ -532,7 +678,10 @@ impl Worker {
                 unit.state = waiting("ErrImagePull", &why);
                 self.write(pod, None).await;
                 if let Some(unit) = self.units.get_mut(&name) {
-                    unit.state = waiting("ImagePullBackOff", &format!("Back-off pulling image \"{image}\": ErrImagePull: {why}"));
+                    unit.state = waiting(
+                        "ImagePullBackOff",
+                        &format!("Back-off pulling image \"{image}\": ErrImagePull: {why}"),
+                    );
                 }
                 let text = format!("Back-off pulling image \"{image}\"");
                 record_at(&self.cluster, pod, &field, "Normal", "BackOff", &text, COMPONENT).await;
@@ -547,11 +696,14 @@ impl Worker {
             .units
             .iter()
             .filter(|(_, unit)| unit.live)
-            .filter_map(|(name, unit)| Some((name.clone(), unit.health.lock().expect("health lock").restart.clone()?, unit.attempt)))
+            .filter_map(|(name, unit)| {
+                Some((name.clone(), unit.health.lock().expect("health lock").restart.clone()?, unit.attempt))
+            })
             .collect();
         for (name, why, attempt) in sick {
             let text = format!("Container {name} {why}, will be restarted");
-            record_at(&self.cluster, pod, &field_path(pod, &name), "Normal", "Killing", &text, COMPONENT).await;
+            record_at(&self.cluster, pod, &field_path(pod, &name), "Normal", "Killing", &text, COMPONENT)
+                .await;
             let grace = pod.int_at("spec.terminationGracePeriodSeconds").unwrap_or(30);
             self.stop(&[self.engine_name(&name, attempt)], grace).await;
             if let Some(unit) = self.units.get_mut(&name) {
@@ -589,7 +741,11 @@ impl Worker {
         let started = Instant::now();
         let live = |worker: &Worker, container: &Value| {
             let name = container.str_at("name");
-            worker.units.get(name).filter(|u| u.live).map(|u| (container.clone(), worker.engine_name(name, u.attempt), u.attempt))
+            worker
+                .units
+                .get(name)
+                .filter(|u| u.live)
+                .map(|u| (container.clone(), worker.engine_name(name, u.attempt), u.attempt))
         };
         let main: Vec<_> = pod.list_at("spec.containers").iter().filter_map(|c| live(self, c)).collect();
         let limit = Duration::from_secs(grace.max(1) as u64);
@@ -600,7 +756,8 @@ impl Worker {
         let names: Vec<String> = main.into_iter().map(|(_, name, _)| name).collect();
         let left = |grace: i64| (grace - started.elapsed().as_secs() as i64).max(0);
         self.stop(&names, left(grace)).await;
-        let side: Vec<_> = pod.list_at("spec.initContainers").iter().rev().filter_map(|c| live(self, c)).collect();
+        let side: Vec<_> =
+            pod.list_at("spec.initContainers").iter().rev().filter_map(|c| live(self, c)).collect();
         for (_, name, _) in side {
             self.stop(&[name], left(grace).max(1)).await;
         }
@@ -629,12 +786,22 @@ impl Worker {
         let _ = self.observe(pod).await;
         let live: Vec<String> = self.units.iter().filter(|(_, u)| u.live).map(|(n, _)| n.clone()).collect();
         for name in &live {
-            record_at(&self.cluster, pod, &field_path(pod, name), "Normal", "Killing", &format!("Stopping container {name}"), COMPONENT).await;
+            record_at(
+                &self.cluster,
+                pod,
+                &field_path(pod, name),
+                "Normal",
+                "Killing",
+                &format!("Stopping container {name}"),
+                COMPONENT,
+            )
+            .await;
         }
         self.units.values_mut().for_each(Unit::stop_probes);
         self.write(pod, None).await;
         let grace = pod.int_at("metadata.deletionGracePeriodSeconds").unwrap_or(30);
-        let (cluster, namespace, name, uid) = (self.cluster.clone(), self.namespace.clone(), self.name.clone(), self.uid.clone());
+        let (cluster, namespace, name, uid) =
+            (self.cluster.clone(), self.namespace.clone(), self.name.clone(), self.uid.clone());
         let notify = self.notify.clone();
         tokio::select! {
             () = self.stop_all(pod, grace) => {}
@@ -654,9 +821,13 @@ impl Worker {
             self.write(&pod, None).await;
         }
         self.tear_down().await;
-        let options = DeleteOptions { grace_seconds: Some(0), uid: Some(self.uid.clone()), ..DeleteOptions::default() };
+        let options =
+            DeleteOptions { grace_seconds: Some(0), uid: Some(self.uid.clone()), ..DeleteOptions::default() };
         let mut caller = Caller::internal(COMPONENT);
-        let deleted = self.cluster.delete(&self.cluster.resource("pods"), &self.namespace, &self.name, &options, &mut caller).await;
+        let deleted = self
+            .cluster
+            .delete(&self.cluster.resource("pods"), &self.namespace, &self.name, &options, &mut caller)
+            .await;
         match deleted {
             Err(error) if !error.is_not_found() && !error.is_conflict() => {
                 tracing::warn!(pod = %self.name, %error, "A terminated pod could not be deleted.");
@@ -705,13 +876,16 @@ impl Worker {
         for view in &mut main {
             // Ready is about serving: a main container that has completed does not.
             view.ready &= view.state.get("running").is_some();
-            let initializing = init.iter().any(|c| if c.sidecar { !c.started } else { c.state.int_at("terminated.exitCode") != Some(0) });
+            let initializing = init.iter().any(|c| {
+                if c.sidecar { !c.started } else { c.state.int_at("terminated.exitCode") != Some(0) }
+            });
             if initializing && view.state.str_at("waiting.reason") == "ContainerCreating" {
                 view.state = waiting("PodInitializing", "");
             }
         }
         let host = host_ip();
-        let facts = Facts { init: &init, main: &main, ip: &self.ip, sandbox: self.sandbox, host_ip: &host, failed };
+        let facts =
+            Facts { init: &init, main: &main, ip: &self.ip, sandbox: self.sandbox, host_ip: &host, failed };
         let uid = self.uid.clone();
         let result = self
             .cluster
@@ -731,7 +905,10 @@ impl Worker {
 }
 
 fn spec_of<'a>(pod: &'a Value, name: &str) -> Option<&'a Value> {
-    pod.list_at("spec.containers").iter().chain(pod.list_at("spec.initContainers")).find(|c| c.str_at("name") == name)
+    pod.list_at("spec.containers")
+        .iter()
+        .chain(pod.list_at("spec.initContainers"))
+        .find(|c| c.str_at("name") == name)
 }
 
 fn field_path(pod: &Value, name: &str) -> String {

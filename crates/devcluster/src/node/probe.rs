@@ -43,10 +43,10 @@ impl Subject {
 
 /// Runs until the container ends; the worker aborts it then.
 pub(super) async fn watch(subject: Subject) {
-    if let Some(probe) = subject.container.get("startupProbe").cloned() {
-        if !until_started(&subject, &probe).await {
-            return;
-        }
+    if let Some(probe) = subject.container.get("startupProbe").cloned()
+        && !until_started(&subject, &probe).await
+    {
+        return;
     }
     let readiness = subject.container.get("readinessProbe").cloned();
     subject.set(|health| {
@@ -94,7 +94,8 @@ async fn until_started(subject: &Subject, probe: &Value) -> bool {
 
 async fn keep_ready(subject: &Subject, probe: &Value) {
     tokio::time::sleep(seconds(probe, "initialDelaySeconds", 0)).await;
-    let (wanted, limit) = (probe.int_at("successThreshold").unwrap_or(1), probe.int_at("failureThreshold").unwrap_or(3));
+    let (wanted, limit) =
+        (probe.int_at("successThreshold").unwrap_or(1), probe.int_at("failureThreshold").unwrap_or(3));
     let (mut successes, mut failures) = (0, 0);
     let mut ready = false;
     loop {
@@ -116,7 +117,10 @@ async fn keep_ready(subject: &Subject, probe: &Value) {
         }
         // Until the first success Kubernetes looks more often than once a period, so that pods become ready soon.
         let period = seconds(probe, "periodSeconds", 10);
-        tokio::time::sleep(if ready { period } else { period.min(Duration::from_secs(1)) }.max(Duration::from_millis(200))).await;
+        tokio::time::sleep(
+            if ready { period } else { period.min(Duration::from_secs(1)) }.max(Duration::from_millis(200)),
+        )
+        .await;
     }
 }
 
@@ -158,16 +162,22 @@ async fn check(subject: &Subject, probe: &Value) -> Result<(), String> {
         let action = probe.get("tcpSocket").or_else(|| probe.get("grpc"));
         match action {
             Some(action) => {
-                let port = port_number(&subject.container, action.get("port")).ok_or("the port has no number")?;
+                let port =
+                    port_number(&subject.container, action.get("port")).ok_or("the port has no number")?;
                 let host = Some(action.str_at("host")).filter(|h| !h.is_empty()).unwrap_or(&subject.ip);
-                TcpStream::connect((host, port)).await.map(drop).map_err(|e| format!("dial tcp {host}:{port}: {e}"))
+                TcpStream::connect((host, port))
+                    .await
+                    .map(drop)
+                    .map_err(|e| format!("dial tcp {host}:{port}: {e}"))
             }
             None => Ok(()),
         }
     };
     // An exec has its own limit; starting the engine's command takes a while and is not the probe's fault.
     let outer = if probe.get("exec").is_some() { limit + Duration::from_secs(5) } else { limit };
-    tokio::time::timeout(outer, work).await.unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())))
+    tokio::time::timeout(outer, work)
+        .await
+        .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs())))
 }
 
 pub(super) async fn exec(subject: &Subject, action: &Value, _limit: Duration) -> Result<(), String> {
@@ -204,7 +214,10 @@ pub(super) async fn http_get(container: &Value, ip: &str, action: &Value) -> Res
     let port = port_number(container, action.get("port")).ok_or("the port has no number")?;
     let host = Some(action.str_at("host")).filter(|h| !h.is_empty()).unwrap_or(ip);
     let path = action.str_at("path");
-    let mut head = format!("GET {} HTTP/1.1\r\nConnection: close\r\nAccept: */*\r\nUser-Agent: kube-probe/1.34\r\n", if path.is_empty() { "/" } else { path });
+    let mut head = format!(
+        "GET {} HTTP/1.1\r\nConnection: close\r\nAccept: */*\r\nUser-Agent: kube-probe/1.34\r\n",
+        if path.is_empty() { "/" } else { path }
+    );
     let mut host_header = format!("{host}:{port}");
     for header in action.list_at("httpHeaders") {
         if header.str_at("name").eq_ignore_ascii_case("host") {
@@ -214,17 +227,26 @@ pub(super) async fn http_get(container: &Value, ip: &str, action: &Value) -> Res
         }
     }
     head.push_str(&format!("Host: {host_header}\r\n\r\n"));
-    let stream = TcpStream::connect((host, port)).await.map_err(|e| format!("Get \"http://{host}:{port}{path}\": {e}"))?;
+    let stream = TcpStream::connect((host, port))
+        .await
+        .map_err(|e| format!("Get \"http://{host}:{port}{path}\": {e}"))?;
     let status = if action.str_at("scheme") == "HTTPS" {
         let stream = super::network::insecure_tls(stream, host).await?;
         exchange(stream, &head).await
     } else {
         exchange(stream, &head).await
     }?;
-    if (200..400).contains(&status) { Ok(()) } else { Err(format!("HTTP probe failed with statuscode: {status}")) }
+    if (200..400).contains(&status) {
+        Ok(())
+    } else {
+        Err(format!("HTTP probe failed with statuscode: {status}"))
+    }
 }
 
-async fn exchange(mut stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, head: &str) -> Result<u16, String> {
+async fn exchange(
+    mut stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    head: &str,
+) -> Result<u16, String> {
     stream.write_all(head.as_bytes()).await.map_err(|e| e.to_string())?;
     let mut answer = Vec::new();
     let mut buffer = [0; 256];
@@ -236,5 +258,8 @@ async fn exchange(mut stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite 
         }
     }
     let text = String::from_utf8_lossy(&answer);
-    text.split(' ').nth(1).and_then(|code| code.get(..3)?.parse().ok()).ok_or_else(|| "malformed HTTP response".to_owned())
+    text.split(' ')
+        .nth(1)
+        .and_then(|code| code.get(..3)?.parse().ok())
+        .ok_or_else(|| "malformed HTTP response".to_owned())
 }

@@ -45,16 +45,22 @@ impl View {
 
 /// Decides the phase by Kubernetes' rules.
 pub(super) fn phase(policy: &str, init: &[View], main: &[View]) -> &'static str {
-    let init_failed = init.iter().any(|c| !c.sidecar && c.exit_code().is_some_and(|code| code != 0)) && policy == "Never";
+    let init_failed =
+        init.iter().any(|c| !c.sidecar && c.exit_code().is_some_and(|code| code != 0)) && policy == "Never";
     if init_failed {
         return "Failed";
     }
-    let init_done = init.iter().all(|c| if c.sidecar { c.started || c.exit_code().is_some() } else { c.exit_code() == Some(0) });
+    let init_done = init
+        .iter()
+        .all(|c| if c.sidecar { c.started || c.exit_code().is_some() } else { c.exit_code() == Some(0) });
     if !init_done {
         return "Pending";
     }
     let waiting_first = main.iter().any(|c| c.state.get("waiting").is_some() && c.last.is_null());
-    let running = main.iter().filter(|c| c.is_running() || (c.state.get("waiting").is_some() && !c.last.is_null())).count();
+    let running = main
+        .iter()
+        .filter(|c| c.is_running() || (c.state.get("waiting").is_some() && !c.last.is_null()))
+        .count();
     let ended = main.iter().filter(|c| c.exit_code().is_some()).count();
     let failed = main.iter().filter(|c| c.exit_code().is_some_and(|code| code != 0)).count();
     if waiting_first && running == 0 && ended == 0 {
@@ -113,7 +119,8 @@ fn conditions(pod: &Value, status: &Value, facts: &Facts<'_>, phase: &str) -> Ve
     let mut list = status.list_at("conditions").to_vec();
     let finished = matches!(phase, "Succeeded" | "Failed");
     let mut set = |ty: &str, ok: bool, reason: &str, message: String| {
-        let mut condition = json!({"type": ty, "status": if ok { "True" } else { "False" }, "lastProbeTime": null});
+        let mut condition =
+            json!({"type": ty, "status": if ok { "True" } else { "False" }, "lastProbeTime": null});
         if !ok {
             condition["reason"] = json!(reason);
             if !message.is_empty() {
@@ -134,7 +141,12 @@ fn conditions(pod: &Value, status: &Value, facts: &Facts<'_>, phase: &str) -> Ve
     if finished && phase == "Succeeded" {
         set("Initialized", true, "PodCompleted", String::new());
     } else {
-        set("Initialized", incomplete.is_empty(), "ContainersNotInitialized", format!("containers with incomplete status: [{}]", incomplete.join(" ")));
+        set(
+            "Initialized",
+            incomplete.is_empty(),
+            "ContainersNotInitialized",
+            format!("containers with incomplete status: [{}]", incomplete.join(" ")),
+        );
     }
     let unready: Vec<&str> = facts
         .main
@@ -147,7 +159,11 @@ fn conditions(pod: &Value, status: &Value, facts: &Facts<'_>, phase: &str) -> Ve
         .list_at("spec.readinessGates")
         .iter()
         .map(|g| g.str_at("conditionType"))
-        .filter(|ty| !pod.list_at("status.conditions").iter().any(|c| c.str_at("type") == *ty && c.str_at("status") == "True"))
+        .filter(|ty| {
+            !pod.list_at("status.conditions")
+                .iter()
+                .any(|c| c.str_at("type") == *ty && c.str_at("status") == "True")
+        })
         .collect();
     let (reason, message) = match phase {
         "Succeeded" => ("PodCompleted", String::new()),
@@ -198,7 +214,8 @@ mod tests {
         let running = || view(json!({"running": {}}));
         let creating = || view(waiting("ContainerCreating", ""));
         let ended = |code: i64| view(json!({"terminated": {"exitCode": code}}));
-        let crashing = || View { last: json!({"terminated": {"exitCode": 1}}), ..view(waiting("CrashLoopBackOff", "")) };
+        let crashing =
+            || View { last: json!({"terminated": {"exitCode": 1}}), ..view(waiting("CrashLoopBackOff", "")) };
         for (policy, init, main, expected) in [
             ("Always", vec![], vec![creating()], "Pending"),
             ("Always", vec![], vec![running()], "Running"),

@@ -14,12 +14,17 @@ use crate::value::{Json as _, base64_decode};
 type Files = BTreeMap<String, (Vec<u8>, u32)>;
 
 /// Prepares every volume. The error is what `FailedMount` says; the pod waits until it can be done.
-pub(super) fn prepare(cluster: &Cluster, pod: &Value, folder: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+pub(super) fn prepare(
+    cluster: &Cluster,
+    pod: &Value,
+    folder: &Path,
+) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut paths = BTreeMap::new();
     for volume in pod.list_at("spec.volumes") {
         let name = volume.str_at("name");
         let own = folder.join("volumes").join(name);
-        let path = one(cluster, pod, volume, own).map_err(|why| format!("MountVolume.SetUp failed for volume \"{name}\" : {why}"))?;
+        let path = one(cluster, pod, volume, own)
+            .map_err(|why| format!("MountVolume.SetUp failed for volume \"{name}\" : {why}"))?;
         paths.insert(name.to_owned(), path);
     }
     Ok(paths)
@@ -42,8 +47,17 @@ fn one(cluster: &Cluster, pod: &Value, volume: &Value, own: PathBuf) -> Result<P
     let files = match files_of(cluster, pod, volume)? {
         Some(files) => files,
         None => {
-            let kinds: Vec<&str> = volume.as_object().into_iter().flatten().map(|(k, _)| k.as_str()).filter(|k| *k != "name").collect();
-            return Err(format!("volumes of type {} are not supported by the embedded cluster", kinds.join(", ")));
+            let kinds: Vec<&str> = volume
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(k, _)| k.as_str())
+                .filter(|k| *k != "name")
+                .collect();
+            return Err(format!(
+                "volumes of type {} are not supported by the embedded cluster",
+                kinds.join(", ")
+            ));
         }
     };
     make_folder(&own, 0o755)?;
@@ -90,8 +104,11 @@ fn claimed(cluster: &Cluster, namespace: &str, name: &str) -> Result<PathBuf, St
         return Err(format!("persistentvolumeclaim \"{name}\" is not bound yet"));
     }
     let volume = cluster.get("persistentvolumes", "", claim.str_at("spec.volumeName")).unwrap_or_default();
-    let path = ["spec.hostPath.path", "spec.local.path"].iter().map(|p| volume.str_at(p)).find(|p| !p.is_empty());
-    let Some(path) = path else { return Err(format!("volume \"{}\" is neither hostPath nor local", volume.name())) };
+    let path =
+        ["spec.hostPath.path", "spec.local.path"].iter().map(|p| volume.str_at(p)).find(|p| !p.is_empty());
+    let Some(path) = path else {
+        return Err(format!("volume \"{}\" is neither hostPath nor local", volume.name()));
+    };
     make_folder(Path::new(path), 0o777)?;
     Ok(PathBuf::from(path))
 }
@@ -101,7 +118,15 @@ fn files_of(cluster: &Cluster, pod: &Value, volume: &Value) -> Result<Option<Fil
     for (field, name_field) in [("configMap", "name"), ("secret", "secretName")] {
         if let Some(source) = volume.get(field) {
             let mode = source.int_at("defaultMode").unwrap_or(0o644) as u32;
-            from_object(cluster, pod.namespace(), field, source.str_at(name_field), source, mode, &mut files)?;
+            from_object(
+                cluster,
+                pod.namespace(),
+                field,
+                source.str_at(name_field),
+                source,
+                mode,
+                &mut files,
+            )?;
             return Ok(Some(files));
         }
     }
@@ -139,7 +164,8 @@ fn token(cluster: &Cluster, pod: &Value, source: &Value) -> Result<Vec<u8>, Stri
     claims["kubernetes.io"]["pod"] = json!({"name": pod.name(), "uid": pod.uid()});
     // Stable per pod: otherwise every look at the pod would rewrite the file.
     for field in ["iat", "nbf"] {
-        let made = crate::value::parse_time(pod.str_at("metadata.creationTimestamp")).map_or(0, |t| t.as_second());
+        let made =
+            crate::value::parse_time(pod.str_at("metadata.creationTimestamp")).map_or(0, |t| t.as_second());
         claims[field] = json!(made);
         claims["exp"] = json!(made + seconds);
     }
@@ -147,15 +173,30 @@ fn token(cluster: &Cluster, pod: &Value, source: &Value) -> Result<Vec<u8>, Stri
     Ok(cluster.tokens.issue(&claims).into_bytes())
 }
 
-fn from_object(cluster: &Cluster, namespace: &str, kind: &str, name: &str, source: &Value, mode: u32, files: &mut Files) -> Result<(), String> {
+fn from_object(
+    cluster: &Cluster,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+    source: &Value,
+    mode: u32,
+    files: &mut Files,
+) -> Result<(), String> {
     let storage = if kind == "secret" { "secrets" } else { "configmaps" };
     let Some(object) = cluster.get(storage, namespace, name) else {
-        return if source.bool_at("optional") { Ok(()) } else { Err(format!("{} \"{name}\" not found", kind.to_lowercase())) };
+        return if source.bool_at("optional") {
+            Ok(())
+        } else {
+            Err(format!("{} \"{name}\" not found", kind.to_lowercase()))
+        };
     };
     let mut data: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for (key, value) in object.map_at("data").into_iter().flatten() {
         let text = value.as_str().unwrap_or("");
-        data.insert(key.clone(), if kind == "secret" { base64_decode(text).unwrap_or_default() } else { text.as_bytes().to_vec() });
+        data.insert(
+            key.clone(),
+            if kind == "secret" { base64_decode(text).unwrap_or_default() } else { text.as_bytes().to_vec() },
+        );
     }
     for (key, value) in object.map_at("binaryData").into_iter().flatten() {
         data.insert(key.clone(), base64_decode(value.as_str().unwrap_or("")).unwrap_or_default());
@@ -168,7 +209,10 @@ fn from_object(cluster: &Cluster, namespace: &str, kind: &str, name: &str, sourc
     for item in items {
         let key = item.str_at("key");
         match data.get(key) {
-            Some(value) => drop(files.insert(item.str_at("path").to_owned(), (value.clone(), item.int_at("mode").map_or(mode, |m| m as u32)))),
+            Some(value) => drop(files.insert(
+                item.str_at("path").to_owned(),
+                (value.clone(), item.int_at("mode").map_or(mode, |m| m as u32)),
+            )),
             None if source.bool_at("optional") => {}
             None => return Err(format!("references non-existent {} key: {key}", kind.to_lowercase())),
         }
@@ -188,7 +232,12 @@ fn downward(pod: &Value, source: &Value, mode: u32, files: &mut Files) {
 
 /// Kubernetes' way of changing all files at once: they are links into `..data`, which is a link that is swapped.
 fn write_files(folder: &Path, files: &Files) -> std::io::Result<()> {
-    let digest = crate::value::hash(&json!(files.iter().map(|(k, (v, m))| json!([k, crate::value::base64_encode(v), m])).collect::<Vec<_>>()), 0);
+    let digest = crate::value::hash(
+        &json!(
+            files.iter().map(|(k, (v, m))| json!([k, crate::value::base64_encode(v), m])).collect::<Vec<_>>()
+        ),
+        0,
+    );
     let version = format!("..v{digest:08x}");
     let current = std::fs::read_link(folder.join("..data")).ok();
     if current.as_deref() == Some(Path::new(&version)) {
@@ -208,7 +257,8 @@ fn write_files(folder: &Path, files: &Files) -> std::io::Result<()> {
     let _ = std::fs::remove_file(&beside);
     symlink(&version, &beside)?;
     std::fs::rename(&beside, folder.join("..data"))?;
-    let tops: std::collections::BTreeSet<&str> = files.keys().filter_map(|path| path.split('/').next()).collect();
+    let tops: std::collections::BTreeSet<&str> =
+        files.keys().filter_map(|path| path.split('/').next()).collect();
     for top in &tops {
         let link = folder.join(top);
         if std::fs::symlink_metadata(&link).is_err() {

@@ -98,8 +98,11 @@ fn suffixes(node: &mut Node, rest: &mut &'static str) {
             Some('+') => {
                 take(rest);
                 let key = word(rest);
-                node.patch =
-                    PatchRule { merge: true, key: (!key.is_empty()).then(|| key.to_owned()), retain_keys: false };
+                node.patch = PatchRule {
+                    merge: true,
+                    key: (!key.is_empty()).then(|| key.to_owned()),
+                    retain_keys: false,
+                };
             }
             Some('~') => {
                 take(rest);
@@ -117,7 +120,9 @@ fn take(rest: &mut &'static str) -> char {
 }
 
 fn word(rest: &mut &'static str) -> &'static str {
-    let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | ',' | '-' | '_'))).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | ',' | '-' | '_')))
+        .unwrap_or(rest.len());
     let (word, tail) = rest.split_at(end);
     *rest = tail;
     word

@@ -22,17 +22,23 @@ impl ShapeError {
     }
 
     pub(crate) fn required(path: &str, detail: &str) -> Self {
-        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
+        let message =
+            if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
         ShapeError { path: path.to_owned(), reason: "FieldValueRequired", message }
     }
 
     pub(crate) fn forbidden(path: &str, detail: &str) -> Self {
-        ShapeError { path: path.to_owned(), reason: "FieldValueForbidden", message: format!("Forbidden: {detail}") }
+        ShapeError {
+            path: path.to_owned(),
+            reason: "FieldValueForbidden",
+            message: format!("Forbidden: {detail}"),
+        }
     }
 
     pub(crate) fn unsupported(path: &str, value: &Value, allowed: &[String]) -> Self {
         let allowed: Vec<String> = allowed.iter().map(|v| format!("{v:?}")).collect();
-        let message = format!("Unsupported value: {}: supported values: {}", brief(value), allowed.join(", "));
+        let message =
+            format!("Unsupported value: {}: supported values: {}", brief(value), allowed.join(", "));
         ShapeError { path: path.to_owned(), reason: "FieldValueNotSupported", message }
     }
 }
@@ -156,8 +162,11 @@ pub(crate) fn validate(node: &Node, value: &Value, path: &str, errors: &mut Vec<
                     continue;
                 }
                 if let Some(child) = resolved.child(name) {
-                    let inner_path =
-                        if resolved.fields.contains_key(name) { join(path, name) } else { format!("{path}[{name}]") };
+                    let inner_path = if resolved.fields.contains_key(name) {
+                        join(path, name)
+                    } else {
+                        format!("{path}[{name}]")
+                    };
                     validate(child, inner, inner_path.trim_start_matches('.'), errors);
                 }
             }
@@ -182,7 +191,10 @@ fn lenient_required(node: &Node, name: &str) -> bool {
     node.rules.is_none()
         && node.fields.get(name).is_none_or(|field| {
             !matches!(field.resolve().ty, Type::String | Type::Array | Type::Object)
-                || matches!(name, "endpoints" | "addresses" | "apiGroup" | "podSelector" | "metadata" | "conditions")
+                || matches!(
+                    name,
+                    "endpoints" | "addresses" | "apiGroup" | "podSelector" | "metadata" | "conditions"
+                )
         })
 }
 
@@ -279,7 +291,8 @@ fn type_error(node: &Node, value: &Value, path: &str) -> ShapeError {
 }
 
 fn check_rules(rules: &Value, value: &Value, path: &str, errors: &mut Vec<ShapeError>) {
-    let mut fail = |detail: String| errors.push(ShapeError::invalid(path, value, &format!("{path} in body {detail}")));
+    let mut fail =
+        |detail: String| errors.push(ShapeError::invalid(path, value, &format!("{path} in body {detail}")));
     if let Some(number) = value.as_f64() {
         check_number(rules, number, &mut fail);
     }
@@ -381,15 +394,27 @@ fn check_junctors(rules: &Value, value: &Value, path: &str, errors: &mut Vec<Sha
     };
     let any = list("anyOf");
     if !any.is_empty() && !any.iter().any(passes) {
-        errors.push(ShapeError::invalid(path, value, &format!("{path} in body must validate at least one schema (anyOf)")));
+        errors.push(ShapeError::invalid(
+            path,
+            value,
+            &format!("{path} in body must validate at least one schema (anyOf)"),
+        ));
     }
     let one = list("oneOf");
     if !one.is_empty() && one.iter().filter(|schema| passes(schema)).count() != 1 {
-        errors.push(ShapeError::invalid(path, value, &format!("{path} in body must validate one and only one schema (oneOf)")));
+        errors.push(ShapeError::invalid(
+            path,
+            value,
+            &format!("{path} in body must validate one and only one schema (oneOf)"),
+        ));
     }
     if let Some(not) = rules.get("not").filter(|not| not.is_object() && passes(not)) {
         let _ = not;
-        errors.push(ShapeError::invalid(path, value, &format!("{path} in body must not validate the schema (not)")));
+        errors.push(ShapeError::invalid(
+            path,
+            value,
+            &format!("{path} in body must not validate the schema (not)"),
+        ));
     }
 }
 
@@ -404,10 +429,16 @@ fn check_schema(schema: &Value, value: &Value, path: &str, errors: &mut Vec<Shap
         _ => true,
     };
     if !fits {
-        errors.push(ShapeError::invalid(path, value, &format!("{path} in body must be of type {}", schema["type"])));
+        errors.push(ShapeError::invalid(
+            path,
+            value,
+            &format!("{path} in body must be of type {}", schema["type"]),
+        ));
         return;
     }
-    for name in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+    for name in
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    {
         if value.is_object() && value.get(name).is_none() {
             errors.push(ShapeError::required(&join(path, name), ""));
         }

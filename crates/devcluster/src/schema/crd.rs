@@ -96,12 +96,17 @@ pub(crate) fn structural_errors(schema: &Value, path: &str, errors: &mut Vec<(St
     let preserve = map.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool).unwrap_or(false);
     let int_or_string = map.get("x-kubernetes-int-or-string").and_then(Value::as_bool).unwrap_or(false);
     if map.get("type").and_then(Value::as_str).unwrap_or("").is_empty() && !preserve && !int_or_string {
-        errors.push((format!("{path}.type"), "Required value: must not be empty for specified object fields".into()));
+        errors.push((
+            format!("{path}.type"),
+            "Required value: must not be empty for specified object fields".into(),
+        ));
     }
     if map.get("type").and_then(Value::as_str) == Some("array") && !map.contains_key("items") {
         errors.push((format!("{path}.items"), "Required value: must be specified".into()));
     }
-    if map.contains_key("properties") && map.get("additionalProperties").is_some_and(|v| *v != Value::Bool(false)) {
+    if map.contains_key("properties")
+        && map.get("additionalProperties").is_some_and(|v| *v != Value::Bool(false))
+    {
         errors.push((
             format!("{path}.additionalProperties"),
             "Forbidden: additionalProperties and properties are mutual exclusive".into(),

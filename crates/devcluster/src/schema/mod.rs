@@ -10,8 +10,8 @@ mod protobuf;
 
 pub(crate) use builtin::{builtin, full_name, types};
 pub(crate) use check::{ShapeError, apply_defaults, prune, validate};
-pub(crate) use protobuf::decode as decode_protobuf;
 pub(crate) use crd::{from_openapi, structural_errors};
+pub(crate) use protobuf::decode as decode_protobuf;
 
 use std::collections::BTreeMap;
 
@@ -112,6 +112,7 @@ impl Node {
 
 /// A shape that accepts everything, for objects without a schema.
 pub(crate) fn any() -> &'static Node {
-    static ANY: std::sync::LazyLock<Node> = std::sync::LazyLock::new(|| Node { preserve: true, ..Node::of(Type::Any) });
+    static ANY: std::sync::LazyLock<Node> =
+        std::sync::LazyLock::new(|| Node { preserve: true, ..Node::of(Type::Any) });
     &ANY
 }

@@ -39,7 +39,10 @@ static MESSAGES: LazyLock<HashMap<&'static str, HashMap<u64, Field>>> = LazyLock
 const MAGIC: &[u8] = b"k8s\0";
 
 /// Decodes a whole body. `find` gives the built-in type's name for an apiVersion and kind.
-pub(crate) fn decode(bytes: &[u8], find: impl Fn(&str, &str) -> Option<&'static str>) -> Result<Value, String> {
+pub(crate) fn decode(
+    bytes: &[u8],
+    find: impl Fn(&str, &str) -> Option<&'static str>,
+) -> Result<Value, String> {
     let body = bytes.strip_prefix(MAGIC).ok_or("the body does not begin with Kubernetes' protobuf mark")?;
     let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), Vec::new());
     for (number, value) in fields(body)? {
@@ -56,7 +59,8 @@ pub(crate) fn decode(bytes: &[u8], find: impl Fn(&str, &str) -> Option<&'static 
             _ => {}
         }
     }
-    let name = find(&api_version, &kind).ok_or_else(|| format!("{kind} of {api_version} is not read from protobuf here; send JSON"))?;
+    let name = find(&api_version, &kind)
+        .ok_or_else(|| format!("{kind} of {api_version} is not read from protobuf here; send JSON"))?;
     let mut object = message(name, &raw)?;
     if let Some(map) = object.as_object_mut() {
         map.insert("apiVersion".to_owned(), json!(api_version));
@@ -97,12 +101,16 @@ fn fields(bytes: &[u8]) -> Result<Vec<(u64, Wire<'_>)>, String> {
         let tag = varint(bytes, &mut position)?;
         let value = match tag & 7 {
             0 => Wire::Number(varint(bytes, &mut position)?),
-            1 => Wire::Fixed(u64::from_le_bytes(take(&mut position, 8)?.try_into().map_err(|_| "eight bytes")?)),
+            1 => Wire::Fixed(u64::from_le_bytes(
+                take(&mut position, 8)?.try_into().map_err(|_| "eight bytes")?,
+            )),
             2 => {
                 let length = varint(bytes, &mut position)? as usize;
                 Wire::Bytes(take(&mut position, length)?)
             }
-            5 => Wire::Fixed(u64::from(u32::from_le_bytes(take(&mut position, 4)?.try_into().map_err(|_| "four bytes")?))),
+            5 => Wire::Fixed(u64::from(u32::from_le_bytes(
+                take(&mut position, 4)?.try_into().map_err(|_| "four bytes")?,
+            ))),
             other => return Err(format!("wire type {other} is unknown")),
         };
         list.push((tag >> 3, value));

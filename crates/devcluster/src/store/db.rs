@@ -34,9 +34,11 @@ impl Db {
 
     pub(super) fn load(&mut self) -> rusqlite::Result<(u64, Vec<Row>)> {
         let version: i64 =
-            self.connection.query_row("SELECT value FROM counters WHERE name = 'version'", [], |row| row.get(0))?;
-        let mut statement =
-            self.connection.prepare("SELECT kind, namespace, name, version, json FROM objects ORDER BY 1, 2, 3")?;
+            self.connection
+                .query_row("SELECT value FROM counters WHERE name = 'version'", [], |row| row.get(0))?;
+        let mut statement = self
+            .connection
+            .prepare("SELECT kind, namespace, name, version, json FROM objects ORDER BY 1, 2, 3")?;
         let mut kind: Arc<str> = Arc::from("");
         let rows = statement.query_map([], |row| {
             let name: String = row.get(0)?;

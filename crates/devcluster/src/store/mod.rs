@@ -18,15 +18,19 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-pub(crate) use feed::{Change, Event, Watcher};
 use feed::Feed;
+pub(crate) use feed::{Change, Event, Watcher};
 
 use crate::value::Json as _;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
     #[error("the cluster's database {path} cannot be used; check the disk and the file's owner")]
-    Database { path: String, #[source] source: rusqlite::Error },
+    Database {
+        path: String,
+        #[source]
+        source: rusqlite::Error,
+    },
     #[error("the write could not be committed ({0}); check that the disk is not full")]
     Commit(String),
     #[error("the cluster is shutting down; try again when it is back")]
@@ -66,7 +70,11 @@ impl Stored {
             json: Bytes::from(value.to_string()),
             labels: labels.map(|(k, v)| (k.clone(), v.as_str().unwrap_or("").to_owned())).collect(),
             deleting: value.at("metadata.deletionTimestamp").is_some(),
-            owners: value.list_at("metadata.ownerReferences").iter().map(|o| o.str_at("uid").to_owned()).collect(),
+            owners: value
+                .list_at("metadata.ownerReferences")
+                .iter()
+                .map(|o| o.str_at("uid").to_owned())
+                .collect(),
         }
     }
 
@@ -269,7 +277,11 @@ impl Tx<'_> {
 
     /// Objects of a kind that are written but not committed yet.
     pub(crate) fn uncommitted(&self, kind: &str) -> impl Iterator<Item = &Arc<Stored>> {
-        self.pending.overlay.iter().filter(move |(key, _)| &*key.kind == kind).filter_map(|(_, (_, o))| o.as_ref())
+        self.pending
+            .overlay
+            .iter()
+            .filter(move |(key, _)| &*key.kind == kind)
+            .filter_map(|(_, (_, o))| o.as_ref())
     }
 
     /// Keeps `value`, stamping its resourceVersion.
@@ -284,7 +296,8 @@ impl Tx<'_> {
     pub(crate) fn delete(&mut self, key: Key, value: &mut Value) {
         self.version += 1;
         value.set_at("metadata.resourceVersion", self.version.to_string().into());
-        self.writes.push(Write { change: Change::Deleted, object: Arc::new(Stored::new(key, self.version, value)) });
+        self.writes
+            .push(Write { change: Change::Deleted, object: Arc::new(Stored::new(key, self.version, value)) });
     }
 }
 
@@ -331,10 +344,13 @@ fn publish(group: &[Batch], memory: &RwLock<Memory>, pending: &Mutex<Pending>) {
             };
             memory.version = object.version;
             let (floor, version) = (memory.floor, object.version - 1);
-            let feed = memory.feeds.entry(object.key.kind.clone()).or_insert_with(|| Feed::new(floor, version));
-            let event = Event { version: object.version, change: write.change, object: object.clone(), before };
+            let feed =
+                memory.feeds.entry(object.key.kind.clone()).or_insert_with(|| Feed::new(floor, version));
+            let event =
+                Event { version: object.version, change: write.change, object: object.clone(), before };
             feed.push(event.clone());
-            let everything = memory.feeds.entry(Arc::from(EVERYTHING)).or_insert_with(|| Feed::new(floor, version));
+            let everything =
+                memory.feeds.entry(Arc::from(EVERYTHING)).or_insert_with(|| Feed::new(floor, version));
             everything.push(event);
         }
     }

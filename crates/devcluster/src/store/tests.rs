@@ -9,7 +9,8 @@ fn key(name: &str) -> Key {
 async fn put(store: &Store, name: &str, data: &str) -> u64 {
     store
         .transact::<_, StoreError>(false, |tx| {
-            let mut value = json!({"metadata": {"name": name, "namespace": "default", "uid": name}, "data": data});
+            let mut value =
+                json!({"metadata": {"name": name, "namespace": "default", "uid": name}, "data": data});
             tx.put(key(name), &mut value);
             Ok(tx.version)
         })
