@@ -15,6 +15,8 @@ pub mod glob;
 pub mod health;
 pub mod hooks;
 pub mod jq;
+#[cfg(feature = "lua")]
+pub mod lua;
 pub mod object;
 pub mod options;
 pub mod order;
@@ -33,4 +35,4 @@ pub use cluster::{ClusterInfo, Settings, TrackingMethod};
 pub use compare::{CompareInput, Comparison, ResourceState, SyncCode, compare};
 pub use object::{Manifest, ResourceKey};
 pub use tracking::set_tracking;
-pub use tree::{TreeNode, images, tree};
+pub use tree::{TreeNode, images, tree, tree_with};
