@@ -3,6 +3,7 @@
 //! Everything comes in as values (manifests, live objects, what the Application remembers, the time) and goes out as
 //! values. This room knows no cluster, no Git and no clock: the `runtime` room watches, fetches, applies and reports.
 
+pub mod actions;
 mod auto;
 pub mod cluster;
 pub mod compare;

@@ -5,6 +5,7 @@
 //! no modules, no code loading, no `pcall` (it would swallow the limit), 16 MiB and ten million instructions. Pattern
 //! matching runs inside one instruction, so a shell that does not trust its administrators gives a deadline too.
 
+use crate::actions::{ActionInfo, Impact};
 use crate::health::{Health, HealthCode};
 use jiff::Timestamp;
 use mlua::{HookTriggers, Lua, LuaOptions, LuaSerdeExt, StdLib, Table, Value as LuaValue, VmState};
@@ -43,23 +44,6 @@ impl From<mlua::Error> for LuaError {
         // The first line says what went wrong; the rest is a trace through our own frames.
         Self::Script(error.to_string().lines().next().unwrap_or_default().to_string())
     }
-}
-
-/// An action that an object offers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActionInfo {
-    pub name: String,
-    pub disabled: bool,
-    pub display_name: String,
-    pub icon_class: String,
-    pub parameters: Vec<String>,
-}
-
-/// What an action does to one object.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Impact {
-    Patch(Value),
-    Create(Value),
 }
 
 /// Runs a health script. None: the script says that the object has no health.
