@@ -1,1 +1,17 @@
-//! Room `api`.
+//! The wire: JSON shapes of REST and of the agents' calls, the error body, and a Rust client.
+//!
+//! In: nothing but values. Out: types that the server answers with and that the CLI, the runner, the
+//! runtime and the generated web types read. It decides nothing and stores nothing.
+
+pub mod agent;
+pub mod application;
+pub mod auth;
+pub mod build;
+pub mod client;
+pub mod error;
+pub mod pipeline;
+pub mod repo;
+pub mod runtime;
+
+pub use client::{Client, ClientError};
+pub use error::ErrorBody;

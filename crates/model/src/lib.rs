@@ -1,1 +1,16 @@
-//! Room `model`.
+//! The nouns of the path: typed ids, secrets, facts, statuses, and what to do after an error.
+//!
+//! In: nothing. Out: plain values that every other room shares. It knows no clock, no randomness,
+//! no storage and no wire; those who need a new id bring the time and the random bytes.
+
+mod build;
+mod fact;
+mod id;
+mod next;
+mod secret;
+
+pub use build::{BuildStatus, StepStatus};
+pub use fact::{Change, ChangeKind, Fact, PushedCommit};
+pub use id::{AccountId, AgentId, ApiKeyId, BuildId, Id, PipelineId, ProjectId, RepoId, SessionId, UserId};
+pub use next::Next;
+pub use secret::Secret;

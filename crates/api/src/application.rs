@@ -1,0 +1,181 @@
+//! Argo Applications as pages show them: reported by the runtime, with no manifest in them.
+//!
+//! Manifests, diffs and plans stay with the runtime; its app-proxy serves them to the browser.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Application {
+    /// Filled in by the control plane.
+    #[serde(default)]
+    pub runtime: String,
+    pub namespace: String,
+    pub name: String,
+    pub project: String,
+    pub repo_url: String,
+    pub path: String,
+    pub target_revision: String,
+    pub destination: String,
+    /// Synced, OutOfSync, Unknown.
+    pub sync_status: String,
+    /// Healthy, Progressing, Degraded, Suspended, Missing, Unknown.
+    pub health_status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_message: Option<String>,
+    /// The commit compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+    /// One sentence in plain words: what it is doing or waiting for, or what a person has to do.
+    pub summary: String,
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+    #[serde(default)]
+    pub resources: Vec<ResourceNode>,
+    #[serde(default)]
+    pub history: Vec<Deployment>,
+    #[serde(default)]
+    pub images: Vec<String>,
+    #[serde(default)]
+    pub automated: bool,
+    /// RFC 3339.
+    pub observed_at: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+pub struct Revision {
+    pub sha: String,
+    #[serde(default)]
+    pub author: String,
+    #[serde(default)]
+    pub message: String,
+    #[serde(default)]
+    pub date: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Operation {
+    /// Running, Succeeded, Failed, Error, Terminating.
+    pub phase: String,
+    pub message: String,
+    pub started_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// What the sync still waits for.
+    #[serde(default)]
+    pub waiting_on: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    #[serde(default)]
+    pub initiated_by: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Names file and line where there is one.
+    pub message: String,
+    #[serde(default)]
+    pub last_transition_time: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceNode {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    #[serde(default)]
+    pub uid: String,
+    /// uid of the owner; empty for what the Application itself declares.
+    #[serde(default)]
+    pub parent_uid: String,
+    /// Synced, OutOfSync, Unknown; absent for children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_message: Option<String>,
+    #[serde(default)]
+    pub requires_pruning: bool,
+    /// "2/2 ready", "exit code 1", an image, …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub info: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Deployment {
+    pub id: i64,
+    pub revision: Revision,
+    pub deployed_at: String,
+    pub initiated_by: String,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/diff`: from the runtime, never stored by the control plane.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ApplicationDiff {
+    pub resources: Vec<ResourceDiff>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceDiff {
+    pub group: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// `add`, `change`, `delete` or `same`.
+    pub change: String,
+    /// YAML, secrets masked; empty when it is not there.
+    pub live: String,
+    pub desired: String,
+    /// Unified diff of the two.
+    pub unified: String,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/plan`: what a sync would do now, in order.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationPlan {
+    pub revision: String,
+    pub steps: Vec<PlanStep>,
+    pub waiting: Vec<String>,
+    /// The whole as text, for terminals.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanStep {
+    pub phase: String,
+    pub wave: i64,
+    pub action: String,
+    pub resource: String,
+    pub why: String,
+}
+
+/// `POST /app-proxy/api/applications/{namespace}/{name}/sync`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct SyncRequest {
+    #[serde(default)]
+    pub revision: Option<String>,
+    #[serde(default)]
+    pub prune: bool,
+    #[serde(default, rename = "dryRun")]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ApplicationList {
+    pub applications: Vec<Application>,
+}

@@ -1,0 +1,124 @@
+//! Builds: what pages, the CLI and the published CLI read.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Build {
+    pub id: String,
+    /// pending, elected, running, pending-approval, success, error, terminating, terminated, delayed.
+    pub status: String,
+    pub created: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<String>,
+    pub pipeline_name: String,
+    /// Id of the pipeline.
+    pub service_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo_owner: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit_message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committer: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline_trigger_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline_trigger_id: Option<String>,
+    pub webhook_triggered: bool,
+    /// The id under which logs are followed; the same as the build's.
+    pub progress: String,
+    /// What the build is doing or why it ended, in one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// `podman`, `docker`, `kubernetes` or `host`; known once a runner has taken it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executor: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<String>,
+    #[serde(default)]
+    pub steps: Vec<BuildStep>,
+    /// What this person may do with it now.
+    #[serde(default)]
+    pub can: BuildCan,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct BuildCan {
+    pub terminate: bool,
+    pub restart: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct BuildStep {
+    pub name: String,
+    pub title: String,
+    /// freestyle, git-clone, build, …
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    pub status: String,
+    #[serde(default)]
+    pub attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Why it was skipped, what it waits for, or what went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Bytes of log that the server holds.
+    #[serde(default)]
+    pub log_bytes: u64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct BuildPage {
+    pub workflows: BuildDocs,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct BuildDocs {
+    pub docs: Vec<Build>,
+    pub total: i64,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Progress {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub account: String,
+    pub status: String,
+    pub location: ProgressLocation,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ProgressLocation {
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// One piece of a step's log. Server-sent events carry it with the event id `seq`, so that a client resumes after it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct LogChunk {
+    /// Grows over the whole build: the order in which the pieces arrived.
+    pub seq: i64,
+    pub step: String,
+    /// Byte offset of `text` in the step's log.
+    pub offset: u64,
+    pub text: String,
+}

@@ -1,0 +1,117 @@
+//! A small HTTP client for the control plane, used by the CLI, the runner and the runtime.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use slipway_model::{Next, Secret};
+
+use crate::error::ErrorBody;
+
+#[derive(Clone)]
+pub struct Client {
+    base: String,
+    key: Secret<String>,
+    http: reqwest::Client,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("cannot reach {url}: is the server running there?")]
+    Unreachable { url: String, source: reqwest::Error },
+    #[error("{}", .0.message)]
+    Refused(ErrorBody),
+    #[error("{url} answered with something that is not what this version of slipway expects")]
+    Unexpected { url: String, source: reqwest::Error },
+}
+
+impl ClientError {
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Refused(body) => Some(body.status),
+            _ => None,
+        }
+    }
+
+    pub fn next(&self) -> Next {
+        match self {
+            Self::Unreachable { .. } | Self::Unexpected { .. } => Next::Retry,
+            Self::Refused(body) if body.status >= 500 || body.status == 429 => Next::Retry,
+            Self::Refused(_) => Next::NeedsHuman,
+        }
+    }
+}
+
+impl Client {
+    /// `base` is the address that the server printed, without `/api`.
+    pub fn new(base: impl Into<String>, key: Secret<String>) -> Self {
+        let http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(5))
+            .user_agent(concat!("slipway/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .expect("a client with static settings builds");
+        Self { base: base.into().trim_end_matches('/').to_owned(), key, http }
+    }
+
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub fn request(&self, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base)).header("authorization", self.key.expose())
+    }
+
+    pub async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
+        self.json(self.request(reqwest::Method::GET, path)).await
+    }
+
+    pub async fn post<B: Serialize + ?Sized, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<A, ClientError> {
+        self.json(self.request(reqwest::Method::POST, path).json(body)).await
+    }
+
+    pub async fn put<B: Serialize + ?Sized, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<A, ClientError> {
+        self.json(self.request(reqwest::Method::PUT, path).json(body)).await
+    }
+
+    pub async fn delete<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
+        self.json(self.request(reqwest::Method::DELETE, path)).await
+    }
+
+    /// Sends and gives back the answer unread; an error status becomes an error.
+    pub async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, ClientError> {
+        let response = request
+            .send()
+            .await
+            .map_err(|source| ClientError::Unreachable { url: self.base.clone(), source })?;
+        let status = response.status().as_u16();
+        if status < 400 {
+            return Ok(response);
+        }
+        let text = response.text().await.unwrap_or_default();
+        Err(ClientError::Refused(serde_json::from_str(&text).unwrap_or_else(|_| ErrorBody {
+            status,
+            code: status.to_string(),
+            name: "HTTP_ERROR".into(),
+            message: format!(
+                "{} answered {status}: {}",
+                self.base,
+                text.chars().take(300).collect::<String>()
+            ),
+            request_id: None,
+        })))
+    }
+
+    async fn json<A: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<A, ClientError> {
+        let response = self.send(request).await?;
+        let url = response.url().to_string();
+        response.json().await.map_err(|source| ClientError::Unexpected { url, source })
+    }
+}

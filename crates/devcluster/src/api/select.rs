@@ -1,0 +1,197 @@
+//! Label and field selectors.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::error::{ApiError, ApiResult};
+use crate::kinds::{Resource, selectable};
+use crate::value::{Json as _, is_label_word};
+
+#[derive(Debug, Clone, PartialEq)]
+enum Requirement {
+    In(String, Vec<String>),
+    NotIn(String, Vec<String>),
+    Exists(String),
+    Absent(String),
+}
+
+/// A parsed `labelSelector`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct LabelSelector(Vec<Requirement>);
+
+impl LabelSelector {
+    /// `a=b,c!=d,e in (f,g),h,!i`
+    pub(crate) fn parse(text: &str) -> ApiResult<Self> {
+        let mut requirements = Vec::new();
+        for part in split_outside_parentheses(text) {
+            let part = part.trim();
+            if part.is_empty() {
+                continue;
+            }
+            requirements.push(parse_requirement(part).ok_or_else(|| {
+                ApiError::bad_request(format!("unable to parse requirement: {part:?} in label selector {text:?}"))
+            })?);
+        }
+        Ok(LabelSelector(requirements))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.0.iter().all(|requirement| match requirement {
+            Requirement::In(key, values) => labels.get(key).is_some_and(|v| values.contains(v)),
+            Requirement::NotIn(key, values) => labels.get(key).is_none_or(|v| !values.contains(v)),
+            Requirement::Exists(key) => labels.contains_key(key),
+            Requirement::Absent(key) => !labels.contains_key(key),
+        })
+    }
+}
+
+fn split_outside_parentheses(text: &str) -> Vec<&str> {
+    let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
+    for (index, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&text[start..index]);
+                start = index + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+fn parse_requirement(part: &str) -> Option<Requirement> {
+    let key = |text: &str| {
+        let text = text.trim();
+        let name = text.rsplit('/').next().unwrap_or("");
+        (!name.is_empty() && is_label_word(name)).then(|| text.to_owned())
+    };
+    let value = |text: &str| Some(text.trim().to_owned()).filter(|text| is_label_word(text));
+    for (operator, negated) in [("!=", true), ("==", false), ("=", false)] {
+        if let Some((left, right)) = part.split_once(operator) {
+            let values = vec![value(right)?];
+            return Some(if negated { Requirement::NotIn(key(left)?, values) } else { Requirement::In(key(left)?, values) });
+        }
+    }
+    if let Some(list) = part.strip_suffix(')') {
+        let (left, right) = list.split_once('(')?;
+        let values = right.split(',').map(value).collect::<Option<Vec<_>>>()?;
+        let left = left.trim();
+        return if let Some(name) = left.strip_suffix(" notin") {
+            Some(Requirement::NotIn(key(name)?, values))
+        } else {
+            Some(Requirement::In(key(left.strip_suffix(" in")?)?, values))
+        };
+    }
+    match part.strip_prefix('!') {
+        Some(name) => Some(Requirement::Absent(key(name)?)),
+        None => Some(Requirement::Exists(key(part)?)),
+    }
+}
+
+/// Does a `spec.selector` object (matchLabels/matchExpressions, or a plain map) select these labels?
+/// An empty selector selects nothing here: controllers never mean everything.
+pub(crate) fn match_labels(selector: &Value, labels: Option<&serde_json::Map<String, Value>>) -> bool {
+    let get = |key: &str| labels.and_then(|map| map.get(key)).and_then(Value::as_str);
+    let structured = selector.get("matchLabels").is_some_and(Value::is_object)
+        || selector.get("matchExpressions").is_some_and(Value::is_array);
+    let plain = if structured { selector.map_at("matchLabels") } else { selector.as_object() };
+    let expressions = if structured { selector.list_at("matchExpressions") } else { &[] };
+    if plain.is_none_or(serde_json::Map::is_empty) && expressions.is_empty() {
+        return false;
+    }
+    let pairs = plain.into_iter().flatten().all(|(key, value)| get(key) == value.as_str());
+    pairs
+        && expressions.iter().all(|e| {
+            let have = get(e.str_at("key"));
+            let listed = have.is_some_and(|v| e.list_at("values").iter().any(|w| w.as_str() == Some(v)));
+            match e.str_at("operator") {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => have.is_some(),
+                "DoesNotExist" => have.is_none(),
+                _ => false,
+            }
+        })
+}
+
+/// A selector object in its one-line form.
+pub(crate) fn selector_text(selector: &Value) -> String {
+    let structured = selector.get("matchLabels").is_some() || selector.get("matchExpressions").is_some();
+    let plain = if structured { selector.map_at("matchLabels") } else { selector.as_object() };
+    let mut parts: Vec<String> =
+        plain.into_iter().flatten().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or(""))).collect();
+    for e in if structured { selector.list_at("matchExpressions") } else { &[] } {
+        let values: Vec<&str> = e.list_at("values").iter().filter_map(Value::as_str).collect();
+        parts.push(match e.str_at("operator") {
+            "In" => format!("{} in ({})", e.str_at("key"), values.join(",")),
+            "NotIn" => format!("{} notin ({})", e.str_at("key"), values.join(",")),
+            "DoesNotExist" => format!("!{}", e.str_at("key")),
+            _ => e.str_at("key").to_owned(),
+        });
+    }
+    parts.join(",")
+}
+
+/// A parsed `fieldSelector`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FieldSelector(Vec<(String, String, bool)>);
+
+impl FieldSelector {
+    pub(crate) fn parse(resource: &Resource, text: &str) -> ApiResult<Self> {
+        let mut parts = Vec::new();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (path, value, equal) = match part.split_once("!=") {
+                Some((path, value)) => (path, value, false),
+                None => match part.split_once("==").or_else(|| part.split_once('=')) {
+                    Some((path, value)) => (path, value, true),
+                    None => return Err(ApiError::bad_request(format!("invalid field selector {part:?}: use path=value"))),
+                },
+            };
+            if !selectable(resource, path) {
+                return Err(ApiError::bad_request(format!("field label not supported: {path}")));
+            }
+            parts.push((path.to_owned(), value.to_owned(), equal));
+        }
+        Ok(FieldSelector(parts))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The name, when the selector asks for exactly one.
+    pub(crate) fn only_name(&self) -> Option<&str> {
+        self.0.iter().find(|(path, _, equal)| path == "metadata.name" && *equal).map(|(_, value, _)| value.as_str())
+    }
+
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        self.0.iter().all(|(path, value, equal)| (field_text(object, path) == *value) == *equal)
+    }
+}
+
+fn field_text(object: &Value, path: &str) -> String {
+    let path = match path {
+        "source" => "source.component",
+        "status.successful" => "status.succeeded",
+        "reportingController" => "reportingComponent",
+        other => other,
+    };
+    let path = path.replace("regarding.", "involvedObject.");
+    match object.at(&path) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => match path.as_str() {
+            "spec.unschedulable" | "spec.hostNetwork" => "false".to_owned(),
+            "status.replicas" | "status.succeeded" => "0".to_owned(),
+            _ => String::new(),
+        },
+        Some(other) => other.to_string(),
+    }
+}

@@ -1,0 +1,173 @@
+//! One bare repository on disk.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use slipway_model::PushedCommit;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use super::GitHostError;
+
+/// Beyond this many changed paths a push refreshes everything that is built from the repository.
+const CHANGED_PATHS_MAX: usize = 2_000;
+
+#[derive(Debug, Clone)]
+pub struct Repository {
+    path: PathBuf,
+}
+
+pub struct SeedFile<'a> {
+    pub path: &'a str,
+    pub content: &'a str,
+    pub executable: bool,
+}
+
+impl Repository {
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes it if it is not there. Objects and references are synced to disk before a push is answered.
+    pub async fn create(&self, default_branch: &str) -> Result<(), GitHostError> {
+        std::fs::create_dir_all(&self.path)?;
+        self.git(&["init", "--quiet", "--bare", "--initial-branch", default_branch]).await?;
+        for (key, value) in [
+            ("core.fsync", "all"),
+            ("core.logAllRefUpdates", "true"),
+            ("http.receivepack", "true"),
+            ("receive.denyDeleteCurrent", "refuse"),
+            ("transfer.fsckObjects", "true"),
+            ("uploadpack.allowFilter", "true"),
+            ("uploadpack.allowAnySHA1InWant", "true"),
+            ("gc.auto", "0"),
+        ] {
+            self.git(&["config", key, value]).await?;
+        }
+        Ok(())
+    }
+
+    /// Branches and tags with the commit each points to.
+    pub async fn references(&self) -> Result<BTreeMap<String, String>, GitHostError> {
+        let format = "--format=%(refname) %(objectname) %(*objectname)";
+        let text = self.git(&["for-each-ref", format, "refs/heads", "refs/tags"]).await?;
+        text.lines()
+            .map(|line| {
+                let mut words = line.split(' ');
+                let (name, object) = (words.next(), words.next());
+                // An annotated tag names the commit it points to in the third column.
+                let peeled = words.next().filter(|sha| !sha.is_empty());
+                match (name, object) {
+                    (Some(name), Some(object)) => Ok((name.to_owned(), peeled.unwrap_or(object).to_owned())),
+                    _ => Err(self.unexpected("for-each-ref")),
+                }
+            })
+            .collect()
+    }
+
+    pub async fn commit(&self, sha: &str) -> Result<PushedCommit, GitHostError> {
+        let text = self.git(&["show", "--no-patch", "--format=%H%x00%an%x00%B", sha, "--"]).await?;
+        let mut parts = text.splitn(3, '\0');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(sha), Some(author), Some(message)) => Ok(PushedCommit {
+                sha: sha.trim().to_owned(),
+                author: author.to_owned(),
+                message: message.trim_end().to_owned(),
+            }),
+            _ => Err(self.unexpected("show")),
+        }
+    }
+
+    /// Paths that differ between two commits; empty when everything may differ.
+    pub async fn changed_paths(
+        &self,
+        before: Option<&str>,
+        after: &str,
+    ) -> Result<Vec<String>, GitHostError> {
+        let Some(before) = before else { return Ok(Vec::new()) };
+        let text =
+            self.git(&["diff-tree", "-r", "-z", "--no-renames", "--name-only", before, after, "--"]).await?;
+        let paths: Vec<_> = text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
+        Ok(if paths.len() > CHANGED_PATHS_MAX { Vec::new() } else { paths })
+    }
+
+    /// The first commit of a new repository. Nothing happens when the branch is there already.
+    pub async fn seed(
+        &self,
+        branch: &str,
+        author: &str,
+        message: &str,
+        files: &[SeedFile<'_>],
+    ) -> Result<(), GitHostError> {
+        let reference = format!("refs/heads/{branch}");
+        if self.references().await?.contains_key(&reference) {
+            return Ok(());
+        }
+        let mut stream = format!(
+            "commit {reference}\ncommitter {author} <{author}@slipway.invalid> now\ndata {}\n{message}\n",
+            message.len()
+        );
+        for file in files {
+            let mode = if file.executable { "100755" } else { "100644" };
+            stream +=
+                &format!("M {mode} inline {}\ndata {}\n{}\n", file.path, file.content.len(), file.content);
+        }
+        stream += "done\n";
+        self.run(&["fast-import", "--quiet", "--done", "--date-format=now"], Some(stream.as_bytes())).await?;
+        Ok(())
+    }
+
+    async fn git(&self, arguments: &[&str]) -> Result<String, GitHostError> {
+        self.run(arguments, None).await
+    }
+
+    async fn run(&self, arguments: &[&str], input: Option<&[u8]>) -> Result<String, GitHostError> {
+        let mut child = command(&self.path)
+            .args(arguments)
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(GitHostError::Start)?;
+        if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+            stdin.write_all(input).await?;
+        }
+        let output = child.wait_with_output().await?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(GitHostError::Failed {
+            command: arguments.first().copied().unwrap_or_default().to_owned(),
+            repository: self.name(),
+            stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        })
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    fn unexpected(&self, command: &str) -> GitHostError {
+        GitHostError::Answer { command: command.to_owned(), repository: self.name() }
+    }
+}
+
+/// Git with nothing of the user's or the machine's configuration, and nobody to ask.
+pub(super) fn command(repository: &Path) -> Command {
+    let mut command = Command::new("git");
+    command
+        .current_dir(repository)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", repository)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_DIR", repository);
+    command
+}

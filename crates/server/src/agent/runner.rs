@@ -1,0 +1,209 @@
+//! Runners: leases, new work, reports and logs.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use slipway_access::Who;
+use slipway_api::agent::{
+    BuildReport, GitAccess, LogAppend, LogAppendAnswer, RunnerSync, RunnerSyncAnswer, RunningBuild,
+    TakenBuild,
+};
+use slipway_api::error::ErrorBody;
+use slipway_model::{BuildId, BuildStatus, ChangeKind};
+use slipway_store::builds::{self, Build, Lease, Report, Runner};
+use slipway_store::identity::{self, Subject};
+use slipway_store::{Scope, StoreError, Tx, logs};
+
+use super::{deadline, news};
+use crate::auth::Caller;
+use crate::ctx::Server;
+use crate::error::ApiError;
+use crate::orders::{self, Order};
+use crate::tokens;
+
+/// A runner that is silent for this long loses what it holds to another.
+const LEASE_MS: i64 = 60_000;
+
+fn runner_name(caller: &Caller) -> Result<&str, ApiError> {
+    match &caller.principal.who {
+        Who::Runner { name } => Ok(name),
+        _ => Err(ApiError::forbidden("this needs a runner's key")),
+    }
+}
+
+fn build_id(text: &str) -> Result<BuildId, ApiError> {
+    text.parse().map_err(|_| ApiError::not_found(format!("build `{text}`")))
+}
+
+/// Renew what runs, take new work, hear of terminations. Held for `waitMs` when there is nothing to say.
+#[utoipa::path(post, path = "/api/agent/runner/sync", tag = "agents", request_body = RunnerSync,
+    responses((status = 200, body = RunnerSyncAnswer), (status = 403, body = ErrorBody)))]
+pub(crate) async fn sync(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(request): Json<RunnerSync>,
+) -> Result<Json<RunnerSyncAnswer>, ApiError> {
+    if runner_name(&caller)? != request.runner {
+        return Err(ApiError::forbidden(format!("this key is not the key of runner `{}`", request.runner)));
+    }
+    let until = deadline(request.wait_ms);
+    let mut commits = server.store().subscribe();
+    loop {
+        let answer = exchange(&server, caller.scope(), &request).await?;
+        if !answer.taken.is_empty() || !answer.terminate.is_empty() || !answer.lost.is_empty() {
+            return Ok(Json(answer));
+        }
+        let matters = |commit: &slipway_store::Committed| {
+            commit.facts
+                || commit.changes.iter().any(|change| request.running.iter().any(|run| run.id == change.id))
+        };
+        if !news(&server, &mut commits, until, matters).await {
+            return Ok(Json(answer));
+        }
+    }
+}
+
+async fn exchange(server: &Server, scope: Scope, request: &RunnerSync) -> Result<RunnerSyncAnswer, ApiError> {
+    let (inner, request) = (server.clone(), request.clone());
+    let answer = server.store().write(move |tx| {
+        let now_ms = inner.now_ms();
+        let seen = Runner {
+            name: request.runner.clone(),
+            version: request.version.clone(),
+            executor: request.executor.clone(),
+            last_seen_ms: now_ms,
+        };
+        builds::runner_seen(tx, scope, &seen)?;
+        let mut answer = RunnerSyncAnswer {
+            lease_ms: u64::try_from(LEASE_MS).expect("positive"),
+            ..RunnerSyncAnswer::default()
+        };
+        for run in &request.running {
+            renew(tx, scope, &request.runner, run, now_ms, &mut answer)?;
+        }
+        let running: Vec<BuildId> = request.running.iter().filter_map(|run| run.id.parse().ok()).collect();
+        builds::forget_unknown(tx, scope, &request.runner, &running)?;
+        if request.free > 0 {
+            let taken = builds::take(
+                tx,
+                scope,
+                &request.runner,
+                &request.executor,
+                i64::from(request.free),
+                now_ms,
+                now_ms + LEASE_MS,
+            )?;
+            for build in taken {
+                answer.taken.push(hand_over(&inner, tx, scope, build)?);
+            }
+        }
+        Ok(answer)
+    });
+    Ok(answer.await?)
+}
+
+fn renew(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runner: &str,
+    run: &RunningBuild,
+    now_ms: i64,
+    answer: &mut RunnerSyncAnswer,
+) -> Result<(), StoreError> {
+    let lease = match run.id.parse() {
+        Ok(id) => builds::renew(tx, scope, runner, id, run.epoch, now_ms + LEASE_MS)?,
+        Err(_) => Lease::Lost,
+    };
+    match lease {
+        Lease::Lost => answer.lost.push(run.id.clone()),
+        Lease::Held { terminate: true } if !run.terminating => answer.terminate.push(run.id.clone()),
+        Lease::Held { .. } => {}
+    }
+    Ok(())
+}
+
+/// The build's own credential for the Git host is made here and dies with the build.
+fn hand_over(server: &Server, tx: &mut Tx<'_>, scope: Scope, build: Build) -> Result<TakenBuild, StoreError> {
+    let mut order: Order = build.order()?;
+    orders::unseal_variables(server, build.account, &mut order.variables);
+    let subject = build.id.to_string();
+    identity::delete_keys_of(tx, Subject::Build, &subject)?;
+    let key =
+        tokens::new_key(server.seams(), build.account, "build", Subject::Build, &subject, vec!["git".into()]);
+    identity::create_key(tx, &key.row)?;
+    Ok(TakenBuild {
+        id: build.id.to_string(),
+        epoch: build.epoch,
+        pipeline_name: build.pipeline_name,
+        account_name: identity::account_name(tx, scope)?,
+        source: order.source,
+        variables: order.variables,
+        commit: order.commit,
+        created_ms: build.created_ms,
+        git: GitAccess {
+            base_url: format!("{}/git/", server.public_url()),
+            username: "build".into(),
+            password: key.text.expose().clone(),
+        },
+    })
+}
+
+/// The state of a build. Refused with 409 when another runner has taken it since.
+#[utoipa::path(put, path = "/api/agent/runner/builds/{id}/state", tag = "agents", params(("id" = String, Path)), request_body = BuildReport,
+    responses((status = 200, body = bool), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn report(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(report): Json<BuildReport>,
+) -> Result<Json<bool>, ApiError> {
+    runner_name(&caller)?;
+    let (scope, build, now_ms) = (caller.scope(), build_id(&id)?, server.now_ms());
+    let status = BuildStatus::parse(&report.status)
+        .ok_or_else(|| ApiError::bad_request(format!("`{}` is not a build's status", report.status)))?;
+    let kept = server.store().write(move |tx| {
+        let kept = Report {
+            epoch: report.epoch,
+            revision: report.revision,
+            status,
+            message: report.message.as_deref(),
+            started_ms: report.started_ms,
+            finished_ms: report.finished_ms,
+            steps: &report.steps,
+        };
+        builds::report(tx, scope, build, &kept, now_ms)
+    });
+    kept.await.map_err(|error| fenced(error, &id))?;
+    Ok(Json(true))
+}
+
+/// Pieces of logs. What is held already is passed over; the answer says how much of each step is held.
+#[utoipa::path(post, path = "/api/agent/runner/builds/{id}/logs", tag = "agents", params(("id" = String, Path)), request_body = LogAppend,
+    responses((status = 200, body = LogAppendAnswer), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn append_logs(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(append): Json<LogAppend>,
+) -> Result<Json<LogAppendAnswer>, ApiError> {
+    runner_name(&caller)?;
+    let (scope, build) = (caller.scope(), build_id(&id)?);
+    let mut pieces = Vec::with_capacity(append.pieces.len());
+    for piece in append.pieces {
+        let offset =
+            i64::try_from(piece.offset).map_err(|_| ApiError::bad_request("a log offset is too large"))?;
+        pieces.push((piece.step, offset, piece.text));
+    }
+    let kept = server.store().write(move |tx| {
+        tx.changed(ChangeKind::Log, build);
+        logs::append(tx, scope, build, append.epoch, &pieces)
+    });
+    let held = kept.await.map_err(|error| fenced(error, &id))?;
+    Ok(Json(LogAppendAnswer { held }))
+}
+
+fn fenced(error: StoreError, id: &str) -> ApiError {
+    match error {
+        StoreError::Conflict { .. } => ApiError::fenced(format!("build `{id}`")),
+        other => other.into(),
+    }
+}

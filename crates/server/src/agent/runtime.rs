@@ -1,0 +1,116 @@
+//! GitOps runtimes: they hear of pushes and report their Applications.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use slipway_access::Who;
+use slipway_api::error::ErrorBody;
+use slipway_api::runtime::{RuntimeEvent, RuntimeEvents, RuntimeReport};
+use slipway_model::{ChangeKind, Fact};
+use slipway_store::applications::{self, Runtime};
+use slipway_store::facts;
+use utoipa::IntoParams;
+
+use super::{deadline, news};
+use crate::auth::Caller;
+use crate::ctx::Server;
+use crate::error::ApiError;
+
+const BATCH: i64 = 200;
+
+fn runtime_name(caller: &Caller) -> Result<String, ApiError> {
+    match &caller.principal.who {
+        Who::Runtime { name } => Ok(name.clone()),
+        _ => Err(ApiError::forbidden("this needs a runtime's key")),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventsQuery {
+    /// `next` of the answer before. Absent: what comes from now on.
+    after: Option<i64>,
+    wait_ms: Option<u64>,
+}
+
+/// Pushes since `after`. Held for `waitMs` when there are none.
+#[utoipa::path(get, path = "/api/agent/runtime/events", tag = "agents", params(EventsQuery),
+    responses((status = 200, body = RuntimeEvents), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
+pub(crate) async fn events(
+    State(server): State<Server>,
+    caller: Caller,
+    Query(query): Query<EventsQuery>,
+) -> Result<Json<RuntimeEvents>, ApiError> {
+    let name = runtime_name(&caller)?;
+    let until = deadline(query.wait_ms.unwrap_or(0));
+    let mut commits = server.store().subscribe();
+    let (scope, account, now_ms) = (caller.scope(), caller.principal.account, server.now_ms());
+    server.store().write(move |tx| applications::touch_runtime(tx, scope, &name, now_ms)).await?;
+    let Some(mut after) = query.after else {
+        let next = server.store().read(facts::last_seq).await?;
+        return Ok(Json(RuntimeEvents { events: Vec::new(), next }));
+    };
+    loop {
+        let recorded = server.store().read(move |tx| facts::after(tx, after, Some(account), BATCH)).await?;
+        after = recorded.last().map_or(after, |last| last.seq);
+        let events: Vec<_> = recorded
+            .into_iter()
+            .filter_map(|recorded| match recorded.fact {
+                Fact::Pushed { clone_url, reference, after, changed_paths, .. } => {
+                    let sha = after.map(|commit| commit.sha);
+                    Some(RuntimeEvent { seq: recorded.seq, clone_url, reference, sha, changed_paths })
+                }
+                _ => None,
+            })
+            .collect();
+        if !events.is_empty() || !news(&server, &mut commits, until, |commit| commit.facts).await {
+            return Ok(Json(RuntimeEvents { events, next: after }));
+        }
+    }
+}
+
+/// The state of Applications, whole or what changed.
+#[utoipa::path(post, path = "/2.0/api/events", tag = "agents", request_body = RuntimeReport,
+    responses((status = 200, body = bool), (status = 403, body = ErrorBody)))]
+pub(crate) async fn report(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(report): Json<RuntimeReport>,
+) -> Result<Json<bool>, ApiError> {
+    if runtime_name(&caller)? != report.runtime {
+        return Err(ApiError::forbidden(format!("this key is not the key of runtime `{}`", report.runtime)));
+    }
+    let (scope, now_ms) = (caller.scope(), server.now_ms());
+    let kept = server.store().write(move |tx| {
+        let runtime = Runtime {
+            name: report.runtime.clone(),
+            version: report.version,
+            cluster: report.cluster,
+            ingress_url: report.ingress_url,
+            last_seen_ms: now_ms,
+            applications: 0,
+        };
+        applications::runtime_seen(tx, scope, &runtime)?;
+        tx.changed(ChangeKind::Runtime, &runtime.name);
+        if report.complete {
+            for (namespace, name) in applications::of_runtime(tx, scope, &runtime.name)? {
+                if !report.applications.iter().any(|app| app.namespace == namespace && app.name == name) {
+                    applications::remove(tx, scope, &runtime.name, &namespace, &name)?;
+                }
+            }
+        }
+        for mut app in report.applications {
+            app.runtime.clone_from(&runtime.name);
+            let body = serde_json::to_string(&app).map_err(slipway_store::StoreError::corrupt)?;
+            applications::put(tx, scope, &runtime.name, &app.namespace, &app.name, &body)?;
+        }
+        for gone in &report.removed {
+            if let Some((namespace, name)) = gone.split_once('/') {
+                applications::remove(tx, scope, &runtime.name, namespace, name)?;
+            }
+        }
+        Ok(true)
+    });
+    Ok(Json(kept.await?))
+}

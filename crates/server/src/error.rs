@@ -1,0 +1,142 @@
+//! Every refusal has one shape and says what to do.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use slipway_access::Denied;
+use slipway_api::ErrorBody;
+use slipway_store::StoreError;
+
+#[derive(Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    name: &'static str,
+    message: String,
+    /// For the log, never for the wire.
+    source: Option<StoreError>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, name: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, name, message: message.into(), source: None }
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "1000", "BAD_REQUEST", message)
+    }
+
+    pub fn unauthenticated() -> Self {
+        let message = "sign in first: send an API key in the Authorization header, or sign in in the browser";
+        Self::new(StatusCode::UNAUTHORIZED, "2001", "UNAUTHORIZED_ERROR", message)
+    }
+
+    pub fn wrong_credentials() -> Self {
+        let message = "this e-mail and password do not belong together: check both and try again";
+        Self::new(StatusCode::UNAUTHORIZED, "2002", "WRONG_CREDENTIALS", message)
+    }
+
+    pub fn throttled(seconds: u64) -> Self {
+        let message = format!("too many failed attempts: wait {seconds} s, then try again");
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "2003", "TOO_MANY_ATTEMPTS", message)
+    }
+
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "2004", "FORBIDDEN_ERROR", message)
+    }
+
+    /// The words "could not find" are what the published CLI looks for.
+    pub fn not_found(what: impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "1004", "NOT_FOUND_ERROR", format!("could not find {what}"))
+    }
+
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "1009", "CONFLICT", message)
+    }
+
+    pub fn fenced(what: impl std::fmt::Display) -> Self {
+        let message = format!("{what} has been taken by another runner since: stop it here and forget it");
+        Self::new(StatusCode::CONFLICT, "3001", "FENCED", message)
+    }
+
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "5003", "UNAVAILABLE", message)
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    fn internal() -> Self {
+        let message = "something went wrong in the server: its log says what, under this request id";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "5000", "INTERNAL_ERROR", message)
+    }
+}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApiError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|error| error as _)
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let mut answer = match &error {
+            StoreError::Duplicate { .. } => Self::conflict(error.to_string()),
+            StoreError::Conflict { .. } => Self::conflict(error.to_string()),
+            StoreError::NotFound { what } => Self::not_found(what),
+            StoreError::Closed => Self::unavailable("the server is shutting down: try again in a moment"),
+            _ => Self::internal(),
+        };
+        answer.source = Some(error);
+        answer
+    }
+}
+
+impl From<slipway_forge::builtin::GitHostError> for ApiError {
+    fn from(error: slipway_forge::builtin::GitHostError) -> Self {
+        if matches!(error, slipway_forge::builtin::GitHostError::Name(_)) {
+            return Self::bad_request(error.to_string());
+        }
+        tracing::error!(%error, "The Git host failed.");
+        Self::internal()
+    }
+}
+
+impl From<Denied> for ApiError {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Anonymous => Self::unauthenticated(),
+            Denied::Forbidden(reason) => Self::forbidden(reason),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        if self.status.is_server_error() {
+            let source = self.source.as_ref().map(|error| format!("{error}: {error:?}")).unwrap_or_default();
+            tracing::error!(source, "A request failed.");
+        }
+        let body = ErrorBody {
+            status: self.status.as_u16(),
+            code: self.code.into(),
+            name: self.name.into(),
+            message: self.message,
+            request_id: None,
+        };
+        let mut response = (self.status, Json(body)).into_response();
+        if self.status == StatusCode::UNAUTHORIZED && self.code == "2001" {
+            let realm =
+                HeaderValue::from_static(r#"Basic realm="Slipway: any user name, an API key as password""#);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+        }
+        response
+    }
+}

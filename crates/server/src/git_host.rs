@@ -1,0 +1,132 @@
+//! Git over HTTP at `/git/owner/name.git`, and taking note of what a push moved.
+//!
+//! A push is answered after its references are on disk **and** its facts are committed. Should the
+//! process die between the two, [`sweep`] finds at the next start that Git and the table disagree.
+
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use futures::TryStreamExt;
+use slipway_access::Who;
+use slipway_forge::builtin::{self, CgiRequest, GitHostError};
+use slipway_store::git::{self, MovedRef, Repo};
+use tokio::io::AsyncReadExt;
+use tokio_util::io::{ReaderStream, StreamReader};
+
+use crate::auth::Caller;
+use crate::ctx::Server;
+use crate::error::ApiError;
+
+/// What Git answers to a push: a few lines and progress, never a pack.
+const PUSH_ANSWER_MAX: u64 = 16 << 20;
+
+pub(crate) async fn serve(
+    State(server): State<Server>,
+    caller: Caller,
+    Path((owner, name, rest)): Path<(String, String, String)>,
+    RawQuery(query): RawQuery,
+    method: Method,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response<Body>, ApiError> {
+    let name = format!("{owner}/{}", name.strip_suffix(".git").unwrap_or(&name));
+    let query = query.unwrap_or_default();
+    let pushes = rest == "git-receive-pack" || query.contains("service=git-receive-pack");
+    if !matches!(rest.as_str(), "info/refs" | "git-upload-pack" | "git-receive-pack") {
+        return Err(ApiError::not_found(format!("`{rest}`: this host speaks smart HTTP only")));
+    }
+    if pushes && matches!(caller.principal.who, Who::Runtime { .. }) {
+        return Err(ApiError::forbidden("a runtime may fetch, not push"));
+    }
+    let wanted = name.clone();
+    let scope = caller.scope();
+    let repo = server
+        .store()
+        .read(move |tx| git::by_name(tx, scope, &wanted))
+        .await?
+        .ok_or_else(|| ApiError::not_found(format!("repository `{name}`")))?;
+    let text =
+        |key: &str| headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let request = CgiRequest {
+        repository: server.repository(repo.id).path().to_owned(),
+        path: format!("/{rest}"),
+        method: method.to_string(),
+        query,
+        content_type: text("content-type"),
+        content_encoding: text("content-encoding"),
+        git_protocol: text("git-protocol"),
+        user: caller.principal.display_name(),
+        body: Box::pin(StreamReader::new(body.into_data_stream().map_err(std::io::Error::other))),
+    };
+    let mut answer = builtin::serve(request).await?;
+    let mut response =
+        Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY));
+    for (name, value) in &answer.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response = response.header(name, value);
+        }
+    }
+    response = response.header(header::CACHE_CONTROL, "no-cache");
+    let body = if rest == "git-receive-pack" {
+        let mut bytes = Vec::new();
+        (&mut answer.body).take(PUSH_ANSWER_MAX).read_to_end(&mut bytes).await.map_err(GitHostError::Io)?;
+        answer.child.wait().await.map_err(GitHostError::Io)?;
+        take_note(&server, &repo, Some(caller.principal.display_name())).await?;
+        Body::from(bytes)
+    } else {
+        let mut child = answer.child;
+        tokio::spawn(async move { child.wait().await });
+        Body::from_stream(ReaderStream::new(answer.body))
+    };
+    Ok(response.body(body).expect("headers were checked"))
+}
+
+/// Compares Git's references with what is known and records what moved.
+pub(crate) async fn take_note(
+    server: &Server,
+    repo: &Repo,
+    pusher: Option<String>,
+) -> Result<usize, ApiError> {
+    let repository = server.repository(repo.id);
+    let id = repo.id;
+    let known = server.store().read(move |tx| git::known_refs(tx, id)).await?;
+    let now = repository.references().await?;
+    let mut moves = Vec::new();
+    for (name, sha) in &now {
+        let before = known.get(name).map(|known| known.sha.clone());
+        if before.as_ref() == Some(sha) {
+            continue;
+        }
+        let commit = repository.commit(sha).await?;
+        let changed_paths = repository.changed_paths(before.as_deref(), sha).await?;
+        moves.push(MovedRef { name: name.clone(), before, after: Some(commit), changed_paths });
+    }
+    for (name, gone) in known.iter().filter(|(name, _)| !now.contains_key(*name)) {
+        let (name, before) = (name.clone(), Some(gone.sha.clone()));
+        moves.push(MovedRef { name, before, after: None, changed_paths: Vec::new() });
+    }
+    if moves.is_empty() {
+        return Ok(0);
+    }
+    let (repo, pusher, url, now_ms) =
+        (repo.clone(), pusher.to_owned(), server.clone_url(&repo.name), server.now_ms());
+    Ok(server
+        .store()
+        .write(move |tx| git::note_moves(tx, &repo, &url, pusher.as_deref(), moves, now_ms))
+        .await?)
+}
+
+/// Finds pushes that Git has taken but that were not announced before the process died.
+pub(crate) async fn sweep(server: &Server) -> Result<(), ApiError> {
+    for repo in server.store().read(git::list_everywhere).await? {
+        let found = take_note(server, &repo, Some("unknown (found after a restart)".into())).await?;
+        if found > 0 {
+            tracing::info!(
+                repo = repo.name,
+                found,
+                "Found pushes that were not announced before the last stop."
+            );
+        }
+    }
+    Ok(())
+}

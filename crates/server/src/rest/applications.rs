@@ -1,0 +1,83 @@
+//! Applications and runtimes as they were last reported, and runners.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use slipway_api::application::{Application, ApplicationList};
+use slipway_api::error::ErrorBody;
+use slipway_api::runtime::{Runner, Runtime};
+use slipway_store::{applications, builds};
+
+use crate::auth::Caller;
+use crate::ctx::Server;
+use crate::error::ApiError;
+use crate::seams;
+
+/// An agent that was not heard of for this long is shown as offline.
+const OFFLINE_AFTER_MS: i64 = 45_000;
+
+/// Applications of every runtime.
+#[utoipa::path(get, path = "/api/applications", tag = "gitops", responses((status = 200, body = ApplicationList), (status = 401, body = ErrorBody)))]
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<ApplicationList>, ApiError> {
+    let scope = caller.scope();
+    let bodies = server.store().read(move |tx| applications::list(tx, scope)).await?;
+    let applications = bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect();
+    Ok(Json(ApplicationList { applications }))
+}
+
+/// One Application with its resource tree and history.
+#[utoipa::path(get, path = "/api/applications/{runtime}/{namespace}/{name}", tag = "gitops",
+    params(("runtime" = String, Path), ("namespace" = String, Path), ("name" = String, Path)),
+    responses((status = 200, body = Application), (status = 404, body = ErrorBody)))]
+pub(crate) async fn one(
+    State(server): State<Server>,
+    caller: Caller,
+    Path((runtime, namespace, name)): Path<(String, String, String)>,
+) -> Result<Json<Application>, ApiError> {
+    let scope = caller.scope();
+    let what = format!("application `{namespace}/{name}` of runtime `{runtime}`");
+    let body =
+        server.store().read(move |tx| applications::one(tx, scope, &runtime, &namespace, &name)).await?;
+    let found = body.and_then(|body| serde_json::from_str(&body).ok());
+    found.map(Json).ok_or_else(|| ApiError::not_found(what))
+}
+
+/// GitOps runtimes.
+#[utoipa::path(get, path = "/api/runtimes", tag = "gitops", responses((status = 200, body = [Runtime]), (status = 401, body = ErrorBody)))]
+pub(crate) async fn runtimes(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<Vec<Runtime>>, ApiError> {
+    let (scope, now_ms) = (caller.scope(), server.now_ms());
+    let rows = server.store().read(move |tx| applications::runtimes(tx, scope)).await?;
+    let shown = rows.into_iter().map(|row| Runtime {
+        name: row.name,
+        version: row.version,
+        cluster: row.cluster,
+        ingress_url: row.ingress_url,
+        online: now_ms - row.last_seen_ms < OFFLINE_AFTER_MS,
+        last_seen: seams::rfc3339(row.last_seen_ms),
+        applications: row.applications,
+    });
+    Ok(Json(shown.collect()))
+}
+
+/// Build runners.
+#[utoipa::path(get, path = "/api/runners", tag = "builds", responses((status = 200, body = [Runner]), (status = 401, body = ErrorBody)))]
+pub(crate) async fn runners(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<Vec<Runner>>, ApiError> {
+    let (scope, now_ms) = (caller.scope(), server.now_ms());
+    let rows = server.store().read(move |tx| builds::runners(tx, scope)).await?;
+    let shown = rows.into_iter().map(|row| Runner {
+        name: row.name,
+        version: row.version,
+        executor: row.executor,
+        online: now_ms - row.last_seen_ms < OFFLINE_AFTER_MS,
+        last_seen: seams::rfc3339(row.last_seen_ms),
+    });
+    Ok(Json(shown.collect()))
+}

@@ -1,0 +1,154 @@
+//! Logs of a build: whole, or followed live with a place to resume from.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures::stream::{self, Stream};
+use serde::Serialize;
+use slipway_api::build::LogChunk;
+use slipway_api::error::ErrorBody;
+use slipway_model::{BuildId, ChangeKind};
+use slipway_store::logs::{self, Chunk};
+use slipway_store::{Committed, Scope, builds};
+use tokio::sync::broadcast;
+use utoipa::ToSchema;
+
+use super::builds::find;
+use crate::auth::Caller;
+use crate::ctx::Server;
+use crate::error::ApiError;
+
+const BATCH: i64 = 200;
+
+/// In the shape that the published CLI prints.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WholeLog {
+    steps: BTreeMap<String, StepLog>,
+}
+
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StepLog {
+    name: String,
+    creation_time_stamp: i64,
+    logs: BTreeMap<String, String>,
+}
+
+/// The whole log, step by step.
+#[utoipa::path(get, path = "/api/builds/{id}/logs", tag = "builds", params(("id" = String, Path)),
+    responses((status = 200, body = WholeLog), (status = 404, body = ErrorBody)))]
+pub(crate) async fn whole(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<WholeLog>, ApiError> {
+    let build = find(&server, &caller, &id).await?;
+    let (scope, id) = (caller.scope(), build.id);
+    let mut steps: BTreeMap<String, StepLog> = BTreeMap::new();
+    let mut after = 0;
+    loop {
+        let chunks = server.store().read(move |tx| logs::after(tx, scope, id, after, BATCH)).await?;
+        let Some(last) = chunks.last() else { break };
+        after = last.seq;
+        for chunk in chunks {
+            let order = i64::try_from(steps.len()).unwrap_or(0);
+            let step = steps.entry(chunk.step.clone()).or_insert_with(|| StepLog {
+                name: chunk.step,
+                creation_time_stamp: build.created_ms / 1000 + order,
+                logs: BTreeMap::new(),
+            });
+            step.logs.insert(format!("{:012}", chunk.seq), chunk.text);
+        }
+    }
+    Ok(Json(WholeLog { steps }))
+}
+
+struct Follow {
+    server: Server,
+    scope: Scope,
+    build: BuildId,
+    after: i64,
+    pending: std::collections::VecDeque<Chunk>,
+    commits: broadcast::Receiver<Committed>,
+    ended: bool,
+}
+
+/// The log as server-sent events, live. Send `Last-Event-ID` to go on after a piece; the event `end` comes last.
+#[utoipa::path(get, path = "/api/builds/{id}/logs/stream", tag = "builds", params(("id" = String, Path)),
+    responses((status = 200, description = "server-sent events", body = LogChunk, content_type = "text/event-stream"), (status = 404, body = ErrorBody)))]
+pub(crate) async fn follow(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
+    // Subscribe before the first look, so that nothing falls between the two.
+    let commits = server.store().subscribe();
+    let build = find(&server, &caller, &id).await?.id;
+    let after = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0);
+    let scope = caller.scope();
+    let follow = Follow { server, scope, build, after, pending: Default::default(), commits, ended: false };
+    Ok(Sse::new(stream::unfold(follow, next)).keep_alive(KeepAlive::default()))
+}
+
+async fn next(mut follow: Follow) -> Option<(Result<Event, Infallible>, Follow)> {
+    if follow.ended {
+        return None;
+    }
+    loop {
+        if let Some(chunk) = follow.pending.pop_front() {
+            follow.after = chunk.seq;
+            let offset = u64::try_from(chunk.offset).unwrap_or(0);
+            let body = LogChunk { seq: chunk.seq, step: chunk.step, offset, text: chunk.text };
+            let event =
+                Event::default().id(chunk.seq.to_string()).json_data(body).expect("a log piece is JSON");
+            return Some((Ok(event), follow));
+        }
+        let (scope, build, after) = (follow.scope, follow.build, follow.after);
+        let looked = follow.server.store().read(move |tx| {
+            // The status before the pieces: an end seen here means that no piece comes after those read next.
+            let ended = builds::by_id(tx, scope, build)?.is_none_or(|build| build.status.is_final());
+            Ok((ended, logs::after(tx, scope, build, after, BATCH)?))
+        });
+        let Ok((ended, chunks)) = looked.await else { return None };
+        follow.pending.extend(chunks);
+        if !follow.pending.is_empty() {
+            continue;
+        }
+        if ended {
+            follow.ended = true;
+            return Some((Ok(Event::default().event("end").data("{}")), follow));
+        }
+        if !wait_for_news(&mut follow).await {
+            return None;
+        }
+    }
+}
+
+/// `false` when the server stops: the client reconnects and resumes.
+async fn wait_for_news(follow: &mut Follow) -> bool {
+    let id = follow.build.to_string();
+    let shutdown = follow.server.inner.shutdown.clone();
+    loop {
+        let heard = tokio::select! {
+            () = shutdown.cancelled() => return false,
+            heard = follow.commits.recv() => heard,
+        };
+        match heard {
+            Ok(commit) => {
+                let mine = |change: &slipway_model::Change| {
+                    matches!(change.kind, ChangeKind::Build | ChangeKind::Log) && change.id == id
+                };
+                if commit.changes.iter().any(mine) {
+                    return true;
+                }
+            }
+            Err(broadcast::error::RecvError::Lagged(_)) => return true,
+            Err(broadcast::error::RecvError::Closed) => return false,
+        }
+    }
+}

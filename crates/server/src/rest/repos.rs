@@ -1,0 +1,84 @@
+//! Repositories of the built-in Git host.
+
+use axum::Json;
+use axum::extract::State;
+use slipway_api::error::ErrorBody;
+use slipway_api::repo::{CreateRepository, Repository, RepositoryHead};
+use slipway_forge::builtin::check_name;
+use slipway_store::git::{self, Repo};
+
+use crate::auth::Caller;
+use crate::ctx::Server;
+use crate::error::ApiError;
+use crate::seams;
+
+/// Repositories, with the latest commit of each one's default branch.
+#[utoipa::path(get, path = "/api/repos", tag = "repositories", responses((status = 200, body = [Repository]), (status = 401, body = ErrorBody)))]
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<Vec<Repository>>, ApiError> {
+    let scope = caller.scope();
+    let rows = server
+        .store()
+        .read(move |tx| {
+            let mut rows = Vec::new();
+            for repo in git::list(tx, scope)? {
+                let head =
+                    git::known_refs(tx, repo.id)?.remove(&format!("refs/heads/{}", repo.default_branch));
+                rows.push((repo, head));
+            }
+            Ok(rows)
+        })
+        .await?;
+    let shown = rows.into_iter().map(|(repo, head)| Repository {
+        id: repo.id.to_string(),
+        clone_url: server.clone_url(&repo.name),
+        name: repo.name,
+        default_branch: repo.default_branch,
+        head: head.map(|head| RepositoryHead {
+            sha: head.sha,
+            message: head.message,
+            author: head.author,
+            pushed_at: seams::rfc3339(head.pushed_ms),
+        }),
+    });
+    Ok(Json(shown.collect()))
+}
+
+/// Make an empty repository.
+#[utoipa::path(post, path = "/api/repos", tag = "repositories", request_body = CreateRepository,
+    responses((status = 200, body = Repository), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn create(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(request): Json<CreateRepository>,
+) -> Result<Json<Repository>, ApiError> {
+    let repo = make(&server, caller.scope(), &request.name).await?;
+    Ok(Json(Repository {
+        id: repo.id.to_string(),
+        clone_url: server.clone_url(&repo.name),
+        name: repo.name,
+        default_branch: repo.default_branch,
+        head: None,
+    }))
+}
+
+/// The folder first, then the row: a repository that is listed can be pushed to.
+pub(crate) async fn make(server: &Server, scope: slipway_store::Scope, name: &str) -> Result<Repo, ApiError> {
+    check_name(name)?;
+    let repo = Repo {
+        id: server.seams().new_id(),
+        account: scope.account(),
+        name: name.to_owned(),
+        default_branch: "main".into(),
+    };
+    let wanted = name.to_owned();
+    if server.store().read(move |tx| git::by_name(tx, scope, &wanted)).await?.is_some() {
+        return Err(ApiError::conflict(format!("repository `{name}` exists already")));
+    }
+    server.repository(repo.id).create(&repo.default_branch).await?;
+    let (row, now_ms) = (repo.clone(), server.now_ms());
+    server.store().write(move |tx| git::create(tx, &row, now_ms)).await?;
+    Ok(repo)
+}

@@ -1,0 +1,46 @@
+//! Time and randomness come in through here, so that a test can hold them.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use slipway_model::Id;
+
+#[derive(Clone)]
+pub struct Seams {
+    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
+    fill: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
+}
+
+impl Seams {
+    pub fn system() -> Self {
+        Self {
+            now_ms: Arc::new(|| {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+            }),
+            fill: Arc::new(|bytes| getrandom::fill(bytes).expect("the system gives random bytes")),
+        }
+    }
+
+    pub fn now_ms(&self) -> i64 {
+        (self.now_ms)()
+    }
+
+    pub fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        (self.fill)(&mut bytes);
+        bytes
+    }
+
+    pub fn new_id<T>(&self) -> Id<T> {
+        Id::from_parts(u64::try_from(self.now_ms()).unwrap_or(0), self.random())
+    }
+}
+
+/// RFC 3339 in UTC with milliseconds, as clients read it.
+pub(crate) fn rfc3339(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms)
+        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+        .strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
+        .to_string()
+}

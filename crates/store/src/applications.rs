@@ -1,0 +1,130 @@
+//! The read model of GitOps: runtimes, and Applications as their runtime last reported them.
+
+use slipway_model::ChangeKind;
+
+use crate::{Scope, StoreError, Tx};
+
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    pub name: String,
+    pub version: String,
+    pub cluster: String,
+    pub ingress_url: String,
+    pub last_seen_ms: i64,
+    pub applications: i64,
+}
+
+pub fn runtime_seen(tx: &mut Tx<'_>, scope: Scope, runtime: &Runtime) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO runtimes (account, name, version, cluster, ingress_url, last_seen_ms) VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (account, name) DO UPDATE SET version = excluded.version, cluster = excluded.cluster, \
+         ingress_url = excluded.ingress_url, last_seen_ms = excluded.last_seen_ms",
+        &[
+            scope.account().into(),
+            runtime.name.as_str().into(),
+            runtime.version.as_str().into(),
+            runtime.cluster.as_str().into(),
+            runtime.ingress_url.as_str().into(),
+            runtime.last_seen_ms.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+pub fn touch_runtime(tx: &mut Tx<'_>, scope: Scope, name: &str, now_ms: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE runtimes SET last_seen_ms = $3 WHERE account = $1 AND name = $2",
+        &[scope.account().into(), name.into(), now_ms.into()],
+    )?;
+    Ok(())
+}
+
+pub fn runtimes(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Runtime>, StoreError> {
+    tx.all(
+        "SELECT r.name, r.version, r.cluster, r.ingress_url, r.last_seen_ms, \
+         (SELECT count(*) FROM applications a WHERE a.account = r.account AND a.runtime = r.name) \
+         FROM runtimes r WHERE r.account = $1 ORDER BY r.name",
+        &[scope.account().into()],
+    )?
+    .iter()
+    .map(|row| {
+        Ok(Runtime {
+            name: row.text(0)?,
+            version: row.text(1)?,
+            cluster: row.text(2)?,
+            ingress_url: row.text(3)?,
+            last_seen_ms: row.int(4)?,
+            applications: row.int(5)?,
+        })
+    })
+    .collect()
+}
+
+/// `body` is JSON of the `api` room's Application.
+pub fn put(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    namespace: &str,
+    name: &str,
+    body: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO applications (account, runtime, namespace, name, body) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (account, runtime, namespace, name) DO UPDATE SET body = excluded.body",
+        &[scope.account().into(), runtime.into(), namespace.into(), name.into(), body.into()],
+    )?;
+    tx.changed(ChangeKind::Application, format!("{runtime}/{namespace}/{name}"));
+    Ok(())
+}
+
+pub fn remove(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "DELETE FROM applications WHERE account = $1 AND runtime = $2 AND namespace = $3 AND name = $4",
+        &[scope.account().into(), runtime.into(), namespace.into(), name.into()],
+    )?;
+    tx.changed(ChangeKind::Application, format!("{runtime}/{namespace}/{name}"));
+    Ok(())
+}
+
+/// Namespace and name of each.
+pub fn of_runtime(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<Vec<(String, String)>, StoreError> {
+    tx.all(
+        "SELECT namespace, name FROM applications WHERE account = $1 AND runtime = $2",
+        &[scope.account().into(), runtime.into()],
+    )?
+    .iter()
+    .map(|row| Ok((row.text(0)?, row.text(1)?)))
+    .collect()
+}
+
+pub fn list(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<String>, StoreError> {
+    tx.all(
+        "SELECT body FROM applications WHERE account = $1 ORDER BY runtime, namespace, name",
+        &[scope.account().into()],
+    )?
+    .iter()
+    .map(|row| row.text(0))
+    .collect()
+}
+
+pub fn one(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<String>, StoreError> {
+    tx.one(
+        "SELECT body FROM applications WHERE account = $1 AND runtime = $2 AND namespace = $3 AND name = $4",
+        &[scope.account().into(), runtime.into(), namespace.into(), name.into()],
+    )?
+    .map(|row| row.text(0))
+    .transpose()
+}

@@ -1,0 +1,51 @@
+//! What can go wrong with the store, and what to do then.
+
+use slipway_model::Next;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error(
+        "the database at {path} is in use by another slipway process: stop that one, or give --data another folder"
+    )]
+    InUse { path: String },
+    #[error(
+        "the database was written by a newer slipway (schema {found}, this one knows {known}): upgrade slipway"
+    )]
+    Newer { found: i64, known: i64 },
+    #[error("the disk refused a write to the database: check free space and permissions")]
+    Disk(#[source] rusqlite::Error),
+    #[error("a stored value is not what this version expects: {what}")]
+    Corrupt { what: String },
+    #[error("{what} exists already")]
+    Duplicate { what: String },
+    #[error("{what} was changed by somebody else: read it again, then repeat the change")]
+    Conflict { what: String },
+    #[error("{what} could not find")]
+    NotFound { what: String },
+    #[error("the store is shutting down")]
+    Closed,
+}
+
+impl StoreError {
+    pub fn next(&self) -> Next {
+        match self {
+            Self::Disk(_) | Self::Closed => Next::Retry,
+            _ => Next::NeedsHuman,
+        }
+    }
+
+    pub fn corrupt(what: impl std::fmt::Display) -> Self {
+        Self::Corrupt { what: what.to_string() }
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        if let rusqlite::Error::SqliteFailure(inner, message) = &error
+            && inner.code == rusqlite::ErrorCode::ConstraintViolation
+        {
+            return Self::Duplicate { what: message.clone().unwrap_or_else(|| "the row".into()) };
+        }
+        Self::Disk(error)
+    }
+}

@@ -1,0 +1,87 @@
+//! Logs: bytes of a step at an offset. What is held already is passed over, a gap is refused.
+
+use std::collections::BTreeMap;
+
+use slipway_model::BuildId;
+
+use crate::{Scope, StoreError, Tx};
+
+#[derive(Debug, Clone)]
+pub struct Chunk {
+    pub seq: i64,
+    pub step: String,
+    pub offset: i64,
+    pub text: String,
+}
+
+/// Appends under the taker's epoch and gives back how many bytes of each step are held now.
+pub fn append(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    build: BuildId,
+    epoch: i64,
+    pieces: &[(String, i64, String)],
+) -> Result<BTreeMap<String, u64>, StoreError> {
+    let known = tx.one(
+        "SELECT epoch FROM builds WHERE account = $1 AND id = $2",
+        &[scope.account().into(), build.into()],
+    )?;
+    match known {
+        None => return Err(StoreError::NotFound { what: format!("build `{build}`") }),
+        Some(row) if row.int(0)? != epoch => {
+            return Err(StoreError::Conflict { what: format!("build `{build}`") });
+        }
+        Some(_) => {}
+    }
+    let mut held = held(tx, build)?;
+    for (step, offset, text) in pieces {
+        let have = held.get(step).copied().unwrap_or(0);
+        let offset = u64::try_from(*offset).map_err(StoreError::corrupt)?;
+        // A piece that starts beyond what is held would leave a gap: say how much is held, and it comes again.
+        let Some(skip) = have.checked_sub(offset) else { continue };
+        let skip = usize::try_from(skip).map_err(StoreError::corrupt)?;
+        let Some(fresh) = text.get(skip..).filter(|fresh| !fresh.is_empty()) else { continue };
+        tx.execute(
+            "INSERT INTO log_chunks (build, step, start, text) VALUES ($1, $2, $3, $4)",
+            &[
+                build.into(),
+                step.as_str().into(),
+                i64::try_from(have).map_err(StoreError::corrupt)?.into(),
+                fresh.into(),
+            ],
+        )?;
+        held.insert(step.clone(), have + fresh.len() as u64);
+    }
+    for (step, bytes) in &held {
+        tx.execute(
+            "INSERT INTO step_logs (build, step, bytes) VALUES ($1, $2, $3) \
+             ON CONFLICT (build, step) DO UPDATE SET bytes = excluded.bytes",
+            &[build.into(), step.as_str().into(), i64::try_from(*bytes).map_err(StoreError::corrupt)?.into()],
+        )?;
+    }
+    Ok(held)
+}
+
+pub fn held(tx: &mut Tx<'_>, build: BuildId) -> Result<BTreeMap<String, u64>, StoreError> {
+    tx.all("SELECT step, bytes FROM step_logs WHERE build = $1", &[build.into()])?
+        .iter()
+        .map(|row| Ok((row.text(0)?, u64::try_from(row.int(1)?).map_err(StoreError::corrupt)?)))
+        .collect()
+}
+
+pub fn after(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    build: BuildId,
+    seq: i64,
+    limit: i64,
+) -> Result<Vec<Chunk>, StoreError> {
+    tx.all(
+        "SELECT l.seq, l.step, l.start, l.text FROM log_chunks l JOIN builds b ON b.id = l.build \
+         WHERE b.account = $1 AND l.build = $2 AND l.seq > $3 ORDER BY l.seq LIMIT $4",
+        &[scope.account().into(), build.into(), seq.into(), limit.into()],
+    )?
+    .iter()
+    .map(|row| Ok(Chunk { seq: row.int(0)?, step: row.text(1)?, offset: row.int(2)?, text: row.text(3)? }))
+    .collect()
+}
