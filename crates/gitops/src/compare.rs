@@ -443,7 +443,7 @@ impl<'a> Comparer<'a> {
 
     fn health(&self, live: Option<&Value>, hook: bool) -> Option<Health> {
         match live {
-            Some(live) => health::assess(live),
+            Some(live) => health::assess_with(live, self.input.settings, self.input.now),
             None if hook => None,
             None => Some(Health::new(HealthCode::Missing, "")),
         }

@@ -3,13 +3,15 @@
 //! Comes in: the ConfigMap's data. Goes out: settings and a sentence for each entry that cannot be used; such an entry
 //! counts as not set.
 
-use crate::cluster::{IgnoreStatus, ResourceFilter, Settings, TrackingMethod};
+use crate::cluster::{CustomActions, Customization, IgnoreStatus, ResourceFilter, Settings, TrackingMethod};
 use serde::Deserialize;
 use serde_json::Value;
 use slipway_crd::IgnoreDifference;
 use std::collections::BTreeMap;
 
 const IGNORE_PREFIX: &str = "resource.customizations.ignoreDifferences.";
+const HEALTH_PREFIX: &str = "resource.customizations.health.";
+const ACTIONS_PREFIX: &str = "resource.customizations.actions.";
 
 /// Reads the ConfigMap's data.
 pub fn from_config_map(
@@ -49,6 +51,7 @@ pub fn from_config_map(
     settings.exclusions = read(data, "resource.exclusions", &mut problems).unwrap_or_default();
     settings.inclusions = read(data, "resource.inclusions", &mut problems).unwrap_or_default();
     settings.ignore_differences = ignore_differences(data, &mut problems);
+    settings.customizations = customizations(data, &mut problems);
     (settings, problems)
 }
 
@@ -89,11 +92,7 @@ fn ignore_differences(data: &BTreeMap<String, String>, problems: &mut Vec<String
     for key in data.keys() {
         let Some(name) = key.strip_prefix(IGNORE_PREFIX) else { continue };
         if let Some(rule) = read::<IgnoreDifference>(data, key, problems) {
-            let (group, kind) = match name.rsplit_once('_') {
-                _ if name == "all" => ("*", "*"),
-                Some((group, kind)) => (group, kind),
-                None => ("", name),
-            };
+            let (group, kind) = group_and_kind(name);
             rules.push(named(rule, group, kind));
         }
     }
@@ -111,6 +110,48 @@ fn ignore_differences(data: &BTreeMap<String, String>, problems: &mut Vec<String
     rules
 }
 
+/// The name after the prefix: `group_Kind`, `Kind` of the core group, or `all`.
+fn group_and_kind(name: &str) -> (&str, &str) {
+    match name.rsplit_once('_') {
+        _ if name == "all" => ("*", "*"),
+        Some((group, kind)) => (group, kind),
+        None => ("", name),
+    }
+}
+
+/// Health and actions in Lua, in both notations.
+fn customizations(data: &BTreeMap<String, String>, problems: &mut Vec<String>) -> Vec<Customization> {
+    let mut found = Vec::new();
+    let of = |(group, kind): (&str, &str)| Customization {
+        group: group.into(),
+        kind: kind.into(),
+        ..Customization::default()
+    };
+    for (key, text) in data {
+        if let Some(name) = key.strip_prefix(HEALTH_PREFIX) {
+            found.push(Customization { health_script: Some(text.clone()), ..of(group_and_kind(name)) });
+        } else if let Some(name) = key.strip_prefix(ACTIONS_PREFIX)
+            && let Some(actions) = read(data, key, problems)
+        {
+            found.push(Customization { actions: Some(actions), ..of(group_and_kind(name)) });
+        }
+    }
+    // An unreadable whole was named already, with the ignore rules.
+    let together: Option<BTreeMap<String, Value>> = read(data, "resource.customizations", &mut Vec::new());
+    for (name, entry) in together.into_iter().flatten() {
+        let script = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_string);
+        let group_kind = name.rsplit_once('/').unwrap_or(("", name.as_str()));
+        let actions = script("actions").and_then(|text| {
+            let data = [("actions".to_string(), text)].into();
+            read(&data, "actions", problems)
+        });
+        if script("health.lua").is_some() || actions.is_some() {
+            found.push(Customization { health_script: script("health.lua"), actions, ..of(group_kind) });
+        }
+    }
+    found
+}
+
 fn named(rule: IgnoreDifference, group: &str, kind: &str) -> IgnoreDifference {
     IgnoreDifference { group: group.into(), kind: kind.into(), ..rule }
 }
@@ -125,6 +166,24 @@ impl ResourceFilter {
 }
 
 impl Settings {
+    /// The health script for a kind: one that names it first, then one with a pattern.
+    pub fn health_script(&self, group: &str, kind: &str) -> Option<&str> {
+        let script = |c: &'_ Customization| c.health_script.is_some();
+        let exact = self.customizations.iter().find(|c| script(c) && c.group == group && c.kind == kind);
+        let fits = |c: &&Customization| {
+            script(c) && crate::glob::matches(&c.group, group) && crate::glob::matches(&c.kind, kind)
+        };
+        exact.or_else(|| self.customizations.iter().find(fits))?.health_script.as_deref()
+    }
+
+    /// The custom actions for a kind.
+    pub fn custom_actions(&self, group: &str, kind: &str) -> Option<&CustomActions> {
+        self.customizations
+            .iter()
+            .filter(|c| crate::glob::matches(&c.group, group) && crate::glob::matches(&c.kind, kind))
+            .find_map(|c| c.actions.as_ref())
+    }
+
     /// Kinds that the engine does not look at: too busy to watch, or taken out by the installation.
     pub fn is_excluded(&self, group: &str, kind: &str, server: &str) -> bool {
         let built_in = matches!(
@@ -180,6 +239,27 @@ mod tests {
         assert!(settings.is_excluded("cilium.io", "CiliumIdentity", "https://one"));
         assert!(settings.is_excluded("", "Event", "https://one"));
         assert!(!settings.is_excluded("apps", "Deployment", "https://one"));
+    }
+
+    #[test]
+    fn scripts_are_found_by_kind() {
+        let (settings, problems) = parse(&[
+            ("resource.customizations.health.example.com_Widget", "return {status = 'Healthy'}"),
+            (
+                "resource.customizations.actions.apps_Deployment",
+                "discovery.lua: return {}\ndefinitions:\n- name: restart\n  action.lua: return obj\n",
+            ),
+            ("resource.customizations", "'*.example.com/*':\n  health.lua: return nil\n"),
+        ]);
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(settings.health_script("example.com", "Widget"), Some("return {status = 'Healthy'}"));
+        assert_eq!(settings.health_script("a.example.com", "Other"), Some("return nil"));
+        assert_eq!(settings.health_script("apps", "Deployment"), None);
+        let actions = settings.custom_actions("apps", "Deployment").expect("actions");
+        assert_eq!(
+            (actions.definitions[0].name.as_str(), actions.definitions[0].script.as_str()),
+            ("restart", "return obj")
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::plan::{Planner, State};
 use super::progress::{belongs_to, key_of};
 use super::tasks::{Task, TaskKind};
-use crate::health::{self, HealthCode};
+use crate::health::{self, Health, HealthCode};
 use crate::hooks::{self, SyncPhase};
 use crate::object::{self, ResourceKey};
 use crate::options::Deletion;
@@ -149,6 +149,10 @@ impl<'a> Planner<'a> {
         }
     }
 
+    fn health(&self, live: &serde_json::Value) -> Option<Health> {
+        health::assess_with(live, &self.comparison.context.settings, self.progress.now)
+    }
+
     pub(super) fn resource_state(&self, task: &Task<'_>) -> State {
         if !self.blocks(task) {
             return State::Succeeded;
@@ -159,7 +163,7 @@ impl<'a> Planner<'a> {
         let Some(live) = task.live else {
             return State::Failed(format!("{} is missing, it might have been deleted", task.key.short()));
         };
-        match health::assess(live).map(|h| (h.status, h.message)) {
+        match self.health(live).map(|h| (h.status, h.message)) {
             None | Some((HealthCode::Healthy, _)) => State::Succeeded,
             Some((HealthCode::Degraded, message)) => State::Failed(message),
             Some(_) => State::Running,
@@ -174,7 +178,7 @@ impl<'a> Planner<'a> {
                 State::Failed(format!("{} is missing, it might have been deleted", task.key.short()))
             };
         };
-        match health::assess(live).map(|h| (h.status, h.message)) {
+        match self.health(live).map(|h| (h.status, h.message)) {
             None | Some((HealthCode::Healthy, _)) => State::Succeeded,
             Some((HealthCode::Degraded | HealthCode::Unknown, message)) => State::Failed(message),
             // Only our finalizer keeps it: nobody works on it any more, so it will never end by itself.
@@ -211,7 +215,7 @@ impl<'a> Planner<'a> {
         let message = match state {
             State::Failed(message) => message.clone(),
             _ if task.is_hook() => {
-                task.live.and_then(|l| health::assess(l)).map(|h| h.message).unwrap_or_default()
+                task.live.and_then(|l| self.health(l)).map(|h| h.message).unwrap_or_default()
             }
             _ => String::new(),
         };

@@ -372,7 +372,9 @@ impl<'a> Planner<'a> {
         let Some(live) = task.live.filter(|_| !self.is_ours(task)) else { return false };
         let policies = task.object.as_ref().map(|o| hooks::delete_policies(o)).unwrap_or_default();
         policies.contains(&DeletePolicy::BeforeHookCreation)
-            // A finished Job does not run again by being applied, and it has to run in this phase too.
+            // What runs to an end does not run again by being applied: a failed Job of the last attempt would fail this
+            // one at once, and one of another phase would pass for this phase's.
+            || runs_to_an_end(&task.key)
             || belongs_to_operation(live, &self.progress.operation_id)
             // What is on its way out cannot be applied to.
             || object::is_being_deleted(live)
@@ -395,6 +397,13 @@ impl<'a> Planner<'a> {
             self.plan.dry_run = self.dry_runnable();
         }
     }
+}
+
+fn runs_to_an_end(key: &ResourceKey) -> bool {
+    matches!(
+        (key.group.as_str(), key.kind.as_str()),
+        ("batch", "Job") | ("", "Pod") | ("argoproj.io", "Workflow")
+    )
 }
 
 fn outcome(phase: OutcomePhase, message: &str) -> Outcome {

@@ -145,6 +145,17 @@ fn the_hook_of_an_earlier_sync_makes_room() {
 }
 
 #[test]
+fn a_job_that_failed_in_the_last_attempt_does_not_fail_this_one() {
+    let failing = Shell::new(&[], vec![job("migrate", true, &[hook("PreSync"), policy("HookSucceeded")])]);
+    let mut cluster = Cluster::default();
+    assert_eq!(failing.sync(&mut cluster, None).outcome.phase, OutcomePhase::Failed);
+    assert!(cluster.get("Job", "migrate").is_some(), "kept for people to look at");
+    let mut fixed = Shell::new(&[], vec![job("migrate", false, &[hook("PreSync"), policy("HookSucceeded")])]);
+    fixed.started_at = "2026-02-02T00:00:00Z".parse().expect("a time");
+    assert_eq!(fixed.sync(&mut cluster, None).outcome.phase, OutcomePhase::Succeeded);
+}
+
+#[test]
 fn generated_hook_names_are_the_same_after_a_restart() {
     let mut generated = job("", false, &[hook("PreSync")]);
     generated["metadata"] =

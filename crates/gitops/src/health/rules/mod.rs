@@ -95,7 +95,12 @@ struct RuleSet {
 
 impl RuleSet {
     fn find(&self, group: &str, kind: &str) -> Option<&[Rule]> {
-        self.exact.get(&(group.to_string(), kind.to_string())).map(Vec::as_slice).or_else(|| {
+        let exact = self.exact.get(&(group.to_string(), kind.to_string())).map(Vec::as_slice);
+        // No pattern is about the kinds of Kubernetes itself, of which there are most.
+        exact.or_else(|| {
+            if !group.contains('.') {
+                return None;
+            }
             self.patterns
                 .iter()
                 .find(|(g, k, _)| glob::matches(g, group) && glob::matches(k, kind))
