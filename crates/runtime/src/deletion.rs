@@ -30,7 +30,11 @@ impl Engine {
             .tracked(&instance)
             .iter()
             .filter_map(|live| live.object())
-            .filter(|live| tracking::is_owned(live, &instance, &settings) && !object::is_crd(live) && !object::has_owner(live))
+            .filter(|live| {
+                tracking::is_owned(live, &instance, &settings)
+                    && !object::is_crd(live)
+                    && !object::has_owner(live)
+            })
             .filter(|live| object::uid(live) != session.app.metadata.uid)
             .filter(|live| options.delete_of(live) != Deletion::Never)
             .collect();
@@ -48,7 +52,11 @@ impl Engine {
         }
         left.sort_by_key(|live| std::cmp::Reverse(hooks::wave(live)));
         let wave = hooks::wave(&left[0]);
-        let propagation = if finalizer.ends_with("/background") { Propagation::Background } else { Propagation::Foreground };
+        let propagation = if finalizer.ends_with("/background") {
+            Propagation::Background
+        } else {
+            Propagation::Foreground
+        };
         for live in left.iter().filter(|live| hooks::wave(live) == wave && !object::is_being_deleted(live)) {
             let key = slipway_cluster::ObjectKey::of(live);
             if let Err(error) = self.cluster.delete(&key, Some(object::uid(live)), propagation, false).await {
@@ -65,8 +73,10 @@ impl Engine {
     }
 
     async fn release_hook(&self, live: &Value) {
-        let finalizers: Vec<&Value> =
-            object::list(live, &["metadata", "finalizers"]).iter().filter(|f| *f != names::HOOK_FINALIZER).collect();
+        let finalizers: Vec<&Value> = object::list(live, &["metadata", "finalizers"])
+            .iter()
+            .filter(|f| *f != names::HOOK_FINALIZER)
+            .collect();
         let patch = json!({"metadata": {"finalizers": finalizers}});
         if let Err(error) = self.cluster.merge(live, &patch, WriteOptions::default()).await
             && !error.is_not_found()
@@ -100,7 +110,8 @@ impl Engine {
     }
 
     async fn deletion_waits(&self, session: &mut Session<'_>, message: &str) -> Result<(), Stop> {
-        let known = session.app.status.conditions.iter().find(|c| c.kind == "DeletionError" && c.message == message);
+        let known =
+            session.app.status.conditions.iter().find(|c| c.kind == "DeletionError" && c.message == message);
         let condition = known.cloned().unwrap_or_else(|| Condition {
             kind: "DeletionError".into(),
             message: message.to_owned(),

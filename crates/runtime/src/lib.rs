@@ -115,8 +115,7 @@ impl Runtime {
     /// Runs until the token is cancelled.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), RuntimeError> {
         let Self { config, handle } = self;
-        let options =
-            GitOptions { allow_local: config.allow_local_repositories, ..GitOptions::default() };
+        let options = GitOptions { allow_local: config.allow_local_repositories, ..GitOptions::default() };
         let git = Arc::new(GitCache::open(config.data.join("mirrors"), options)?);
         let renderer = Renderer::new(git, config.data.join("rendered"), RenderLimits::default())?;
         let Some((cluster, version)) = connect(&config, &shutdown).await? else { return Ok(()) };
@@ -167,7 +166,8 @@ async fn connect_once(config: &Config) -> Result<(Cluster, String), ClusterError
     cluster.ensure_definitions(&slipway_crd::manifests()).await?;
     let namespace = serde_json::json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": config.namespace}});
-    if cluster.read(&slipway_cluster::ObjectKey::new("", "Namespace", "", &config.namespace)).await?.is_none() {
+    if cluster.read(&slipway_cluster::ObjectKey::new("", "Namespace", "", &config.namespace)).await?.is_none()
+    {
         match cluster.create(&namespace, slipway_cluster::WriteOptions::default()).await {
             Err(error) if !error.already_exists() => return Err(error),
             _ => {}

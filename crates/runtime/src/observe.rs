@@ -9,12 +9,14 @@ use serde_json::Value;
 use slipway_cluster::{Live, ObjectKey};
 use slipway_crd::{AppProject, Application, ApplicationSource, names};
 use slipway_gitops::project::{self, ClusterNames};
-use slipway_gitops::{ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object};
+use slipway_gitops::{
+    ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object,
+};
 use slipway_model::Next;
 use slipway_source::Since;
 
 use crate::engine::{Engine, Memory};
-use crate::queue::Wake;
+use crate::queue::{AppKey, Wake};
 use crate::sources::{self, Desired, SourceError, Surroundings};
 
 /// The cluster that we run in has two names.
@@ -34,6 +36,8 @@ pub(crate) struct Observed {
     pub(crate) project: Option<Arc<AppProject>>,
     /// Look again at this time.
     pub(crate) again_at: Option<Instant>,
+    /// Stands for what the cluster was like just before it was read.
+    pub(crate) fingerprint: Option<u64>,
 }
 
 /// Why there is nothing to compare with.
@@ -115,6 +119,8 @@ impl Engine {
         let settings = self.settings();
         let info = self.cluster_info();
         let objects = desired.objects();
+        let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
+        let fingerprint = Some(self.fingerprint(&key, memory));
         let live = match self.live_objects(app, &objects, &info, &settings, memory).await {
             Ok(live) => live,
             Err(failure) => return self.failed(app, failure, Some(project)),
@@ -128,11 +134,15 @@ impl Engine {
             project: Some(&project),
             now: Timestamp::now(),
         });
-        Observed { comparison, desired: Some(desired), project: Some(project), again_at }
+        Observed { comparison, desired: Some(desired), project: Some(project), again_at, fingerprint }
     }
 
     pub(crate) fn failed(
-        &self, app: &Application, failure: Failure, project: Option<Arc<AppProject>>) -> Observed {
+        &self,
+        app: &Application,
+        failure: Failure,
+        project: Option<Arc<AppProject>>,
+    ) -> Observed {
         let comparison = slipway_gitops::compare::failed(
             app,
             &self.settings(),
@@ -140,7 +150,7 @@ impl Engine {
             &failure.message,
             Timestamp::now(),
         );
-        Observed { comparison, desired: None, project, again_at: failure.again_at }
+        Observed { comparison, desired: None, project, again_at: failure.again_at, fingerprint: None }
     }
 
     /// What can be said without looking anywhere: destination, project, permissions.
@@ -148,12 +158,16 @@ impl Engine {
         let destination = &app.spec.destination;
         match (destination.server.as_str(), destination.name.as_str()) {
             ("", "") => {
-                return Err(Failure::spec("spec.destination needs a server or a name; use https://kubernetes.default.svc"));
+                return Err(Failure::spec(
+                    "spec.destination needs a server or a name; use https://kubernetes.default.svc",
+                ));
             }
             (server, name) if !server.is_empty() && !name.is_empty() => {
                 return Err(Failure::spec("spec.destination has both a server and a name; keep one of them"));
             }
-            (server, name) if server.trim_end_matches('/') != IN_CLUSTER.server && name != IN_CLUSTER.name => {
+            (server, name)
+                if server.trim_end_matches('/') != IN_CLUSTER.server && name != IN_CLUSTER.name =>
+            {
                 let wanted = if server.is_empty() { name } else { server };
                 return Err(Failure::spec(format!(
                     "spec.destination `{wanted}` is not the cluster of this runtime; use {} or `{}`",
@@ -277,8 +291,10 @@ impl Engine {
     ) -> Result<Vec<Value>, Failure> {
         let instance = app.instance_name(&settings.control_plane_namespace);
         let namespace = &app.spec.destination.namespace;
-        let wanted: Vec<(ObjectKey, &str)> =
-            desired.iter().map(|target| (placed_key(target, namespace, info), object::api_version(target))).collect();
+        let wanted: Vec<(ObjectKey, &str)> = desired
+            .iter()
+            .map(|target| (placed_key(target, namespace, info), object::api_version(target)))
+            .collect();
         let mut keys: HashSet<ObjectKey> =
             wanted.iter().map(|(key, _)| key.clone()).filter(|key| !key.name.is_empty()).collect();
         if !namespace.is_empty() {

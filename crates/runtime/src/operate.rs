@@ -8,10 +8,10 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use slipway_crd::{Application, OperationState, SyncOperation, SyncResult};
-use slipway_gitops::{Retry, retry_decision, retry_message};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::sync::{self, Outcome, OutcomePhase, SyncPlan, SyncProgress, WaitingOn};
 use slipway_gitops::windows::{self, WindowQuery, WindowVerdict};
+use slipway_gitops::{Retry, retry_decision, retry_message};
 
 use crate::engine::Engine;
 use crate::observe::{IN_CLUSTER, Observed};
@@ -39,18 +39,23 @@ impl Engine {
     }
 
     /// Drives the operation as far as it goes now. Gives the last look at the Application.
-    pub(crate) async fn operate(&self, session: &mut Session<'_>, observed: Observed) -> Result<Observed, Stop> {
+    pub(crate) async fn operate(
+        &self,
+        session: &mut Session<'_>,
+        observed: Observed,
+    ) -> Result<Observed, Stop> {
         session.memory.waiting.clear();
         session.memory.awaiting_health = false;
         if self.waits_for_retry(session) || self.waits_for_window(session, &observed) {
             return Ok(observed);
         }
-        let Some(sync) = session.app.status.operation_state.as_ref().and_then(|s| s.operation.sync.clone()) else {
+        let Some(sync) = session.app.status.operation_state.as_ref().and_then(|s| s.operation.sync.clone())
+        else {
             let outcome = Outcome {
                 phase: OutcomePhase::Error,
                 message: "the operation has no `sync`; nothing else can be asked for".into(),
             };
-            return self.finish(session, observed, None, &outcome, false).await;
+            return self.finish(session, observed, None, &outcome, true).await;
         };
         let (mut current, is_spec) = self.operation_view(session, &sync, observed).await;
         for _ in 0..ROUNDS {
@@ -60,8 +65,8 @@ impl Engine {
             progress.results.clone_from(&plan.results);
             self.write_down(session, &plan, &current);
             if let Some(outcome) = &plan.outcome {
-                let desired = current.desired.clone();
-                return self.finish(session, current, desired, outcome, sync.dry_run).await;
+                let deployed = current.desired.clone().filter(|_| !sync.dry_run);
+                return self.finish(session, current, deployed, outcome, is_spec).await;
             }
             if !plan.dry_run.is_empty() && !progress.dry_run_done {
                 self.try_steps(&plan, &mut progress).await;
@@ -93,7 +98,9 @@ impl Engine {
     fn waits_for_retry(&self, session: &mut Session<'_>) -> bool {
         let now = Timestamp::now();
         let Some(state) = &mut session.app.status.operation_state else { return false };
-        let (Some(finished), "Running") = (state.finished_at.clone(), state.phase.as_str()) else { return false };
+        let (Some(finished), "Running") = (state.finished_at.clone(), state.phase.as_str()) else {
+            return false;
+        };
         let finished: Timestamp = finished.parse().unwrap_or(now);
         let before = OperationState { retry_count: (state.retry_count - 1).max(0), ..state.clone() };
         if let Retry::Again { at, .. } = retry_decision(&before, finished)
@@ -117,7 +124,9 @@ impl Engine {
 
     fn waits_for_window(&self, session: &mut Session<'_>, observed: &Observed) -> bool {
         let Some(state) = &mut session.app.status.operation_state else { return false };
-        let Some(project) = observed.project.as_ref().filter(|_| state.phase == "Running") else { return false };
+        let Some(project) = observed.project.as_ref().filter(|_| state.phase == "Running") else {
+            return false;
+        };
         let began = state.sync_result.as_ref().is_some_and(|result| !result.resources.is_empty());
         let query = WindowQuery {
             now: Timestamp::now(),
@@ -125,7 +134,9 @@ impl Engine {
             running_since: state.started_at.parse().ok().filter(|_| began),
         };
         let matching = windows::matching(&project.spec.sync_windows, &session.saved, &IN_CLUSTER);
-        let WindowVerdict::Closed { why, again_at } = windows::can_sync(&matching, query) else { return false };
+        let WindowVerdict::Closed { why, again_at } = windows::can_sync(&matching, query) else {
+            return false;
+        };
         state.message = format!("Sync operation blocked by sync window: {why}");
         session.memory.waiting.push(state.message.clone());
         self.wake_at(session.key, again_at);
@@ -181,7 +192,8 @@ impl Engine {
             _ => fresh,
         };
         if progress.revision.is_empty() {
-            let revision = desired.and_then(|desired| desired.commits.first()).map(|commit| commit.sha.clone());
+            let revision =
+                desired.and_then(|desired| desired.commits.first()).map(|commit| commit.sha.clone());
             progress.revision = revision.unwrap_or_default();
         }
         progress
@@ -211,7 +223,10 @@ impl Engine {
     fn wait(&self, session: &mut Session<'_>, plan: &SyncPlan, progress: SyncProgress) {
         session.memory.waiting = plan.waiting.iter().map(|waiting| waiting.sentence.clone()).collect();
         session.memory.awaiting_health = !plan.waiting.is_empty()
-            && plan.waiting.iter().all(|waiting| matches!(waiting.on, WaitingOn::Health(_) | WaitingOn::Time(_)));
+            && plan
+                .waiting
+                .iter()
+                .all(|waiting| matches!(waiting.on, WaitingOn::Health(_) | WaitingOn::Time(_)));
         for waiting in &plan.waiting {
             if let WaitingOn::Time(at) = &waiting.on {
                 self.wake_at(session.key, Some(*at));
@@ -269,9 +284,9 @@ impl Engine {
         &self,
         session: &mut Session<'_>,
         current: Observed,
-        desired: Option<Arc<Desired>>,
+        deployed: Option<Arc<Desired>>,
         outcome: &Outcome,
-        dry_run: bool,
+        is_spec: bool,
     ) -> Result<Observed, Stop> {
         let now = Timestamp::now();
         session.memory.progress = None;
@@ -296,15 +311,18 @@ impl Engine {
         session.app.operation = None;
         if outcome.phase == OutcomePhase::Succeeded
             && whole
-            && !dry_run
-            && let Some(desired) = &desired
+            && let Some(deployed) = &deployed
         {
             let app = session.app.clone();
-            status::add_history(&app, &mut session.app.status, desired, now);
+            status::add_history(&app, &mut session.app.status, deployed, now);
         }
-        // The status tells how live compares with the spec now.
-        let app = session.app.clone();
-        let observed = self.observe(&app, Wake::STATE, session.memory).await;
+        // The status tells how live compares with the spec now, not with what was synced.
+        let observed = if is_spec {
+            current
+        } else {
+            let app = session.app.clone();
+            self.observe(&app, Wake::STATE, session.memory).await
+        };
         session.app.status = status::compared(&session.app, &observed, now);
         Ok(observed)
     }

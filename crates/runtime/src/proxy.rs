@@ -91,7 +91,11 @@ impl IntoResponse for Refusal {
 impl From<ClusterError> for Refusal {
     fn from(error: ClusterError) -> Self {
         if error.is_conflict() {
-            return Self::new(StatusCode::CONFLICT, "CONFLICT", "the application changed meanwhile; try again");
+            return Self::new(
+                StatusCode::CONFLICT,
+                "CONFLICT",
+                "the application changed meanwhile; try again",
+            );
         }
         Self::new(StatusCode::BAD_GATEWAY, "CLUSTER_ERROR", error.to_string())
     }
@@ -109,7 +113,11 @@ async fn authorise(
     if changes && !request.headers().contains_key("authorization") {
         let token = request.headers().get("x-csrf-token").and_then(|value| value.to_str().ok());
         if user.csrf_token.is_none() || token != user.csrf_token.as_deref() {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "CSRF", "the page is out of date; load it again"));
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "CSRF",
+                "the page is out of date; load it again",
+            ));
         }
     }
     request.extensions_mut().insert(user);
@@ -119,7 +127,11 @@ async fn authorise(
 impl Proxy {
     fn engine(&self) -> Result<&Arc<Engine>, Refusal> {
         self.handle.engine.get().ok_or_else(|| {
-            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "STARTING", "the runtime is starting; try again in a moment")
+            Refusal::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "STARTING",
+                "the runtime is starting; try again in a moment",
+            )
         })
     }
 
@@ -158,7 +170,11 @@ impl Proxy {
             question = question.header(name, value);
         }
         let answer = question.send().await.map_err(|_| {
-            Refusal::new(StatusCode::BAD_GATEWAY, "CONTROL_PLANE_AWAY", "the control plane does not answer; try again")
+            Refusal::new(
+                StatusCode::BAD_GATEWAY,
+                "CONTROL_PLANE_AWAY",
+                "the control plane does not answer; try again",
+            )
         })?;
         if !answer.status().is_success() {
             return Err(unknown());
@@ -259,7 +275,8 @@ async fn plan(
     let (app, observed) = proxy.observe(&app_key(path)).await?;
     comparable(&observed)?;
     let automated_prune = app.spec.automation().is_some_and(|automated| automated.prune == Some(true));
-    let revision = observed.desired.as_ref().and_then(|d| d.revisions().into_iter().next()).unwrap_or_default();
+    let revision =
+        observed.desired.as_ref().and_then(|d| d.revisions().into_iter().next()).unwrap_or_default();
     let operation = SyncOperation {
         prune: query.prune.unwrap_or(automated_prune),
         sync_options: app.spec.sync_options().to_vec(),
@@ -389,7 +406,11 @@ async fn rollback(
     let app = proxy.application(&app_key(path))?;
     busy(&app)?;
     let entry = app.status.history.iter().find(|entry| entry.id == request.id).ok_or_else(|| {
-        Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("there is no deployment {} in the history", request.id))
+        Refusal::new(
+            StatusCode::NOT_FOUND,
+            "NOT_FOUND",
+            format!("there is no deployment {} in the history", request.id),
+        )
     })?;
     let operation = Operation {
         sync: Some(SyncOperation {

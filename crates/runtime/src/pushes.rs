@@ -107,9 +107,9 @@ fn touches(source: &ApplicationSource, annotation: Option<&str>, changed: &[Stri
             let glob = slipway_source::Glob::new(&absolute);
             return changed.iter().any(|path| glob.as_ref().is_none_or(|glob| glob.matches(path)));
         }
-        changed.iter().any(|path| {
-            absolute.is_empty() || path == &absolute || path.starts_with(&format!("{absolute}/"))
-        })
+        changed
+            .iter()
+            .any(|path| absolute.is_empty() || path == &absolute || path.starts_with(&format!("{absolute}/")))
     })
 }
 
@@ -164,7 +164,11 @@ mod tests {
             ("1.*", "refs/tags/v1.3.0", true),
             ("1.*", "refs/heads/main", false),
         ] {
-            assert_eq!(concerns(&app(revision, "p", None), &event(reference, &[])), expected, "{revision} {reference}");
+            assert_eq!(
+                concerns(&app(revision, "p", None), &event(reference, &[])),
+                expected,
+                "{revision} {reference}"
+            );
         }
         let mut other = event("refs/heads/main", &[]);
         other.clone_url = "https://git.example/team/app2".into();
@@ -184,7 +188,11 @@ mod tests {
             (None, vec!["README.md"], true),
         ] {
             let event = event("refs/heads/main", &changed);
-            assert_eq!(concerns(&app("main", "apps/web", annotation), &event), expected, "{annotation:?} {changed:?}");
+            assert_eq!(
+                concerns(&app("main", "apps/web", annotation), &event),
+                expected,
+                "{annotation:?} {changed:?}"
+            );
         }
     }
 }

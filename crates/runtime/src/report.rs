@@ -43,6 +43,11 @@ impl Reporter {
         Self { enabled: config.server.is_some(), inner: Mutex::default(), signal: Notify::new() }
     }
 
+    /// False without a control plane: nobody wants to hear anything.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
     /// Takes the new state in; nothing happens when it is as before.
     pub(crate) async fn changed(
         &self,
@@ -53,9 +58,6 @@ impl Reporter {
         git: &Arc<GitCache>,
         access: &RepositoryAccess,
     ) {
-        if !self.enabled {
-            return;
-        }
         let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
         let mut wire = view::application(app, observed, family, waiting);
         view::name_commits(app, &mut wire, git, access).await;

@@ -98,7 +98,9 @@ impl RepositoryAccess {
         let exact = self.exact.iter().find(|(of, credentials)| *of == normal && opens(credentials));
         let prefix = || {
             self.prefixes.iter().find(|(prefix, _)| {
-                lower.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                lower
+                    .strip_prefix(prefix.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             })
         };
         let plain = || self.exact.iter().find(|(of, _)| *of == normal);

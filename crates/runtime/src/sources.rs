@@ -6,8 +6,8 @@ use serde_json::Value;
 use slipway_crd::{Application, ApplicationSource};
 use slipway_model::Next;
 use slipway_source::{
-    Commit, Directory, GitError, Helm, HelmParameter, Kustomize, Origin, RenderError, RenderRequest, Rendered,
-    Renderer, Since, SourceOptions,
+    Commit, Directory, GitError, Helm, HelmParameter, Kustomize, Origin, RenderError, RenderRequest,
+    Rendered, Renderer, Since, SourceOptions,
 };
 
 use crate::settings::RepositoryAccess;
@@ -122,7 +122,9 @@ fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
         return spec("spec.source.repoURL is missing; name a repository");
     }
     if !source.chart.is_empty() || source.repo_url.starts_with("oci://") {
-        return spec("charts from Helm and OCI repositories are not read yet; put the chart into a Git repository");
+        return spec(
+            "charts from Helm and OCI repositories are not read yet; put the chart into a Git repository",
+        );
     }
     if source.plugin.is_some() {
         return spec("config-management plugins are not run yet; commit what the plugin makes");

@@ -72,7 +72,8 @@ fn summary(comparison: &Comparison) -> Summary {
     for live in comparison.resources.iter().filter_map(|resource| resource.live.as_ref()) {
         summary.images.extend(images(live));
         summary.external_urls.extend(external_urls(live));
-        summary.is_app_of_apps |= live["kind"] == "Application" && live["apiVersion"] == slipway_crd::names::API_VERSION;
+        summary.is_app_of_apps |=
+            live["kind"] == "Application" && live["apiVersion"] == slipway_crd::names::API_VERSION;
     }
     for list in [&mut summary.images, &mut summary.external_urls] {
         list.sort();
@@ -83,7 +84,9 @@ fn summary(comparison: &Comparison) -> Summary {
 
 /// Addresses that an Ingress gives to the world.
 fn external_urls(live: &Value) -> Vec<String> {
-    if live["kind"] != "Ingress" || !live["apiVersion"].as_str().is_some_and(|v| v.starts_with("networking.k8s.io/")) {
+    if live["kind"] != "Ingress"
+        || !live["apiVersion"].as_str().is_some_and(|v| v.starts_with("networking.k8s.io/"))
+    {
         return Vec::new();
     }
     let tls: Vec<&str> = live["spec"]["tls"]
@@ -109,7 +112,12 @@ pub(crate) fn set_conditions(conditions: &mut Vec<Condition>, evaluated: &[&str]
 }
 
 /// Adds a deployment to the history, and forgets the oldest past the limit.
-pub(crate) fn add_history(app: &Application, status: &mut ApplicationStatus, desired: &Desired, now: Timestamp) {
+pub(crate) fn add_history(
+    app: &Application,
+    status: &mut ApplicationStatus,
+    desired: &Desired,
+    now: Timestamp,
+) {
     let Some(state) = &status.operation_state else { return };
     let several = !app.spec.sources.is_empty();
     let revisions = desired.revisions();
@@ -164,7 +172,11 @@ mod tests {
     fn a_patch_says_only_what_differs() {
         for (old, new, expected) in [
             (json!({"a": 1}), json!({"a": 1}), None),
-            (json!({"a": 1, "b": {"c": 1, "d": 2}}), json!({"b": {"c": 1, "d": 3}}), Some(json!({"a": null, "b": {"d": 3}}))),
+            (
+                json!({"a": 1, "b": {"c": 1, "d": 2}}),
+                json!({"b": {"c": 1, "d": 3}}),
+                Some(json!({"a": null, "b": {"d": 3}})),
+            ),
             (json!({"l": [1]}), json!({"l": [1, 2]}), Some(json!({"l": [1, 2]}))),
             (json!({"a": {"x": 1}}), json!({"a": 5}), Some(json!({"a": 5}))),
         ] {
@@ -192,7 +204,8 @@ mod tests {
             serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {"revisionHistoryLimit": 2},
                 "status": {"operationState": {"operation": {}, "phase": "Running", "startedAt": "2026-01-01T00:00:00Z"}}}))
             .expect("readable");
-        let desired = Desired { sources: Vec::new(), commits: Vec::new(), parts: Vec::new(), local: Vec::new() };
+        let desired =
+            Desired { sources: Vec::new(), commits: Vec::new(), parts: Vec::new(), local: Vec::new() };
         for _ in 0..4 {
             let mut status = app.status.clone();
             add_history(&app, &mut status, &desired, Timestamp::UNIX_EPOCH);

@@ -152,7 +152,7 @@ fn with_last_applied(object: &Value) -> Option<Value> {
     if let Some(map) = plain.as_object_mut() {
         map.remove("status");
     }
-    if let Some(annotations) = plain["metadata"]["annotations"].as_object_mut() {
+    if let Some(annotations) = plain.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(names::LAST_APPLIED);
     }
     let text = format!("{plain}\n");
@@ -235,8 +235,10 @@ async fn release(cluster: &Cluster, key: &slipway_cluster::ObjectKey, uid: &str)
         if !object::has_finalizer(&live, names::HOOK_FINALIZER) {
             return Ok(());
         }
-        let left: Vec<&Value> =
-            object::list(&live, &["metadata", "finalizers"]).iter().filter(|f| *f != names::HOOK_FINALIZER).collect();
+        let left: Vec<&Value> = object::list(&live, &["metadata", "finalizers"])
+            .iter()
+            .filter(|f| *f != names::HOOK_FINALIZER)
+            .collect();
         let patch = serde_json::json!({"metadata": {
             "resourceVersion": live["metadata"]["resourceVersion"], "finalizers": left}});
         match cluster.merge(&live, &patch, WriteOptions::default()).await {

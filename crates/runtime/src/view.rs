@@ -79,7 +79,11 @@ fn operation(app: &Application, waiting: &[String]) -> Option<wire::Operation> {
         started_at: state.started_at.clone(),
         finished_at: state.finished_at.clone(),
         waiting_on: if running { waiting.to_vec() } else { Vec::new() },
-        revision: state.sync_result.as_ref().map(|result| result.revision.clone()).filter(|sha| !sha.is_empty()),
+        revision: state
+            .sync_result
+            .as_ref()
+            .map(|result| result.revision.clone())
+            .filter(|sha| !sha.is_empty()),
         initiated_by: if by.automated { "automated sync".into() } else { by.username.clone() },
     })
 }
@@ -230,7 +234,8 @@ fn pod_info(pod: &Value) -> String {
     if let Some(reason) = pod_trouble(pod, containers) {
         parts.push(reason);
     }
-    let restarts: i64 = containers.iter().filter_map(|status| object::integer(status, &["restartCount"])).sum();
+    let restarts: i64 =
+        containers.iter().filter_map(|status| object::integer(status, &["restartCount"])).sum();
     if restarts > 0 {
         parts.push(format!("{restarts} restarts"));
     }
@@ -243,7 +248,9 @@ fn pod_trouble(pod: &Value, containers: &[Value]) -> Option<String> {
     let init = object::list(pod, &["status", "initContainerStatuses"]);
     for status in init.iter().chain(containers) {
         let waiting = &status["state"]["waiting"];
-        if let Some(reason) = waiting["reason"].as_str().filter(|r| !matches!(*r, "ContainerCreating" | "PodInitializing")) {
+        if let Some(reason) =
+            waiting["reason"].as_str().filter(|r| !matches!(*r, "ContainerCreating" | "PodInitializing"))
+        {
             let message = waiting["message"].as_str().unwrap_or_default();
             return Some(if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") });
         }
@@ -270,8 +277,13 @@ fn summary(app: &Application, waiting: &[String]) -> String {
     if app.metadata.deletion_timestamp.is_some() {
         return "Being deleted; what it deployed goes first.".to_owned();
     }
-    if let Some(error) = status.conditions.iter().find(|c| matches!(c.kind.as_str(), "InvalidSpecError" | "ComparisonError")) {
-        return format!("The running version stays, because the wanted one cannot be read: {}", error.message);
+    if let Some(error) =
+        status.conditions.iter().find(|c| matches!(c.kind.as_str(), "InvalidSpecError" | "ComparisonError"))
+    {
+        return format!(
+            "The running version stays, because the wanted one cannot be read: {}",
+            error.message
+        );
     }
     let state = status.operation_state.as_ref();
     if let Some(state) = state.filter(|state| matches!(state.phase.as_str(), "Running" | "Terminating")) {
@@ -295,7 +307,9 @@ fn summary(app: &Application, waiting: &[String]) -> String {
         return match (app.spec.automation(), waiting.first()) {
             (Some(_), Some(wait)) => format!("{what}; {wait}."),
             (Some(_), None) if status.resources.iter().any(|r| r.requires_pruning) => {
-                format!("{what}; some are not wanted any more and automated prune is off: sync with prune to remove them.")
+                format!(
+                    "{what}; some are not wanted any more and automated prune is off: sync with prune to remove them."
+                )
             }
             (Some(_), None) => format!("{what}; a sync follows."),
             (None, _) => format!("{what}; sync to apply it."),
