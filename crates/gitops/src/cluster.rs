@@ -105,6 +105,45 @@ pub enum IgnoreStatus {
     None,
 }
 
+/// Kinds that are looked at, or not; globs, and an empty list means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceFilter {
+    pub api_groups: Vec<String>,
+    pub kinds: Vec<String>,
+    pub clusters: Vec<String>,
+}
+
+/// What an installation says of one kind in Lua.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Customization {
+    /// Globs.
+    pub group: String,
+    pub kind: String,
+    pub health_script: Option<String>,
+    pub actions: Option<CustomActions>,
+}
+
+/// Actions of a kind: a script that says which there are, and one for each.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct CustomActions {
+    #[serde(rename = "discovery.lua")]
+    pub discovery: String,
+    pub definitions: Vec<CustomAction>,
+    #[serde(rename = "mergeBuiltinActions")]
+    pub merge_built_in: bool,
+}
+
+/// One action.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default)]
+pub struct CustomAction {
+    pub name: String,
+    #[serde(rename = "action.lua")]
+    pub script: String,
+}
+
 /// What argocd-cm and the installation say.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -118,6 +157,12 @@ pub struct Settings {
     pub ignore_differences: Vec<IgnoreDifference>,
     /// `resource.sensitive.mask.annotations`.
     pub sensitive_annotations: Vec<String>,
+    /// `resource.customizations`: health and actions.
+    pub customizations: Vec<Customization>,
+    /// `resource.exclusions`.
+    pub exclusions: Vec<ResourceFilter>,
+    /// `resource.inclusions`; empty: all.
+    pub inclusions: Vec<ResourceFilter>,
     /// Wait between waves, so that controllers see what was applied before their health is read.
     pub wave_delay_ms: i64,
     /// A sync that runs longer is ended. Zero: never.
@@ -137,6 +182,9 @@ impl Default for Settings {
             ignore_aggregated_roles: false,
             ignore_differences: Vec::new(),
             sensitive_annotations: Vec::new(),
+            customizations: Vec::new(),
+            exclusions: Vec::new(),
+            inclusions: Vec::new(),
             wave_delay_ms: 2000,
             sync_timeout_seconds: 0,
             self_heal_backoff: (2, 3, 300),

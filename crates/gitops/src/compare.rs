@@ -4,6 +4,8 @@
 //! and what is known of the cluster. Goes out: a [`Comparison`], from which the status is written and a sync is
 //! planned. Nothing is fetched and no time passes here.
 
+mod summary;
+
 use crate::cluster::{ClusterInfo, Settings};
 use crate::diff::{self, Diff, DiffMode, IgnoreRules};
 use crate::health::{self, Health, HealthCode};
@@ -13,8 +15,9 @@ use crate::options::{self, Deletion, SyncOptions};
 use crate::{project, tracking};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_crd::{AppProject, Application, Condition, HealthStatus, NamespaceMetadata, ResourceStatus};
+use slipway_crd::{AppProject, Application, Condition, NamespaceMetadata};
 use std::collections::{BTreeMap, BTreeSet};
+use summary::{application_health, condition};
 
 /// What a comparison is made from.
 #[derive(Debug, Clone, Copy)]
@@ -232,6 +235,18 @@ impl<'a> Comparer<'a> {
             if manifest.is_null() || hooks::is_ignored(manifest) {
                 continue;
             }
+            let server = &self.context.application.spec.destination.server;
+            if self.input.settings.is_excluded(object::group(manifest), object::kind(manifest), server) {
+                self.warn(
+                    "ExcludedResourceWarning",
+                    format!(
+                        "Resource {} {} is excluded in the settings",
+                        slashed(&ResourceKey::of(manifest)),
+                        object::version(manifest)
+                    ),
+                );
+                continue;
+            }
             let mut target = manifest.clone();
             self.place(&mut target);
             let named = !object::name(&target).is_empty();
@@ -258,7 +273,8 @@ impl<'a> Comparer<'a> {
         let mut targets: Vec<Value> = order.iter().filter_map(|slot| by_key.remove(slot)).collect();
         targets.extend(self.managed_namespace(&targets));
         for target in &mut targets {
-            tracking::set_tracking(target, &self.context.instance, self.input.settings);
+            let destination = &self.input.application.spec.destination.namespace;
+            tracking::set_tracking_in(target, &self.context.instance, destination, self.input.settings);
         }
         targets
     }
@@ -346,6 +362,11 @@ impl<'a> Comparer<'a> {
             // One object may be served under two groups; its manifest has claimed it already.
             let claimed = !uid.is_empty() && matched.contains(uid);
             let own_namespace = creates_namespace && is_namespace(live) && object::name(live) == destination;
+            // What is not looked at is not known to be unwanted.
+            let server = &self.context.application.spec.destination.server;
+            if self.input.settings.is_excluded(object::group(live), object::kind(live), server) {
+                continue;
+            }
             let ours =
                 tracking::tracked_by(live, self.input.settings) == Some(self.context.instance.as_str());
             if ours && !claimed && !own_namespace && !object::has_owner(live) && self.permitted(live) {
@@ -422,7 +443,7 @@ impl<'a> Comparer<'a> {
 
     fn health(&self, live: Option<&Value>, hook: bool) -> Option<Health> {
         match live {
-            Some(live) => health::assess(live),
+            Some(live) => health::assess_with(live, self.input.settings, self.input.now),
             None if hook => None,
             None => Some(Health::new(HealthCode::Missing, "")),
         }
@@ -467,99 +488,7 @@ fn slashed(key: &ResourceKey) -> String {
     format!("{}/{}/{}/{}", key.group, key.kind, key.namespace, key.name)
 }
 
-/// A condition; its time stays when the same one stood there before.
-fn condition(application: &Application, kind: &str, message: &str, now: Timestamp) -> Condition {
-    let before = application.status.conditions.iter().find(|c| c.kind == kind && c.message == message);
-    let time = before.and_then(|c| c.last_transition_time.clone()).unwrap_or_else(|| rfc3339(now));
-    Condition {
-        kind: kind.into(),
-        message: message.into(),
-        last_transition_time: Some(time),
-        ..Condition::default()
-    }
-}
-
 /// Whole seconds, as Kubernetes writes times.
 pub fn rfc3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// The worst health of what counts. Missing resources count only when nothing at all is live.
-fn application_health(resources: &[ResourceState], own_name: &str) -> Health {
-    let mut worst = Health::new(HealthCode::Healthy, "");
-    let mut culprits: Vec<String> = Vec::new();
-    let anything_live = resources.iter().any(|r| r.live.is_some() && !r.hook);
-    for resource in resources {
-        let Some(health) = &resource.health else { continue };
-        let any = resource.live.as_ref().or(resource.target.as_ref());
-        let ignored = any
-            .is_some_and(|o| object::annotation(o, slipway_crd::names::IGNORE_HEALTHCHECK) == Some("true"));
-        let is_application =
-            resource.key.group == slipway_crd::names::GROUP && resource.key.kind == "Application";
-        let own = is_application && resource.key.name == own_name;
-        // A child application that is not there or cannot be judged says so itself.
-        let child = is_application && matches!(health.status, HealthCode::Missing | HealthCode::Unknown);
-        let missing = health.status == HealthCode::Missing && resource.live.is_none() && anything_live;
-        let not_counted = resource.hook || resource.status.is_none() || ignored || own || child || missing;
-        if not_counted {
-            continue;
-        }
-        if health.status > worst.status {
-            worst.status = health.status;
-            culprits.clear();
-        }
-        if health.status == worst.status && health.status != HealthCode::Healthy {
-            culprits.push(format!("{}/{}", resource.key.kind, resource.key.name));
-        }
-    }
-    if !culprits.is_empty() {
-        let named = culprits.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-        let more = culprits.len().saturating_sub(3);
-        worst.message = if more > 0 {
-            format!("Caused by {named} and {more} more")
-        } else {
-            format!("Caused by {named}")
-        };
-    }
-    worst
-}
-
-impl Comparison {
-    /// `status.resources`. Hooks stand there only while they are live.
-    pub fn resource_statuses(&self) -> Vec<ResourceStatus> {
-        self.resources
-            .iter()
-            .filter(|r| !r.hook || r.live.is_some())
-            .map(|r| ResourceStatus {
-                group: r.key.group.clone(),
-                version: r.version.clone(),
-                kind: r.key.kind.clone(),
-                namespace: r.key.namespace.clone(),
-                name: r.key.name.clone(),
-                status: r.status.map(|s| s.as_str().to_string()).unwrap_or_default(),
-                health: r.health.as_ref().map(|h| HealthStatus {
-                    status: h.status.as_str().into(),
-                    message: h.message.clone(),
-                    ..HealthStatus::default()
-                }),
-                hook: r.hook,
-                requires_pruning: r.requires_pruning,
-                sync_wave: r.wave,
-                requires_deletion_confirmation: r.requires_deletion_confirmation,
-                ..ResourceStatus::default()
-            })
-            .collect()
-    }
-
-    /// `status.health`; its time moves only when the status changes.
-    pub fn health_status(&self, before: &HealthStatus, now: Timestamp) -> HealthStatus {
-        let status = self.health.status.as_str();
-        let kept = before.last_transition_time.clone().filter(|_| before.status == status);
-        HealthStatus {
-            status: status.into(),
-            message: self.health.message.clone(),
-            last_transition_time: Some(kept.unwrap_or_else(|| rfc3339(now))),
-            ..HealthStatus::default()
-        }
-    }
 }

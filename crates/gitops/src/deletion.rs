@@ -178,9 +178,9 @@ impl<'a> Planner<'a> {
         {
             let (key, uid) = (ResourceKey::of(live), object::uid(live).to_string());
             let keeps = hooks::delete_policies(live) == [DeletePolicy::HookFailed];
-            if !keeps
-                && !(object::is_being_deleted(live) && !object::has_finalizer(live, names::HOOK_FINALIZER))
-            {
+            let is_gone =
+                object::is_being_deleted(live) && !object::has_finalizer(live, names::HOOK_FINALIZER);
+            if !keeps && !is_gone {
                 let action = Action::DeleteHook { key: key.clone(), uid, why: HookDeletion::HookSucceeded };
                 plan.steps.push(self.step(&key, action, "its application goes"));
             } else if object::has_finalizer(live, names::HOOK_FINALIZER) {
@@ -215,7 +215,12 @@ impl<'a> Planner<'a> {
         let (mut leaving, mut unconfirmed) = (Vec::new(), Vec::new());
         for live in objects {
             let key = ResourceKey::of(live);
-            if object::is_being_deleted(live) {
+            if object::has_finalizer(live, names::HOOK_FINALIZER) {
+                // A hook of a sync that was cut short: nobody else would take our finalizer off.
+                let uid = object::uid(live).to_string();
+                let action = Action::DeleteHook { key: key.clone(), uid, why: HookDeletion::Terminated };
+                plan.steps.push(self.step(&key, action, "its application goes"));
+            } else if object::is_being_deleted(live) {
                 leaving.push(key);
             } else if self.options.delete_of(live) == Deletion::Confirm && !self.is_confirmed() {
                 unconfirmed.push(key);
@@ -341,6 +346,15 @@ mod tests {
         assert_eq!(names_of(&plan(&app, &live, &[])), ["first"]);
         live.remove(0);
         assert_eq!(plan(&app, &live, &[]).remove_finalizer.as_deref(), Some(names::RESOURCES_FINALIZER));
+    }
+
+    #[test]
+    fn a_hook_that_a_sync_left_behind_is_let_go() {
+        let app = application(&[names::RESOURCES_FINALIZER], &[]);
+        let mut hook = tracked("h", &[(names::HOOK, "PreSync")]);
+        hook["metadata"]["finalizers"] = json!([names::HOOK_FINALIZER]);
+        hook["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(matches!(plan(&app, &[hook], &[]).steps[0].action, Action::DeleteHook { .. }));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Everything comes in as values (manifests, live objects, what the Application remembers, the time) and goes out as
 //! values. This room knows no cluster, no Git and no clock: the `runtime` room watches, fetches, applies and reports.
 
+pub mod actions;
 mod auto;
 pub mod cluster;
 pub mod compare;
@@ -15,11 +16,14 @@ pub mod glob;
 pub mod health;
 pub mod hooks;
 pub mod jq;
+#[cfg(feature = "lua")]
+pub mod lua;
 pub mod object;
 pub mod options;
 pub mod order;
 pub mod project;
 pub mod refresh;
+pub mod settings;
 pub mod status;
 pub mod sync;
 pub mod tracking;
@@ -32,4 +36,4 @@ pub use cluster::{ClusterInfo, Settings, TrackingMethod};
 pub use compare::{CompareInput, Comparison, ResourceState, SyncCode, compare};
 pub use object::{Manifest, ResourceKey};
 pub use tracking::set_tracking;
-pub use tree::{TreeNode, images, tree};
+pub use tree::{TreeNode, images, tree, tree_with};

@@ -28,10 +28,19 @@ pub fn parse_tracking_id(id: &str) -> Option<(&str, ResourceKey)> {
 
 /// Writes tracking metadata. CustomResourceDefinitions get none: they must never be pruned or cascaded.
 pub fn set_tracking(object: &mut Value, instance: &str, settings: &Settings) {
+    set_tracking_in(object, instance, "", settings);
+}
+
+/// As [`set_tracking`]. The id of an object without a namespace names the destination's, as Argo CD writes it: an id in
+/// another form would make every cluster-scoped object of a former installation differ.
+pub fn set_tracking_in(object: &mut Value, instance: &str, destination_namespace: &str, settings: &Settings) {
     if object::is_crd(object) {
         return;
     }
-    let key = ResourceKey::of(object);
+    let mut key = ResourceKey::of(object);
+    if key.namespace.is_empty() {
+        key.namespace = destination_namespace.to_string();
+    }
     if settings.tracking != TrackingMethod::Label {
         object::set_annotation(object, names::TRACKING_ID, &tracking_id(instance, &key));
         if let Some(installation) = &settings.installation_id {
@@ -129,6 +138,16 @@ mod tests {
         assert!(is_owned(&object, "app", &settings));
         object::set_annotation(&mut object, names::INSTALLATION_ID, "green");
         assert!(!is_owned(&object, "app", &settings));
+    }
+
+    #[test]
+    fn a_cluster_scoped_object_is_tracked_under_the_destination() {
+        let settings = Settings::default();
+        let mut role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}});
+        set_tracking_in(&mut role, "app", "web", &settings);
+        let id = object::annotation(&role, names::TRACKING_ID);
+        assert_eq!(id, Some("app:rbac.authorization.k8s.io/ClusterRole:web/r"));
+        assert!(is_owned(&role, "app", &settings));
     }
 
     #[test]

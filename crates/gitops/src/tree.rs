@@ -1,7 +1,9 @@
 //! The tree of live objects: who owns whom.
 
+use crate::cluster::Settings;
 use crate::health;
 use crate::object::{self, ResourceKey};
+use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,11 +23,23 @@ pub struct TreeNode {
 
 /// A node for each object, owners before what they own. Cycles, which a hostile controller can make, end.
 pub fn tree(live: &[Value]) -> Vec<TreeNode> {
+    tree_by(live, health::assess)
+}
+
+/// As [`tree`], with the installation's own health scripts.
+pub fn tree_with(live: &[Value], settings: &Settings, now: Timestamp) -> Vec<TreeNode> {
+    tree_by(live, |object| health::assess_with(object, settings, now))
+}
+
+fn tree_by(live: &[Value], assess: impl Fn(&Value) -> Option<health::Health>) -> Vec<TreeNode> {
     let mut by_uid: BTreeMap<&str, &Value> = BTreeMap::new();
     for object in live {
         by_uid.entry(object::uid(object)).or_insert(object);
     }
-    let mut nodes: Vec<TreeNode> = by_uid.values().map(|object| node(object, live, &by_uid)).collect();
+    let mut nodes: Vec<TreeNode> = by_uid
+        .values()
+        .map(|object| TreeNode { health: assess(object), ..node(object, live, &by_uid) })
+        .collect();
     let depths = depths(&nodes);
     nodes.sort_by(|a, b| {
         let depth = |n: &TreeNode| depths.get(&n.uid).copied().unwrap_or(0);
@@ -51,7 +65,7 @@ fn node(object: &Value, live: &[Value], by_uid: &BTreeMap<&str, &Value>) -> Tree
         resource_version: object::text(object, &["metadata", "resourceVersion"]).into(),
         created_at: object::text(object, &["metadata", "creationTimestamp"]).into(),
         parents,
-        health: health::assess(object),
+        health: None,
         images: images(object),
     }
 }

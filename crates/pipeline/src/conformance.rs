@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use slipway_yaml::Node;
 
 use crate::expression;
+use crate::interpolate::{Piece, references};
 use crate::lint::{Account, Cluster, Finding, GitIntegration, LintOptions, Registry, lint_model, lint_text};
 
 /// The texts of the suites; a missing one is not run.
@@ -147,56 +148,90 @@ fn validator_row(row: &Value) -> Result<bool, Difference> {
     Err((format!("{expected:?}"), format!("{actual:?}")))
 }
 
-/// Plain accounts a row may have been recorded for: nothing connected; other things connected than
-/// the file names; what it names connected; images pushed by themselves or never.
+/// Plain accounts a row may have been recorded for: of each kind of integration none, others than the
+/// file names, or those it names; its variables known or not; images pushed by themselves or never.
 fn accounts(model: &Value) -> Vec<Account> {
-    let (mut gits, mut registries, mut clusters) = (Vec::new(), Vec::new(), Vec::new());
-    named(model, "git", &mut gits);
-    named(model, "registry", &mut registries);
-    named(model, "registry_context", &mut registries);
-    named(model, "registry_contexts", &mut registries);
-    named(model, "cluster", &mut clusters);
-    let git = |name: &str, is_default| GitIntegration { name: name.to_owned(), is_default };
-    let registry = |name: &str, is_default, provider: Option<&str>| Registry {
-        name: name.to_owned(),
-        is_default,
-        provider: provider.map(str::to_owned),
-        kind: None,
-        domain: Some(name.to_owned()),
+    let names = |keys: &[&str]| {
+        let mut found = Vec::new();
+        keys.iter().for_each(|key| named(model, key, &mut found));
+        found.sort();
+        found.dedup();
+        found
     };
-    let cluster = |selector: &str| Cluster { selector: selector.to_owned() };
-    let other = Account {
-        git: vec![git("git", true), git("git2", false)],
-        registries: vec![registry("reg", true, None), registry("reg2", false, None)],
-        clusters: vec![cluster("cluster"), cluster("cluster2")],
-        ..Account::default()
-    };
-    let connected = |provider: Option<&str>| Account {
-        git: gits.iter().map(|name| git(name, false)).collect(),
-        registries: registries.iter().map(|name| registry(name, false, provider)).collect(),
-        clusters: clusters.iter().map(|name| cluster(name)).collect(),
-        ..Account::default()
-    };
-    let single = Account {
-        git: vec![git("git", true)],
-        registries: vec![registry("reg", true, None)],
-        clusters: vec![cluster("cluster")],
-        ..Account::default()
-    };
-    let known_variables = Account {
-        variables: ["github", "cfcr", "test-cluster", "AWS_API_REGISTRY", "AWS_REGION"]
-            .map(|name| (name.to_owned(), "value".to_owned()))
-            .into(),
-        ..connected(None)
-    };
-    let plain = [Account::default(), single, other, connected(None), connected(Some("ecr")), known_variables];
-    let mut all = Vec::new();
-    for account in plain {
-        all.push(account.clone());
-        all.push(Account { auto_push: true, ..account.clone() });
-        all.push(Account { disable_push: true, ..account });
+    let others =
+        |noun: &str, count: usize| (1..=count).map(|n| format!("{noun}-{n}")).collect::<Vec<String>>();
+    let gits = [vec![], others("git", 1), others("git", 2), names(&["git"])];
+    let clusters = [vec![], others("cluster", 1), others("cluster", 2), names(&["cluster"])];
+    let known = names(&["registry", "registry_context", "registry_contexts"]);
+    let registries = [
+        vec![],
+        registries_of(&others("registry", 1), "docker", false, None),
+        registries_of(&others("registry", 2), "docker", true, None),
+        registries_of(&known, "docker", false, None),
+        registries_of(&known, "docker", false, Some("same")),
+        registries_of(&known, "ecr", false, None),
+        registries_of(&others("registry", 1), "google", true, None),
+    ];
+    let mut referenced = Vec::new();
+    reference_names(model, &mut referenced);
+    let variables = [vec![], referenced];
+    let mut accounts = Vec::new();
+    for (git, registries, clusters, variables) in product(&gits, &registries, &clusters, &variables) {
+        let plain = Account {
+            git: git.iter().map(|name| GitIntegration { name: name.clone(), is_default: false }).collect(),
+            registries: registries.clone(),
+            clusters: clusters.iter().map(|name| Cluster { selector: name.clone() }).collect(),
+            variables: variables.iter().map(|name| (name.clone(), "value".to_owned())).collect(),
+            ..Account::default()
+        };
+        accounts.push(Account { auto_push: true, ..plain.clone() });
+        accounts.push(Account { disable_push: true, ..plain.clone() });
+        accounts.push(plain);
     }
-    all
+    accounts
+}
+
+fn registries_of(names: &[String], kind: &str, is_default: bool, domain: Option<&str>) -> Vec<Registry> {
+    let registry = |name: &String| Registry {
+        name: name.clone(),
+        is_default,
+        provider: Some(if kind == "ecr" { "ecr" } else { "docker" }.to_owned()),
+        kind: Some(kind.to_owned()),
+        domain: Some(domain.unwrap_or(name).to_owned()),
+    };
+    names.iter().map(registry).collect()
+}
+
+type Mix<'a> = (&'a Vec<String>, &'a Vec<Registry>, &'a Vec<String>, &'a Vec<String>);
+
+fn product<'a>(
+    gits: &'a [Vec<String>],
+    registries: &'a [Vec<Registry>],
+    clusters: &'a [Vec<String>],
+    variables: &'a [Vec<String>],
+) -> Vec<Mix<'a>> {
+    let mut mixes = Vec::new();
+    for git in gits {
+        for registry in registries {
+            for cluster in clusters {
+                mixes.extend(variables.iter().map(|known| (git, registry, cluster, known)));
+            }
+        }
+    }
+    mixes
+}
+
+/// The names in `${{NAME}}`, anywhere in a value.
+fn reference_names(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.extend(references(text).into_iter().filter_map(|piece| match piece {
+            Piece::Name(name) => Some(name.to_owned()),
+            Piece::Literal(_) => None,
+        })),
+        Value::Array(items) => items.iter().for_each(|item| reference_names(item, found)),
+        Value::Object(members) => members.values().for_each(|member| reference_names(member, found)),
+        _ => {}
+    }
 }
 
 /// Every text under a key, anywhere in a value.

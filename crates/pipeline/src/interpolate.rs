@@ -68,7 +68,9 @@ impl Interpolator<'_> {
             return Some(Found { text, trusted: true });
         }
         let (layer, value) = self.state.variables.lookup(name)?;
-        let trusted = layer != Layer::System || !is_untrusted(name);
+        // Only who may edit the pipeline or its project can make text from outside their own.
+        let edited = matches!(layer, Layer::Project | Layer::SharedConfig | Layer::Pipeline);
+        let trusted = edited || !is_untrusted(name);
         Some(Found { text: value.to_owned(), trusted })
     }
 
@@ -104,17 +106,26 @@ impl Interpolator<'_> {
 
     /// Puts values in as they are.
     pub(crate) fn text(&self, text: &str) -> String {
-        self.fill(text, |_, found| found.text)
+        self.fill(text, &mut NoQuotes, |_, found| found.text)
     }
 
-    fn fill(&self, text: &str, mut put: impl FnMut(&str, Found) -> String) -> String {
+    /// Replaces references one by one; `quotes` reads along and knows where each of them stands.
+    fn fill<Q: Quotes>(&self, text: &str, quotes: &mut Q, put: impl Fn(&Q, Found) -> String) -> String {
         let mut out = String::with_capacity(text.len());
         for piece in references(text) {
             match piece {
-                Piece::Literal(literal) => out.push_str(literal),
+                Piece::Literal(literal) => {
+                    quotes.read(literal);
+                    out.push_str(literal);
+                }
                 Piece::Name(name) => match self.lookup(name) {
                     Some(found) => {
-                        let filled = put(&out, found);
+                        let trusted = found.trusted;
+                        let filled = put(quotes, found);
+                        // What a value from outside brings is data; a value from the file may open a quote.
+                        if trusted {
+                            quotes.read(&filled);
+                        }
                         out.push_str(&filled);
                     }
                     None => {
@@ -143,20 +154,14 @@ impl Interpolator<'_> {
     /// Fills a shell command. A value from outside that the shell could read as more than one plain
     /// word is quoted for the place it stands in, so that a branch called `$(reboot)` stays a name.
     pub(crate) fn shell(&self, command: &str) -> String {
-        self.fill(command, |before, found| {
+        self.fill(command, &mut ShellQuotes::default(), |quotes, found| {
             if found.trusted || found.text.chars().all(is_plain) {
                 return found.text;
             }
-            match quote_at(before) {
-                Quote::None => format!("'{}'", found.text.replace('\'', r"'\''")),
-                Quote::Single => found.text.replace('\'', r"'\''"),
-                Quote::Double => found.text.chars().fold(String::new(), |mut out, c| {
-                    if matches!(c, '\\' | '"' | '$' | '`') {
-                        out.push('\\');
-                    }
-                    out.push(c);
-                    out
-                }),
+            match quotes.open {
+                None => format!("'{}'", found.text.replace('\'', r"'\''")),
+                Some('\'') => found.text.replace('\'', r"'\''"),
+                Some(_) => escape(&found.text, &['\\', '"', '$', '`']),
             }
         })
     }
@@ -164,23 +169,26 @@ impl Interpolator<'_> {
     /// Fills a condition. Inside quotes a value is escaped for them; outside, a value from outside
     /// that is not a plain word or number becomes a string.
     pub(crate) fn condition(&self, expression: &str) -> String {
-        self.fill(expression, |before, found| match expression_quote(before) {
-            Some(quote) => found.text.chars().fold(String::new(), |mut out, c| {
-                if c == quote || c == '\\' {
-                    out.push('\\');
-                }
-                out.push(c);
-                out
-            }),
-            None if found.trusted => found.text,
-            None if !found.text.is_empty()
-                && found.text.chars().all(|c| c.is_alphanumeric() || "_.".contains(c)) =>
-            {
-                found.text
+        self.fill(expression, &mut ExpressionQuotes::default(), |quotes, found| {
+            let word = |c: char| c.is_alphanumeric() || "_.".contains(c);
+            match quotes.open {
+                Some(quote) => escape(&found.text, &[quote, '\\']),
+                None if found.trusted => found.text,
+                None if !found.text.is_empty() && found.text.chars().all(word) => found.text,
+                None => format!("\"{}\"", escape(&found.text, &['"', '\\'])),
             }
-            None => format!("\"{}\"", found.text.replace('\\', r"\\").replace('"', "\\\"")),
         })
     }
+}
+
+fn escape(text: &str, special: &[char]) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        if special.contains(&c) {
+            out.push('\\');
+        }
+        out.push(c);
+        out
+    })
 }
 
 fn image_reference(members: &std::collections::BTreeMap<String, String>) -> Option<String> {
@@ -195,47 +203,57 @@ fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | ':' | '@' | '%' | '+' | ',' | '=' | '-')
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Quote {
-    None,
-    Single,
-    Double,
+/// Reads code along with the one who fills it in, and knows which quote is open.
+trait Quotes {
+    fn read(&mut self, text: &str);
 }
 
-/// Which quotes are open at the end of a piece of shell text.
-fn quote_at(before: &str) -> Quote {
-    let mut quote = Quote::None;
-    let mut characters = before.chars();
-    while let Some(c) = characters.next() {
-        quote = match (quote, c) {
-            (Quote::None, '\'') => Quote::Single,
-            (Quote::None, '"') => Quote::Double,
-            (Quote::Single, '\'') | (Quote::Double, '"') => Quote::None,
-            (Quote::None | Quote::Double, '\\') => {
-                characters.next();
-                quote
-            }
-            _ => quote,
-        };
-    }
-    quote
+struct NoQuotes;
+
+impl Quotes for NoQuotes {
+    fn read(&mut self, _: &str) {}
 }
 
-/// The quote that is open at the end of a piece of a condition.
-fn expression_quote(before: &str) -> Option<char> {
-    let mut open = None;
-    let mut characters = before.chars();
-    while let Some(c) = characters.next() {
-        match (open, c) {
-            (Some(_), '\\') => {
-                characters.next();
+/// A POSIX shell: nothing is special between single quotes.
+#[derive(Default)]
+struct ShellQuotes {
+    open: Option<char>,
+    escaped: bool,
+}
+
+impl Quotes for ShellQuotes {
+    fn read(&mut self, text: &str) {
+        for c in text.chars() {
+            match (self.open, c) {
+                _ if self.escaped => self.escaped = false,
+                (None | Some('"'), '\\') => self.escaped = true,
+                (None, '\'' | '"') => self.open = Some(c),
+                (Some(open), c) if c == open => self.open = None,
+                _ => {}
             }
-            (Some(quote), c) if c == quote => open = None,
-            (None, '"' | '\'') => open = Some(c),
-            _ => {}
         }
     }
-    open
+}
+
+/// The condition language: a backslash only means something inside a string.
+#[derive(Default)]
+struct ExpressionQuotes {
+    open: Option<char>,
+    escaped: bool,
+}
+
+impl Quotes for ExpressionQuotes {
+    fn read(&mut self, text: &str) {
+        for c in text.chars() {
+            match (self.open, c) {
+                (Some(_), _) if self.escaped => self.escaped = false,
+                (Some(_), '\\') => self.escaped = true,
+                (Some(open), c) if c == open => self.open = None,
+                (None, '\'' | '"') => self.open = Some(c),
+                _ => {}
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -272,6 +290,7 @@ mod tests {
         check(|i, t| i.shell(t), "echo \"${{CF_BRANCH}}\"", r#"echo "x\"; \$(reboot) 'q""#);
         check(|i, t| i.shell(t), "echo '${{CF_BRANCH}}'", r#"echo 'x"; $(reboot) '\''q'"#);
         check(|i, t| i.shell(t), "run ${{FLAGS}}", "run --a \"b c\"");
+        check(|i, t| i.shell(t), "echo \\\"${{CF_BRANCH}}", r#"echo \"'x"; $(reboot) '\''q'"#);
     }
 
     #[test]

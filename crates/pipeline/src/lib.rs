@@ -4,6 +4,7 @@
 //! not run anything and knows neither clock, network, disk nor chance.
 
 pub mod conformance;
+mod directory;
 mod duration;
 mod expand;
 pub mod expression;
@@ -15,8 +16,10 @@ pub mod plan;
 mod resolve;
 pub mod spec;
 pub mod state;
+pub mod system;
 pub mod variables;
 
+pub use lint::schema;
 pub use pipeline::Pipeline;
 pub use plan::{Action, Plan, plan};
 pub use spec::{StepKind, StepSpec};

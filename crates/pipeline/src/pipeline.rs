@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::plan::HookPoint;
 
+/// The clone that gives later steps their working directory.
+pub const MAIN_CLONE: &str = "main_clone";
+
 /// How the steps of a scope follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -148,6 +151,27 @@ impl Pipeline {
     /// A step of the file by name, blocks included.
     pub fn step(&self, name: &str) -> Option<&Step> {
         self.scope.find(name)
+    }
+
+    /// Puts the clone of a linked repository in front, unless the file has a step of that name.
+    pub fn with_main_clone(mut self, repo: &str, revision: Option<&str>, git: Option<&str>) -> Self {
+        if self.step(MAIN_CLONE).is_some() {
+            return self;
+        }
+        let mut fields = serde_json::Map::new();
+        let given = [("repo", Some(repo)), ("revision", revision), ("git", git)];
+        for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+            fields.insert(key.to_owned(), Value::String(value.to_owned()));
+        }
+        let clone = Step {
+            name: MAIN_CLONE.to_owned(),
+            type_name: "git-clone".to_owned(),
+            title: Some("Cloning main repository".to_owned()),
+            fields,
+            ..Step::default()
+        };
+        self.scope.steps.insert(0, clone);
+        self
     }
 
     /// The step behind an id of [`BuildState`](crate::BuildState): a name, or `owner.hooks.point.name`.

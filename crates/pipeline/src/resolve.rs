@@ -4,19 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::directory::working_directory;
 use crate::duration;
-use crate::interpolate::{Interpolator, only_reference};
+use crate::interpolate::Interpolator;
 use crate::parse::ANNOTATE_TYPE;
 use crate::pipeline::{Pipeline, Step};
 use crate::spec::{
     Annotate, Build, Composition, Credentials, Deploy, Dockerfile, FinalState, Freestyle, FreestyleSsh,
     GitClone, LaunchComposition, PendingApproval, Push, PushTag, Retry, Shell, StepKind, StepSpec, Typed,
-    WorkingDirectory,
 };
 use crate::state::BuildState;
 
-const VOLUME_PATH: &str = "/codefresh/volume";
-const MAIN_CLONE: &str = "main_clone";
 /// Seven days, the documented life of an approval nobody answers.
 const APPROVAL_HOURS: f64 = 168.0;
 
@@ -36,12 +34,18 @@ pub(crate) struct Resolve<'a> {
 pub(crate) fn flag(value: Option<&Value>, default: bool, interpolator: &Interpolator<'_>) -> bool {
     match value {
         Some(Value::Bool(flag)) => *flag,
-        Some(Value::String(text)) => match interpolator.text(text).trim() {
-            "true" => true,
-            "false" => false,
-            _ => default,
-        },
+        Some(Value::String(text)) => flag_word(interpolator.text(text).trim()).unwrap_or(default),
+        Some(Value::Number(number)) => flag_word(&number.to_string()).unwrap_or(default),
         _ => default,
+    }
+}
+
+/// The words that the validator lets stand for a boolean.
+pub(crate) fn flag_word(word: &str) -> Option<bool> {
+    match word.to_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Some(true),
+        "false" | "no" | "off" | "0" => Some(false),
+        _ => None,
     }
 }
 
@@ -111,7 +115,11 @@ pub(crate) fn resolve(request: &Resolve<'_>) -> StepSpec {
         timeout_ms,
         retry,
         fail_fast: request.fail_fast,
-        working_directory: working_directory(request, &fields),
+        working_directory: working_directory(
+            request,
+            fields.raw("working_directory").and_then(scalar),
+            &fields.with,
+        ),
         services: step.fields.get("services").map(|services| fields.with.json(services)),
         kind: kind(request, &fields),
     }
@@ -461,59 +469,4 @@ fn pairs(lines: Vec<String>) -> BTreeMap<String, String> {
         .filter_map(|line| line.split_once('='))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
-}
-
-/// Empty → the main clone's directory for built-in steps, else the volume; `${{step}}` → that step's
-/// directory; absolute → itself; relative → below the main clone, or below the volume.
-fn working_directory(request: &Resolve<'_>, fields: &Fields<'_>) -> WorkingDirectory {
-    let step = request.step;
-    let main_clone = || request.state.step(MAIN_CLONE).working_directory.filter(|path| !path.is_empty());
-    let built_in = crate::parse::KNOWN_TYPES.contains(&step.type_name.as_str());
-    let clones = step.type_name == "git-clone";
-    let Some(written) = fields.raw("working_directory").and_then(scalar) else {
-        return match main_clone() {
-            Some(path) if built_in && !clones => located(&path),
-            _ => WorkingDirectory::Volume,
-        };
-    };
-    if let Some(name) = only_reference(&written) {
-        let name = name.strip_prefix("parentSteps.").or_else(|| name.strip_prefix("steps.")).unwrap_or(name);
-        if let Some(path) = request.state.steps.get(name).and_then(|state| state.working_directory.as_ref()) {
-            return located(path);
-        }
-    }
-    let text = fields.with.text(&written);
-    match text.trim() {
-        "IMAGE_WORK_DIR" => WorkingDirectory::Image,
-        "" => WorkingDirectory::Volume,
-        path if path.starts_with('/') => located(path),
-        path => match main_clone() {
-            Some(base) if !clones => located(&format!("{}/{path}", base.trim_end_matches('/'))),
-            _ => located(&format!("{VOLUME_PATH}/{path}")),
-        },
-    }
-}
-
-/// A path below the volume stays there whatever `..` it holds; anything else is absolute.
-fn located(path: &str) -> WorkingDirectory {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    let clean = format!("/{}", parts.join("/"));
-    let wanted_volume = path.starts_with(VOLUME_PATH);
-    match clean.strip_prefix(VOLUME_PATH) {
-        Some("") => WorkingDirectory::Volume,
-        Some(below) if below.starts_with('/') => {
-            WorkingDirectory::UnderVolume(below.trim_start_matches('/').to_owned())
-        }
-        _ if wanted_volume => WorkingDirectory::Volume,
-        _ => WorkingDirectory::Absolute(clean),
-    }
 }

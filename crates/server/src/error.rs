@@ -73,6 +73,18 @@ impl ApiError {
     }
 }
 
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApiError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|error| error as _)
+    }
+}
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let mut answer = match &error {
@@ -121,7 +133,8 @@ impl IntoResponse for ApiError {
         };
         let mut response = (self.status, Json(body)).into_response();
         if self.status == StatusCode::UNAUTHORIZED && self.code == "2001" {
-            let realm = HeaderValue::from_static(r#"Basic realm="Slipway: any user name, an API key as password""#);
+            let realm =
+                HeaderValue::from_static(r#"Basic realm="Slipway: any user name, an API key as password""#);
             response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
         }
         response

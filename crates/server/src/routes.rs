@@ -2,6 +2,7 @@
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use slipway_access::{Policy, decide};
@@ -39,13 +40,23 @@ impl Routes {
     }
 
     /// For what is no part of the described API: the Git host, GraphQL.
-    pub(crate) fn plain(mut self, policy: Policy, path: &str, route: axum::routing::MethodRouter<Server>) -> Self {
+    pub(crate) fn plain(
+        mut self,
+        policy: Policy,
+        path: &str,
+        route: axum::routing::MethodRouter<Server>,
+    ) -> Self {
         let guard = Guard { server: self.server.clone(), policy, changes: false };
         self.router = self.router.route(path, route.layer(from_fn_with_state(guard, check)));
         self
     }
 
-    fn mount(mut self, policy: Policy, changes: bool, (schemas, paths, methods): UtoipaMethodRouter<Server>) -> Self {
+    fn mount(
+        mut self,
+        policy: Policy,
+        changes: bool,
+        (schemas, paths, methods): UtoipaMethodRouter<Server>,
+    ) -> Self {
         let guard = Guard { server: self.server.clone(), policy, changes };
         self.router = self.router.routes((schemas, paths, methods.layer(from_fn_with_state(guard, check))));
         self
@@ -57,8 +68,13 @@ impl Routes {
     }
 }
 
-async fn check(axum::extract::State(guard): axum::extract::State<Guard>, mut request: Request, next: Next) -> Response {
-    match admit(&guard, &request).await {
+async fn check(
+    axum::extract::State(guard): axum::extract::State<Guard>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let admitted = admit(&guard, request.method(), request.headers()).await;
+    match admitted {
         Ok(Some(caller)) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -68,8 +84,8 @@ async fn check(axum::extract::State(guard): axum::extract::State<Guard>, mut req
     }
 }
 
-async fn admit(guard: &Guard, request: &Request) -> Result<Option<Caller>, ApiError> {
-    let caller = match auth::authenticate(&guard.server, request.headers()).await {
+async fn admit(guard: &Guard, method: &Method, headers: &HeaderMap) -> Result<Option<Caller>, ApiError> {
+    let caller = match auth::authenticate(&guard.server, headers).await {
         // A stale cookie must not keep anybody from signing in again.
         Err(_) if guard.policy == Policy::Public => None,
         other => other?,
@@ -77,7 +93,7 @@ async fn admit(guard: &Guard, request: &Request) -> Result<Option<Caller>, ApiEr
     decide(caller.as_ref().map(|caller| &caller.principal), guard.policy)?;
     // Git and agents have no session, and a public route changes nothing in anybody's name.
     if let Some(caller) = caller.as_ref().filter(|_| guard.policy != Policy::Public) {
-        auth::check_csrf(caller, request.method(), guard.changes, request.headers())?;
+        auth::check_csrf(caller, method, guard.changes, headers)?;
     }
     Ok(caller)
 }

@@ -268,6 +268,10 @@ impl Cluster {
         }
         let mut stored = to_version(resource, object, &resource.stored_as);
         tx.put(key, &mut stored);
+        if caller.dry_run {
+            // It has no version, because it is nowhere.
+            stored.remove_at("metadata.resourceVersion");
+        }
         Ok(to_version(resource, stored, &resource.api_version()))
     }
 
@@ -320,6 +324,9 @@ impl Cluster {
             tx.delete(key.clone(), &mut next);
         } else {
             tx.put(key.clone(), &mut next);
+        }
+        if caller.dry_run {
+            next.set_at("metadata.resourceVersion", live["metadata"]["resourceVersion"].clone());
         }
         Ok(to_version(resource, next, &resource.api_version()))
     }

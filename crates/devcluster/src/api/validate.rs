@@ -96,7 +96,8 @@ fn kind_rules(resource: &Resource, object: &Value, findings: &mut Vec<ShapeError
         findings.push(ShapeError::invalid("spec.replicas", &object["spec"]["replicas"], "must be greater than or equal to 0"));
     }
     for (path, spec) in pod_specs(kind, object) {
-        pod_spec(path, spec, kind, findings);
+        let claims: Vec<&str> = object.list_at("spec.volumeClaimTemplates").iter().map(|c| c.name()).collect();
+        pod_spec(path, spec, kind, &claims, findings);
     }
     match kind {
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => selector(object, findings),
@@ -140,7 +141,7 @@ fn pod_specs<'a>(kind: &str, object: &'a Value) -> Option<(&'static str, &'a Val
     object.at(path).map(|spec| (path, spec))
 }
 
-fn pod_spec(path: &str, spec: &Value, kind: &str, findings: &mut Vec<ShapeError>) {
+fn pod_spec(path: &str, spec: &Value, kind: &str, claims: &[&str], findings: &mut Vec<ShapeError>) {
     if spec.list_at("containers").is_empty() {
         findings.push(ShapeError::required(&format!("{path}.containers"), ""));
     }
@@ -154,7 +155,7 @@ fn pod_spec(path: &str, spec: &Value, kind: &str, findings: &mut Vec<ShapeError>
         let allowed: Vec<String> = allowed.iter().map(|a| (*a).to_owned()).collect();
         findings.push(ShapeError::unsupported(&format!("{path}.restartPolicy"), &json!(policy), &allowed));
     }
-    let volumes: Vec<&str> = spec.list_at("volumes").iter().map(|v| v.str_at("name")).collect();
+    let volumes: Vec<&str> = spec.list_at("volumes").iter().map(|v| v.str_at("name")).chain(claims.iter().copied()).collect();
     let mut names = Vec::new();
     for list in ["initContainers", "containers"] {
         for (index, container) in spec.list_at(list).iter().enumerate() {

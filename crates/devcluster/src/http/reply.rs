@@ -94,7 +94,11 @@ pub(crate) async fn read_body(request: &mut Request<Incoming>) -> ApiResult<Byte
 
 /// JSON, or YAML where the content type says so.
 pub(crate) fn parse_body(content_type: &str, bytes: &[u8]) -> ApiResult<Value> {
-    if content_type.contains("protobuf") || content_type.contains("cbor") {
+    if content_type.contains("application/vnd.kubernetes.protobuf") {
+        return crate::schema::decode_protobuf(bytes, crate::kinds::type_name)
+            .map_err(|why| ApiError::new(415, "UnsupportedMediaType", why));
+    }
+    if content_type.contains("cbor") {
         let message = format!("the body has content type {content_type}; this cluster reads application/json and application/yaml");
         return Err(ApiError::new(415, "UnsupportedMediaType", message));
     }

@@ -6,15 +6,15 @@ use crate::kinds::Resource;
 use crate::value::{Json as _, parse_time, seconds_since};
 
 /// Columns of built-in kinds: name, and how the cell is made. A trailing `+` on the name means only with `-o wide`.
-/// A cell is a path, or `@function`.
+/// A cell is a path (`#` for numbers, `~` where nothing shows as `<none>`), or `@function`.
 type Columns = &'static [(&'static str, &'static str)];
 
 fn columns(kind: &str) -> Columns {
     match kind {
         "Pod" => &[
             ("Name", "metadata.name"), ("Ready", "@pod-ready"), ("Status", "@pod-status"), ("Restarts", "@pod-restarts"),
-            ("Age", "@age"), ("IP+", "status.podIP"), ("Node+", "spec.nodeName"),
-            ("Nominated Node+", "status.nominatedNodeName"), ("Readiness Gates+", "@none"),
+            ("Age", "@age"), ("IP+", "~status.podIP"), ("Node+", "~spec.nodeName"),
+            ("Nominated Node+", "~status.nominatedNodeName"), ("Readiness Gates+", "@none"),
         ],
         "Deployment" => &[
             ("Name", "metadata.name"), ("Ready", "@ready-of-replicas"), ("Up-to-date", "#status.updatedReplicas"),
@@ -170,6 +170,7 @@ fn cells(resource: &Resource, object: &Value) -> Vec<Value> {
         .map(|(_, cell)| match cell.split_at(1) {
             ("@", function) => json!(computed(function, object)),
             ("#", path) => json!(object.int_at(path).unwrap_or(0)),
+            ("~", path) => json!(or_none(object.str_at(path).to_owned())),
             _ => json!(object.str_at(cell)),
         })
         .collect()

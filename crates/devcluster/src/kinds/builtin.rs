@@ -66,6 +66,23 @@ const BUILTIN: &[(&str, &str, &str, &str, &str)] = &[
     ("storage.k8s.io", "storage.v1.VolumeAttachment", "volumeattachments", "", "s"),
 ];
 
+/// The type that a built-in apiVersion and kind name, also those that only subresources take.
+pub(crate) fn type_name(api_version: &str, kind: &str) -> Option<&'static str> {
+    const OTHERS: &[(&str, &str)] = &[
+        ("authentication.k8s.io", "authentication.v1.TokenRequest"),
+        ("autoscaling", "autoscaling.v1.Scale"),
+        ("policy", "policy.v1.Eviction"),
+    ];
+    // Options come under the version of whatever they are about.
+    if kind == "DeleteOptions" {
+        return Some("meta.v1.DeleteOptions");
+    }
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let all = BUILTIN.iter().map(|(group, ty, ..)| (*group, *ty)).chain(OTHERS.iter().copied());
+    let wanted = format!(".{version}.{kind}");
+    all.into_iter().find(|(g, ty)| *g == group && ty.ends_with(&wanted)).map(|(_, ty)| ty)
+}
+
 pub(super) fn resources() -> Vec<Resource> {
     BUILTIN.iter().map(|row| resource(row)).collect()
 }

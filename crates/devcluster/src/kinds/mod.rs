@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::schema::Node;
 
+pub(crate) use builtin::type_name;
 pub(crate) use custom::{crd_findings, established_status, custom_resources};
 pub(crate) use defaults::apply_builtin_defaults;
 pub(crate) use fieldpaths::selectable;

@@ -44,6 +44,7 @@ pub(crate) fn find_engine(choice: Option<EngineChoice>) -> Result<Engine, String
     let candidates = match choice {
         Some(EngineChoice::Podman) => vec![EngineChoice::Podman],
         Some(EngineChoice::Docker) => vec![EngineChoice::Docker],
+        Some(EngineChoice::Off) => return Err("no container engine: it was switched off for this cluster".to_owned()),
         None => vec![EngineChoice::Podman, EngineChoice::Docker],
     };
     let mut reasons = Vec::new();
@@ -186,9 +187,13 @@ impl Engine {
     /// Names of all containers of this cluster, with the pod each belongs to.
     pub(super) async fn list_own(&self) -> Result<Vec<(String, String)>, String> {
         let filter = format!("label={LABEL_CLUSTER}={}", self.cluster());
-        let format = format!("{{{{.Names}}}} {{{{.Label \"{LABEL_POD}\"}}}}");
-        let done = self.call(&words(&["ps", "-a", "--filter", &filter, "--format", &format])).await?;
-        Ok(done.stdout.lines().filter_map(|l| l.split_once(' ')).map(|(a, b)| (a.to_owned(), b.to_owned())).collect())
+        let done = self.call(&words(&["ps", "-a", "--filter", &filter, "--format", "{{.Names}}"])).await?;
+        if done.code != 0 {
+            return Err(done.stderr);
+        }
+        // slipway_<cluster>_<pod>_<container>_<attempt>
+        let parse = |name: &str| Some((name.to_owned(), name.split('_').nth(2)?.to_owned()));
+        Ok(done.stdout.lines().map(str::trim).filter_map(parse).collect())
     }
 
     /// Names of the containers of one pod.
@@ -224,8 +229,14 @@ impl Engine {
         }
     }
 
-    /// Removes containers at once, running or not.
+    /// Removes containers at once, running or not. Sandboxes go last, because the others lean on their network.
     pub(super) async fn remove(&self, names: &[String]) {
+        let (sandboxes, containers): (Vec<&String>, Vec<&String>) = names.iter().partition(|n| n.contains("_POD_"));
+        self.remove_all(&containers).await;
+        self.remove_all(&sandboxes).await;
+    }
+
+    async fn remove_all(&self, names: &[&String]) {
         if names.is_empty() {
             return;
         }
@@ -233,10 +244,10 @@ impl Engine {
         if self.kind == EngineChoice::Podman {
             args.extend(words(&["-t", "0", "-i"]));
         }
-        args.extend(names.iter().cloned());
+        args.extend(names.iter().map(|name| (*name).clone()));
         match self.call(&args).await {
             Ok(done) if done.code == 0 => {}
-            Ok(done) => tracing::debug!(error = %done.stderr, "Containers could not be removed."),
+            Ok(done) => tracing::warn!(error = %done.stderr, "Containers could not be removed."),
             Err(error) => tracing::warn!(%error, "Containers could not be removed."),
         }
     }

@@ -37,6 +37,8 @@ use crate::value::{Json as _, now, now_micro};
 pub enum EngineChoice {
     Podman,
     Docker,
+    /// Pods stay Pending. For tests of the API alone.
+    Off,
 }
 
 /// What the rest of the cluster asks the node.

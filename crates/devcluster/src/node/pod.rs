@@ -269,6 +269,7 @@ impl Worker {
         unit.live = false;
         let ran = parse_time(state.str_at("terminated.startedAt"))
             .zip(parse_time(state.str_at("terminated.finishedAt")))
+            .filter(|(start, _)| start.as_second() > 0)
             .map_or(0, |(start, end)| end.as_second() - start.as_second());
         if ran > 600 {
             unit.backoff = Duration::ZERO;
@@ -668,9 +669,7 @@ impl Worker {
 
     async fn tear_down(&mut self) {
         self.units.values_mut().for_each(Unit::stop_probes);
-        let mut names = self.engine.list_pod(&self.uid).await.unwrap_or_default();
-        // The sandbox last: containers lean on its network.
-        names.sort_by_key(|name| name.contains("_POD_"));
+        let names = self.engine.list_pod(&self.uid).await.unwrap_or_default();
         self.engine.remove(&names).await;
         let _ = std::fs::remove_dir_all(&self.folder);
     }

@@ -6,9 +6,11 @@
 mod builtin;
 mod check;
 mod crd;
+mod protobuf;
 
 pub(crate) use builtin::{builtin, full_name, types};
 pub(crate) use check::{ShapeError, apply_defaults, prune, validate};
+pub(crate) use protobuf::decode as decode_protobuf;
 pub(crate) use crd::{from_openapi, structural_errors};
 
 use std::collections::BTreeMap;

@@ -9,7 +9,9 @@ mod generic;
 mod rules;
 mod special;
 
+use crate::cluster::Settings;
 use crate::object;
+use jiff::Timestamp;
 use serde_json::Value;
 use slipway_crd::names;
 
@@ -63,10 +65,40 @@ impl Health {
     }
 }
 
+/// The health of a live object under an installation's settings: its own Lua scripts come first (feature `lua`).
+pub fn assess_with(object: &Value, settings: &Settings, now: Timestamp) -> Option<Health> {
+    if let Some(leaving) = pending_deletion(object) {
+        return Some(leaving);
+    }
+    match custom(object, settings, now) {
+        Some(answer) => answer,
+        None => assess(object),
+    }
+}
+
+/// What a script of the installation says; the outer None means that there is no script.
+#[cfg(feature = "lua")]
+fn custom(object: &Value, settings: &Settings, now: Timestamp) -> Option<Option<Health>> {
+    let script = settings.health_script(object::group(object), object::kind(object))?;
+    let answer = crate::lua::health(script, object, now)
+        .unwrap_or_else(|error| Some(Health::new(HealthCode::Unknown, error.to_string())));
+    Some(answer.map(|health| health.by("custom health script")))
+}
+
+#[cfg(not(feature = "lua"))]
+fn custom(_: &Value, _: &Settings, _: Timestamp) -> Option<Option<Health>> {
+    None
+}
+
+fn pending_deletion(object: &Value) -> Option<Health> {
+    let leaving = object::is_being_deleted(object) && !object::has_finalizer(object, names::HOOK_FINALIZER);
+    leaving.then(|| Health::new(HealthCode::Progressing, "Pending deletion").by("deletionTimestamp is set"))
+}
+
 /// The health of a live object, or None if objects of its kind have none.
 pub fn assess(object: &Value) -> Option<Health> {
-    if object::is_being_deleted(object) && !object::has_finalizer(object, names::HOOK_FINALIZER) {
-        return Some(Health::new(HealthCode::Progressing, "Pending deletion").by("deletionTimestamp is set"));
+    if let Some(leaving) = pending_deletion(object) {
+        return Some(leaving);
     }
     let kind = format!("{}/{}", object::group(object), object::kind(object));
     if let Some(health) = builtin::assess(object).or_else(|| special::assess(object)) {

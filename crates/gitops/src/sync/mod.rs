@@ -9,8 +9,10 @@
 
 mod check;
 mod explain;
+mod observe;
 mod plan;
 mod progress;
+mod steps;
 mod tasks;
 
 pub use check::check;

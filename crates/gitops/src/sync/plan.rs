@@ -1,15 +1,15 @@
 //! The state machine: tasks and their results become steps, waits and an outcome.
 
-use super::progress::{DRY_RUN_PREFIX, Results, SyncProgress, belongs_to, belongs_to_operation, key_of};
+use super::observe::{pick, result_of};
+use super::progress::{DRY_RUN_PREFIX, Results, SyncProgress, belongs_to_operation};
+use super::steps::writes;
 use super::tasks::{self, Task, TaskKind};
-use super::{Action, HookDeletion, Outcome, OutcomePhase, PlannedStep, SyncPlan, Waiting, WaitingOn};
+use super::{HookDeletion, Outcome, OutcomePhase, SyncPlan, Waiting, WaitingOn};
 use crate::compare::Comparison;
-use crate::health::{self, HealthCode};
 use crate::hooks::{self, DeletePolicy, SyncPhase};
 use crate::object::{self, ResourceKey};
 use crate::options::{Deletion, SyncOptions};
-use jiff::{SignedDuration, Timestamp};
-use slipway_crd::{ResourceResult, SyncOperation, names};
+use slipway_crd::{ResourceResult, SyncOperation};
 use std::collections::BTreeSet;
 
 /// Plans what is left of a sync.
@@ -28,25 +28,25 @@ pub fn plan(comparison: &Comparison, operation: &SyncOperation, progress: &SyncP
 
 /// Where a task stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Pending,
     Running,
     Succeeded,
     Failed(String),
 }
 
-struct Planner<'a> {
-    comparison: &'a Comparison,
-    operation: &'a SyncOperation,
-    progress: &'a SyncProgress,
-    options: &'a SyncOptions,
-    tasks: Vec<Task<'a>>,
-    on_failure: Vec<Task<'a>>,
-    last_group: (SyncPhase, i64),
+pub(super) struct Planner<'a> {
+    pub(super) comparison: &'a Comparison,
+    pub(super) operation: &'a SyncOperation,
+    pub(super) progress: &'a SyncProgress,
+    pub(super) options: &'a SyncOptions,
+    pub(super) tasks: Vec<Task<'a>>,
+    pub(super) on_failure: Vec<Task<'a>>,
+    pub(super) last_group: (SyncPhase, i64),
     /// The last group's resources are waited for too: others come before it and hooks stand in it.
-    last_group_blocks: bool,
-    plan: SyncPlan,
-    results: Results,
+    pub(super) last_group_blocks: bool,
+    pub(super) plan: SyncPlan,
+    pub(super) results: Results,
 }
 
 impl<'a> Planner<'a> {
@@ -224,40 +224,6 @@ impl<'a> Planner<'a> {
         ))
     }
 
-    /// Steps whose kind the server knows already; the others cannot be tried.
-    fn dry_runnable(&self) -> Vec<usize> {
-        let cluster = &self.comparison.context.cluster;
-        let known =
-            |step: &PlannedStep| !cluster.complete || cluster.kind(&step.key.group, &step.key.kind).is_some();
-        let writes =
-            |step: &PlannedStep| matches!(step.action, Action::Apply { .. } | Action::RunHook { .. });
-        let is_there = |name: &str| {
-            let context = &self.comparison.context;
-            context.destination_namespace == name && context.destination_namespace_exists
-                || self
-                    .comparison
-                    .resources
-                    .iter()
-                    .any(|r| r.key.kind == "Namespace" && r.key.name == name && r.live.is_some())
-        };
-        let to_come: BTreeSet<&str> = self
-            .plan
-            .steps
-            .iter()
-            .filter(|s| s.key.kind == "Namespace" && s.key.group.is_empty() && writes(s))
-            .map(|s| s.key.name.as_str())
-            .filter(|name| !is_there(name))
-            .collect();
-        let mut tried = Vec::new();
-        for (index, step) in self.plan.steps.iter().enumerate() {
-            // An object cannot be tried in a namespace that is still to come.
-            if writes(step) && known(step) && !to_come.contains(step.key.namespace.as_str()) {
-                tried.push(index);
-            }
-        }
-        tried
-    }
-
     /// The normal course.
     fn advance(&mut self, tasks: &[Task<'a>]) {
         if let Some(failed) = self.failed_dry_run() {
@@ -291,226 +257,6 @@ impl<'a> Planner<'a> {
         if self.plan.ready.iter().any(|index| *index >= extra) {
             self.plan.outcome = None;
         }
-    }
-
-    /// The group that has begun has tasks that were not started: whatever became of their neighbours, they are started
-    /// too, or a restart in the middle of a group would leave out what an undisturbed sync does.
-    fn has_unstarted(&self, tasks: &[Task<'_>], states: &[State]) -> bool {
-        let Some(pending) = first_group(tasks, states, |s| *s == State::Pending) else { return false };
-        let busy = first_group(tasks, states, |s| matches!(s, State::Running | State::Failed(_)));
-        busy == Some(pending)
-            && tasks.iter().zip(states).any(|(t, s)| {
-                t.group() == pending && *s == State::Pending && !self.needs_confirmation(t) && !t.unchanged
-            })
-    }
-
-    /// States of all tasks, with unchanged resources of groups that were reached counted as applied.
-    fn observe(&mut self, tasks: &[Task<'a>]) -> Vec<State> {
-        loop {
-            let states: Vec<State> = tasks.iter().map(|task| self.state(task)).collect();
-            for (task, state) in tasks.iter().zip(&states) {
-                self.write_down(task, state);
-            }
-            let busy = first_group(tasks, &states, |s| matches!(s, State::Running | State::Failed(_)));
-            let pending = || tasks.iter().zip(&states).filter(|(_, s)| **s == State::Pending).map(|(t, _)| t);
-            let Some(group) = pending().map(Task::group).min() else { return states };
-            // A group is reached when all before it is done.
-            if busy.is_some_and(|busy| busy < group) {
-                return states;
-            }
-            let settled: Vec<ResourceResult> =
-                pending().filter(|t| t.group() == group).filter_map(|t| self.without_step(t)).collect();
-            if settled.is_empty() {
-                return states;
-            }
-            for result in settled {
-                self.results.put(result);
-            }
-        }
-    }
-
-    /// Notes, before anything is done, what the cluster cannot say afterwards: the waves of what will be pruned (or the
-    /// mirrored waves of the others would move) and which resources were out of sync (or they would not be waited for).
-    fn note(&mut self, tasks: &[Task<'a>]) {
-        let own_wave = |task: &Task<'_>| task.live.map_or(0, |live| hooks::wave(live));
-        let prunes = || tasks.iter().filter(|t| t.kind == TaskKind::Prune && self.without_step(t).is_none());
-        let waves: BTreeSet<i64> = prunes().map(own_wave).collect();
-        let selects = self.options.is_true("ApplyOutOfSyncOnly");
-        let mut noted = Vec::new();
-        if self.progress.results.is_empty() && waves.len() > 1 {
-            noted.extend(prunes().map(|task| ResourceResult {
-                message: "to be pruned".into(),
-                wave: Some(own_wave(task)),
-                ..result_of(task)
-            }));
-        }
-        if self.progress.results.is_empty() && selects {
-            let applies = tasks.iter().filter(|t| t.kind == TaskKind::Apply && !t.unchanged);
-            noted.extend(
-                applies.map(|task| ResourceResult { message: "to be applied".into(), ..result_of(task) }),
-            );
-        }
-        for result in noted {
-            self.results.put(result);
-        }
-        // Pruned by a shell that died before it could say so.
-        let pruning: BTreeSet<&ResourceKey> =
-            tasks.iter().filter(|t| t.kind == TaskKind::Prune).map(|t| &t.key).collect();
-        for result in self.results.iter_mut().filter(|r| r.status.is_empty() && r.wave.is_some()) {
-            if !pruning.contains(&key_of(result)) {
-                result.status = "Pruned".into();
-                result.message = "pruned".into();
-                result.hook_phase = "Succeeded".into();
-            }
-        }
-    }
-
-    /// The result of a task that needs no step.
-    fn without_step(&self, task: &Task<'_>) -> Option<ResourceResult> {
-        match task.kind {
-            TaskKind::Apply if task.unchanged => Some(ResourceResult {
-                status: "Synced".into(),
-                message: format!("{} unchanged", kubectl_name(&task.key)),
-                hook_phase: "Running".into(),
-                uid: task.live.map(|live| object::uid(live).to_string()).unwrap_or_default(),
-                ..result_of(task)
-            }),
-            TaskKind::Prune => {
-                let message = match task.live.map_or(Deletion::Never, |live| self.options.prune_of(live)) {
-                    Deletion::Never => "ignored (no prune)",
-                    _ if !self.operation.prune => "ignored (requires pruning)",
-                    _ => return None,
-                };
-                Some(ResourceResult {
-                    status: "PruneSkipped".into(),
-                    message: message.into(),
-                    hook_phase: "Succeeded".into(),
-                    ..result_of(task)
-                })
-            }
-            _ => None,
-        }
-    }
-
-    fn result(&self, task: &Task<'_>) -> Option<&ResourceResult> {
-        self.results.get(&task.key, task.is_hook().then_some(task.phase))
-    }
-
-    /// Something was done already.
-    fn has_begun(&self) -> bool {
-        self.progress.results.iter().any(|r| !r.status.is_empty())
-    }
-
-    fn is_ours(&self, task: &Task<'_>) -> bool {
-        task.live.is_some_and(|live| belongs_to(live, &self.progress.operation_id, task.phase))
-    }
-
-    fn blocks(&self, task: &Task<'_>) -> bool {
-        task.group() < self.last_group || self.last_group_blocks
-    }
-
-    /// Controllers had time to see what was applied.
-    fn settles_at(&self) -> Option<Timestamp> {
-        let delay = SignedDuration::from_millis(self.comparison.context.wave_delay_ms);
-        let at = self.progress.last_change_at?.checked_add(delay).ok()?;
-        (at > self.progress.now).then_some(at)
-    }
-
-    fn state(&self, task: &Task<'_>) -> State {
-        let result = self.result(task);
-        match result.map(|r| (r.status.as_str(), r.hook_phase.as_str())) {
-            Some(("SyncFailed", _) | (_, "Failed" | "Error")) => {
-                State::Failed(result.map(|r| r.message.clone()).unwrap_or_default())
-            }
-            // Only noted: see `note`.
-            Some(("", "")) => State::Pending,
-            Some(("PruneSkipped", _)) => State::Succeeded,
-            Some(("Pruned", _)) => {
-                if task.live.is_some() && self.blocks(task) {
-                    State::Running
-                } else {
-                    State::Succeeded
-                }
-            }
-            Some((_, "Succeeded")) => State::Succeeded,
-            Some(_) if task.is_hook() => self.hook_state(task),
-            Some(_) => self.resource_state(task),
-            // Made by this operation, but the shell died before it could write that down.
-            None if task.is_hook() && self.is_ours(task) => self.hook_state(task),
-            None => State::Pending,
-        }
-    }
-
-    fn resource_state(&self, task: &Task<'_>) -> State {
-        if !self.blocks(task) {
-            return State::Succeeded;
-        }
-        if self.settles_at().is_some() {
-            return State::Running;
-        }
-        let Some(live) = task.live else {
-            return State::Failed(format!("{} is missing, it might have been deleted", task.key.short()));
-        };
-        match health::assess(live).map(|h| (h.status, h.message)) {
-            None | Some((HealthCode::Healthy, _)) => State::Succeeded,
-            Some((HealthCode::Degraded, message)) => State::Failed(message),
-            Some(_) => State::Running,
-        }
-    }
-
-    fn hook_state(&self, task: &Task<'_>) -> State {
-        let Some(live) = task.live else {
-            return if self.settles_at().is_some() {
-                State::Running
-            } else {
-                State::Failed(format!("{} is missing, it might have been deleted", task.key.short()))
-            };
-        };
-        match health::assess(live).map(|h| (h.status, h.message)) {
-            None | Some((HealthCode::Healthy, _)) => State::Succeeded,
-            Some((HealthCode::Degraded | HealthCode::Unknown, message)) => State::Failed(message),
-            // Only our finalizer keeps it: nobody works on it any more, so it will never end by itself.
-            Some(_) if object::is_being_deleted(live) => {
-                State::Failed(format!("{} was deleted before it finished", task.key.short()))
-            }
-            Some(_) => State::Running,
-        }
-    }
-
-    /// Brings the task's result up to what was observed.
-    fn write_down(&mut self, task: &Task<'_>, state: &State) {
-        let phase = match state {
-            State::Pending => return,
-            State::Running => "Running",
-            // Resources of the last group are not watched; their result stays as the apply left it.
-            State::Succeeded if !task.is_hook() && !self.blocks(task) => return,
-            State::Succeeded => "Succeeded",
-            State::Failed(_) => "Failed",
-        };
-        let before = self.result(task).cloned();
-        if before
-            .as_ref()
-            .is_some_and(|r| r.hook_phase == phase || r.status == "Pruned" || r.status.is_empty())
-        {
-            return;
-        }
-        let mut result =
-            before.unwrap_or_else(|| ResourceResult { status: "Synced".into(), ..result_of(task) });
-        result.hook_phase = phase.into();
-        if let Some(live) = task.live {
-            result.uid = object::uid(live).into();
-        }
-        let message = match state {
-            State::Failed(message) => message.clone(),
-            _ if task.is_hook() => {
-                task.live.and_then(|l| health::assess(l)).map(|h| h.message).unwrap_or_default()
-            }
-            _ => String::new(),
-        };
-        if !message.is_empty() {
-            result.message = message;
-        }
-        self.results.put(result);
     }
 
     fn wait_for(&mut self, hooks: &[&Task<'_>], running: &[&Task<'_>]) {
@@ -583,7 +329,7 @@ impl<'a> Planner<'a> {
         self.start(&able);
     }
 
-    fn needs_confirmation(&self, task: &Task<'_>) -> bool {
+    pub(super) fn needs_confirmation(&self, task: &Task<'_>) -> bool {
         let Some(live) = task.live.filter(|_| task.kind == TaskKind::Prune) else { return false };
         self.options.prune_of(live) == Deletion::Confirm
             && self.comparison.context.deletion_approved.is_none_or(|at| at < self.progress.started_at)
@@ -637,195 +383,17 @@ impl<'a> Planner<'a> {
         if failed || self.plan.outcome.is_some() {
             return;
         }
-        for (task, state) in tasks.iter().zip(states) {
-            let listed =
-                self.plan.steps.iter().any(|s| s.key == task.key && s.phase == task.phase && writes(s));
-            if *state == State::Pending && !listed && self.without_step(task).is_none() {
+        let listed: BTreeSet<(SyncPhase, ResourceKey)> =
+            self.plan.steps.iter().filter(|s| writes(s)).map(|s| (s.phase, s.key.clone())).collect();
+        for (task, _) in tasks.iter().zip(states).filter(|(_, state)| **state == State::Pending) {
+            let is_listed = listed.contains(&(task.phase, task.key.clone()));
+            if !is_listed && self.without_step(task).is_none() {
                 self.push_step(task);
             }
         }
         if !self.has_begun() && !self.progress.dry_run_done && !self.plan.ready.is_empty() {
             self.plan.dry_run = self.dry_runnable();
         }
-    }
-
-    fn push_step(&mut self, task: &Task<'_>) {
-        let step = |action, why: String| PlannedStep {
-            phase: task.phase,
-            wave: task.wave,
-            batch: 0,
-            key: task.key.clone(),
-            version: task.version.clone(),
-            action,
-            why,
-        };
-        let made = match (task.kind, &task.object) {
-            (TaskKind::Prune, _) => {
-                let Some(live) = task.live else { return };
-                let action = Action::Prune {
-                    key: task.key.clone(),
-                    uid: object::uid(live).into(),
-                    propagation: self.options.propagation(),
-                    own_wave: hooks::wave(live),
-                };
-                step(action, "it is not in the manifests any more".into())
-            }
-            (kind, Some(object)) => {
-                if task.unchanged {
-                    return;
-                }
-                let how = tasks::apply_how(object, task.live, self.options);
-                let force = tasks::is_forced(self.operation) || self.options.is_true_for(object, "Force");
-                let validate = self.options.for_object(object, "Validate") != Some("false");
-                let object = object.clone();
-                if kind == TaskKind::Hook {
-                    let why = format!("{} hook", task.phase.as_str());
-                    step(Action::RunHook { object, how, force, validate }, why)
-                } else {
-                    let why = if task.live.is_none() {
-                        "it does not exist"
-                    } else {
-                        "live differs from the manifest"
-                    };
-                    step(Action::Apply { object, how, force, validate }, why.into())
-                }
-            }
-            (_, None) => return,
-        };
-        self.plan.steps.push(made);
-    }
-
-    /// Steps that take care of hooks whose end is in the results, which are written down before any step runs.
-    fn clean_up(&self, tasks: &[Task<'_>], states: &[State]) -> Vec<PlannedStep> {
-        let failed_phase =
-            |phase| tasks.iter().zip(states).any(|(t, s)| t.phase == phase && matches!(s, State::Failed(_)));
-        let done_phase =
-            |phase| tasks.iter().zip(states).all(|(t, s)| t.phase != phase || *s == State::Succeeded);
-        let mut steps = Vec::new();
-        for task in tasks.iter().chain(&self.on_failure).filter(|t| t.is_hook() && self.is_ours(t)) {
-            let ended = self
-                .result(task)
-                .is_some_and(|r| matches!(r.hook_phase.as_str(), "Succeeded" | "Failed" | "Error"));
-            if !ended || self.progress.given_up.contains(&task.key) {
-                continue;
-            }
-            let policies = task.object.as_ref().map(|o| hooks::delete_policies(o)).unwrap_or_default();
-            let own_end = task.phase == SyncPhase::SyncFail;
-            let succeeded = policies.contains(&DeletePolicy::HookSucceeded)
-                && (done_phase(task.phase) && !own_end || own_end && self.state(task) == State::Succeeded);
-            let failed = policies.contains(&DeletePolicy::HookFailed)
-                && (failed_phase(task.phase) || own_end && matches!(self.state(task), State::Failed(_)));
-            if succeeded {
-                steps.extend(deletion(
-                    task,
-                    HookDeletion::HookSucceeded,
-                    "it succeeded and its delete policy says so",
-                ));
-            } else if failed {
-                steps.extend(deletion(
-                    task,
-                    HookDeletion::HookFailed,
-                    "its phase failed and its delete policy says so",
-                ));
-            } else {
-                steps.extend(release(task));
-            }
-        }
-        steps
-    }
-
-    fn delete_hook(&mut self, task: &Task<'_>, why: HookDeletion, sentence: &str) {
-        self.plan.steps.extend(deletion(task, why, sentence));
-    }
-
-    fn release_hook(&mut self, task: &Task<'_>) {
-        if self.is_ours(task) && !self.progress.given_up.contains(&task.key) {
-            self.plan.steps.extend(release(task));
-        }
-    }
-
-    /// Steps of one kind, phase and wave that stand together may run at once.
-    fn number_batches(&mut self) {
-        let mut batch = 0;
-        let mut before: Option<(SyncPhase, i64, String, u8)> = None;
-        for step in &mut self.plan.steps {
-            let sort = match step.action {
-                Action::Prune { .. } => 0,
-                Action::DeleteHook { .. } | Action::ReleaseHook { .. } => 1,
-                Action::Apply { .. } | Action::RunHook { .. } => 2,
-            };
-            // Prunes wait for nothing but their wave.
-            let kind = if sort == 0 { String::new() } else { step.key.kind.clone() };
-            let this = (step.phase, step.wave, kind, sort);
-            if before.as_ref().is_some_and(|b| *b != this) {
-                batch += 1;
-            }
-            step.batch = batch;
-            before = Some(this);
-        }
-    }
-}
-
-fn writes(step: &PlannedStep) -> bool {
-    !matches!(step.action, Action::DeleteHook { .. } | Action::ReleaseHook { .. })
-}
-
-fn pick<'t, 'a>(
-    tasks: &'t [Task<'a>],
-    states: &[State],
-    wanted: impl Fn(&Task<'a>, &State) -> bool,
-) -> Vec<&'t Task<'a>> {
-    tasks.iter().zip(states).filter(|(t, s)| wanted(t, s)).map(|(t, _)| t).collect()
-}
-
-fn first_group(
-    tasks: &[Task<'_>],
-    states: &[State],
-    wanted: impl Fn(&State) -> bool,
-) -> Option<(SyncPhase, i64)> {
-    tasks.iter().zip(states).filter(|(_, s)| wanted(s)).map(|(t, _)| t.group()).min()
-}
-
-fn result_of(task: &Task<'_>) -> ResourceResult {
-    ResourceResult {
-        group: task.key.group.clone(),
-        version: task.version.clone(),
-        kind: task.key.kind.clone(),
-        namespace: task.key.namespace.clone(),
-        name: task.key.name.clone(),
-        sync_phase: task.phase.as_str().into(),
-        hook_type: if task.is_hook() { task.phase.as_str().into() } else { String::new() },
-        images: task.object.as_ref().map(|o| crate::tree::images(o)).unwrap_or_default(),
-        ..ResourceResult::default()
-    }
-}
-
-/// Our finalizer is taken off; nothing to do once it is.
-fn release(task: &Task<'_>) -> Option<PlannedStep> {
-    let live = task.live.filter(|live| object::has_finalizer(live, names::HOOK_FINALIZER))?;
-    let action = Action::ReleaseHook { key: task.key.clone(), uid: object::uid(live).into() };
-    Some(hook_step(task, action, "its end is written down"))
-}
-
-/// The hook is deleted; nothing to do once it is on its way.
-fn deletion(task: &Task<'_>, why: HookDeletion, sentence: &str) -> Option<PlannedStep> {
-    let live = task.live?;
-    if object::is_being_deleted(live) && !object::has_finalizer(live, names::HOOK_FINALIZER) {
-        return None;
-    }
-    let action = Action::DeleteHook { key: task.key.clone(), uid: object::uid(live).into(), why };
-    Some(hook_step(task, action, sentence))
-}
-
-fn hook_step(task: &Task<'_>, action: Action, why: &str) -> PlannedStep {
-    PlannedStep {
-        phase: task.phase,
-        wave: task.wave,
-        batch: 0,
-        key: task.key.clone(),
-        version: task.version.clone(),
-        action,
-        why: why.into(),
     }
 }
 
@@ -871,15 +439,5 @@ fn gvk(task: &Task<'_>) -> String {
         format!("{}/{}", task.version, task.key.kind)
     } else {
         format!("{}/{}/{}", task.key.group, task.version, task.key.kind)
-    }
-}
-
-/// `deployment.apps/web`, as kubectl names an object.
-fn kubectl_name(key: &ResourceKey) -> String {
-    let kind = key.kind.to_lowercase();
-    if key.group.is_empty() {
-        format!("{kind}/{}", key.name)
-    } else {
-        format!("{kind}.{}/{}", key.group, key.name)
     }
 }

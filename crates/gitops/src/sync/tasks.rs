@@ -218,7 +218,13 @@ fn hook_object(target: &Value, phase: SyncPhase, comparison: &Comparison, progre
             meta.remove("generateName");
             meta.insert("name".into(), name.into());
         }
-        tracking::set_tracking(&mut object, &comparison.context.application, &comparison.context.settings);
+        let context = &comparison.context;
+        tracking::set_tracking_in(
+            &mut object,
+            &context.application,
+            &context.destination_namespace,
+            &context.settings,
+        );
     }
     object::set_annotation(&mut object, names::HOOK_OPERATION, &hook_mark(&progress.operation_id, phase));
     if let Some(meta) = object::metadata_mut(&mut object) {

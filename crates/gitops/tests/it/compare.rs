@@ -96,6 +96,20 @@ fn the_last_of_two_manifests_wins_with_a_warning() {
 }
 
 #[test]
+fn excluded_kinds_are_neither_compared_nor_pruned() {
+    let mut shell = Shell::new(&[], vec![config("a", "1", &[]), object_of("v1", "Secret", "s", &[])]);
+    let (settings, _) = slipway_gitops::settings::from_config_map(
+        &[("resource.exclusions".to_string(), "- kinds: [Secret]\n".to_string())].into(),
+        "argocd",
+    );
+    let cluster = Cluster::with(&[shell.tracked(&object_of("v1", "Secret", "old", &[]))]);
+    shell.settings = settings;
+    let comparison = shell.compare(&cluster);
+    assert_eq!(comparison.resources.iter().map(|r| r.key.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(comparison.conditions[0].kind, "ExcludedResourceWarning");
+}
+
+#[test]
 fn hooks_do_not_count() {
     let shell =
         Shell::new(&[], vec![job("h", false, &[hook("PreSync")]), job("broken", true, &[hook("PostSync")])]);

@@ -3,5 +3,6 @@
 mod compare;
 mod health;
 mod interruption;
+mod scale;
 mod sim;
 mod sync;

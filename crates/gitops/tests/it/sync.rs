@@ -198,6 +198,21 @@ fn a_hook_that_someone_deletes_does_not_hang_the_sync() {
 }
 
 #[test]
+fn a_hook_of_a_former_operation_is_let_go() {
+    let shell = Shell::new(&[], vec![config("a", "1", &[])]);
+    let mut old = shell.tracked(&job(
+        "gone-from-git",
+        false,
+        &[hook("PreSync"), (names::HOOK_OPERATION, "2025-01-01T00:00:00Z#0/PreSync")],
+    ));
+    old["metadata"]["finalizers"] = json!([names::HOOK_FINALIZER]);
+    let mut cluster = Cluster::with(&[old]);
+    shell.sync(&mut cluster, None);
+    let left = cluster.get("Job", "gone-from-git").expect("hooks are never pruned");
+    assert!(!object::has_finalizer(left, names::HOOK_FINALIZER));
+}
+
+#[test]
 fn a_terminated_sync_deletes_its_running_hooks() {
     let shell = Shell::new(&[], vec![job("migrate", false, &[hook("PreSync")])]);
     let empty = Cluster::default();

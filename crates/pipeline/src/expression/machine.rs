@@ -90,6 +90,10 @@ pub(super) fn load(scope: &Map<String, Json>, name: &str) -> Result<Value, Strin
 }
 
 pub(super) fn member(object: &Value, name: &str) -> Result<Value, String> {
+    // The only member a text has of its own in JavaScript that a dot can reach.
+    if let (Value::String(text), "length") = (object, name) {
+        return Ok(Value::Number(text.encode_utf16().count() as f64));
+    }
     let Value::Object(members) = object else {
         return Err(format!("a {} has no member `{name}`", object.kind()));
     };
@@ -150,16 +154,16 @@ fn binary(operator: Binary, left: Value, right: Value) -> Result<Value, String> 
             let (Value::Number(a), Value::Number(b)) = (&left, &right) else {
                 return Err(mismatch());
             };
-            let result = match operator {
-                Binary::Subtract => return Ok(Value::Number(a - b)),
-                Binary::Multiply => a * b,
-                Binary::Divide => a / b,
-                _ => a % b,
+            let (result, broken) = match operator {
+                Binary::Subtract => (a - b, false),
+                Binary::Multiply => (a * b, a * b == f64::INFINITY),
+                Binary::Divide => (a / b, a / b == f64::INFINITY),
+                _ => (a % b, (a % b).is_nan()),
             };
-            if result.is_finite() {
-                Ok(Value::Number(result))
-            } else {
+            if broken {
                 Err(format!("`{}` has no finite result here", operator.symbol()))
+            } else {
+                Ok(Value::Number(result))
             }
         }
     }

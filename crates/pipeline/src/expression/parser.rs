@@ -339,7 +339,7 @@ impl Parser {
             }
         }
         self.emit(column, Code::Push(Value::String(text)));
-        self.members()
+        Ok(())
     }
 
     fn identifier(&mut self) -> String {

@@ -67,7 +67,9 @@ fn members_are_own_members_only() {
     holds("steps.build.result == 'success'");
     holds("steps.build.nested.deep");
     invalid("steps.build.toString", 13, "no member `toString`");
-    invalid("branch.length", 8, "has no member");
+    invalid("branch.size", 8, "has no member");
+    holds("branch.length == 4");
+    invalid("'text'.length", 7, "is not expected");
     invalid("steps", 1, "is an object");
     invalid("list", 1, "is a list");
     holds("Variable('my-step').result == 'failure'");
@@ -89,6 +91,8 @@ fn kinds_are_never_converted() {
 fn numbers_without_a_finite_result_are_errors() {
     invalid("1 / 0", 3, "no finite result");
     invalid("1 % 0", 3, "no finite result");
+    fails("0 / 0");
+    invalid("Number('Infinity')", 1, "not a number");
     invalid("1.79E+308 * 10", 11, "no finite result");
 }
 

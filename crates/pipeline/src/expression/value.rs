@@ -68,7 +68,7 @@ pub(super) fn number_text(number: f64) -> String {
     }
 }
 
-/// `Number(text)` in JavaScript; `None` stands for NaN.
+/// `Number(text)` in JavaScript; `None` stands for what is not a finite number.
 pub(super) fn text_number(text: &str) -> Option<f64> {
     let trimmed = text.trim();
     if trimmed.is_empty() {
@@ -85,13 +85,8 @@ pub(super) fn text_number(text: &str) -> Option<f64> {
             });
         }
     }
-    match trimmed {
-        "Infinity" | "+Infinity" => return Some(f64::INFINITY),
-        "-Infinity" => return Some(f64::NEG_INFINITY),
-        _ => {}
-    }
-    // Rust also reads `inf` and `nan`, which JavaScript does not.
+    // Rust also reads `inf` and `nan`, which JavaScript does not; `Infinity` the evaluator refuses.
     let decimal =
         trimmed.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
-    decimal.then(|| trimmed.parse().ok()).flatten()
+    decimal.then(|| trimmed.parse().ok()).flatten().filter(|number: &f64| number.is_finite())
 }

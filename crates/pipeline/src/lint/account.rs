@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use slipway_yaml::{Node, Span};
 
 use crate::interpolate::{Piece, references};
-use crate::lint::model::has_reference;
 use crate::lint::{Finding, LintOptions, Suggestion, nearest};
 
 /// What the linter may know about an account.
@@ -81,7 +80,7 @@ const AWS_REGIONS: [&str; 21] = [
 pub(super) fn lint(root: &Node, account: &Account, options: &LintOptions, findings: &mut Vec<Finding>) {
     for (key, step) in root.get("steps").map(Node::entries).unwrap_or_default() {
         let name = key.key_text();
-        let mut check = Check { account, quiet: options.quiet_defaults, name: &name, key, step, findings };
+        let mut check = Check { account, options, name: &name, key, step, findings };
         match step.get("type").and_then(Node::as_str).unwrap_or("freestyle") {
             "git-clone" => check.git(),
             "deploy" => check.cluster(),
@@ -119,7 +118,7 @@ impl Registries {
 
 struct Check<'a> {
     account: &'a Account,
-    quiet: bool,
+    options: &'a LintOptions,
     name: &'a str,
     key: &'a Node,
     step: &'a Node,
@@ -146,11 +145,11 @@ impl<'a> Check<'a> {
 
     /// Warns when a name comes from a variable that nobody sets.
     fn variable(&mut self, noun: &str, field: &str, value: &str, area: &str, code: u32) {
-        let unknown = references(value).into_iter().find_map(|piece| match piece {
-            Piece::Name(name) if !self.account.variables.contains_key(name) => Some(name.to_owned()),
-            _ => None,
+        let variable = references(value).into_iter().find_map(|piece| match piece {
+            Piece::Name(name) => Some(name.to_owned()),
+            Piece::Literal(_) => None,
         });
-        if let Some(variable) = unknown {
+        if let Some(variable) = variable.filter(|name| !self.account.variables.contains_key(name)) {
             let message = format!(
                 "Your {noun} integration uses a variable '{variable}' that is not configured and will fail without \
                  defining it."
@@ -177,7 +176,7 @@ impl<'a> Check<'a> {
         let Some(git) = self.text("git") else {
             if names.is_empty() {
                 self.no_integration("a Git", "git", 100);
-            } else if names.len() > 1 && !self.quiet {
+            } else if names.len() > 1 && !self.options.quiet_defaults {
                 let default =
                     self.account.git.iter().find(|git| git.is_default).map_or("", |git| git.name.as_str());
                 let message = format!("You are using the default Git integration '{default}'.");
@@ -188,7 +187,7 @@ impl<'a> Check<'a> {
         };
         if names.is_empty() {
             self.no_integration("a Git", "git", 100);
-        } else if has_reference(git) {
+        } else if is_variable(git) {
             self.variable("Git", "git", git, "variables", 101);
         } else if git != "CF-default" && !names.contains(&git) {
             self.missing("Git", "git", git, &names, "git", 102);
@@ -204,15 +203,20 @@ impl<'a> Check<'a> {
     fn cluster(&mut self) {
         let names: Vec<&str> =
             self.account.clusters.iter().map(|cluster| cluster.selector.as_str()).collect();
-        match self.text("cluster") {
+        let cluster = match self.options.deep {
+            true => self.text("cluster"),
+            // The reference validator does not look into `arguments` here.
+            false => self.step.get("cluster").and_then(Node::as_str).filter(|text| !text.is_empty()),
+        };
+        match cluster {
             _ if names.is_empty() => self.no_integration("a cluster", "cluster", 300),
-            Some(cluster) if has_reference(cluster) => {
+            Some(cluster) if is_variable(cluster) => {
                 self.variable("cluster", "cluster", cluster, "variables", 301)
             }
             Some(cluster) if !names.contains(&cluster) => {
                 self.missing("Cluster", "cluster", cluster, &names, "cluster", 302);
             }
-            None if names.len() > 1 && !self.quiet => {
+            None if names.len() > 1 && !self.options.quiet_defaults => {
                 let finding =
                     Finding::warning("You are using the default cluster integration.", self.key.span);
                 self.add(finding.hint("name the cluster with `cluster`"), "cluster", 303);
@@ -255,13 +259,13 @@ impl<'a> Check<'a> {
         let names: Vec<&str> = account.registries.iter().map(|registry| registry.name.as_str()).collect();
         match registry {
             _ if names.is_empty() && rules.needs_one => self.no_integration("a registry", "registry", 200),
-            Some(registry) if has_reference(registry) => {
+            Some(registry) if is_variable(registry) => {
                 self.variable("registry", "registry", registry, "variables", 201);
             }
             Some(registry) if !names.contains(&registry) => {
                 self.missing("Registry", "registry", registry, &names, "registry", 202);
             }
-            None if names.len() > 1 && rules.names_default && !self.quiet => {
+            None if names.len() > 1 && rules.names_default && !self.options.quiet_defaults => {
                 let default = account.registries.iter().find(|registry| registry.is_default);
                 let default = default.map_or("", |registry| registry.name.as_str());
                 let message = format!("You are using the default registry integration '{default}'.");
@@ -293,7 +297,7 @@ impl<'a> Check<'a> {
         let own = |name: &str| step.get(name).filter(|node| !node.is_null());
         if let Some(region) = own("region").and_then(Node::as_str) {
             let span = self.span("region");
-            if !AWS_REGIONS.contains(&region) && !has_reference(region) {
+            if !AWS_REGIONS.contains(&region) && !is_variable(region) {
                 let finding = Finding::error("aws region is invalid", span).key("region");
                 self.add(
                     finding.hint("write the region as AWS does, for example `eu-west-1`"),
@@ -314,7 +318,7 @@ impl<'a> Check<'a> {
         }
         let role = own("role_arn").and_then(Node::as_str);
         if let Some(role) = role
-            && !has_reference(role)
+            && !is_variable(role)
             && !is_role(role)
         {
             let finding = Finding::error("role_arn is not a role", self.span("role_arn")).key("role_arn");
@@ -343,7 +347,7 @@ impl<'a> Check<'a> {
         let mut domains: Vec<Option<&str>> = Vec::new();
         let mut reported = false;
         for context in self.field("registry_contexts").map(Node::items).unwrap_or_default() {
-            let Some(name) = context.as_str().filter(|name| !name.is_empty() && !has_reference(name)) else {
+            let Some(name) = context.as_str().filter(|name| !name.is_empty() && !is_variable(name)) else {
                 continue;
             };
             match account.registries.iter().find(|registry| registry.name == name) {
@@ -363,7 +367,7 @@ impl<'a> Check<'a> {
             }
         }
         if let Some(name) = self.text("registry_context")
-            && !has_reference(name)
+            && !is_variable(name)
             && !names.contains(&name)
         {
             self.missing("Registry", "registry_context", name, &names, "registry_contexts", 202);
@@ -386,11 +390,16 @@ impl<'a> Check<'a> {
 
     fn helm(&mut self) {
         let version = self.step.at(&["arguments", "helm_version"]).map(Node::key_text);
-        if !self.quiet && version.is_none_or(|version| version.starts_with('2')) {
+        if !self.options.quiet_defaults && version.is_none_or(|version| version.starts_with('2')) {
             let finding = Finding::warning("Helm 2 is not supported any more.", self.key.span);
             self.add(finding.key("helm_version").hint("set `helm_version` to a 3.x version"), "helm", 601);
         }
     }
+}
+
+/// Starts with a reference, so that the name is only known when the build runs.
+fn is_variable(text: &str) -> bool {
+    text.starts_with("${{") && text.contains("}}")
 }
 
 /// `arn:aws:iam::123456789012:role/name`

@@ -9,6 +9,7 @@ use crate::expression::{self, JsRegex};
 use crate::interpolate::{Piece, references};
 use crate::lint::model::lifted;
 use crate::lint::{Finding, Suggestion, nearest};
+use crate::pipeline::MAIN_CLONE;
 use crate::variables::is_untrusted;
 
 pub(super) fn lint(root: &Node, findings: &mut Vec<Finding>) {
@@ -82,7 +83,7 @@ impl Advice<'_> {
     fn step_exists(&mut self, wanted: &Node, step: Option<&str>, key: &str) {
         let Some(text) = wanted.as_str() else { return };
         // The clone that comes with a linked repository need not be written down.
-        if text == "main_clone" || self.names.iter().any(|name| name == text) {
+        if text == MAIN_CLONE || self.names.iter().any(|name| name == text) {
             return;
         }
         let mut finding =

@@ -7,6 +7,7 @@
 mod account;
 mod advice;
 mod model;
+mod schema;
 mod shape;
 mod steps;
 mod suggest;
@@ -17,11 +18,12 @@ mod wire;
 mod tests;
 
 use serde::{Deserialize, Serialize};
-use slipway_yaml::{Dialect, Node, Span};
+use slipway_yaml::{Dialect, Limits, Node, Span};
 
 use crate::expand::expand;
 
 pub use account::{Account, Cluster, GitIntegration, Registry};
+pub use schema::schema;
 pub use wire::{Report, report};
 
 pub(crate) use suggest::nearest;
@@ -175,9 +177,13 @@ impl LintOptions {
     }
 }
 
+/// No pipeline that a person writes comes near this.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
 /// Reads a text and says everything about it. The tree is there when the text is YAML at all.
 pub fn lint_text(text: &str, options: &LintOptions) -> (Option<Node>, Vec<Finding>) {
-    let documents = match slipway_yaml::parse(text, Dialect::Pipeline) {
+    let limits = Limits { text_bytes: TEXT_BYTES_MAX, ..Limits::default() };
+    let documents = match slipway_yaml::parse_with(text, Dialect::Pipeline, &limits) {
         Ok(documents) => documents,
         Err(errors) => {
             let place = |error: &slipway_yaml::YamlError| Span {

@@ -106,14 +106,24 @@ impl Lint<'_> {
 
     /// Looks at the steps of a map; children of parallel blocks are looked at like any step.
     fn steps(&mut self, steps: Option<&Node>, hook: Option<InHook>) {
-        for (key, written) in steps.map(Node::entries).unwrap_or_default() {
-            let name = key.key_text();
-            let step = lifted(written);
-            if step.get("type").and_then(Node::as_str) == Some("parallel") {
-                self.block(&step, hook);
-            } else {
-                self.step(&step, Some(&name), hook);
+        let Some(steps) = steps else { return };
+        for (key, written) in steps.entries() {
+            self.one(&key.key_text(), written, hook);
+        }
+        if !self.options.deep {
+            // The reference validator walks a list as a map from its indexes.
+            for (index, written) in steps.items().iter().enumerate() {
+                self.one(&index.to_string(), written, hook);
             }
+        }
+    }
+
+    fn one(&mut self, name: &str, written: &Node, hook: Option<InHook>) {
+        let step = lifted(written);
+        if step.get("type").and_then(Node::as_str) == Some("parallel") {
+            self.block(&step, hook);
+        } else {
+            self.step(&step, Some(name), hook);
         }
     }
 
@@ -153,6 +163,9 @@ impl Lint<'_> {
             Some(node) => match node.as_str() {
                 Some("") => "freestyle".to_owned(),
                 Some(text) => text.to_owned(),
+                None if node.is_null() || node.as_bool() == Some(false) || node.as_number() == Some(0.0) => {
+                    "freestyle".to_owned()
+                }
                 None => {
                     let finding =
                         Finding::error("\"type\" must be a string", node.span).area("steps").key("type");
@@ -277,7 +290,7 @@ impl Lint<'_> {
     }
 
     fn hook(&mut self, hook: &Node) {
-        if hook.is_sequence() || !hook.is_mapping() {
+        if hook.is_sequence() || hook.is_null() {
             return;
         }
         let (exec, steps) = (hook.get("exec"), hook.get("steps"));
@@ -317,8 +330,9 @@ impl Lint<'_> {
     }
 
     fn single_hook_step(&mut self, written: &Node) {
-        if !written.is_mapping() {
-            // A list of commands beside annotations; its items are checked with the frame.
+        // A list of commands beside annotations is checked with the frame; any other value that is no
+        // step has been named with the frame already, and the reference validator names it again.
+        if written.is_sequence() || (!written.is_mapping() && self.options.deep) {
             return;
         }
         let name = written.get("name").map(Node::key_text);

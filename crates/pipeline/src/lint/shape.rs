@@ -9,6 +9,7 @@ use regex::Regex;
 use slipway_yaml::{Node, NodeKind, Span};
 
 use crate::interpolate::only_reference;
+use crate::resolve::flag_word;
 
 /// What a value may be.
 #[derive(Clone)]
@@ -71,8 +72,6 @@ pub(super) enum Rule {
     InsteadOf { if_field: &'static str, field: &'static str },
     /// The field needs a switch that is on.
     NeedsSwitch { field: &'static str, switch: &'static str },
-    /// One of the two names has to be there.
-    AnyOf(&'static str, &'static str),
 }
 
 /// One violation.
@@ -149,6 +148,17 @@ pub(super) fn assignment(text: &str) -> bool {
 pub(super) fn check(shape: &Shape, node: &Node, path: &mut Vec<String>, problems: &mut Vec<Problem>) {
     if let Some(wrong) = mismatch(shape, node, path) {
         problems.push(problem(path, node, wrong));
+        // An empty text breaks the rule for emptiness and the rule for its form.
+        if let (Shape::TextLike(rule, wanted), Some("")) = (shape, node.as_str())
+            && !rule("")
+        {
+            let name = path.last().map_or("value", String::as_str);
+            problems.push(problem(
+                path,
+                node,
+                format!("\"{name}\" fails to match the required pattern: {wanted}"),
+            ));
+        }
         return;
     }
     match shape {
@@ -262,11 +272,11 @@ fn check_rule<'n>(
     rule: Rule,
     node: &'n Node,
     get: &impl Fn(&str) -> Option<&'n Node>,
-    path: &mut Vec<String>,
+    path: &[String],
     problems: &mut Vec<Problem>,
 ) {
     let mut fail = |name: &str, message: String, span: Span| {
-        let mut at = path.clone();
+        let mut at = path.to_vec();
         at.push(name.to_owned());
         problems.push(Problem { path: at, message, unknown_key: false, span });
     };
@@ -292,11 +302,6 @@ fn check_rule<'n>(
             }
             _ => {}
         },
-        Rule::AnyOf(first, second) => {
-            if get(first).is_none() && get(second).is_none() {
-                fail(first, format!("\"{first}\" is required"), node.span);
-            }
-        }
         Rule::InsteadOf { if_field, field } => {
             let instead =
                 get(if_field).is_some_and(|value| value.as_str().is_some_and(|text| !text.is_empty()));
@@ -384,8 +389,8 @@ fn mismatch(shape: &Shape, node: &Node, path: &[String]) -> Option<String> {
             let ok = match &node.kind {
                 NodeKind::Bool(_) => true,
                 NodeKind::String(text) if only_reference(text).is_some() => true,
-                NodeKind::String(text) if matches!(shape, Shape::Flag) => {
-                    matches!(text.to_lowercase().as_str(), "true" | "false" | "yes" | "no" | "on" | "off")
+                NodeKind::String(_) | NodeKind::Number(_) if matches!(shape, Shape::Flag) => {
+                    flag_word(&node.key_text()).is_some()
                 }
                 _ => false,
             };

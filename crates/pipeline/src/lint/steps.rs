@@ -1,6 +1,7 @@
 //! The shape of every built-in step and of the root: tables, read top to bottom.
 
 use crate::duration::is_step_timeout;
+use crate::expression::EXPRESSION_CHARS_MAX;
 use crate::lint::shape::{
     Field, Object, Rule, Shape, any_key, any_object, assignment, list, list_of, map, may, must, object, text,
     variable_key, word, word_key,
@@ -123,8 +124,14 @@ fn retry() -> Shape {
     ])
 }
 
-pub(super) fn condition() -> Shape {
-    object(vec![may("all", map(word_key, text())), may("any", map(word_key, text()))])
+fn condition() -> Shape {
+    let expression = || {
+        Shape::TextLike(
+            |text| text.encode_utf16().count() <= EXPRESSION_CHARS_MAX,
+            "at most 12000 characters",
+        )
+    };
+    object(vec![may("all", map(word_key, expression())), may("any", map(word_key, expression()))])
 }
 
 fn when() -> Shape {
@@ -228,7 +235,7 @@ fn environment() -> Shape {
                 may("cluster", text()),
                 may("namespace", text()),
                 may("releaseName", text()),
-                may("selectors", list(Shape::Any)),
+                may("selectors", list(text())),
             ])),
         ),
     ])
@@ -322,12 +329,8 @@ fn ssh() -> Shape {
 }
 
 fn secrets() -> Shape {
-    let secret = Object {
-        fields: vec![may("id", text()), must("src", text()), may("target", text())],
-        rules: vec![Rule::AnyOf("id", "target")],
-        ..Object::default()
-    };
-    Shape::Either(vec![list_of(Shape::Object(Box::new(secret)), 1), list_of(text(), 1)])
+    let secret = object(vec![must("id", text()), must("src", text())]);
+    Shape::Either(vec![list_of(secret, 1), list_of(text(), 1)])
 }
 
 fn buildx() -> Shape {

@@ -27,6 +27,12 @@ pub(super) fn known_names(shape: &Shape, path: &[String]) -> Vec<&'static str> {
 pub(crate) fn nearest<'n>(wrong: &str, names: &[&'n str]) -> Option<&'n str> {
     const LENGTHS_APART_MAX: usize = 3;
     const DISTANCE_MAX: usize = 5;
+    // A hint is not worth comparing thousands of names with thousands of others.
+    const NAMES_MAX: usize = 500;
+    const CHARS_MAX: usize = 200;
+    if names.len() > NAMES_MAX || wrong.len() > CHARS_MAX {
+        return None;
+    }
     let starts = names
         .iter()
         .filter(|name| wrong.len() >= 3 && (name.starts_with(wrong) || wrong.starts_with(**name)));

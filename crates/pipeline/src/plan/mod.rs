@@ -7,6 +7,7 @@
 mod check;
 mod planner;
 mod record;
+mod terminate;
 pub(crate) mod verdict;
 pub(crate) mod when;
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::pipeline::{Mode, Pipeline, Scope, Step, hook_id};
 use crate::plan::record::apply;
 use crate::plan::verdict::{Verdict, failed_so_far, judge, status_of, tolerates};
-use crate::plan::when::{Gate, gate, is_about_termination};
+use crate::plan::when::{Gate, gate, is_about_outcome};
 use crate::plan::{Action, CancelReason, Finished, Group, HookPoint, HookRef, Plan, Waiting, WaitingOn};
 use crate::resolve::{Resolve, resolve};
 use crate::spec::{FinalState, StepKind};
@@ -30,21 +30,43 @@ pub fn plan(pipeline: &Pipeline, state: &BuildState) -> Plan {
     planner.plan
 }
 
-struct Planner<'a> {
-    pipeline: &'a Pipeline,
-    state: BuildState,
-    plan: Plan,
+pub(super) struct Planner<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) state: BuildState,
+    pub(super) plan: Plan,
 }
 
 /// Where the steps of a scope stand: in the file, or in a hook.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+pub(super) struct Place<'a> {
     hook: Option<(Option<&'a str>, HookPoint)>,
     /// The timeout of the block around, as written.
     timeout: Option<&'a Value>,
 }
 
-const FILE: Place<'static> = Place { hook: None, timeout: None };
+/// What is under way in a parallel scope.
+#[derive(Default)]
+struct Busy {
+    /// Steps that do work whose outcome counts.
+    with_work: bool,
+    /// Steps that run because the work is over (`workflow.result`).
+    with_outcome: bool,
+}
+
+impl Busy {
+    fn note(&mut self, step: &Step, ended: bool) {
+        match is_about_outcome(step.when.as_ref()) {
+            true => self.with_outcome |= !ended,
+            false => self.with_work |= !ended,
+        }
+    }
+
+    fn any(&self) -> bool {
+        self.with_work || self.with_outcome
+    }
+}
+
+pub(super) const FILE: Place<'static> = Place { hook: None, timeout: None };
 
 impl Place<'_> {
     fn id(&self, step: &Step) -> String {
@@ -85,13 +107,13 @@ impl<'a> Planner<'a> {
         Some(Finished { status, reason: verdict.reason })
     }
 
-    fn emit(&mut self, action: Action) {
+    pub(super) fn emit(&mut self, action: Action) {
         // The copy may only fall behind if an action is malformed, which the checker would report.
         let _ = apply(&mut self.state, &action);
         self.plan.actions.push(action);
     }
 
-    fn wait(&mut self, step: &str, on: WaitingOn, since: Option<i64>) {
+    pub(super) fn wait(&mut self, step: &str, on: WaitingOn, since: Option<i64>) {
         self.plan.waiting.push(Waiting { step: step.to_owned(), on, since });
     }
 
@@ -157,10 +179,11 @@ impl<'a> Planner<'a> {
     }
 
     fn parallel(&mut self, scope: &'a Scope, place: Place<'a>) -> bool {
-        let mut busy = false;
+        let mut busy = Busy::default();
         for step in &scope.steps {
-            if self.touched(step, place) && !self.unit(step, place) {
-                busy = true;
+            if self.touched(step, place) {
+                let ended = self.unit(step, place);
+                busy.note(step, ended);
             }
         }
         let stopper = scope.success_criteria.is_none().then(|| {
@@ -171,57 +194,74 @@ impl<'a> Planner<'a> {
         if let Some(Some(stopper)) = stopper {
             let reason = format!("not started, because step `{}` failed", stopper.name);
             self.skip_rest(scope, place, &reason);
-            return !busy;
+            return !busy.any();
         }
-        // Skipping a step can open or close another one, so look again until nothing changes.
-        let mut held: Vec<(&Step, String)>;
+        // Starting or skipping a step can open or close another one: look again until nothing changes.
         loop {
-            held = Vec::new();
             let before = self.plan.actions.len();
-            for step in &scope.steps {
-                if self.touched(step, place) {
-                    continue;
-                }
+            let mut held = Vec::new();
+            for step in scope.steps.iter().filter(|step| !self.touched(step, place)).collect::<Vec<_>>() {
                 match self.gate(step, "running") {
-                    Gate::Open => busy |= !self.unit(step, place),
-                    Gate::Closed { reason, forever: true } => self.skip(step, place, &reason),
-                    Gate::Closed { reason, forever: false } => held.push((step, reason)),
+                    Gate::Open => {
+                        let ended = self.unit(step, place);
+                        busy.note(step, ended);
+                    }
+                    Gate::Closed { reason, forever: true, .. } => self.skip(step, place, &reason),
+                    Gate::Closed { reason, .. } => held.push((step, reason)),
                 }
             }
-            if self.plan.actions.len() == before {
-                break;
+            if self.plan.actions.len() > before {
+                continue;
             }
-        }
-        if busy {
+            if held.is_empty() {
+                return !busy.any();
+            }
+            if !busy.with_work && self.last_word(&held, place, &mut busy) {
+                continue;
+            }
             for (step, text) in held {
                 self.wait(&place.id(step), WaitingOn::Condition { text }, None);
             }
             return false;
         }
-        // Nothing runs and nothing can start by itself: the last word on `workflow.result`.
+    }
+
+    /// Nothing is left that could change the outcome by itself: steps that ask for `workflow.result`
+    /// get it, and if none of them takes it up, the first step that cannot open is skipped. One at a
+    /// time, so that the steps that wait for it are looked at again. `false` when nothing was done.
+    fn last_word(&mut self, held: &[(&'a Step, String)], place: Place<'a>, busy: &mut Busy) -> bool {
         let result = if self.failed(place) { "failure" } else { "success" };
-        let mut closed = Vec::new();
+        let mut opened = false;
+        let mut closed: Option<(&Step, String, bool)> = None;
         for (step, _) in held {
             match self.gate(step, result) {
-                Gate::Open => busy |= !self.unit(step, place),
-                Gate::Closed { reason, .. } => closed.push((step, reason)),
+                Gate::Open => {
+                    let ended = self.unit(step, place);
+                    busy.note(step, ended);
+                    opened = true;
+                }
+                Gate::Closed { reason, on_step, .. } => {
+                    // A step that waits for another one goes last: that one may yet be skipped.
+                    if closed.as_ref().is_none_or(|(_, _, waits)| *waits && !on_step) {
+                        closed = Some((step, reason, on_step));
+                    }
+                }
             }
         }
-        for (step, reason) in closed {
-            if busy {
-                self.wait(&place.id(step), WaitingOn::Condition { text: reason }, None);
-            } else {
+        match closed {
+            Some((step, reason, _)) if !opened && !busy.any() => {
                 self.skip(step, place, &reason);
+                true
             }
+            _ => opened,
         }
-        !busy
     }
 
     fn failed(&self, place: Place<'_>) -> bool {
         place.hook.is_none() && failed_so_far(&self.pipeline.scope, self.pipeline, &self.state)
     }
 
-    fn gate(&self, step: &Step, workflow_result: &str) -> Gate {
+    pub(super) fn gate(&self, step: &Step, workflow_result: &str) -> Gate {
         let chosen = |names: &std::collections::BTreeSet<String>| {
             names.contains(&step.name)
                 || step
@@ -230,8 +270,7 @@ impl<'a> Planner<'a> {
                     .is_some_and(|children| children.steps.iter().any(|child| names.contains(&child.name)))
         };
         if self.state.skip_steps.contains(&step.name) {
-            let reason = "left out by whoever started the build".to_owned();
-            return Gate::Closed { reason, forever: true };
+            return Gate::never("left out by whoever started the build");
         }
         let inside_chosen_block = || {
             self.state.only_steps.iter().any(|name| {
@@ -242,8 +281,7 @@ impl<'a> Planner<'a> {
             })
         };
         if !self.state.only_steps.is_empty() && !chosen(&self.state.only_steps) && !inside_chosen_block() {
-            let reason = "not among the steps chosen for this build".to_owned();
-            return Gate::Closed { reason, forever: true };
+            return Gate::never("not among the steps chosen for this build");
         }
         match &step.when {
             Some(when) => gate(when, self.pipeline, &self.state, workflow_result),
@@ -295,7 +333,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn begin(&mut self, step: &'a Step, place: Place<'a>, id: &str, observed: &StepState) -> bool {
+    pub(super) fn begin(&mut self, step: &'a Step, place: Place<'a>, id: &str, observed: &StepState) -> bool {
         if let Some(at_ms) = observed.next_attempt_at
             && at_ms > self.state.now_ms
         {
@@ -309,7 +347,8 @@ impl<'a> Planner<'a> {
             );
             return false;
         }
-        if observed.attempt == 0 && place.hook.is_none() {
+        // A step that runs because the build is being stopped runs alone.
+        if observed.attempt == 0 && place.hook.is_none() && !self.state.terminate_requested {
             match self.hook(Some(&step.name), HookPoint::OnElected, step.hooks.on_elected.as_ref()) {
                 None => {
                     let hook = HookRef { owner: Some(step.name.clone()), point: HookPoint::OnElected };
@@ -366,7 +405,7 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn running(&mut self, id: &str, observed: &StepState) {
+    pub(super) fn running(&mut self, id: &str, observed: &StepState) {
         match observed.deadline_ms {
             Some(deadline) if deadline <= self.state.now_ms => {
                 self.emit(Action::Cancel { step: id.to_owned(), reason: CancelReason::Timeout });
@@ -435,71 +474,6 @@ impl<'a> Planner<'a> {
         for step in &scope.steps {
             self.skip(step, place, reason);
         }
-    }
-
-    /// The build is being stopped: cancel what runs, settle what waits, and let steps through whose
-    /// `when` asks for exactly this.
-    fn terminate(&mut self) -> Option<Finished> {
-        let forced = self.state.terminate_forced;
-        let active: Vec<(String, StepState)> = self
-            .state
-            .steps
-            .iter()
-            .filter(|(_, observed)| observed.status.is_active())
-            .map(|(id, observed)| (id.clone(), observed.clone()))
-            .collect();
-        let mut stopping = false;
-        let mut busy = false;
-        for (id, observed) in active {
-            let step = self.pipeline.step_by_id(&id);
-            let spared = !forced && is_about_termination(step.and_then(|step| step.when.as_ref()));
-            match observed.status {
-                StepStatus::Running if spared => {
-                    busy = true;
-                    self.running(&id, &observed);
-                }
-                StepStatus::Running => {
-                    stopping = true;
-                    self.emit(Action::Cancel { step: id.clone(), reason: CancelReason::BuildTerminated });
-                    self.wait(&id, WaitingOn::Stopping, observed.started_at);
-                }
-                StepStatus::PendingApproval => self.settle_terminated(&id),
-                _ => {
-                    stopping = true;
-                    self.wait(&id, WaitingOn::Stopping, observed.started_at);
-                }
-            }
-        }
-        let pipeline = self.pipeline;
-        for step in pipeline.leaves() {
-            let observed = self.state.step(&step.name);
-            if observed.status != StepStatus::Pending {
-                continue;
-            }
-            let last_wish = !forced && observed.attempt == 0 && is_about_termination(step.when.as_ref());
-            match self.gate(step, "terminated") {
-                Gate::Open if last_wish && !stopping => {
-                    busy |= !self.begin(step, FILE, &step.name, &observed)
-                }
-                Gate::Closed { reason, forever: false } if last_wish && (stopping || busy) => {
-                    self.wait(&step.name, WaitingOn::Condition { text: reason }, None);
-                }
-                Gate::Open if last_wish => {
-                    let text = "the running steps have stopped".to_owned();
-                    self.wait(&step.name, WaitingOn::Condition { text }, None);
-                }
-                _ => self.settle_terminated(&step.name),
-            }
-        }
-        (!stopping && !busy).then(|| Finished {
-            status: BuildStatus::Terminated,
-            reason: "the build was terminated by request".to_owned(),
-        })
-    }
-
-    fn settle_terminated(&mut self, id: &str) {
-        let reason = "the build was terminated".to_owned();
-        self.emit(Action::Settle { step: id.to_owned(), status: StepStatus::Terminated, reason });
     }
 
     fn groups(&mut self, scope: &Scope) {

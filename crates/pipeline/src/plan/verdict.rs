@@ -17,16 +17,33 @@ pub(crate) fn status_of(step: &Step, pipeline: &Pipeline, state: &BuildState) ->
     let Some(children) = &step.children else { return state.status(&step.name) };
     let statuses: Vec<StepStatus> =
         children.steps.iter().map(|child| status_of(child, pipeline, state)).collect();
-    if statuses.iter().all(|status| *status == StepStatus::Pending) {
-        return StepStatus::Pending;
+    unfinished(&statuses)
+        .unwrap_or_else(|| judge(children, pipeline, state, |child| status_of(child, pipeline, state)).status)
+}
+
+/// As [`status_of`], taking every child of a block at its word: no criteria, no tolerance.
+pub(crate) fn plain_status_of(step: &Step, state: &BuildState) -> StepStatus {
+    let Some(children) = &step.children else { return state.status(&step.name) };
+    let statuses: Vec<StepStatus> =
+        children.steps.iter().map(|child| plain_status_of(child, state)).collect();
+    unfinished(&statuses).unwrap_or(match statuses.iter().any(|status| status.is_bad()) {
+        true => StepStatus::Failure,
+        false => StepStatus::Success,
+    })
+}
+
+/// The status of a block that needs no judgement.
+fn unfinished(children: &[StepStatus]) -> Option<StepStatus> {
+    let all = |wanted: StepStatus| children.iter().all(|status| *status == wanted);
+    if all(StepStatus::Pending) {
+        Some(StepStatus::Pending)
+    } else if !children.iter().all(|status| status.is_final()) {
+        Some(StepStatus::Running)
+    } else if all(StepStatus::Skipped) {
+        Some(StepStatus::Skipped)
+    } else {
+        None
     }
-    if !statuses.iter().all(|status| status.is_final()) {
-        return StepStatus::Running;
-    }
-    if statuses.iter().all(|status| *status == StepStatus::Skipped) {
-        return StepStatus::Skipped;
-    }
-    judge(children, pipeline, state, |child| status_of(child, pipeline, state)).status
 }
 
 /// Whether a step's failure is let pass: by the step, or by the scope around it.

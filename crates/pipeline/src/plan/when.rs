@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::expression::{JsRegex, evaluate};
-use crate::pipeline::{Condition, Dependency, Pipeline, StepsClause, SuccessCriteria, When};
+use crate::pipeline::{Condition, Dependency, Pipeline, Step, StepsClause, SuccessCriteria, When};
 use crate::plan::verdict;
 use crate::resolve::interpolator;
 use crate::state::{BuildState, StepStatus};
@@ -12,20 +12,25 @@ use crate::state::{BuildState, StepStatus};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Gate {
     Open,
-    /// Not now; `forever` when no later event can open it.
+    /// Not now; `forever` when no later event can open it, `on_step` when only another step can.
     Closed {
         reason: String,
         forever: bool,
+        on_step: bool,
     },
 }
 
 impl Gate {
     fn closed(reason: impl Into<String>) -> Self {
-        Self::Closed { reason: reason.into(), forever: false }
+        Self::Closed { reason: reason.into(), forever: false, on_step: false }
     }
 
-    fn never(reason: impl Into<String>) -> Self {
-        Self::Closed { reason: reason.into(), forever: true }
+    fn waits(reason: impl Into<String>) -> Self {
+        Self::Closed { reason: reason.into(), forever: false, on_step: true }
+    }
+
+    pub(crate) fn never(reason: impl Into<String>) -> Self {
+        Self::Closed { reason: reason.into(), forever: true, on_step: false }
     }
 }
 
@@ -97,7 +102,7 @@ fn steps(clause: Option<&StepsClause>, pipeline: &Pipeline, state: &BuildState) 
                 let dead = checked.iter().find(|(holds, settled, _)| !holds && *settled);
                 let (_, _, dependency) = dead.unwrap_or(first);
                 let reason = describe(dependency);
-                if dead.is_some() { Gate::never(reason) } else { Gate::closed(reason) }
+                if dead.is_some() { Gate::never(reason) } else { Gate::waits(reason) }
             }
         },
         StepsClause::Any(_) => {
@@ -146,23 +151,25 @@ fn condition(
     state: &BuildState,
     workflow_result: &str,
 ) -> Gate {
-    match condition.map(|condition| holds(condition, pipeline, state, workflow_result)) {
+    let scope = || {
+        expression_scope(pipeline, state, workflow_result, &|step| verdict::status_of(step, pipeline, state))
+    };
+    match condition.map(|condition| holds(condition, pipeline, state, &scope())) {
         None | Some(Ok(())) => Gate::Open,
         Some(Err(reason)) => Gate::closed(reason),
     }
 }
 
 /// `Ok` when the named expressions hold; the reason names the expression that does not.
-pub(crate) fn holds(
+fn holds(
     condition: &Condition,
     pipeline: &Pipeline,
     state: &BuildState,
-    workflow_result: &str,
+    scope: &Map<String, Value>,
 ) -> Result<(), String> {
-    let scope = expression_scope(pipeline, state, workflow_result);
     let interpolator = interpolator(pipeline, state, Vec::new());
     let one = |(name, expression): &(String, String)| -> Result<(), String> {
-        match evaluate(&interpolator.condition(expression), &scope) {
+        match evaluate(&interpolator.condition(expression), scope) {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("condition `{name}` is false: {expression}")),
             Err(error) => Err(format!("condition `{name}` counts as false, {error}: {expression}")),
@@ -199,13 +206,24 @@ pub(crate) fn criteria_met(
         }
     }
     match &criteria.condition {
-        Some(condition) => holds(condition, pipeline, state, workflow_result),
+        Some(condition) => {
+            // Criteria decide the status of a block, so they cannot ask for one that criteria decide.
+            let scope = expression_scope(pipeline, state, workflow_result, &|step| {
+                verdict::plain_status_of(step, state)
+            });
+            holds(condition, pipeline, state, &scope)
+        }
         None => Ok(()),
     }
 }
 
 /// The names an expression may use: every variable, `steps`, every step by its own name, `workflow`.
-fn expression_scope(pipeline: &Pipeline, state: &BuildState, workflow_result: &str) -> Map<String, Value> {
+fn expression_scope(
+    pipeline: &Pipeline,
+    state: &BuildState,
+    workflow_result: &str,
+    status: &dyn Fn(&Step) -> StepStatus,
+) -> Map<String, Value> {
     let mut scope: Map<String, Value> =
         state.variables.effective().into_iter().map(|(name, value)| (name, Value::String(value))).collect();
     let mut steps = Map::new();
@@ -224,7 +242,7 @@ fn expression_scope(pipeline: &Pipeline, state: &BuildState, workflow_result: &s
         members.insert("name".to_owned(), json!(step.name));
         members.insert("type".to_owned(), json!(step.type_name));
         members.insert("workingDirectory".to_owned(), json!(observed.working_directory));
-        members.insert("result".to_owned(), json!(verdict::status_of(step, pipeline, state).as_str()));
+        members.insert("result".to_owned(), json!(status(step).as_str()));
         if let Some(description) = step.fields.get("description") {
             members.insert("description".to_owned(), description.clone());
         }
@@ -236,6 +254,14 @@ fn expression_scope(pipeline: &Pipeline, state: &BuildState, workflow_result: &s
     scope.insert("steps".to_owned(), Value::Object(steps));
     scope.insert("workflow".to_owned(), json!({ "result": workflow_result }));
     scope
+}
+
+/// Whether a step waits for the outcome of the rest of the build.
+pub(crate) fn is_about_outcome(when: Option<&When>) -> bool {
+    let condition = when.and_then(|when| when.condition.as_ref());
+    condition.is_some_and(|condition| {
+        condition.all.iter().chain(&condition.any).any(|(_, text)| text.contains("workflow.result"))
+    })
 }
 
 /// Whether a step's `when` speaks about the end of the build, so that it still runs after a stop.
