@@ -12,6 +12,7 @@ use slipway_gitops::sync::SyncProgress;
 use slipway_gitops::{ClusterInfo, Settings};
 use slipway_source::Renderer;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::Config;
 use crate::queue::{AppKey, Queue, Wake};
@@ -207,11 +208,13 @@ impl Engine {
             // A panic over one Application must not end the others' worker.
             let engine = self.clone();
             let of = key.clone();
-            let done = tokio::spawn(async move { engine.reconcile(&of, wake).await }).await;
+            let look = tokio::spawn(async move { engine.reconcile(&of, wake).await });
+            let done = AbortOnDropHandle::new(look).await;
             if let Err(error) = done {
                 tracing::error!(application = %key, %error, "Looking at an application failed badly; it is tried again later.");
                 self.queue.add_at(key.clone(), Instant::now() + Duration::from_secs(30), Wake::STATE);
             }
+            self.reporter.looked_at(&key);
             self.queue.done(&key);
         }
     }
