@@ -13,6 +13,7 @@ use crate::discovery::ApiResource;
 /// Definitions are looked at again after this time even when nothing said so: aggregated APIs come and go
 /// without a CustomResourceDefinition.
 const REDISCOVERY: Duration = Duration::from_secs(600);
+const INCOMPLETE: Duration = Duration::from_secs(2);
 /// Several definitions usually come together.
 const SETTLE: Duration = Duration::from_millis(150);
 
@@ -49,10 +50,12 @@ impl Supervisor {
             self.cluster.inner.synced.send_replace(true);
         }
         loop {
+            // Of an incomplete answer nothing is believed to be gone, so it is soon asked for again.
+            let again = if self.cluster.discovery().complete { REDISCOVERY } else { INCOMPLETE };
             tokio::select! {
                 () = self.stop.cancelled() => break,
                 () = self.cluster.inner.definitions.notified() => tokio::time::sleep(SETTLE).await,
-                () = tokio::time::sleep(REDISCOVERY) => {}
+                () = tokio::time::sleep(again) => {}
             }
             match self.cluster.rediscover().await {
                 Ok(_) => self.adjust(),

@@ -1,9 +1,10 @@
 //! One kind, kept up to date for ever: list, watch, and list again when the server has forgotten where we were.
 
 use std::hash::{BuildHasher, Hasher};
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures::{AsyncBufReadExt, StreamExt};
+use futures::{AsyncBufReadExt, FutureExt, StreamExt};
 use http::Request;
 use serde_json::Value;
 
@@ -19,8 +20,18 @@ const IDLE: Duration = Duration::from_secs(100);
 const PAGE: usize = 500;
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
 
-/// Runs until cancelled by being dropped.
+/// Runs until cancelled by being dropped. An object that makes us panic must not make us blind for its kind.
 pub(crate) async fn run(cluster: Cluster, resource: ApiResource) {
+    loop {
+        let following = follow(cluster.clone(), resource.clone());
+        if AssertUnwindSafe(following).catch_unwind().await.is_err() {
+            tracing::error!(kind = %resource.kind, group = %resource.group, "A watch failed badly; it begins again.");
+        }
+        tokio::time::sleep(BACKOFF_MAX).await;
+    }
+}
+
+async fn follow(cluster: Cluster, resource: ApiResource) {
     let mut backoff = Backoff::default();
     loop {
         let version = match list(&cluster, &resource).await {
@@ -60,8 +71,9 @@ async fn list(cluster: &Cluster, resource: &ApiResource) -> Result<String, Clust
             format!("&continue={}", crate::request::encode(&token))
         };
         let mut page = cluster.get_json(&format!("{path}?limit={PAGE}{next}"), None).await?;
-        let items = page["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        for mut item in items {
+        let items =
+            page.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+        for mut item in items.into_iter().filter(Value::is_object) {
             // Lists leave these out of their items.
             item["apiVersion"] = resource.api_version().into();
             item["kind"] = resource.kind.clone().into();
@@ -109,7 +121,9 @@ async fn watch(cluster: &Cluster, resource: &ApiResource, version: &mut String) 
         }
         let mut event: Value = serde_json::from_str(&line)
             .map_err(|error| Ended::Broken(format!("unreadable event: {error}")))?;
-        let object = event["object"].take();
+        let Some(object) = event.get_mut("object").map(Value::take) else {
+            return Err(Ended::Broken("an event without an object".to_owned()));
+        };
         let kind = event["type"].as_str().unwrap_or_default();
         if kind == "ERROR" {
             return Err(match object["code"].as_u64() {

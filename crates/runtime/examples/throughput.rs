@@ -87,7 +87,9 @@ fn report(what: &str, started: Instant, limit: Duration) {
 }
 
 fn manifest(app: usize, index: usize, value: &str) -> String {
-    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a{app}-m{index}\ndata:\n  key: \"{value}\"\n")
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a{app}-m{index}\ndata:\n  key: \"{value}\"\n"
+    )
 }
 
 fn map(app: usize, index: usize) -> Value {

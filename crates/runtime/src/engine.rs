@@ -1,6 +1,7 @@
 //! The engine's shell: what it holds, and the loops that keep it going.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use slipway_gitops::sync::SyncProgress;
 use slipway_gitops::{ClusterInfo, Settings};
 use slipway_source::Renderer;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::Config;
 use crate::queue::{AppKey, Queue, Wake};
@@ -30,6 +32,8 @@ pub(crate) struct Memory {
     pub(crate) awaiting_health: bool,
     /// What it waits for, in sentences.
     pub(crate) waiting: Vec<String>,
+    /// The fingerprint of what the last look saw.
+    pub(crate) seen: Option<u64>,
     /// Only looks: tells the cluster nothing.
     pub(crate) reader: bool,
     /// The version of the Application that we wrote ourselves.
@@ -53,6 +57,8 @@ pub(crate) struct Engine {
     settings: RwLock<Arc<Settings>>,
     access: RwLock<Arc<RepositoryAccess>>,
     facts: RwLock<Arc<Facts>>,
+    /// Counts changes of settings and credentials.
+    generation: AtomicUsize,
     info: RwLock<(Arc<Discovery>, Arc<ClusterInfo>)>,
 }
 
@@ -70,6 +76,7 @@ impl Engine {
             settings: RwLock::new(Arc::new(settings)),
             access: RwLock::default(),
             facts: RwLock::new(Arc::new(facts)),
+            generation: AtomicUsize::new(0),
             info: RwLock::default(),
         }
     }
@@ -124,6 +131,20 @@ impl Engine {
         self.memory.lock().expect("no panic while locked").get(key)?.desired.clone()
     }
 
+    /// The name that objects are tracked by.
+    pub(crate) fn instance(&self, key: &AppKey) -> String {
+        if key.namespace == self.config.namespace {
+            key.name.clone()
+        } else {
+            format!("{}_{}", key.namespace, key.name)
+        }
+    }
+
+    /// Changes with the settings, the credentials and what the cluster serves.
+    pub(crate) fn surroundings(&self) -> (usize, usize) {
+        (self.generation.load(Ordering::Relaxed), Arc::as_ptr(&self.cluster_info()) as usize)
+    }
+
     pub(crate) fn application_key(&self, key: &AppKey) -> ObjectKey {
         ObjectKey::new(names::GROUP, "Application", &key.namespace, &key.name)
     }
@@ -145,6 +166,7 @@ impl Engine {
     }
 
     pub(crate) fn reload_settings(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
         let settings = read_settings(&self.cluster, &self.config.namespace);
         *self.settings.write().expect("no panic while locked") = Arc::new(settings);
         let access = RepositoryAccess::read(&self.cluster, &self.config.namespace);
@@ -186,11 +208,13 @@ impl Engine {
             // A panic over one Application must not end the others' worker.
             let engine = self.clone();
             let of = key.clone();
-            let done = tokio::spawn(async move { engine.reconcile(&of, wake).await }).await;
+            let look = tokio::spawn(async move { engine.reconcile(&of, wake).await });
+            let done = AbortOnDropHandle::new(look).await;
             if let Err(error) = done {
                 tracing::error!(application = %key, %error, "Looking at an application failed badly; it is tried again later.");
                 self.queue.add_at(key.clone(), Instant::now() + Duration::from_secs(30), Wake::STATE);
             }
+            self.reporter.looked_at(&key);
             self.queue.done(&key);
         }
     }

@@ -9,12 +9,14 @@ use serde_json::Value;
 use slipway_cluster::{Live, ObjectKey};
 use slipway_crd::{AppProject, Application, ApplicationSource, names};
 use slipway_gitops::project::{self, ClusterNames};
-use slipway_gitops::{ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object};
+use slipway_gitops::{
+    ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object,
+};
 use slipway_model::Next;
 use slipway_source::Since;
 
 use crate::engine::{Engine, Memory};
-use crate::queue::Wake;
+use crate::queue::{AppKey, Wake};
 use crate::sources::{self, Desired, SourceError, Surroundings};
 
 /// The cluster that we run in has two names.
@@ -34,6 +36,8 @@ pub(crate) struct Observed {
     pub(crate) project: Option<Arc<AppProject>>,
     /// Look again at this time.
     pub(crate) again_at: Option<Instant>,
+    /// Stands for what the cluster was like just before it was read.
+    pub(crate) fingerprint: Option<u64>,
 }
 
 /// Why there is nothing to compare with.
@@ -115,6 +119,8 @@ impl Engine {
         let settings = self.settings();
         let info = self.cluster_info();
         let objects = desired.objects();
+        let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
+        let fingerprint = Some(self.fingerprint(&key, memory));
         let live = match self.live_objects(app, &objects, &info, &settings, memory).await {
             Ok(live) => live,
             Err(failure) => return self.failed(app, failure, Some(project)),
@@ -128,7 +134,7 @@ impl Engine {
             project: Some(&project),
             now: Timestamp::now(),
         });
-        Observed { comparison, desired: Some(desired), project: Some(project), again_at }
+        Observed { comparison, desired: Some(desired), project: Some(project), again_at, fingerprint }
     }
 
     pub(crate) fn failed(
@@ -144,7 +150,7 @@ impl Engine {
             &failure.message,
             Timestamp::now(),
         );
-        Observed { comparison, desired: None, project, again_at: failure.again_at }
+        Observed { comparison, desired: None, project, again_at: failure.again_at, fingerprint: None }
     }
 
     /// What can be said without looking anywhere: destination, project, permissions.

@@ -55,7 +55,7 @@ impl Engine {
                 phase: OutcomePhase::Error,
                 message: "the operation has no `sync`; nothing else can be asked for".into(),
             };
-            return self.finish(session, observed, None, &outcome, false).await;
+            return self.finish(session, observed, None, &outcome, true).await;
         };
         let (mut current, is_spec) = self.operation_view(session, &sync, observed).await;
         for _ in 0..ROUNDS {
@@ -65,8 +65,8 @@ impl Engine {
             progress.results.clone_from(&plan.results);
             self.write_down(session, &plan, &current);
             if let Some(outcome) = &plan.outcome {
-                let desired = current.desired.clone();
-                return self.finish(session, current, desired, outcome, sync.dry_run).await;
+                let deployed = current.desired.clone().filter(|_| !sync.dry_run);
+                return self.finish(session, current, deployed, outcome, is_spec).await;
             }
             if !plan.dry_run.is_empty() && !progress.dry_run_done {
                 self.try_steps(&plan, &mut progress).await;
@@ -284,9 +284,9 @@ impl Engine {
         &self,
         session: &mut Session<'_>,
         current: Observed,
-        desired: Option<Arc<Desired>>,
+        deployed: Option<Arc<Desired>>,
         outcome: &Outcome,
-        dry_run: bool,
+        is_spec: bool,
     ) -> Result<Observed, Stop> {
         let now = Timestamp::now();
         session.memory.progress = None;
@@ -311,15 +311,18 @@ impl Engine {
         session.app.operation = None;
         if outcome.phase == OutcomePhase::Succeeded
             && whole
-            && !dry_run
-            && let Some(desired) = &desired
+            && let Some(deployed) = &deployed
         {
             let app = session.app.clone();
-            status::add_history(&app, &mut session.app.status, desired, now);
+            status::add_history(&app, &mut session.app.status, deployed, now);
         }
-        // The status tells how live compares with the spec now.
-        let app = session.app.clone();
-        let observed = self.observe(&app, Wake::STATE, session.memory).await;
+        // The status tells how live compares with the spec now, not with what was synced.
+        let observed = if is_spec {
+            current
+        } else {
+            let app = session.app.clone();
+            self.observe(&app, Wake::STATE, session.memory).await
+        };
         session.app.status = status::compared(&session.app, &observed, now);
         Ok(observed)
     }

@@ -34,11 +34,14 @@ use crate::reconcile::is_running;
 /// How long an answer about who somebody is may be used again.
 const TRUST: Duration = Duration::from_secs(5);
 
+/// Users by a fingerprint of the headers that they sent, and when the control plane was asked.
+type KnownUsers = HashMap<[u8; 32], (Instant, User)>;
+
 #[derive(Clone)]
 struct Proxy {
     handle: Handle,
     http: reqwest::Client,
-    known: Arc<Mutex<HashMap<[u8; 32], (Instant, User)>>>,
+    known: Arc<Mutex<KnownUsers>>,
 }
 
 /// The routes under `/app-proxy/api/applications`.

@@ -20,13 +20,17 @@ impl Engine {
         let mut after: Option<i64> = None;
         let mut failures = 0_u32;
         loop {
-            let from = after.map_or(String::new(), |seq| format!("after={seq}&"));
-            let path = format!("/api/agent/runtime/events?{from}waitMs={}", HOLD.as_millis());
+            // The first question only asks where we are, so that nothing can happen between it and the second.
+            let from = match after {
+                Some(seq) => format!("after={seq}&waitMs={}", HOLD.as_millis()),
+                None => "waitMs=0".to_owned(),
+            };
+            let path = format!("/api/agent/runtime/events?{from}");
             let question = server.get::<RuntimeEvents>(&path);
             // A connection that died silently must not keep us deaf for ever.
             match tokio::time::timeout(HOLD + Duration::from_secs(20), question).await {
                 Ok(Ok(answer)) => {
-                    if failures > 0 {
+                    if failures > 0 || after.is_none() {
                         // Something may have been pushed while nobody listened.
                         failures = 0;
                         for key in self.applications() {

@@ -28,20 +28,29 @@ pub(crate) struct Wake {
     pub(crate) state: bool,
     /// Ask the repositories for what is new since this moment.
     pub(crate) since: Option<Instant>,
+    /// Time itself is the reason: look even when nothing seems to have changed.
+    pub(crate) timer: bool,
+    /// When the last signal came. A refresh that it asks for is answered by any question put after that.
+    pub(crate) heard: Option<Instant>,
 }
 
 impl Wake {
     /// The Application object changed, perhaps by our own hand.
-    pub(crate) const APPLICATION: Self = Self { state: false, since: None };
+    pub(crate) const APPLICATION: Self = Self { state: false, since: None, timer: false, heard: None };
     /// Live objects or settings changed.
-    pub(crate) const STATE: Self = Self { state: true, since: None };
+    pub(crate) const STATE: Self = Self { state: true, since: None, timer: false, heard: None };
 
     pub(crate) fn latest(since: Instant) -> Self {
-        Self { state: true, since: Some(since) }
+        Self { since: Some(since), ..Self::STATE }
     }
 
     fn join(self, other: Self) -> Self {
-        Self { state: self.state || other.state, since: self.since.max(other.since) }
+        Self {
+            state: self.state || other.state,
+            since: self.since.max(other.since),
+            timer: self.timer || other.timer,
+            heard: self.heard.max(other.heard),
+        }
     }
 }
 
@@ -93,6 +102,7 @@ impl Inner {
 
 impl Queue {
     pub(crate) fn add(&self, key: AppKey, wake: Wake) {
+        let wake = Wake { heard: wake.heard.or_else(|| Some(Instant::now())), ..wake };
         if self.inner.lock().expect("no panic while locked").add(key, wake) {
             self.signal.notify_one();
         }
@@ -102,7 +112,7 @@ impl Queue {
     pub(crate) fn add_at(&self, key: AppKey, at: Instant, wake: Wake) {
         let mut inner = self.inner.lock().expect("no panic while locked");
         let before = inner.timers.entry((at, key)).or_default();
-        *before = before.join(wake);
+        *before = before.join(Wake { timer: true, ..wake });
         drop(inner);
         self.signal.notify_one();
     }
@@ -168,13 +178,18 @@ mod tests {
         queue.add(key("a"), Wake::APPLICATION);
         queue.add(key("a"), Wake::latest(since));
         queue.add(key("b"), Wake::STATE);
-        assert_eq!(queue.next().await, (key("a"), Wake::latest(since)));
+        let take = async || {
+            let (key, wake) = queue.next().await;
+            assert!(wake.heard.is_some_and(|heard| heard >= since));
+            (key, Wake { heard: None, ..wake })
+        };
+        assert_eq!(take().await, (key("a"), Wake::latest(since)));
         queue.add(key("a"), Wake::STATE);
-        assert_eq!(queue.next().await, (key("b"), Wake::STATE));
+        assert_eq!(take().await, (key("b"), Wake::STATE));
         let nothing = tokio::time::timeout(Duration::from_millis(20), queue.next()).await;
         assert!(nothing.is_err(), "a is still being worked on");
         queue.done(&key("a"));
-        assert_eq!(queue.next().await, (key("a"), Wake::STATE));
+        assert_eq!(take().await, (key("a"), Wake::STATE));
     }
 
     #[tokio::test]
@@ -187,6 +202,7 @@ mod tests {
         assert!(now.elapsed() >= Duration::from_millis(30));
         queue.clear_timers(&key("late"));
         queue.add_at(key("late"), now, Wake::APPLICATION);
-        assert_eq!(queue.next().await, (key("late"), Wake::APPLICATION));
+        let (taken, wake) = queue.next().await;
+        assert!(taken == key("late") && wake.timer);
     }
 }

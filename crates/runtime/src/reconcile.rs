@@ -58,11 +58,7 @@ impl Engine {
     }
 
     async fn forget(&self, key: &AppKey) {
-        let instance = if key.namespace == self.config.namespace {
-            key.name.clone()
-        } else {
-            format!("{}_{}", key.namespace, key.name)
-        };
+        let instance = self.instance(key);
         // Taking interest back asks the cluster nothing.
         let _ = self.cluster.set_interest(&instance, Default::default()).await;
         self.queue.clear_timers(key);
@@ -71,9 +67,11 @@ impl Engine {
 
     async fn look(&self, key: &AppKey, wake: Wake, memory: &mut Memory) -> Result<(), Stop> {
         let Some(live) = self.cluster.live(&self.application_key(key)) else { return Err(Stop::Gone) };
-        if wake == Wake::APPLICATION && live.resource_version == memory.written {
+        let own_echo = live.resource_version == memory.written && wake.since.is_none() && !wake.timer;
+        if own_echo && (!wake.state || memory.seen == Some(self.fingerprint(key, memory))) {
             return Ok(());
         }
+        memory.seen = None;
         let object = live.object().unwrap_or_default();
         let app: Application = match serde_json::from_value(object) {
             Ok(app) => app,
@@ -92,7 +90,7 @@ impl Engine {
             return Ok(());
         }
         let wake = if refresh || is_unpinned_request(&session.app) {
-            Wake { since: wake.since.max(Some(Instant::now())), ..wake }
+            Wake { since: wake.since.max(wake.heard.or_else(|| Some(Instant::now()))), ..wake }
         } else {
             wake
         };
@@ -100,14 +98,40 @@ impl Engine {
         session.app.status = status::compared(&session.app, &observed, Timestamp::now());
         let observed = self.decide(&mut session, observed).await?;
         self.save(&mut session).await?;
+        let print_before = observed.fingerprint;
         if let Some(at) = observed.again_at {
             self.queue.add_at(key.clone(), at, Wake::STATE);
         }
-        let family = self.family(&session.app, &observed.comparison);
-        let git = self.renderer.git();
-        let access = self.access();
-        self.reporter.changed(&session.app, &observed, &family, &session.memory.waiting, git, &access).await;
+        if self.reporter.is_enabled() {
+            let family = self.family(&session.app, &observed.comparison);
+            let git = self.renderer.git();
+            let access = self.access();
+            self.reporter
+                .changed(&session.app, &observed, &family, &session.memory.waiting, git, &access)
+                .await;
+        }
+        // Only a look that began after the last change has seen everything; ours may have been overtaken.
+        let print = print_before.filter(|print| *print == self.fingerprint(key, session.memory));
+        session.memory.seen = print;
         Ok(())
+    }
+
+    /// Stands for everything in the cluster that a look depends on, without reading any of it.
+    pub(crate) fn fingerprint(&self, key: &AppKey, memory: &Memory) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let mut roots = self.cluster.tracked(&self.instance(key));
+        roots.extend(memory.interest.iter().filter_map(|key| self.cluster.live(key)));
+        if self.reporter.is_enabled() {
+            roots.extend(self.cluster.descendants(&roots));
+        }
+        let mut versions: Vec<(&str, &str)> =
+            roots.iter().map(|live| (live.uid.as_str(), live.resource_version.as_str())).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let mut hasher = std::hash::DefaultHasher::new();
+        versions.hash(&mut hasher);
+        self.surroundings().hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Goes on with the operation under way, or starts the one that is due.

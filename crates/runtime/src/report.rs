@@ -31,16 +31,25 @@ struct Inner {
     known: BTreeMap<AppKey, wire::Application>,
     changed: BTreeSet<AppKey>,
     removed: BTreeSet<AppKey>,
+    /// Applications that were looked at since the start, whatever was found.
+    looked_at: BTreeSet<AppKey>,
 }
 
 /// Changes that come together are told together.
 const GATHER: Duration = Duration::from_millis(50);
+/// Until everything was looked at once, a complete report is owed.
+const EARLY: Duration = Duration::from_millis(500);
 /// A control plane that forgot us learns of us again.
 const HEARTBEAT: Duration = Duration::from_secs(20);
 
 impl Reporter {
     pub(crate) fn new(config: &Config) -> Self {
         Self { enabled: config.server.is_some(), inner: Mutex::default(), signal: Notify::new() }
+    }
+
+    /// False without a control plane: nobody wants to hear anything.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled
     }
 
     /// Takes the new state in; nothing happens when it is as before.
@@ -53,9 +62,6 @@ impl Reporter {
         git: &Arc<GitCache>,
         access: &RepositoryAccess,
     ) {
-        if !self.enabled {
-            return;
-        }
         let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
         let mut wire = view::application(app, observed, family, waiting);
         view::name_commits(app, &mut wire, git, access).await;
@@ -73,6 +79,12 @@ impl Reporter {
         inner.known.insert(key, wire);
         drop(inner);
         self.signal.notify_one();
+    }
+
+    pub(crate) fn looked_at(&self, key: &AppKey) {
+        if self.enabled {
+            self.inner.lock().expect("no panic while locked").looked_at.insert(key.clone());
+        }
     }
 
     pub(crate) fn removed(&self, key: &AppKey) {
@@ -101,11 +113,11 @@ impl Reporter {
 impl Engine {
     pub(crate) async fn send_reports(self: Arc<Self>) {
         let Some(server) = self.config.server.clone() else { return std::future::pending().await };
-        // The first complete report must not hide what was not looked at yet.
-        self.first_round().await;
-        let mut complete = true;
+        let mut owed = true;
         let mut failures = 0_u32;
         loop {
+            // A complete report takes away what it does not name, so it must not be early.
+            let complete = owed && self.looked_at_all();
             let (applications, removed) = self.reporter.take(complete);
             let report = RuntimeReport {
                 runtime: self.config.name.clone(),
@@ -118,18 +130,14 @@ impl Engine {
             };
             let sending = server.post::<_, Value>("/2.0/api/events", &report);
             match tokio::time::timeout(Duration::from_secs(30), sending).await {
-                Ok(Ok(_)) => {
+                // Without a readable body it was still taken in.
+                Ok(Ok(_) | Err(slipway_api::ClientError::Unexpected { .. })) => {
                     failures = 0;
-                    complete = false;
-                }
-                Ok(Err(slipway_api::ClientError::Unexpected { .. })) => {
-                    // Taken in, but answered without a body.
-                    failures = 0;
-                    complete = false;
+                    owed &= !complete;
                 }
                 outcome => {
                     failures += 1;
-                    complete = true;
+                    owed = true;
                     if failures == 1
                         && let Ok(Err(error)) = outcome
                     {
@@ -139,21 +147,17 @@ impl Engine {
                     continue;
                 }
             }
+            let rest = if owed { EARLY } else { HEARTBEAT };
             tokio::select! {
                 () = self.reporter.signal.notified() => tokio::time::sleep(GATHER).await,
-                () = tokio::time::sleep(HEARTBEAT) => {}
+                () = tokio::time::sleep(rest) => {}
             }
         }
     }
 
-    /// Waits until every application was looked at once, but not for ever.
-    async fn first_round(&self) {
-        for _ in 0..100 {
-            let known = self.reporter.inner.lock().expect("no panic while locked").known.len();
-            if known >= self.applications().len() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+    fn looked_at_all(&self) -> bool {
+        let applications = self.applications();
+        let inner = self.reporter.inner.lock().expect("no panic while locked");
+        applications.iter().all(|key| inner.looked_at.contains(key))
     }
 }

@@ -152,7 +152,7 @@ fn with_last_applied(object: &Value) -> Option<Value> {
     if let Some(map) = plain.as_object_mut() {
         map.remove("status");
     }
-    if let Some(annotations) = plain["metadata"]["annotations"].as_object_mut() {
+    if let Some(annotations) = plain.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.remove(names::LAST_APPLIED);
     }
     let text = format!("{plain}\n");

@@ -61,7 +61,9 @@ async fn witness(world: &World, kind: &'static str, name: &'static str) -> Arc<M
 async fn a_sync_that_is_killed_again_and_again_ends_well_and_runs_its_hooks_once() {
     let world = World::new().await;
     let hook = |name: &str, phase: &str| {
-        format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  annotations: {{argocd.argoproj.io/hook: {phase}}}\ndata: {{x: \"1\"}}\n")
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  annotations: {{argocd.argoproj.io/hook: {phase}}}\ndata: {{x: \"1\"}}\n"
+        )
     };
     let mut files = vec![
         ("app/pre.yaml".to_owned(), hook("pre", "PreSync")),
@@ -69,7 +71,9 @@ async fn a_sync_that_is_killed_again_and_again_ends_well_and_runs_its_hooks_once
     ];
     for index in 0..30 {
         let wave = index / 10;
-        let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m{index}\n  annotations: {{argocd.argoproj.io/sync-wave: \"{wave}\"}}\ndata: {{x: \"1\"}}\n");
+        let text = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m{index}\n  annotations: {{argocd.argoproj.io/sync-wave: \"{wave}\"}}\ndata: {{x: \"1\"}}\n"
+        );
         files.push((format!("app/m{index}.yaml"), text));
     }
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
@@ -138,7 +142,8 @@ impl Wire {
 async fn a_cluster_that_cannot_be_reached_is_waited_for() {
     let world = World::new().await;
     let kubeconfig = std::fs::read_to_string(world.root.path().join("kubeconfig")).expect("readable");
-    let server = kubeconfig.split("https://").nth(1).expect("a server").split_whitespace().next().expect("an address");
+    let server =
+        kubeconfig.split("https://").nth(1).expect("a server").split_whitespace().next().expect("an address");
     let server = server.trim_matches(['"', '\'']);
     let wire = Wire::to(server.parse().expect("an address")).await;
     let through = world.root.path().join("through");
@@ -152,10 +157,19 @@ async fn a_cluster_that_cannot_be_reached_is_waited_for() {
     for round in 2..5 {
         wire.cut.send_replace(true);
         // Nobody hears of this now.
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"}});
-        world.client.merge(&map, &json!({"data": {"key": "lost"}}), slipway_cluster::WriteOptions::default()).await.expect("patched");
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"}});
+        world
+            .client
+            .merge(&map, &json!({"data": {"key": "lost"}}), slipway_cluster::WriteOptions::default())
+            .await
+            .expect("patched");
         let key = slipway_cluster::ObjectKey::new("", "ConfigMap", "shop", "b");
-        world.client.delete(&key, None, slipway_cluster::Propagation::Background, false).await.expect("deleted");
+        world
+            .client
+            .delete(&key, None, slipway_cluster::Propagation::Background, false)
+            .await
+            .expect("deleted");
         let revision = world.commit(&[("app/c.yaml", &config_map("c", &round.to_string()))]);
         world.refresh("shop").await;
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -182,7 +196,11 @@ async fn a_repository_that_goes_away_changes_nothing() {
     world.until_synced("shop", &revision).await;
     std::fs::rename(world.repo(), world.root.path().join("hidden")).expect("moved");
     world.refresh("shop").await;
-    let app = world.until("shop", "refreshed", |app| app["metadata"]["annotations"].as_object().is_none_or(|a| a.is_empty())).await;
+    let app = world
+        .until("shop", "refreshed", |app| {
+            app["metadata"]["annotations"].as_object().is_none_or(|a| a.is_empty())
+        })
+        .await;
     assert_eq!(app["status"]["sync"]["status"], "Synced", "forgiven for a while");
     assert!(world.get("ConfigMap", "a").await.is_some());
     std::fs::rename(world.root.path().join("hidden"), world.repo()).expect("moved back");

@@ -38,11 +38,8 @@ impl World {
     }
 
     pub(crate) fn config(&self) -> Config {
-        let mut config = Config::new(
-            "test",
-            Some(self.root.path().join("kubeconfig")),
-            self.root.path().join("runtime"),
-        );
+        let mut config =
+            Config::new("test", Some(self.root.path().join("kubeconfig")), self.root.path().join("runtime"));
         config.allow_local_repositories = true;
         config
     }
@@ -134,7 +131,8 @@ impl World {
     }
 
     pub(crate) async fn refresh(&self, name: &str) {
-        self.patch_app(name, json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}})).await;
+        self.patch_app(name, json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}))
+            .await;
     }
 
     pub(crate) async fn get(&self, kind: &str, name: &str) -> Option<Value> {
