@@ -9,14 +9,25 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use slipway_model::Secret;
+use slipway_model::{Next, Secret};
 use slipway_source::git::{CloneOptions, Commit, Credential, Git, GitError, Identity, Pushed, Remote};
 
 use crate::layout::{Missing, VOLUME, confined};
 use crate::task::{Builtin, GitClone, GitCommit, Login, Outcome};
 
 const MARK: &str = "Slipway-Build";
+/// About a minute in all: longer than a restart, shorter than anybody's patience.
+const PAUSES: [Duration; 7] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+];
 
 pub(super) fn main(volume: &Path) -> ExitCode {
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
@@ -65,10 +76,8 @@ async fn clone(work: &GitClone, volume: &Path) -> Result<Outcome, String> {
     let options =
         CloneOptions { depth: work.depth, exclude_blobs: work.exclude_blobs, skip_tags: work.skip_tags };
     let git = Git::new();
-    let at = git
-        .clone_at(&remote, work.revision.as_deref(), &into, &options)
-        .await
-        .map_err(|error| chain(&error))?;
+    let at =
+        patiently(async || git.clone_at(&remote, work.revision.as_deref(), &into, &options).await).await?;
     let info = git.commit_info(&into, remote.name(), &at.sha).await.map_err(|error| chain(&error))?;
     let subject = info.message.lines().next().unwrap_or_default();
     println!("At {} \"{subject}\" by {}", &at.sha[..at.sha.len().min(12)], info.author_name);
@@ -103,9 +112,10 @@ async fn commit(work: &GitCommit, volume: &Path) -> Result<Outcome, String> {
         mark: Some((MARK.to_owned(), work.mark.clone())),
         scratch: scratch.clone(),
     };
-    let pushed = Git::new().commit_and_push(&remote, &request).await;
+    // Safe to repeat: it looks for its own mark on the branch before it pushes.
+    let pushed = patiently(async || Git::new().commit_and_push(&remote, &request).await).await;
     let _ = std::fs::remove_dir_all(&scratch);
-    let (sha, branch) = match pushed.map_err(|error| chain(&error))? {
+    let (sha, branch) = match pushed? {
         Pushed::Pushed { sha, branch } => {
             println!("Pushed {sha} to `{branch}`");
             (Some(sha), branch)
@@ -123,6 +133,20 @@ async fn commit(work: &GitCommit, volume: &Path) -> Result<Outcome, String> {
         BTreeMap::from([("branch".to_owned(), branch), ("repo".to_owned(), remote.name().to_owned())]);
     members.extend(sha.map(|sha| ("revision".to_owned(), sha)));
     Ok(Outcome { error: None, members, working_directory: None })
+}
+
+/// A Git host that is away for a moment (it restarts, a connection breaks) does not fail a build.
+async fn patiently<T>(mut work: impl AsyncFnMut() -> Result<T, GitError>) -> Result<T, String> {
+    for wait in PAUSES {
+        match work().await {
+            Err(error) if error.next() == Next::Retry => {
+                println!("{}; trying again in {} s", chain(&error), wait.as_secs_f32());
+                tokio::time::sleep(wait).await;
+            }
+            done => return done.map_err(|error| chain(&error)),
+        }
+    }
+    work().await.map_err(|error| chain(&error))
 }
 
 fn remote(url: &str, login: Option<&Login>) -> Result<Remote, String> {
