@@ -148,7 +148,8 @@ pub(super) struct Start<'a> {
 }
 
 impl Start<'_> {
-    pub(super) async fn run(&self) -> Result<(), StartError> {
+    /// Starts the container and gives its id.
+    pub(super) async fn run(&self) -> Result<String, StartError> {
         let Start { cluster, engine, pod, container, attempt, folder, .. } = self;
         let short = container.str_at("name");
         let name = container_name(engine, pod.uid(), short, *attempt);
@@ -209,7 +210,7 @@ impl Start<'_> {
         args.extend(arguments);
         let done = engine.call_with(&args, &carried, None).await.map_err(StartError::Engine)?;
         if done.code == 0 {
-            return Ok(());
+            return Ok(done.stdout.lines().last().unwrap_or_default().trim().to_owned());
         }
         engine.remove(&[name]).await;
         Err(StartError::Engine(done.stderr.trim_start_matches("Error: ").to_owned()))

@@ -229,7 +229,7 @@ impl Worker {
         let engine_name = self.engine_name(name, self.units.get(name).map_or(0, |u| u.attempt));
         let Some(unit) = self.units.get_mut(name) else { return };
         unit.state = json!({"running": {"startedAt": engine_time(details.str_at("State.StartedAt"))}});
-        unit.container_id = id_text(&self.engine, details);
+        unit.container_id = id_text(&self.engine, details.str_at("Id"));
         unit.image_id = details.str_at("Image").trim_start_matches("sha256:").to_owned();
         if unit.probes.as_ref().is_none_or(tokio::task::JoinHandle::is_finished)
             && !unit.health.lock().expect("health lock").started
@@ -270,13 +270,13 @@ impl Worker {
         let started = engine_time(details.str_at("State.StartedAt"));
         let finished = engine_time(details.str_at("State.FinishedAt"));
         let mut ended = json!({"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": finished,
-            "containerID": id_text(&self.engine, details)});
+            "containerID": id_text(&self.engine, details.str_at("Id"))});
         let message = self.termination_message(pod, name, attempt, code);
         if !message.is_empty() {
             ended["message"] = json!(message);
         }
         if let Some(unit) = self.units.get_mut(name) {
-            unit.container_id = id_text(&self.engine, details);
+            unit.container_id = id_text(&self.engine, details.str_at("Id"));
             unit.image_id = details.str_at("Image").trim_start_matches("sha256:").to_owned();
         }
         self.end(name, json!({"terminated": ended}));
@@ -516,9 +516,10 @@ impl Worker {
         let result = start.run().await;
         let unit = self.units.get_mut(&name)?;
         match result {
-            Ok(()) => {
+            Ok(id) => {
                 unit.attempt = attempt;
                 unit.live = true;
+                unit.container_id = id_text(&self.engine, &id);
                 unit.pull_backoff = Duration::ZERO;
                 unit.backoff =
                     if unit.backoff.is_zero() { BACKOFF_FIRST } else { (unit.backoff * 2).min(BACKOFF_MAX) };
@@ -628,6 +629,9 @@ impl Worker {
         let (name, image) = (container.str_at("name").to_owned(), container.str_at("image").to_owned());
         let policy = container.str_at("imagePullPolicy");
         let local = self.engine.image_id(&image).await;
+        if let (Some(id), Some(unit)) = (&local, self.units.get_mut(&name)) {
+            unit.image_id.clone_from(id);
+        }
         let wants_fresh = policy == "Always" && !image.starts_with("localhost/");
         if local.is_some() && !wants_fresh {
             return Ok(());
@@ -923,9 +927,9 @@ fn go_duration(duration: Duration) -> String {
     }
 }
 
-fn id_text(engine: &Engine, details: &Value) -> String {
+fn id_text(engine: &Engine, id: &str) -> String {
     let name = if engine.kind == EngineChoice::Podman { "podman" } else { "docker" };
-    format!("{name}://{}", details.str_at("Id"))
+    format!("{name}://{id}")
 }
 
 fn engine_time(text: &str) -> String {
