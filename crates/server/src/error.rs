@@ -14,7 +14,7 @@ pub struct ApiError {
     name: &'static str,
     message: String,
     /// For the log, never for the wire.
-    source: Option<StoreError>,
+    source: Option<Box<StoreError>>,
 }
 
 impl ApiError {
@@ -81,7 +81,7 @@ impl std::fmt::Display for ApiError {
 
 impl std::error::Error for ApiError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_ref().map(|error| error as _)
+        self.source.as_deref().map(|error| error as _)
     }
 }
 
@@ -94,7 +94,7 @@ impl From<StoreError> for ApiError {
             StoreError::Closed => Self::unavailable("the server is shutting down: try again in a moment"),
             _ => Self::internal(),
         };
-        answer.source = Some(error);
+        answer.source = Some(Box::new(error));
         answer
     }
 }

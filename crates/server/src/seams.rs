@@ -5,10 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use slipway_model::Id;
 
+type Clock = dyn Fn() -> i64 + Send + Sync;
+type Fill = dyn Fn(&mut [u8]) + Send + Sync;
+
 #[derive(Clone)]
 pub struct Seams {
-    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-    fill: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
+    now_ms: Arc<Clock>,
+    fill: Arc<Fill>,
 }
 
 impl Seams {

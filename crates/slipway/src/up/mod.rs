@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 const DRAIN: Duration = Duration::from_secs(5);
 
 #[derive(Args)]
-pub struct UpArguments {
+pub(crate) struct UpArguments {
     /// Where everything is kept
     #[arg(long, default_value = ".slipway", env = "SLIPWAY_DATA")]
     data: PathBuf,
