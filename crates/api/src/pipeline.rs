@@ -166,6 +166,8 @@ pub struct ValidateResponse {
     pub warning_message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summarize: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documentation_links: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<ValidateDetail>,
 }

@@ -1,1 +1,28 @@
-//! Room `cluster`.
+//! Room `cluster`: the only owner of a Kubernetes client.
+//!
+//! In: a kubeconfig, objects to write. Out: what the cluster serves ([`Discovery`]), what is in it (a compact
+//! copy fed by one watch per kind, see [`Live`]), which objects changed and whose they are ([`Change`]), and the
+//! answers to writes. A write's answer enters the copy at once, so a reader never looks behind its own hand.
+//! The room does not know what an application wants: it compares and decides nothing.
+
+mod cache;
+mod changes;
+mod connect;
+mod definitions;
+mod discovery;
+mod error;
+mod key;
+mod logs;
+mod request;
+mod supervise;
+mod watch;
+mod write;
+
+pub use cache::Live;
+pub use changes::Change;
+pub use connect::{Cluster, ClusterConfig};
+pub use discovery::{ApiResource, Discovery};
+pub use error::ClusterError;
+pub use key::ObjectKey;
+pub use logs::LogOptions;
+pub use write::{Propagation, WriteOptions};

@@ -1,1 +1,23 @@
-//! Room `crd`.
+//! Room `crd`: the custom resources that users know, as Rust types, and their definitions for a cluster.
+//!
+//! What comes in is JSON from a Kubernetes API, what goes out is the same JSON: fields we do not know are kept.
+//! Nothing is decided here; `gitops` and the other planners do that.
+
+mod application;
+mod applicationset;
+mod definitions;
+mod meta;
+pub mod names;
+mod project;
+mod source;
+mod status;
+mod wire;
+
+pub use application::*;
+pub use applicationset::*;
+pub use definitions::manifests;
+pub use meta::*;
+pub use project::*;
+pub use source::*;
+pub use status::*;
+pub use wire::Other;

@@ -3,12 +3,25 @@
 //! Text, variables and what has happened so far come in; findings and plans go out. The room does
 //! not run anything and knows neither clock, network, disk nor chance.
 
+pub mod conformance;
+mod directory;
+mod duration;
+mod expand;
+pub mod expression;
+mod interpolate;
+pub mod lint;
+mod parse;
+pub mod pipeline;
 pub mod plan;
+mod resolve;
 pub mod spec;
 pub mod state;
+pub mod system;
 pub mod variables;
 
-pub use plan::{Action, Plan};
+pub use lint::schema;
+pub use pipeline::Pipeline;
+pub use plan::{Action, Plan, plan};
 pub use spec::{StepKind, StepSpec};
 pub use state::{BuildState, BuildStatus, StepState, StepStatus};
 pub use variables::Variables;

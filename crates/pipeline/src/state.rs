@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::CancelReason;
+use crate::spec::FinalState;
 use crate::variables::Variables;
 
 /// Where a step stands. The wire words are the ones users write in `when.steps.on`.
@@ -101,6 +103,12 @@ pub struct StepState {
     pub reason: Option<String>,
     /// Earliest time of the next attempt, while the step is pending after a failed one.
     pub next_attempt_at: Option<i64>,
+    /// When the attempt, or the question, runs out of time.
+    pub deadline_ms: Option<i64>,
+    /// What an unanswered approval becomes at its deadline.
+    pub final_state: Option<FinalState>,
+    /// Why the step is being stopped.
+    pub cancel: Option<CancelReason>,
     /// Variables the step exported with `cf_export`, in the order in which it did.
     pub exports: Vec<(String, String)>,
     /// `${{steps.NAME.member}}` and `${{NAME.member}}`, dotted names allowed (`authEntity.name`).
@@ -125,7 +133,10 @@ pub struct BuildState {
     pub steps: BTreeMap<String, StepState>,
     pub variables: Variables,
     pub branch: BranchInfo,
+    /// Somebody asked the build to stop. Steps whose `when` is about termination still run.
     pub terminate_requested: bool,
+    /// Somebody asked twice: those steps stop too.
+    pub terminate_forced: bool,
     /// Steps the person who started the build chose to run; empty means all.
     pub only_steps: BTreeSet<String>,
     /// Steps the person who started the build chose to leave out.

@@ -1,1 +1,108 @@
-//! Room `runner`.
+//! Room `runner`: an agent that takes builds from the control plane, runs them and streams their logs.
+//!
+//! In: builds from the server's agent API, which it dials; pipelines from Git. Out: steps run in
+//! containers or sandboxed processes, reports, masked logs. It decides nothing about which step runs
+//! when (that is room `pipeline`), and the server never sees its files.
+//!
+//! Killing it is harmless at any moment. Every build has a journal that is written before anything is
+//! done; every attempt of a step has a supervisor process of its own (see [`shim`]) that goes on
+//! without the runner and starts its command at most once; logs are masked into files, from which the
+//! server gets them by offset.
+
+mod agent;
+mod attempt;
+mod build;
+mod executor;
+mod journal;
+mod layout;
+mod logs;
+mod mask;
+pub mod shim;
+mod task;
+mod uplink;
+mod variables;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use nix::fcntl::{Flock, FlockArg};
+use slipway_api::Client;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+pub use executor::{Detected, ExecutorChoice, detect};
+
+/// How a runner is set up.
+pub struct Config {
+    /// As the server shows it; unique per server.
+    pub name: String,
+    /// Knows the server's address and our credential.
+    pub server: Client,
+    /// Ours alone: one runner per folder.
+    pub data: PathBuf,
+    /// How many builds at once.
+    pub capacity: u32,
+    pub executor: ExecutorChoice,
+    /// Folders that sandboxed steps may read besides the system's own (a toolchain in a home, say).
+    pub read_only: Vec<PathBuf>,
+    /// Folders that no sandboxed step may see, wherever they are (the server's data, say); `data` is one already.
+    pub hide: Vec<PathBuf>,
+    /// An executable that calls [`shim::main`] for its first argument [`shim::SUBCOMMAND`]; this one when absent.
+    pub shim: Option<PathBuf>,
+}
+
+impl Config {
+    pub fn new(name: impl Into<String>, server: Client, data: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            server,
+            data: data.into(),
+            capacity: 2,
+            executor: ExecutorChoice::Auto,
+            read_only: Vec::new(),
+            hide: Vec::new(),
+            shim: None,
+        }
+    }
+}
+
+/// Runs until `shutdown`. Steps that run then go on, and are found again at the next start.
+pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
+    layout::create_private_dir(&config.data)
+        .with_context(|| format!("cannot use the data folder {}", config.data.display()))?;
+    // Absolute, because supervisors work elsewhere.
+    let data = config.data.canonicalize()?;
+    let _lock = lock(&data)?;
+    let executable = match config.shim {
+        Some(path) => path,
+        None => std::env::current_exe().context("cannot find this executable")?,
+    };
+    let (choice, read_only, hide) = (config.executor, config.read_only, config.hide);
+    let executor = tokio::task::spawn_blocking({
+        let (data, executable) = (data.clone(), executable.clone());
+        move || executor::choose(choice, &data, &executable, &read_only, &hide)
+    })
+    .await??;
+    tracing::info!(runner = %config.name, executor = executor.name(), "Runner ready.");
+    let (may_start, seen) = watch::channel(false);
+    let context = Arc::new(build::Context {
+        name: config.name,
+        client: config.server,
+        data,
+        executor,
+        shims: attempt::Shims { executable },
+        may_start: seen,
+    });
+    agent::Agent::new(context, config.capacity, may_start, shutdown).run().await
+}
+
+fn lock(data: &std::path::Path) -> anyhow::Result<Flock<std::fs::File>> {
+    let file = layout::create_private(&data.join("runner.lock"))?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| {
+        anyhow::anyhow!(
+            "another runner uses the data folder {}: stop it, or give this one a folder of its own",
+            data.display()
+        )
+    })
+}

@@ -1,1 +1,178 @@
-//! Room `runtime`.
+//! Room `runtime`: the engine loops of a cluster, its app-proxy and its reports.
+//!
+//! In: a kubeconfig, a data folder, and (if there is one) a client of the control plane. Applications in the cluster
+//! are observed, compared, synced and reported on; the pure rooms decide, this one fetches, applies and writes
+//! down. It dials the control plane and the repositories; nobody dials it but browsers, through the app-proxy.
+
+mod deletion;
+mod engine;
+mod observe;
+mod operate;
+mod proxy;
+mod pushes;
+mod queue;
+mod reconcile;
+mod report;
+mod settings;
+mod sources;
+mod status;
+mod steps;
+mod view;
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use slipway_cluster::{Cluster, ClusterConfig, ClusterError};
+use slipway_source::{GitCache, GitError, GitOptions, RenderError, RenderLimits, Renderer};
+use tokio_util::sync::CancellationToken;
+
+use engine::Engine;
+pub use proxy::app_proxy_router;
+
+/// Everything the runtime has to be told.
+#[derive(Clone)]
+pub struct Config {
+    pub name: String,
+    /// Where Applications and their Secrets live; `argocd` where users come from Argo CD.
+    pub namespace: String,
+    /// None: the service account of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// Mirrors and rendered manifests. It may be lost; it costs time, not truth.
+    pub data: PathBuf,
+    /// The control plane; none: the engine runs alone.
+    pub server: Option<slipway_api::Client>,
+    pub version: String,
+    /// Where browsers reach the app-proxy; empty: under the control plane's own address.
+    pub ingress_url: String,
+    /// What is deployed to, in a sentence.
+    pub cluster: String,
+    /// Allow repositories on this machine's disk.
+    pub allow_local_repositories: bool,
+    /// Applications looked at at once.
+    pub workers: usize,
+    /// The safety net: every application is looked at this often even when nothing was heard.
+    pub resync: Duration,
+}
+
+impl Config {
+    pub fn new(name: impl Into<String>, kubeconfig: Option<PathBuf>, data: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            namespace: "argocd".into(),
+            kubeconfig,
+            data: data.into(),
+            server: None,
+            version: env!("CARGO_PKG_VERSION").into(),
+            ingress_url: String::new(),
+            cluster: String::new(),
+            allow_local_repositories: false,
+            workers: 16,
+            resync: Duration::from_secs(180),
+        }
+    }
+}
+
+/// Why the runtime cannot run at all. A cluster that is away is not among these: it is waited for.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    #[error(transparent)]
+    Cluster(ClusterError),
+}
+
+/// The runtime before and while it runs.
+pub struct Runtime {
+    config: Config,
+    handle: Handle,
+}
+
+/// What the app-proxy needs of the runtime; empty until the cluster was reached.
+#[derive(Clone, Default)]
+pub struct Handle {
+    pub(crate) engine: Arc<OnceLock<Arc<Engine>>>,
+}
+
+impl Handle {
+    /// True when the engine watches its cluster.
+    pub fn is_ready(&self) -> bool {
+        self.engine.get().is_some()
+    }
+}
+
+impl Runtime {
+    pub fn new(config: Config) -> Self {
+        Self { config, handle: Handle::default() }
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Runs until the token is cancelled.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), RuntimeError> {
+        let Self { config, handle } = self;
+        let options = GitOptions { allow_local: config.allow_local_repositories, ..GitOptions::default() };
+        let git = Arc::new(GitCache::open(config.data.join("mirrors"), options)?);
+        let renderer = Renderer::new(git, config.data.join("rendered"), RenderLimits::default())?;
+        let Some((cluster, version)) = connect(&config, &shutdown).await? else { return Ok(()) };
+        cluster.start(shutdown.clone()).await;
+        if shutdown.is_cancelled() {
+            return Ok(());
+        }
+        let engine = Arc::new(Engine::new(config, cluster, renderer, version));
+        // The only place that sets it, once.
+        let _ = handle.engine.set(engine.clone());
+        tracing::info!(runtime = %engine.config.name, namespace = %engine.config.namespace, "The runtime is ready.");
+        engine.run(shutdown).await;
+        Ok(())
+    }
+}
+
+/// [`Runtime::new`] and [`Runtime::run`] for those who need no app-proxy.
+pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), RuntimeError> {
+    Runtime::new(config).run(shutdown).await
+}
+
+/// Waits for the cluster as long as it takes; `None`: it was time to stop first.
+async fn connect(
+    config: &Config,
+    shutdown: &CancellationToken,
+) -> Result<Option<(Cluster, String)>, RuntimeError> {
+    let mut tries = 0_u32;
+    loop {
+        match connect_once(config).await {
+            Ok(connected) => return Ok(Some(connected)),
+            Err(error @ ClusterError::Kubeconfig { .. }) => return Err(RuntimeError::Cluster(error)),
+            Err(error) => {
+                tries += 1;
+                if tries == 1 {
+                    tracing::warn!(%error, "The cluster cannot be used yet; trying again.");
+                }
+                tokio::select! {
+                    () = shutdown.cancelled() => return Ok(None),
+                    () = tokio::time::sleep(Duration::from_millis(100 << tries.min(6))) => {}
+                }
+            }
+        }
+    }
+}
+
+async fn connect_once(config: &Config) -> Result<(Cluster, String), ClusterError> {
+    let cluster = Cluster::connect(ClusterConfig::new(config.kubeconfig.clone(), &config.namespace)).await?;
+    cluster.ensure_definitions(&slipway_crd::manifests()).await?;
+    let namespace = serde_json::json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": config.namespace}});
+    if cluster.read(&slipway_cluster::ObjectKey::new("", "Namespace", "", &config.namespace)).await?.is_none()
+    {
+        match cluster.create(&namespace, slipway_cluster::WriteOptions::default()).await {
+            Err(error) if !error.already_exists() => return Err(error),
+            _ => {}
+        }
+    }
+    let version = cluster.version().await?;
+    Ok((cluster, version))
+}

@@ -44,7 +44,12 @@ pub(crate) async fn authenticate(server: &Server, headers: &HeaderMap) -> Result
 }
 
 /// A browser proves with the token from `GET /api/user` that the page itself made the call.
-pub(crate) fn check_csrf(caller: &Caller, method: &Method, changes: bool, headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check_csrf(
+    caller: &Caller,
+    method: &Method,
+    changes: bool,
+    headers: &HeaderMap,
+) -> Result<(), ApiError> {
     let Some(expected) = &caller.csrf else { return Ok(()) };
     let safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) && !changes;
     let sent = headers.get("x-csrf-token").and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -107,7 +112,9 @@ async fn by_key(server: &Server, key: &Secret<String>) -> Result<Caller, ApiErro
 async fn by_session(server: &Server, token: &Secret<String>) -> Result<Option<Caller>, ApiError> {
     let hash = tokens::digest(token.expose());
     let lookup = hash.clone();
-    let Some(session) = server.store().read(move |tx| identity::session(tx, &lookup)).await? else { return Ok(None) };
+    let Some(session) = server.store().read(move |tx| identity::session(tx, &lookup)).await? else {
+        return Ok(None);
+    };
     let now_ms = server.now_ms();
     let quiet_ms = now_ms - session.last_seen_ms;
     if quiet_ms > INACTIVITY_MS {
@@ -131,7 +138,11 @@ fn person(user: &User, csrf: Option<String>) -> Caller {
 }
 
 /// Checks a password; the same time passes whether the e-mail is known or not.
-pub(crate) async fn check_password(server: &Server, email: &str, password: Secret<String>) -> Result<User, ApiError> {
+pub(crate) async fn check_password(
+    server: &Server,
+    email: &str,
+    password: Secret<String>,
+) -> Result<User, ApiError> {
     // A hash of nothing anybody knows, so that an unknown e-mail costs as much as a wrong password.
     const NOBODY: &str =
         "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";

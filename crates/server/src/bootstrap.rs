@@ -38,7 +38,14 @@ impl Server {
             password_hash,
             role: slipway_access::Role::Administrator.as_str().into(),
         };
-        let key = tokens::new_key(self.seams(), account, "first start", Subject::User, &user.id.to_string(), Vec::new());
+        let key = tokens::new_key(
+            self.seams(),
+            account,
+            "first start",
+            Subject::User,
+            &user.id.to_string(),
+            Vec::new(),
+        );
         let (row, now_ms) = (key.row, self.now_ms());
         self.store()
             .write(move |tx| {
@@ -55,7 +62,12 @@ impl Server {
     }
 
     /// A new key for an agent; older ones of the same agent stop working.
-    pub async fn agent_key(&self, account: AccountId, kind: Subject, name: &str) -> Result<Secret<String>, ApiError> {
+    pub async fn agent_key(
+        &self,
+        account: AccountId,
+        kind: Subject,
+        name: &str,
+    ) -> Result<Secret<String>, ApiError> {
         let key = tokens::new_key(self.seams(), account, name, kind, name, Vec::new());
         let (row, subject) = (key.row, name.to_owned());
         self.store()
@@ -68,7 +80,13 @@ impl Server {
     }
 
     /// Makes the repository with its first commit unless it is there.
-    pub async fn seed_repository(&self, account: AccountId, name: &str, message: &str, files: &[SeedFile<'_>]) -> Result<(), ApiError> {
+    pub async fn seed_repository(
+        &self,
+        account: AccountId,
+        name: &str,
+        message: &str,
+        files: &[SeedFile<'_>],
+    ) -> Result<(), ApiError> {
         let (scope, wanted) = (Scope::of(account), name.to_owned());
         let known = self.store().read(move |tx| git::by_name(tx, scope, &wanted)).await?;
         let repo = match known {
@@ -76,7 +94,7 @@ impl Server {
             None => rest::repos::make(self, scope, name).await?,
         };
         self.repository(repo.id).seed(&repo.default_branch, "slipway", message, files).await?;
-        git_host::take_note(self, &repo, "slipway").await?;
+        git_host::take_note(self, &repo, None).await?;
         Ok(())
     }
 
@@ -86,7 +104,8 @@ impl Server {
         let row = pipelines::Pipeline {
             id: self.seams().new_id(),
             name: pipeline.metadata.name.clone(),
-            body: serde_json::to_string(pipeline).map_err(|error| ApiError::bad_request(error.to_string()))?,
+            body: serde_json::to_string(pipeline)
+                .map_err(|error| ApiError::bad_request(error.to_string()))?,
             revision: 0,
             created_ms: now_ms,
             updated_ms: now_ms,

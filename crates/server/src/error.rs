@@ -1,7 +1,7 @@
 //! Every refusal has one shape and says what to do.
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use slipway_access::Denied;
 use slipway_api::ErrorBody;
@@ -14,7 +14,7 @@ pub struct ApiError {
     name: &'static str,
     message: String,
     /// For the log, never for the wire.
-    source: Option<StoreError>,
+    source: Option<Box<StoreError>>,
 }
 
 impl ApiError {
@@ -73,6 +73,18 @@ impl ApiError {
     }
 }
 
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApiError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|error| error as _)
+    }
+}
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         let mut answer = match &error {
@@ -82,7 +94,7 @@ impl From<StoreError> for ApiError {
             StoreError::Closed => Self::unavailable("the server is shutting down: try again in a moment"),
             _ => Self::internal(),
         };
-        answer.source = Some(error);
+        answer.source = Some(Box::new(error));
         answer
     }
 }
@@ -119,11 +131,6 @@ impl IntoResponse for ApiError {
             message: self.message,
             request_id: None,
         };
-        let mut response = (self.status, Json(body)).into_response();
-        if self.status == StatusCode::UNAUTHORIZED && self.code == "2001" {
-            let realm = HeaderValue::from_static(r#"Basic realm="Slipway: any user name, an API key as password""#);
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
-        }
-        response
+        (self.status, Json(body)).into_response()
     }
 }

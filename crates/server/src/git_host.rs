@@ -45,7 +45,8 @@ pub(crate) async fn serve(
         .read(move |tx| git::by_name(tx, scope, &wanted))
         .await?
         .ok_or_else(|| ApiError::not_found(format!("repository `{name}`")))?;
-    let text = |key: &str| headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let text =
+        |key: &str| headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let request = CgiRequest {
         repository: server.repository(repo.id).path().to_owned(),
         path: format!("/{rest}"),
@@ -58,7 +59,8 @@ pub(crate) async fn serve(
         body: Box::pin(StreamReader::new(body.into_data_stream().map_err(std::io::Error::other))),
     };
     let mut answer = builtin::serve(request).await?;
-    let mut response = Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY));
+    let mut response =
+        Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY));
     for (name, value) in &answer.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             response = response.header(name, value);
@@ -69,7 +71,7 @@ pub(crate) async fn serve(
         let mut bytes = Vec::new();
         (&mut answer.body).take(PUSH_ANSWER_MAX).read_to_end(&mut bytes).await.map_err(GitHostError::Io)?;
         answer.child.wait().await.map_err(GitHostError::Io)?;
-        take_note(&server, &repo, &caller.principal.display_name()).await?;
+        take_note(&server, &repo, Some(caller.principal.display_name())).await?;
         Body::from(bytes)
     } else {
         let mut child = answer.child;
@@ -80,7 +82,11 @@ pub(crate) async fn serve(
 }
 
 /// Compares Git's references with what is known and records what moved.
-pub(crate) async fn take_note(server: &Server, repo: &Repo, pusher: &str) -> Result<usize, ApiError> {
+pub(crate) async fn take_note(
+    server: &Server,
+    repo: &Repo,
+    pusher: Option<String>,
+) -> Result<usize, ApiError> {
     let repository = server.repository(repo.id);
     let id = repo.id;
     let known = server.store().read(move |tx| git::known_refs(tx, id)).await?;
@@ -102,16 +108,24 @@ pub(crate) async fn take_note(server: &Server, repo: &Repo, pusher: &str) -> Res
     if moves.is_empty() {
         return Ok(0);
     }
-    let (repo, pusher, url, now_ms) = (repo.clone(), pusher.to_owned(), server.clone_url(&repo.name), server.now_ms());
-    Ok(server.store().write(move |tx| git::note_moves(tx, &repo, &url, &pusher, moves, now_ms)).await?)
+    let (repo, pusher, url, now_ms) =
+        (repo.clone(), pusher.to_owned(), server.clone_url(&repo.name), server.now_ms());
+    Ok(server
+        .store()
+        .write(move |tx| git::note_moves(tx, &repo, &url, pusher.as_deref(), moves, now_ms))
+        .await?)
 }
 
 /// Finds pushes that Git has taken but that were not announced before the process died.
 pub(crate) async fn sweep(server: &Server) -> Result<(), ApiError> {
     for repo in server.store().read(git::list_everywhere).await? {
-        let found = take_note(server, &repo, "unknown (found after a restart)").await?;
+        let found = take_note(server, &repo, Some("unknown (found after a restart)".into())).await?;
         if found > 0 {
-            tracing::info!(repo = repo.name, found, "Found pushes that were not announced before the last stop.");
+            tracing::info!(
+                repo = repo.name,
+                found,
+                "Found pushes that were not announced before the last stop."
+            );
         }
     }
     Ok(())

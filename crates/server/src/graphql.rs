@@ -26,7 +26,10 @@ const COMPLEXITY_MAX: usize = 500;
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) fn schema() -> SlipwaySchema {
-    Schema::build(Query, EmptyMutation, Changes).limit_depth(DEPTH_MAX).limit_complexity(COMPLEXITY_MAX).finish()
+    Schema::build(Query, EmptyMutation, Changes)
+        .limit_depth(DEPTH_MAX)
+        .limit_complexity(COMPLEXITY_MAX)
+        .finish()
 }
 
 pub(crate) struct Query;
@@ -78,11 +81,21 @@ impl Query {
     }
 
     /// Builds, newest first.
-    async fn builds(&self, context: &Context<'_>, #[graphql(default = 25)] limit: i32) -> async_graphql::Result<Vec<BuildNode>> {
-        let (server, scope) = (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().scope());
+    async fn builds(
+        &self,
+        context: &Context<'_>,
+        #[graphql(default = 25)] limit: i32,
+    ) -> async_graphql::Result<Vec<BuildNode>> {
+        let (server, scope) =
+            (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().scope());
         let filter = Filter { limit: i64::from(limit.clamp(1, 500)), ..Filter::default() };
-        let (rows, _) = server.store().read(move |tx| builds::list(tx, scope, &filter)).await.map_err(refuse)?;
-        let shown = rows.into_iter().map(crate::rest::builds::shown).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+        let (rows, _) =
+            server.store().read(move |tx| builds::list(tx, scope, &filter)).await.map_err(refuse)?;
+        let shown = rows
+            .into_iter()
+            .map(crate::rest::builds::shown)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(refuse)?;
         let nodes = shown.into_iter().map(|build| BuildNode {
             id: build.id,
             status: build.status,
@@ -98,7 +111,8 @@ impl Query {
 
     /// Applications of every runtime.
     async fn applications(&self, context: &Context<'_>) -> async_graphql::Result<Vec<ApplicationNode>> {
-        let (server, scope) = (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().scope());
+        let (server, scope) =
+            (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().scope());
         let bodies = server.store().read(move |tx| applications::list(tx, scope)).await.map_err(refuse)?;
         let nodes = bodies.iter().filter_map(|body| {
             let app: slipway_api::application::Application = serde_json::from_str(body).ok()?;
@@ -190,7 +204,8 @@ pub(crate) async fn subscribe(
     let mut data = async_graphql::Data::default();
     data.insert(server);
     data.insert(caller);
-    let upgrade = upgrade.protocols(async_graphql::http::ALL_WEBSOCKET_PROTOCOLS).max_message_size(MESSAGE_BYTES_MAX);
+    let upgrade =
+        upgrade.protocols(async_graphql::http::ALL_WEBSOCKET_PROTOCOLS).max_message_size(MESSAGE_BYTES_MAX);
     let answer = upgrade.on_upgrade(move |socket| async move {
         GraphQLWebSocket::new(socket, (*endpoint.0).clone(), protocol).with_data(data).serve().await;
     });

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 
 use crate::ctx::Server;
 use crate::graphql::{self, Endpoint};
-use crate::rest::{applications, builds, keys, logs, pipelines, repos, user};
+use crate::rest::{applications, builds, keys, logs, pipelines, repos, user, validator};
 use crate::routes::Routes;
 use crate::{agent, git_host, web};
 
@@ -25,7 +25,11 @@ pub fn router(server: &Server, beside: Option<axum::Router>) -> axum::Router {
     let document = Arc::new(document.to_pretty_json().expect("the document is JSON"));
     let shown = document.clone();
     let git = Routes::new(server.clone(), utoipa::openapi::OpenApi::default())
-        .plain(Policy::Git, "/git/{owner}/{repo}/{*rest}", any(git_host::serve).layer(DefaultBodyLimit::disable()))
+        .plain(
+            Policy::Git,
+            "/git/{owner}/{repo}/{*rest}",
+            any(git_host::serve).layer(DefaultBodyLimit::disable()),
+        )
         .plain(Policy::Member, "/2.0/api/graphql", get(graphql::subscribe).post(graphql::query))
         .finish()
         .0
@@ -34,8 +38,16 @@ pub fn router(server: &Server, beside: Option<axum::Router>) -> axum::Router {
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .merge(git)
         .route("/healthz", get(|| async { "ok" }))
-        .route("/api/openapi.json", get(move || async move { ([("content-type", "application/json")], shown.to_string()) }))
-        .route("/api/{*rest}", any(|| async { crate::ApiError::not_found("this path of the API: /api/openapi.json lists them") }));
+        .route(
+            "/api/openapi.json",
+            get(move || async move { ([("content-type", "application/json")], shown.to_string()) }),
+        )
+        .route(
+            "/api/{*rest}",
+            any(|| async {
+                crate::ApiError::not_found("this path of the API: /api/openapi.json lists them")
+            }),
+        );
     if let Some(beside) = beside {
         app = app.merge(beside);
     }
@@ -66,7 +78,7 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Member, routes!(pipelines::replace))
         .with(Policy::Member, routes!(pipelines::delete))
         .with(Policy::Member, routes!(pipelines::run))
-        .with(Policy::Member, routes!(pipelines::validate))
+        .with(Policy::Member, routes!(validator::validate))
         .with(Policy::Member, routes!(builds::list))
         .with(Policy::Member, routes!(builds::one))
         .changing(Policy::Member, routes!(builds::restart))
@@ -81,10 +93,10 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Member, routes!(applications::runtimes))
         .with(Policy::Member, routes!(applications::runners))
         .with(Policy::Runner, routes!(agent::runner::sync))
-        .with(Policy::Runner, routes!(agent::runner::report))
+        .with(Policy::Runner, routes!(agent::runner::report_build))
         .with(Policy::Runner, routes!(agent::runner::append_logs))
         .with(Policy::Runtime, routes!(agent::runtime::events))
-        .with(Policy::Runtime, routes!(agent::runtime::report))
+        .with(Policy::Runtime, routes!(agent::runtime::report_applications))
 }
 
 /// A request id for every call, in the answer and in the log.

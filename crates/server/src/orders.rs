@@ -21,7 +21,12 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(pipeline: &Pipeline, commit: Option<TriggerCommit>, run: Vec<Variable>, webhook: bool) -> Result<Self, ApiError> {
+    pub(crate) fn new(
+        pipeline: &Pipeline,
+        commit: Option<TriggerCommit>,
+        run: Vec<Variable>,
+        webhook: bool,
+    ) -> Result<Self, ApiError> {
         let source = source(pipeline)?;
         let variables = vec![
             VariableLayer { name: "pipeline".into(), variables: pipeline.spec.variables.clone() },
@@ -52,7 +57,16 @@ fn source(pipeline: &Pipeline) -> Result<PipelineSource, ApiError> {
     };
     // JSON is YAML: the text goes to the runner in the order in which it came in.
     let mut yaml = format!(r#"{{"version":"1.0","steps":{}"#, steps.get());
-    for key in ["stages", "mode", "hooks", "fail_fast", "strict_fail_fast", "success_criteria", "services", "build_version"] {
+    for key in [
+        "stages",
+        "mode",
+        "hooks",
+        "fail_fast",
+        "strict_fail_fast",
+        "success_criteria",
+        "services",
+        "build_version",
+    ] {
         if let Some(value) = pipeline.spec.other.get(key) {
             yaml += &format!(",{}:{value}", serde_json::Value::from(key));
         }
@@ -72,7 +86,8 @@ pub(crate) fn seal_variables(server: &Server, account: AccountId, new: &mut [Var
         {
             variable.value.clone_from(&kept.value);
         } else if !Sealer::is_sealed(&variable.value) {
-            variable.value = server.inner.sealer.seal(server.seams(), &place(account, &variable.key), &variable.value);
+            variable.value =
+                server.inner.sealer.seal(server.seams(), &place(account, &variable.key), &variable.value);
         }
     }
 }
@@ -85,7 +100,9 @@ pub(crate) fn mask_variables(variables: &mut [Variable]) {
 
 /// For the runner that has taken the build, and for nobody else.
 pub(crate) fn unseal_variables(server: &Server, account: AccountId, layers: &mut [VariableLayer]) {
-    for variable in layers.iter_mut().flat_map(|layer| &mut layer.variables).filter(|variable| variable.encrypted) {
+    for variable in
+        layers.iter_mut().flat_map(|layer| &mut layer.variables).filter(|variable| variable.encrypted)
+    {
         if let Some(opened) = server.inner.sealer.unseal(&place(account, &variable.key), &variable.value) {
             variable.value.clone_from(opened.expose());
         }

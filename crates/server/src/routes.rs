@@ -2,6 +2,7 @@
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use slipway_access::{Policy, decide};
@@ -39,37 +40,80 @@ impl Routes {
     }
 
     /// For what is no part of the described API: the Git host, GraphQL.
-    pub(crate) fn plain(mut self, policy: Policy, path: &str, route: axum::routing::MethodRouter<Server>) -> Self {
+    pub(crate) fn plain(
+        mut self,
+        policy: Policy,
+        path: &str,
+        route: axum::routing::MethodRouter<Server>,
+    ) -> Self {
         let guard = Guard { server: self.server.clone(), policy, changes: false };
         self.router = self.router.route(path, route.layer(from_fn_with_state(guard, check)));
         self
     }
 
-    fn mount(mut self, policy: Policy, changes: bool, (schemas, paths, methods): UtoipaMethodRouter<Server>) -> Self {
+    fn mount(
+        mut self,
+        policy: Policy,
+        changes: bool,
+        (schemas, paths, methods): UtoipaMethodRouter<Server>,
+    ) -> Self {
         let guard = Guard { server: self.server.clone(), policy, changes };
         self.router = self.router.routes((schemas, paths, methods.layer(from_fn_with_state(guard, check))));
         self
     }
 
     pub(crate) fn finish(self) -> (axum::Router, utoipa::openapi::OpenApi) {
-        let (router, document) = self.router.split_for_parts();
+        let (router, mut document) = self.router.split_for_parts();
+        name_operations(&mut document);
         (router.with_state(self.server), document)
     }
 }
 
-async fn check(axum::extract::State(guard): axum::extract::State<Guard>, mut request: Request, next: Next) -> Response {
-    match admit(&guard, &request).await {
+/// Handlers of different nouns share names; an operation's id is `noun.handler`.
+fn name_operations(document: &mut utoipa::openapi::OpenApi) {
+    for item in document.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete]
+            .into_iter()
+            .filter_map(Option::as_mut);
+        for operation in operations {
+            let noun = operation.tags.as_ref().and_then(|tags| tags.first());
+            if let (Some(noun), Some(id)) = (noun, &operation.operation_id) {
+                operation.operation_id = Some(format!("{noun}.{id}"));
+            }
+        }
+    }
+}
+
+async fn check(
+    axum::extract::State(guard): axum::extract::State<Guard>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let admitted = admit(&guard, request.method(), request.headers()).await;
+    match admitted {
         Ok(Some(caller)) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Ok(None) => next.run(request).await,
-        Err(error) => error.into_response(),
+        Err(error) => refused(guard.policy, error),
     }
 }
 
-async fn admit(guard: &Guard, request: &Request) -> Result<Option<Caller>, ApiError> {
-    let caller = match auth::authenticate(&guard.server, request.headers()).await {
+/// Git asks its user for a password when it sees this header. A browser would too, over the sign-in page.
+fn refused(policy: Policy, error: ApiError) -> Response {
+    let asks = policy == Policy::Git && error.status() == StatusCode::UNAUTHORIZED;
+    let mut response = error.into_response();
+    if asks {
+        let realm =
+            HeaderValue::from_static(r#"Basic realm="Slipway: any user name, an API key as password""#);
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+    }
+    response
+}
+
+async fn admit(guard: &Guard, method: &Method, headers: &HeaderMap) -> Result<Option<Caller>, ApiError> {
+    let caller = match auth::authenticate(&guard.server, headers).await {
         // A stale cookie must not keep anybody from signing in again.
         Err(_) if guard.policy == Policy::Public => None,
         other => other?,
@@ -77,7 +121,7 @@ async fn admit(guard: &Guard, request: &Request) -> Result<Option<Caller>, ApiEr
     decide(caller.as_ref().map(|caller| &caller.principal), guard.policy)?;
     // Git and agents have no session, and a public route changes nothing in anybody's name.
     if let Some(caller) = caller.as_ref().filter(|_| guard.policy != Policy::Public) {
-        auth::check_csrf(caller, request.method(), guard.changes, request.headers())?;
+        auth::check_csrf(caller, method, guard.changes, headers)?;
     }
     Ok(caller)
 }

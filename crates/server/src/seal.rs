@@ -25,8 +25,12 @@ impl Sealer {
         if !path.exists() {
             let bytes = seams.random::<32>();
             let temporary = path.with_extension("new");
-            let mut file =
-                std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&temporary)?;
             file.write_all(&bytes)?;
             file.sync_all()?;
             std::fs::rename(&temporary, path)?;
@@ -41,7 +45,11 @@ impl Sealer {
         let nonce = seams.random::<12>();
         let mut bytes = value.as_bytes().to_vec();
         self.key
-            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(place.as_bytes()), &mut bytes)
+            .seal_in_place_append_tag(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(place.as_bytes()),
+                &mut bytes,
+            )
             .expect("sealing a small value does not fail");
         format!("{PREFIX}{}", STANDARD.encode([nonce.as_slice(), &bytes].concat()))
     }

@@ -5,10 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use slipway_model::Id;
 
+type Clock = dyn Fn() -> i64 + Send + Sync;
+type Fill = dyn Fn(&mut [u8]) + Send + Sync;
+
 #[derive(Clone)]
 pub struct Seams {
-    now_ms: Arc<dyn Fn() -> i64 + Send + Sync>,
-    fill: Arc<dyn Fn(&mut [u8]) + Send + Sync>,
+    now_ms: Arc<Clock>,
+    fill: Arc<Fill>,
 }
 
 impl Seams {
@@ -39,5 +42,8 @@ impl Seams {
 
 /// RFC 3339 in UTC with milliseconds, as clients read it.
 pub(crate) fn rfc3339(ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH).strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    jiff::Timestamp::from_millisecond(ms)
+        .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+        .strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
+        .to_string()
 }

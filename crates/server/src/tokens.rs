@@ -12,7 +12,14 @@ pub struct NewKey {
     pub text: Secret<String>,
 }
 
-pub(crate) fn new_key(seams: &Seams, account: AccountId, name: &str, kind: Subject, subject: &str, scopes: Vec<String>) -> NewKey {
+pub(crate) fn new_key(
+    seams: &Seams,
+    account: AccountId,
+    name: &str,
+    kind: Subject,
+    subject: &str,
+    scopes: Vec<String>,
+) -> NewKey {
     let id = seams.new_id();
     let secret = hex::encode(seams.random::<20>());
     let row = ApiKey {
@@ -52,7 +59,10 @@ pub(crate) fn readable_password(seams: &Seams) -> String {
 /// Slow on purpose: call it off the async threads.
 pub(crate) fn hash_password(seams: &Seams, password: &str) -> String {
     let salt = seams.random::<16>();
-    Argon2::default().hash_password_with_salt(password.as_bytes(), &salt).expect("argon2id with default parameters").to_string()
+    Argon2::default()
+        .hash_password_with_salt(password.as_bytes(), &salt)
+        .expect("argon2id with default parameters")
+        .to_string()
 }
 
 pub(crate) fn password_matches(hash: &str, password: &str) -> bool {

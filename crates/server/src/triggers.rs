@@ -80,7 +80,12 @@ fn handle(server: &Server, tx: &mut Tx<'_>, recorded: &Recorded) -> Result<(), S
         for trigger in &pipeline.spec.triggers {
             let Some(branch) = matches(trigger, repo, reference) else { continue };
             let cause = format!("fact:{}:{}:{}", recorded.seq, row.id, trigger.name);
-            let order = match Order::new(&pipeline, Some(started_by(repo, branch, commit, trigger)), Vec::new(), true) {
+            let order = match Order::new(
+                &pipeline,
+                Some(started_by(repo, branch, commit, trigger)),
+                Vec::new(),
+                true,
+            ) {
                 Ok(order) => order,
                 Err(error) => {
                     tracing::warn!(pipeline = row.name, ?error, "A push matched a pipeline that cannot run.");
@@ -113,7 +118,8 @@ fn started_by(repo: &str, branch: &str, commit: &PushedCommit, trigger: &GitTrig
 
 /// The branch or tag, when this push is one that the trigger waits for.
 fn matches<'r>(trigger: &GitTrigger, repo: &str, reference: &'r str) -> Option<&'r str> {
-    let (event, branch) = match (reference.strip_prefix("refs/heads/"), reference.strip_prefix("refs/tags/")) {
+    let (event, branch) = match (reference.strip_prefix("refs/heads/"), reference.strip_prefix("refs/tags/"))
+    {
         (Some(branch), _) => ("push.heads", branch),
         (_, Some(tag)) => ("push.tags", tag),
         _ => return None,
@@ -125,10 +131,8 @@ fn matches<'r>(trigger: &GitTrigger, repo: &str, reference: &'r str) -> Option<&
 
 /// `/regex/flags`, or a bare regex. One that does not compile matches nothing.
 fn branch_fits(pattern: &str, branch: &str) -> bool {
-    let (body, flags) = pattern
-        .strip_prefix('/')
-        .and_then(|rest| rest.rsplit_once('/'))
-        .unwrap_or((pattern, ""));
+    let (body, flags) =
+        pattern.strip_prefix('/').and_then(|rest| rest.rsplit_once('/')).unwrap_or((pattern, ""));
     regex::RegexBuilder::new(body)
         .case_insensitive(flags.contains('i'))
         .multi_line(flags.contains('m'))

@@ -5,11 +5,12 @@ use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
 use rust_embed::RustEmbed;
 
 #[derive(RustEmbed)]
-#[folder = "$CARGO_MANIFEST_DIR/../../web/dist"]
+#[folder = "../../web/dist"]
 #[allow_missing = true]
 struct Files;
 
-const NOT_BUILT: &str = "<!doctype html><title>Slipway</title><p>The web UI is not in this binary: run <code>make build</code>.";
+const NOT_BUILT: &str =
+    "<!doctype html><title>Slipway</title><p>The web UI is not in this binary: run <code>make build</code>.";
 /// No script but our own; the app needs inline styles for layout.
 const CONTENT_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
      connect-src 'self' ws: wss:; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
@@ -19,12 +20,16 @@ pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Respo
     if !matches!(method, Method::GET | Method::HEAD) {
         return plain(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "there is nothing to change here");
     }
-    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let is_asset = path.starts_with("assets/") || path.rsplit('/').next().is_some_and(|name| name.contains('.'));
-    if !path.is_empty() && is_asset {
-        return file(path, accepted).unwrap_or_else(|| plain(StatusCode::NOT_FOUND, "text/plain", "no such file"));
+    let accepted =
+        headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if let Some(found) = Some(path).filter(|path| !path.is_empty()).and_then(|path| file(path, accepted)) {
+        return found;
     }
-    file("index.html", accepted).unwrap_or_else(|| plain(StatusCode::OK, "text/html; charset=utf-8", NOT_BUILT))
+    if path.starts_with("assets/") {
+        return plain(StatusCode::NOT_FOUND, "text/plain", "no such file");
+    }
+    file("index.html", accepted)
+        .unwrap_or_else(|| plain(StatusCode::OK, "text/html; charset=utf-8", NOT_BUILT))
 }
 
 fn file(path: &str, accepted: &str) -> Option<Response<Body>> {
@@ -34,7 +39,8 @@ fn file(path: &str, accepted: &str) -> Option<Response<Body>> {
     });
     let (encoding, found) = squeezed.or_else(|| Files::get(path).map(|file| (None, file)))?;
     // Names under assets/ carry a hash of their content, so they never change.
-    let caching = if path.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
+    let caching =
+        if path.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
     let mut response = Response::builder()
         .header(header::CONTENT_TYPE, content_type(path))
         .header(header::CACHE_CONTROL, caching)

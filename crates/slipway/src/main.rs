@@ -1,1 +1,109 @@
-fn main() {}
+//! The binary: flags → configuration → wiring; and the CLI verbs, which are clients like any other.
+
+mod cli;
+mod up;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// A self-hosted CI/CD and GitOps platform in one binary.
+#[derive(Parser)]
+#[command(name = "slipway", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the whole platform on this machine, with a demo
+    Up(up::UpArguments),
+    /// Run only the embedded Kubernetes: for one machine, for trying out and testing
+    Devcluster(DevclusterArguments),
+    /// Save where a server is and who you are
+    #[command(subcommand)]
+    Auth(cli::context::AuthCommand),
+    /// Follow or print the log of a build (the latest one when none is named)
+    Logs(cli::builds::LogsArguments),
+    /// List, show, start, stop and restart builds
+    #[command(subcommand)]
+    Build(cli::builds::BuildCommand),
+    /// Start a build of a pipeline
+    Run(cli::builds::RunArguments),
+    /// List pipelines
+    Pipelines(cli::output::OutputArguments),
+    /// List repositories of the built-in Git host
+    Repos(cli::output::OutputArguments),
+    /// Look at Applications, and act on them
+    #[command(subcommand)]
+    App(cli::apps::AppCommand),
+    /// Check pipeline files: exit 0 when valid, 1 with findings, 2 when a file cannot be read
+    Lint(cli::offline::LintArguments),
+    /// Evaluate a condition: prints true or false; exit 2 and the reason when it is not valid
+    Eval(cli::offline::EvalArguments),
+    /// Compare this version with acceptance data
+    #[command(subcommand)]
+    Conformance(cli::offline::ConformanceCommand),
+    /// Print a completion script
+    Completion { shell: clap_complete::Shell },
+}
+
+#[derive(clap::Args)]
+struct DevclusterArguments {
+    /// Where the cluster keeps everything
+    #[arg(long, default_value = ".slipway/cluster")]
+    data: PathBuf,
+    /// Where the API listens; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:6440")]
+    listen: std::net::SocketAddr,
+    /// Where to write the kubeconfig
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    // The supervisor of a build's step is this program again; it must not start threads first.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == slipway_runner::shim::SUBCOMMAND) {
+        return slipway_runner::shim::main(words);
+    }
+    let arguments = Arguments::parse();
+    rustls::crypto::aws_lc_rs::default_provider().install_default().expect("the first to install a provider");
+    let outcome = match arguments.command {
+        Command::Lint(arguments) => return cli::offline::lint(&arguments),
+        Command::Eval(arguments) => return cli::offline::eval(&arguments),
+        Command::Conformance(command) => return cli::offline::conformance(&command),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());
+            return ExitCode::SUCCESS;
+        }
+        online => run(online),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Up(arguments) => up::up(arguments).await,
+        Command::Devcluster(arguments) => {
+            up::devcluster(arguments.data, arguments.listen, arguments.kubeconfig).await
+        }
+        Command::Auth(command) => cli::context::run(command).await,
+        Command::Logs(arguments) => cli::builds::logs(arguments).await,
+        Command::Build(command) => cli::builds::run(command).await,
+        Command::Run(arguments) => cli::builds::start(arguments).await,
+        Command::Pipelines(output) => cli::lists::pipelines(&output).await,
+        Command::Repos(output) => cli::lists::repos(&output).await,
+        Command::App(command) => cli::apps::run(command).await,
+        _ => unreachable!("answered without a runtime"),
+    }
+}

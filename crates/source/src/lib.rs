@@ -1,1 +1,23 @@
-//! Room `source`.
+//! Room `source`: a repository's address and a revision come in, manifests go out.
+//!
+//! [`GitCache`] keeps one bare mirror per repository and reads files straight from its object store, without
+//! a checkout. [`Renderer`] turns a folder of a commit into Kubernetes objects (plain files, Kustomize, Helm)
+//! and remembers the result by the content that went in, across restarts.
+//! The room does not know what an Application, a cluster or an account is.
+
+mod glob;
+mod private;
+mod process;
+mod render;
+mod repo_url;
+
+pub mod git;
+pub mod git_cache;
+
+pub use git_cache::{Commit, Credentials, GitCache, GitError, GitLimits, GitOptions, Repository, Since};
+pub use glob::Glob;
+pub use render::{
+    Directory, Finding, Helm, HelmParameter, Kustomize, Origin, RenderError, RenderLimits, RenderRequest,
+    Rendered, Renderer, SourceKind, SourceOptions,
+};
+pub use repo_url::{RepoUrlError, check_repo_url, normalise_repo_url};

@@ -175,7 +175,12 @@ pub fn take(
 }
 
 /// Frees what this runner holds on paper but does not know of: it died before it could note the build down.
-pub fn forget_unknown(tx: &mut Tx<'_>, scope: Scope, runner: &str, known: &[BuildId]) -> Result<(), StoreError> {
+pub fn forget_unknown(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runner: &str,
+    known: &[BuildId],
+) -> Result<(), StoreError> {
     let held = tx.all(
         "SELECT id FROM builds WHERE account = $1 AND runner = $2 AND lease_until_ms > 0 \
          AND status IN ('elected', 'running', 'terminating')",

@@ -87,11 +87,12 @@ pub struct MovedRef {
 }
 
 /// Takes note of the moves and records one fact for each. A move that somebody noted first is passed over.
+/// Without a pusher nothing is announced: the platform itself made the repository's first commit.
 pub fn note_moves(
     tx: &mut Tx<'_>,
     repo: &Repo,
     clone_url: &str,
-    pusher: &str,
+    pusher: Option<&str>,
     moves: Vec<MovedRef>,
     now_ms: i64,
 ) -> Result<usize, StoreError> {
@@ -122,17 +123,19 @@ pub fn note_moves(
                 &[repo.id.into(), moved.name.as_str().into()],
             )?,
         };
-        let fact = Fact::Pushed {
-            account: repo.account,
-            repo: repo.name.clone(),
-            clone_url: clone_url.to_owned(),
-            reference: moved.name,
-            before: moved.before,
-            after: moved.after,
-            pusher: pusher.to_owned(),
-            changed_paths: moved.changed_paths,
-        };
-        facts::append(tx, repo.account, &fact, now_ms)?;
+        if let Some(pusher) = pusher {
+            let fact = Fact::Pushed {
+                account: repo.account,
+                repo: repo.name.clone(),
+                clone_url: clone_url.to_owned(),
+                reference: moved.name,
+                before: moved.before,
+                after: moved.after,
+                pusher: pusher.to_owned(),
+                changed_paths: moved.changed_paths,
+            };
+            facts::append(tx, repo.account, &fact, now_ms)?;
+        }
         tx.changed(ChangeKind::Repository, &repo.name);
         noted += 1;
     }

@@ -1,5 +1,6 @@
 //! Events → tree: anchors, aliases, merge keys, repeated keys, and budgets against hostile text.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use libyaml_safer::{Error, Event, EventData, Mark, Parser, ScalarStyle};
@@ -37,9 +38,10 @@ pub fn parse_with(text: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<N
         let message = format!("the text has {} bytes; the limit is {}", text.len(), limits.text_bytes);
         return Err(vec![YamlError { line: 1, column: 1, message }]);
     }
-    let mut loader = Loader { dialect, limits, budget: Budget::default(), findings: Vec::new() };
+    let mut loader =
+        Loader { dialect, limits, budget: Budget::default(), findings: Vec::new(), reached: Span::start() };
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let documents = match loader.load(text) {
+    let documents = match loader.load_fenced(text) {
         Ok(documents) => documents,
         Err(fatal) => {
             loader.findings.extend(indentation_tabs(text, &fatal));
@@ -55,17 +57,25 @@ pub fn parse_with(text: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<N
     Err(loader.findings)
 }
 
+/// What copies have cost so far: by aliases, and by anchors that are kept for them.
 #[derive(Default)]
 struct Budget {
     alias_nodes: usize,
     alias_bytes: usize,
+    anchor_nodes: usize,
+    anchor_bytes: usize,
 }
+
+/// Anchors around anchors copy the same text again and again; an honest file copies most of it once.
+const ANCHOR_SHARE: usize = 4;
 
 struct Loader<'a> {
     dialect: Dialect,
     limits: &'a Limits,
     budget: Budget,
     findings: Vec<YamlError>,
+    /// The last place the parser spoke of.
+    reached: Span,
 }
 
 /// A finished subtree with what copying it costs.
@@ -103,7 +113,25 @@ struct Entry {
 }
 
 impl Loader<'_> {
-    fn load(&mut self, text: &str) -> Result<Vec<Node>, YamlError> {
+    /// The parser is a port that asserts in a few corners (a tag before a comma, for one); hostile
+    /// text must be a finding there too, never the end of the process.
+    fn load_fenced(&mut self, text: &str) -> Result<Vec<Node>, YamlError> {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.load(text)));
+        result.unwrap_or_else(|_| {
+            let message =
+                "the text after this place cannot be read; look for tags and quotes that do not belong";
+            Err(YamlError::at(self.reached, message))
+        })
+    }
+
+    fn load(&mut self, original: &str) -> Result<Vec<Node>, YamlError> {
+        // The port cannot end inside a block scalar, so every text ends with a line break; what this
+        // adds to a last block scalar is taken away again.
+        let text = if original.ends_with('\n') {
+            Cow::Borrowed(original)
+        } else {
+            Cow::Owned(format!("{original}\n"))
+        };
         let mut input = text.as_bytes();
         let mut parser = Parser::new();
         parser.set_input_string(&mut input);
@@ -112,8 +140,9 @@ impl Loader<'_> {
         let mut stack: Vec<Frame> = Vec::new();
         let mut root: Option<Node> = None;
         loop {
-            let event = parser.parse().map_err(|error| syntax_error(&error, text))?;
+            let event = parser.parse().map_err(|error| syntax_error(&error, original))?;
             let span = span_of(&event);
+            self.reached = span;
             let built = match event.data {
                 EventData::StreamStart { .. } => continue,
                 EventData::StreamEnd => return Ok(documents),
@@ -152,12 +181,16 @@ impl Loader<'_> {
                 EventData::SequenceEnd | EventData::MappingEnd => {
                     let frame = stack.pop().expect("libyaml pairs every end with a start");
                     let (built, anchor) = self.finish(frame, span);
-                    if let Some(name) = anchor {
-                        anchors.insert(name, Some(built.clone()));
-                    }
+                    self.keep(anchor, &built, &mut anchors, span)?;
                     built
                 }
-                EventData::Scalar { anchor, tag, value, style, .. } => {
+                EventData::Scalar { anchor, tag, mut value, style, .. } => {
+                    let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                    let at_end = event.end_mark.index as usize > original.len();
+                    // js-yaml ends every text with a line break, as the added one does.
+                    if block && at_end && self.dialect == Dialect::Kubernetes {
+                        restore_end(&mut value, original, event.start_mark);
+                    }
                     let plain = style == ScalarStyle::Plain;
                     let raw = RawScalar { value: &value, tag: tag.as_deref(), plain };
                     let kind = resolve(&raw, self.dialect).unwrap_or_else(|message| {
@@ -170,9 +203,7 @@ impl Loader<'_> {
                         bytes: value.len(),
                         merge_key: plain && tag.is_none() && value == "<<",
                     };
-                    if let Some(name) = anchor {
-                        anchors.insert(name, Some(built.clone()));
-                    }
+                    self.keep(anchor, &built, &mut anchors, span)?;
                     built
                 }
                 EventData::Alias { anchor } => self.expand(&anchor, &anchors, span)?,
@@ -192,6 +223,25 @@ impl Loader<'_> {
             span,
             format!("nested deeper than {} levels; flatten the document", self.limits.depth),
         ))
+    }
+
+    fn keep(
+        &mut self,
+        anchor: Option<String>,
+        built: &Built,
+        anchors: &mut HashMap<String, Option<Built>>,
+        span: Span,
+    ) -> Result<(), YamlError> {
+        let Some(name) = anchor else { return Ok(()) };
+        self.budget.anchor_nodes += built.nodes;
+        self.budget.anchor_bytes += built.bytes;
+        if self.budget.anchor_nodes > ANCHOR_SHARE * self.limits.alias_nodes
+            || self.budget.anchor_bytes > ANCHOR_SHARE * self.limits.alias_bytes
+        {
+            return Err(YamlError::at(span, "anchors hold more data than is allowed; write fewer of them"));
+        }
+        anchors.insert(name, Some(built.clone()));
+        Ok(())
     }
 
     fn expand(
@@ -251,6 +301,11 @@ impl Loader<'_> {
                 continue;
             }
             let text = self.key_of(&key);
+            let key = if key.is_mapping() || key.is_sequence() {
+                Node::new(NodeKind::String(text.clone()), key.span)
+            } else {
+                key
+            };
             match settled.index.get(&text) {
                 None => settled.push(text, key, value, false),
                 Some(&at) if settled.merged[at] => settled.replace(at, key, value),
@@ -302,15 +357,22 @@ impl Loader<'_> {
         }
     }
 
+    /// The text under which a key is stored. JSON has no other keys than text, so what Kubernetes
+    /// could not store is an error; js-yaml makes text of everything.
     fn key_of(&mut self, key: &Node) -> String {
+        let strict = self.dialect == Dialect::Kubernetes;
         match &key.kind {
-            NodeKind::Null => {
+            NodeKind::Null if strict => {
                 self.findings
                     .push(YamlError::at(key.span, "a key may not be empty or null; quote it or name it"));
             }
-            NodeKind::Sequence(_) | NodeKind::Mapping(_) => {
-                let message = "a key may not be a list or a map; `{{ }}` has to be quoted here";
+            NodeKind::Sequence(_) | NodeKind::Mapping(_) if strict => {
+                let message = "a key may not be a list or a map; text that starts with `{` has to be quoted";
                 self.findings.push(YamlError::at(key.span, message));
+            }
+            NodeKind::Mapping(_) => return "[object Object]".to_owned(),
+            NodeKind::Sequence(items) => {
+                return items.iter().map(Node::key_text).collect::<Vec<_>>().join(",");
             }
             _ => {}
         }
@@ -370,6 +432,21 @@ fn closed(start: Span, last: Option<Span>, end: Span) -> Span {
     Span { end_line, end_column, ..start }
 }
 
+/// Takes back what the added line break did to a block scalar that runs to the end of the text:
+/// libyaml gives `text` for `|` + `text` without a final break, and Kubernetes users see the difference.
+fn restore_end(value: &mut String, original: &str, start: Mark) {
+    let header = original.get(start.index as usize..).unwrap_or_default();
+    let keeps = header.split_whitespace().next().is_some_and(|header| header.contains('+'));
+    let last_line = original.rsplit('\n').next().unwrap_or_default();
+    let indent_of = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let indent = header.lines().skip(1).find(|line| !line.trim().is_empty()).map_or(usize::MAX, indent_of);
+    // A last line of spaces is empty up to the indentation, and text beyond it.
+    let has_content = !last_line.trim_matches(' ').is_empty() || indent_of(last_line) > indent;
+    if (has_content || keeps) && value.ends_with('\n') {
+        value.pop();
+    }
+}
+
 fn span_of(event: &Event) -> Span {
     let place = |mark: Mark| (mark.line as usize + 1, mark.column as usize + 1);
     let (line, column) = place(event.start_mark);
@@ -379,7 +456,13 @@ fn span_of(event: &Event) -> Span {
 
 fn syntax_error(error: &Error, text: &str) -> YamlError {
     let mark = error.problem_mark().unwrap_or_default();
-    let (line, column) = (mark.line as usize + 1, mark.column as usize + 1);
+    let (mut line, mut column) = (mark.line as usize + 1, mark.column as usize + 1);
+    // What is missing at the end of the text is missing at the end of its last line.
+    let lines = text.split('\n').count();
+    if line > lines {
+        line = lines;
+        column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    }
     let character = text.lines().nth(line - 1).and_then(|line| line.chars().nth(column - 1));
     let message = match character {
         Some('\t') => TAB_MESSAGE.to_owned(),

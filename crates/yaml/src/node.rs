@@ -11,6 +11,13 @@ pub struct Span {
     pub end_column: usize,
 }
 
+impl Span {
+    /// The first character of a text.
+    pub(crate) fn start() -> Self {
+        Self { line: 1, column: 1, end_line: 1, end_column: 1 }
+    }
+}
+
 /// What a node is after its dialect has resolved it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeKind {

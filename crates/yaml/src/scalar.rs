@@ -39,7 +39,9 @@ pub(crate) fn resolve(raw: &RawScalar<'_>, dialect: Dialect) -> Result<NodeKind,
         "null" => Ok(NodeKind::Null),
         "bool" | "int" | "float" => {
             let kind = plain(raw.value, dialect)?;
+            let fraction = core == "int" && raw.value.contains('.');
             match (&kind, core) {
+                _ if fraction => Err(format!("`{}` is not a value of type !!int", raw.value)),
                 (NodeKind::Bool(_), "bool") | (NodeKind::Number(_), "int" | "float") => Ok(kind),
                 _ => Err(format!("`{}` is not a value of type !!{core}", raw.value)),
             }
@@ -167,7 +169,9 @@ fn pipeline(value: &str) -> Result<NodeKind, String> {
         _ => {}
     }
     let numeric = value.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
-    if numeric && !value.ends_with('_') {
+    // js-yaml knows `.5` but takes a signed one for text.
+    let signed_point = value.starts_with("-.") || value.starts_with("+.");
+    if numeric && !signed_point && !value.ends_with('_') {
         let digits = value.replace('_', "");
         if let Some(number) = js_integer(&digits) {
             return Ok(NodeKind::Number(number));

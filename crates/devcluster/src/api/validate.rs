@@ -55,7 +55,7 @@ fn meta(resource: &Resource, object: &Value, create: bool, findings: &mut Vec<Sh
     let strict = !resource.is_custom() && resource.group != "apiextensions.k8s.io";
     for (index, finalizer) in object.list_at("metadata.finalizers").iter().enumerate().filter(|_| strict) {
         let text = finalizer.as_str().unwrap_or("");
-        if !text.contains('/') && !matches!(text, "foregroundDeletion" | "orphan" | "kubernetes") {
+        if !text.contains(['/', '.']) && !matches!(text, "foregroundDeletion" | "orphan" | "kubernetes") {
             let path = format!("metadata.finalizers[{index}]");
             findings.push(ShapeError::invalid(
                 &path,

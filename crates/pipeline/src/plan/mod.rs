@@ -4,7 +4,21 @@
 //! out. The planner is a pure function: the same input gives the same plan, so a runner that crashed
 //! between planning and acting simply asks again. It does not know containers, clocks or disks.
 
+mod check;
+mod planner;
+mod record;
+mod terminate;
+pub(crate) mod verdict;
+pub(crate) mod when;
+
+#[cfg(test)]
+mod tests;
+
 use serde::{Deserialize, Serialize};
+
+pub use check::check;
+pub use planner::plan;
+pub use record::{Export, Outcome, RecordError, Recorded, apply, finish};
 
 use crate::spec::{FinalState, StepSpec};
 use crate::state::{BuildStatus, StepStatus};
@@ -96,8 +110,6 @@ pub enum CancelReason {
     Timeout,
     /// Record the step as `terminated`.
     BuildTerminated,
-    /// Another step failed and the build stops; record as `terminated`.
-    FailFast,
 }
 
 /// A hook: whose, and when it fires. `owner` is `None` for the pipeline's own hooks.
@@ -162,6 +174,8 @@ impl WaitingOn {
 }
 
 impl HookPoint {
+    pub const ALL: [Self; 4] = [Self::OnElected, Self::OnSuccess, Self::OnFail, Self::OnFinish];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OnElected => "on_elected",

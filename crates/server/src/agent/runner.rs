@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::{Path, State};
 use slipway_access::Who;
 use slipway_api::agent::{
-    BuildReport, GitAccess, LogAppend, LogAppendAnswer, RunnerSync, RunnerSyncAnswer, RunningBuild, TakenBuild,
+    BuildReport, GitAccess, LogAppend, LogAppendAnswer, RunnerSync, RunnerSyncAnswer, RunningBuild,
+    TakenBuild,
 };
 use slipway_api::error::ErrorBody;
 use slipway_model::{BuildId, BuildStatus, ChangeKind};
@@ -36,7 +37,11 @@ fn build_id(text: &str) -> Result<BuildId, ApiError> {
 /// Renew what runs, take new work, hear of terminations. Held for `waitMs` when there is nothing to say.
 #[utoipa::path(post, path = "/api/agent/runner/sync", tag = "agents", request_body = RunnerSync,
     responses((status = 200, body = RunnerSyncAnswer), (status = 403, body = ErrorBody)))]
-pub(crate) async fn sync(State(server): State<Server>, caller: Caller, Json(request): Json<RunnerSync>) -> Result<Json<RunnerSyncAnswer>, ApiError> {
+pub(crate) async fn sync(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(request): Json<RunnerSync>,
+) -> Result<Json<RunnerSyncAnswer>, ApiError> {
     if runner_name(&caller)? != request.runner {
         return Err(ApiError::forbidden(format!("this key is not the key of runner `{}`", request.runner)));
     }
@@ -48,7 +53,8 @@ pub(crate) async fn sync(State(server): State<Server>, caller: Caller, Json(requ
             return Ok(Json(answer));
         }
         let matters = |commit: &slipway_store::Committed| {
-            commit.facts || commit.changes.iter().any(|change| request.running.iter().any(|run| run.id == change.id))
+            commit.facts
+                || commit.changes.iter().any(|change| request.running.iter().any(|run| run.id == change.id))
         };
         if !news(&server, &mut commits, until, matters).await {
             return Ok(Json(answer));
@@ -67,8 +73,10 @@ async fn exchange(server: &Server, scope: Scope, request: &RunnerSync) -> Result
             last_seen_ms: now_ms,
         };
         builds::runner_seen(tx, scope, &seen)?;
-        let mut answer =
-            RunnerSyncAnswer { lease_ms: u64::try_from(LEASE_MS).expect("positive"), ..RunnerSyncAnswer::default() };
+        let mut answer = RunnerSyncAnswer {
+            lease_ms: u64::try_from(LEASE_MS).expect("positive"),
+            ..RunnerSyncAnswer::default()
+        };
         for run in &request.running {
             renew(tx, scope, &request.runner, run, now_ms, &mut answer)?;
         }
@@ -119,7 +127,8 @@ fn hand_over(server: &Server, tx: &mut Tx<'_>, scope: Scope, build: Build) -> Re
     orders::unseal_variables(server, build.account, &mut order.variables);
     let subject = build.id.to_string();
     identity::delete_keys_of(tx, Subject::Build, &subject)?;
-    let key = tokens::new_key(server.seams(), build.account, "build", Subject::Build, &subject, vec!["git".into()]);
+    let key =
+        tokens::new_key(server.seams(), build.account, "build", Subject::Build, &subject, vec!["git".into()]);
     identity::create_key(tx, &key.row)?;
     Ok(TakenBuild {
         id: build.id.to_string(),
@@ -141,7 +150,7 @@ fn hand_over(server: &Server, tx: &mut Tx<'_>, scope: Scope, build: Build) -> Re
 /// The state of a build. Refused with 409 when another runner has taken it since.
 #[utoipa::path(put, path = "/api/agent/runner/builds/{id}/state", tag = "agents", params(("id" = String, Path)), request_body = BuildReport,
     responses((status = 200, body = bool), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(crate) async fn report(
+pub(crate) async fn report_build(
     State(server): State<Server>,
     caller: Caller,
     Path(id): Path<String>,
@@ -180,7 +189,8 @@ pub(crate) async fn append_logs(
     let (scope, build) = (caller.scope(), build_id(&id)?);
     let mut pieces = Vec::with_capacity(append.pieces.len());
     for piece in append.pieces {
-        let offset = i64::try_from(piece.offset).map_err(|_| ApiError::bad_request("a log offset is too large"))?;
+        let offset =
+            i64::try_from(piece.offset).map_err(|_| ApiError::bad_request("a log offset is too large"))?;
         pieces.push((piece.step, offset, piece.text));
     }
     let kept = server.store().write(move |tx| {

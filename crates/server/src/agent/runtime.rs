@@ -37,7 +37,11 @@ pub(crate) struct EventsQuery {
 /// Pushes since `after`. Held for `waitMs` when there are none.
 #[utoipa::path(get, path = "/api/agent/runtime/events", tag = "agents", params(EventsQuery),
     responses((status = 200, body = RuntimeEvents), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
-pub(crate) async fn events(State(server): State<Server>, caller: Caller, Query(query): Query<EventsQuery>) -> Result<Json<RuntimeEvents>, ApiError> {
+pub(crate) async fn events(
+    State(server): State<Server>,
+    caller: Caller,
+    Query(query): Query<EventsQuery>,
+) -> Result<Json<RuntimeEvents>, ApiError> {
     let name = runtime_name(&caller)?;
     let until = deadline(query.wait_ms.unwrap_or(0));
     let mut commits = server.store().subscribe();
@@ -69,7 +73,11 @@ pub(crate) async fn events(State(server): State<Server>, caller: Caller, Query(q
 /// The state of Applications, whole or what changed.
 #[utoipa::path(post, path = "/2.0/api/events", tag = "agents", request_body = RuntimeReport,
     responses((status = 200, body = bool), (status = 403, body = ErrorBody)))]
-pub(crate) async fn report(State(server): State<Server>, caller: Caller, Json(report): Json<RuntimeReport>) -> Result<Json<bool>, ApiError> {
+pub(crate) async fn report_applications(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(report): Json<RuntimeReport>,
+) -> Result<Json<bool>, ApiError> {
     if runtime_name(&caller)? != report.runtime {
         return Err(ApiError::forbidden(format!("this key is not the key of runtime `{}`", report.runtime)));
     }

@@ -17,7 +17,10 @@ const OFFLINE_AFTER_MS: i64 = 45_000;
 
 /// Applications of every runtime.
 #[utoipa::path(get, path = "/api/applications", tag = "gitops", responses((status = 200, body = ApplicationList), (status = 401, body = ErrorBody)))]
-pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Result<Json<ApplicationList>, ApiError> {
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<ApplicationList>, ApiError> {
     let scope = caller.scope();
     let bodies = server.store().read(move |tx| applications::list(tx, scope)).await?;
     let applications = bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect();
@@ -35,14 +38,18 @@ pub(crate) async fn one(
 ) -> Result<Json<Application>, ApiError> {
     let scope = caller.scope();
     let what = format!("application `{namespace}/{name}` of runtime `{runtime}`");
-    let body = server.store().read(move |tx| applications::one(tx, scope, &runtime, &namespace, &name)).await?;
+    let body =
+        server.store().read(move |tx| applications::one(tx, scope, &runtime, &namespace, &name)).await?;
     let found = body.and_then(|body| serde_json::from_str(&body).ok());
     found.map(Json).ok_or_else(|| ApiError::not_found(what))
 }
 
 /// GitOps runtimes.
 #[utoipa::path(get, path = "/api/runtimes", tag = "gitops", responses((status = 200, body = [Runtime]), (status = 401, body = ErrorBody)))]
-pub(crate) async fn runtimes(State(server): State<Server>, caller: Caller) -> Result<Json<Vec<Runtime>>, ApiError> {
+pub(crate) async fn runtimes(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<Vec<Runtime>>, ApiError> {
     let (scope, now_ms) = (caller.scope(), server.now_ms());
     let rows = server.store().read(move |tx| applications::runtimes(tx, scope)).await?;
     let shown = rows.into_iter().map(|row| Runtime {
@@ -59,7 +66,10 @@ pub(crate) async fn runtimes(State(server): State<Server>, caller: Caller) -> Re
 
 /// Build runners.
 #[utoipa::path(get, path = "/api/runners", tag = "builds", responses((status = 200, body = [Runner]), (status = 401, body = ErrorBody)))]
-pub(crate) async fn runners(State(server): State<Server>, caller: Caller) -> Result<Json<Vec<Runner>>, ApiError> {
+pub(crate) async fn runners(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<Vec<Runner>>, ApiError> {
     let (scope, now_ms) = (caller.scope(), server.now_ms());
     let rows = server.store().read(move |tx| builds::runners(tx, scope)).await?;
     let shown = rows.into_iter().map(|row| Runner {

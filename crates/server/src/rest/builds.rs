@@ -30,11 +30,17 @@ pub(crate) struct ListQuery {
 /// Builds, newest first.
 #[utoipa::path(get, path = "/api/workflow", tag = "builds", params(ListQuery),
     responses((status = 200, body = BuildPage), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody)))]
-pub(crate) async fn list(State(server): State<Server>, caller: Caller, Query(query): Query<ListQuery>) -> Result<Json<BuildPage>, ApiError> {
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<BuildPage>, ApiError> {
     let limit = query.limit.unwrap_or(25).clamp(1, 500);
     let pipeline = query
         .pipeline
-        .map(|id| id.parse().map_err(|_| ApiError::bad_request(format!("`{id}` is not the id of a pipeline"))))
+        .map(|id| {
+            id.parse().map_err(|_| ApiError::bad_request(format!("`{id}` is not the id of a pipeline")))
+        })
         .transpose()?;
     let offset = (query.page.unwrap_or(1).max(1) - 1).saturating_mul(limit);
     let filter = Filter { pipeline, status: query.status, limit, offset };
@@ -93,7 +99,11 @@ pub(crate) async fn find(server: &Server, caller: &Caller, id: &str) -> Result<b
 /// One build with its steps.
 #[utoipa::path(get, path = "/api/builds/{id}", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, body = Build), (status = 404, body = ErrorBody)))]
-pub(crate) async fn one(State(server): State<Server>, caller: Caller, Path(id): Path<String>) -> Result<Json<Build>, ApiError> {
+pub(crate) async fn one(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Build>, ApiError> {
     let row = find(&server, &caller, &id).await?;
     let id = row.id;
     let held = server.store().read(move |tx| logs::held(tx, id)).await?;
@@ -107,7 +117,11 @@ pub(crate) async fn one(State(server): State<Server>, caller: Caller, Path(id): 
 /// Start the same order again: same commit, same variables. The answer is the new build's id.
 #[utoipa::path(get, path = "/api/builds/rebuild/{id}", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
-pub(crate) async fn restart(State(server): State<Server>, caller: Caller, Path(id): Path<String>) -> Result<Json<String>, ApiError> {
+pub(crate) async fn restart(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<String>, ApiError> {
     let old = find(&server, &caller, &id).await?;
     let order: Order = old.order()?;
     let id = server.seams().new_id();
@@ -115,7 +129,13 @@ pub(crate) async fn restart(State(server): State<Server>, caller: Caller, Path(i
     let made = server
         .store()
         .write(move |tx| {
-            let new = NewBuild { id, pipeline: old.pipeline, pipeline_name: &old.pipeline_name, order: &order, cause: &cause };
+            let new = NewBuild {
+                id,
+                pipeline: old.pipeline,
+                pipeline_name: &old.pipeline_name,
+                order: &order,
+                cause: &cause,
+            };
             builds::create(tx, scope, &new, now_ms)
         })
         .await?;
@@ -125,7 +145,11 @@ pub(crate) async fn restart(State(server): State<Server>, caller: Caller, Path(i
 /// Where a build's logs are followed.
 #[utoipa::path(get, path = "/api/progress/{id}", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, body = Progress), (status = 404, body = ErrorBody)))]
-pub(crate) async fn progress(State(server): State<Server>, caller: Caller, Path(id): Path<String>) -> Result<Json<Progress>, ApiError> {
+pub(crate) async fn progress(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Progress>, ApiError> {
     let row = find(&server, &caller, &id).await?;
     let url = format!("{}/api/builds/{}/logs", server.public_url(), row.id);
     Ok(Json(Progress {
@@ -139,8 +163,13 @@ pub(crate) async fn progress(State(server): State<Server>, caller: Caller, Path(
 /// Terminate a build. One that has ended stays as it is.
 #[utoipa::path(delete, path = "/api/progress/{id}", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
-pub(crate) async fn terminate(State(server): State<Server>, caller: Caller, Path(id): Path<String>) -> Result<Json<String>, ApiError> {
-    let (scope, parsed, now_ms, by) = (caller.scope(), parse(&id)?, server.now_ms(), caller.principal.display_name());
+pub(crate) async fn terminate(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<String>, ApiError> {
+    let (scope, parsed, now_ms, by) =
+        (caller.scope(), parse(&id)?, server.now_ms(), caller.principal.display_name());
     server.store().write(move |tx| builds::terminate(tx, scope, parsed, &by, now_ms)).await?;
     Ok(Json(id))
 }

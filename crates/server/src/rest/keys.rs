@@ -22,9 +22,13 @@ fn person(caller: &Caller) -> Result<UserId, ApiError> {
 
 /// Your API keys, without their secrets.
 #[utoipa::path(get, path = "/api/auth/keys", tag = "auth", responses((status = 200, body = [ApiKey]), (status = 401, body = ErrorBody)))]
-pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Result<Json<Vec<ApiKey>>, ApiError> {
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<Vec<ApiKey>>, ApiError> {
     let (scope, user) = (caller.scope(), person(&caller)?);
-    let rows = server.store().read(move |tx| identity::keys_of(tx, scope, Subject::User, &user.to_string())).await?;
+    let rows =
+        server.store().read(move |tx| identity::keys_of(tx, scope, Subject::User, &user.to_string())).await?;
     let keys = rows.into_iter().map(|row| ApiKey {
         id: row.id.to_string(),
         name: row.name,
@@ -39,13 +43,24 @@ pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Result
 /// Make an API key. The answer is its text; it is not shown again.
 #[utoipa::path(post, path = "/api/auth/key", tag = "auth", request_body = CreateApiKey,
     responses((status = 200, body = String), (status = 400, body = ErrorBody)))]
-pub(crate) async fn create(State(server): State<Server>, caller: Caller, Json(request): Json<CreateApiKey>) -> Result<Json<String>, ApiError> {
+pub(crate) async fn create(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(request): Json<CreateApiKey>,
+) -> Result<Json<String>, ApiError> {
     let user = person(&caller)?;
     if request.name.trim().is_empty() {
         return Err(ApiError::bad_request("an API key needs a name: say what it is for"));
     }
     let account = caller.principal.account;
-    let key = tokens::new_key(server.seams(), account, request.name.trim(), Subject::User, &user.to_string(), request.scopes);
+    let key = tokens::new_key(
+        server.seams(),
+        account,
+        request.name.trim(),
+        Subject::User,
+        &user.to_string(),
+        request.scopes,
+    );
     let row = key.row;
     server.store().write(move |tx| identity::create_key(tx, &row)).await?;
     Ok(Json(key.text.expose().clone()))
@@ -54,7 +69,11 @@ pub(crate) async fn create(State(server): State<Server>, caller: Caller, Json(re
 /// Revoke an API key; it stops working at once.
 #[utoipa::path(delete, path = "/api/auth/key/{id}", tag = "auth", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
-pub(crate) async fn delete(State(server): State<Server>, caller: Caller, Path(id): Path<String>) -> Result<Json<String>, ApiError> {
+pub(crate) async fn delete(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<String>, ApiError> {
     let (scope, user) = (caller.scope(), person(&caller)?);
     let parsed = id.parse().map_err(|_| ApiError::not_found(format!("API key `{id}`")))?;
     let gone = server

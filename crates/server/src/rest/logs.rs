@@ -41,7 +41,11 @@ pub(crate) struct StepLog {
 /// The whole log, step by step.
 #[utoipa::path(get, path = "/api/builds/{id}/logs", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, body = WholeLog), (status = 404, body = ErrorBody)))]
-pub(crate) async fn whole(State(server): State<Server>, caller: Caller, Path(id): Path<String>) -> Result<Json<WholeLog>, ApiError> {
+pub(crate) async fn whole(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<WholeLog>, ApiError> {
     let build = find(&server, &caller, &id).await?;
     let (scope, id) = (caller.scope(), build.id);
     let mut steps: BTreeMap<String, StepLog> = BTreeMap::new();
@@ -100,7 +104,8 @@ async fn next(mut follow: Follow) -> Option<(Result<Event, Infallible>, Follow)>
             follow.after = chunk.seq;
             let offset = u64::try_from(chunk.offset).unwrap_or(0);
             let body = LogChunk { seq: chunk.seq, step: chunk.step, offset, text: chunk.text };
-            let event = Event::default().id(chunk.seq.to_string()).json_data(body).expect("a log piece is JSON");
+            let event =
+                Event::default().id(chunk.seq.to_string()).json_data(body).expect("a log piece is JSON");
             return Some((Ok(event), follow));
         }
         let (scope, build, after) = (follow.scope, follow.build, follow.after);

@@ -7,3 +7,4 @@ pub(crate) mod logs;
 pub(crate) mod pipelines;
 pub(crate) mod repos;
 pub(crate) mod user;
+pub(crate) mod validator;

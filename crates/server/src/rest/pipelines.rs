@@ -6,8 +6,7 @@ use serde::Deserialize;
 use slipway_access::Who;
 use slipway_api::agent::TriggerCommit;
 use slipway_api::error::ErrorBody;
-use slipway_api::pipeline::{Pipeline, PipelineList, RunRequest, ValidateDetail, ValidateRequest, ValidateResponse};
-use slipway_pipeline::lint::{Level, LintOptions, lint_text};
+use slipway_api::pipeline::{Pipeline, PipelineList, RunRequest};
 use slipway_store::builds::{self, NewBuild};
 use slipway_store::{git, pipelines};
 use utoipa::IntoParams;
@@ -30,7 +29,11 @@ pub(crate) struct ListQuery {
 /// Pipelines by name.
 #[utoipa::path(get, path = "/api/pipelines", tag = "pipelines", params(ListQuery),
     responses((status = 200, body = PipelineList), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody)))]
-pub(crate) async fn list(State(server): State<Server>, caller: Caller, Query(query): Query<ListQuery>) -> Result<Json<PipelineList>, ApiError> {
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<PipelineList>, ApiError> {
     let scope = caller.scope();
     let rows = server.store().read(move |tx| pipelines::list(tx, scope)).await?;
     let part = query.id.unwrap_or_default();
@@ -66,19 +69,34 @@ async fn find(server: &Server, caller: &Caller, name: &str) -> Result<pipelines:
 /// One pipeline, by name or id.
 #[utoipa::path(get, path = "/api/pipelines/{name}", tag = "pipelines", params(("name" = String, Path)),
     responses((status = 200, body = Pipeline), (status = 404, body = ErrorBody)))]
-pub(crate) async fn one(State(server): State<Server>, caller: Caller, Path(name): Path<String>) -> Result<Json<Pipeline>, ApiError> {
+pub(crate) async fn one(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<Pipeline>, ApiError> {
     shown(&find(&server, &caller, &name).await?).map(Json)
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {
-    let good = !name.is_empty() && name.len() <= 200 && !name.chars().any(char::is_control) && !name.starts_with('/');
-    if good { Ok(()) } else { Err(ApiError::bad_request("a pipeline needs a name such as `project/pipeline`")) }
+    let good = !name.is_empty()
+        && name.len() <= 200
+        && !name.chars().any(char::is_control)
+        && !name.starts_with('/');
+    if good {
+        Ok(())
+    } else {
+        Err(ApiError::bad_request("a pipeline needs a name such as `project/pipeline`"))
+    }
 }
 
 /// Make a pipeline.
 #[utoipa::path(post, path = "/api/pipelines", tag = "pipelines", request_body = Pipeline,
     responses((status = 200, body = Pipeline), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(crate) async fn create(State(server): State<Server>, caller: Caller, Json(mut pipeline): Json<Pipeline>) -> Result<Json<Pipeline>, ApiError> {
+pub(crate) async fn create(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(mut pipeline): Json<Pipeline>,
+) -> Result<Json<Pipeline>, ApiError> {
     check_name(&pipeline.metadata.name)?;
     orders::seal_variables(&server, caller.principal.account, &mut pipeline.spec.variables, &[]);
     let now_ms = server.now_ms();
@@ -118,15 +136,23 @@ pub(crate) async fn replace(
     orders::seal_variables(&server, caller.principal.account, &mut pipeline.spec.variables, &old);
     let expect = (query.disable_revision_check != Some(true)).then_some(pipeline.metadata.revision);
     let body = serde_json::to_string(&pipeline).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let (scope, id, now_ms, renamed) = (caller.scope(), known.id, server.now_ms(), pipeline.metadata.name.clone());
-    server.store().write(move |tx| pipelines::replace(tx, scope, id, &renamed, &body, expect, now_ms)).await?;
+    let (scope, id, now_ms, renamed) =
+        (caller.scope(), known.id, server.now_ms(), pipeline.metadata.name.clone());
+    server
+        .store()
+        .write(move |tx| pipelines::replace(tx, scope, id, &renamed, &body, expect, now_ms))
+        .await?;
     shown(&find(&server, &caller, &id.to_string()).await?).map(Json)
 }
 
 /// Delete a pipeline. Its builds stay.
 #[utoipa::path(delete, path = "/api/pipelines/{name}", tag = "pipelines", params(("name" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
-pub(crate) async fn delete(State(server): State<Server>, caller: Caller, Path(name): Path<String>) -> Result<Json<String>, ApiError> {
+pub(crate) async fn delete(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<String>, ApiError> {
     let (scope, id) = (caller.scope(), find(&server, &caller, &name).await?.id);
     server.store().write(move |tx| pipelines::delete(tx, scope, id)).await?;
     Ok(Json(id.to_string()))
@@ -152,7 +178,12 @@ pub(crate) async fn run(
 ) -> Result<Json<String>, ApiError> {
     let row = find(&server, &caller, &name).await?;
     let pipeline = stored(&row)?;
-    orders::seal_variables(&server, caller.principal.account, &mut request.variables, &pipeline.spec.variables);
+    orders::seal_variables(
+        &server,
+        caller.principal.account,
+        &mut request.variables,
+        &pipeline.spec.variables,
+    );
     let commit = commit_for(&server, &caller, &pipeline, &request).await?;
     let order = Order::new(&pipeline, commit, request.variables, false)?;
     let id = server.seams().new_id();
@@ -161,7 +192,8 @@ pub(crate) async fn run(
     let made = server
         .store()
         .write(move |tx| {
-            let new = NewBuild { id, pipeline: row.id, pipeline_name: &row.name, order: &order, cause: &cause };
+            let new =
+                NewBuild { id, pipeline: row.id, pipeline_name: &row.name, order: &order, cause: &cause };
             builds::create(tx, scope, &new, now_ms)
         })
         .await?;
@@ -169,18 +201,28 @@ pub(crate) async fn run(
 }
 
 /// A run by hand builds the head of a branch of the repository that its trigger (the first, unless named) watches.
-async fn commit_for(server: &Server, caller: &Caller, pipeline: &Pipeline, request: &RunRequest) -> Result<Option<TriggerCommit>, ApiError> {
+async fn commit_for(
+    server: &Server,
+    caller: &Caller,
+    pipeline: &Pipeline,
+    request: &RunRequest,
+) -> Result<Option<TriggerCommit>, ApiError> {
     let triggers = &pipeline.spec.triggers;
     let trigger = match &request.trigger {
         Some(wanted) => Some(
             triggers
                 .iter()
-                .find(|trigger| &trigger.name == wanted || trigger.other.get("id").and_then(|id| id.as_str()) == Some(wanted))
+                .find(|trigger| {
+                    &trigger.name == wanted
+                        || trigger.other.get("id").and_then(|id| id.as_str()) == Some(wanted)
+                })
                 .ok_or_else(|| ApiError::not_found(format!("trigger `{wanted}`")))?,
         ),
         None => triggers.first(),
     };
-    let repo_name = trigger.map(|trigger| trigger.repo.clone()).or_else(|| pipeline.spec.spec_template.as_ref()?.repo.clone());
+    let repo_name = trigger
+        .map(|trigger| trigger.repo.clone())
+        .or_else(|| pipeline.spec.spec_template.as_ref()?.repo.clone());
     let Some(repo_name) = repo_name else { return Ok(None) };
     let (scope, wanted) = (caller.scope(), repo_name.clone());
     let found = server.store().read(move |tx| {
@@ -193,7 +235,9 @@ async fn commit_for(server: &Server, caller: &Caller, pipeline: &Pipeline, reque
     let head = refs.get(&format!("refs/heads/{branch}"));
     let sha = request.sha.clone().or_else(|| head.map(|head| head.sha.clone()));
     let Some(sha) = sha else {
-        return Err(ApiError::bad_request(format!("`{repo_name}` has no branch `{branch}`: push it, or name another")));
+        return Err(ApiError::bad_request(format!(
+            "`{repo_name}` has no branch `{branch}`: push it, or name another"
+        )));
     };
     let by = match &caller.principal.who {
         Who::User { name, .. } => name.clone(),
@@ -208,34 +252,4 @@ async fn commit_for(server: &Server, caller: &Caller, pipeline: &Pipeline, reque
         sha,
         trigger_name: trigger.map(|trigger| trigger.name.clone()).unwrap_or_default(),
     }))
-}
-
-/// Check the text of a pipeline. Everything that is wrong comes at once.
-#[utoipa::path(post, path = "/api/pipelines/yaml/validator", tag = "pipelines", request_body = ValidateRequest,
-    responses((status = 200, body = ValidateResponse), (status = 400, body = ErrorBody)))]
-pub(crate) async fn validate(_: Caller, Json(request): Json<ValidateRequest>) -> Json<ValidateResponse> {
-    let findings = lint_text(&request.yaml, &LintOptions::default());
-    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
-    let mut details = Vec::new();
-    for finding in &findings {
-        let wrong = finding.level == Level::Error;
-        let line = format!("{}:{}  {}  {}", finding.line, finding.column, if wrong { "error" } else { "warning" }, finding.message);
-        if wrong { errors.push(line) } else { warnings.push(line) }
-        details.push(ValidateDetail {
-            message: finding.message.clone(),
-            line: finding.line,
-            column: finding.column,
-            level: if wrong { "error" } else { "warning" }.into(),
-        });
-    }
-    let count = findings.len();
-    let plural = if count == 1 { "" } else { "s" };
-    let summary = format!("✖ {count} problem{plural} ({} errors, {} warnings)", errors.len(), warnings.len());
-    Json(ValidateResponse {
-        valid: errors.is_empty(),
-        message: (!errors.is_empty()).then(|| errors.join("\n")),
-        warning_message: (!warnings.is_empty()).then(|| warnings.join("\n")),
-        summarize: (count > 0).then_some(summary),
-        details,
-    })
 }

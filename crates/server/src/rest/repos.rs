@@ -14,14 +14,18 @@ use crate::seams;
 
 /// Repositories, with the latest commit of each one's default branch.
 #[utoipa::path(get, path = "/api/repos", tag = "repositories", responses((status = 200, body = [Repository]), (status = 401, body = ErrorBody)))]
-pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Result<Json<Vec<Repository>>, ApiError> {
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<Vec<Repository>>, ApiError> {
     let scope = caller.scope();
     let rows = server
         .store()
         .read(move |tx| {
             let mut rows = Vec::new();
             for repo in git::list(tx, scope)? {
-                let head = git::known_refs(tx, repo.id)?.remove(&format!("refs/heads/{}", repo.default_branch));
+                let head =
+                    git::known_refs(tx, repo.id)?.remove(&format!("refs/heads/{}", repo.default_branch));
                 rows.push((repo, head));
             }
             Ok(rows)
@@ -45,7 +49,11 @@ pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Result
 /// Make an empty repository.
 #[utoipa::path(post, path = "/api/repos", tag = "repositories", request_body = CreateRepository,
     responses((status = 200, body = Repository), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(crate) async fn create(State(server): State<Server>, caller: Caller, Json(request): Json<CreateRepository>) -> Result<Json<Repository>, ApiError> {
+pub(crate) async fn create(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(request): Json<CreateRepository>,
+) -> Result<Json<Repository>, ApiError> {
     let repo = make(&server, caller.scope(), &request.name).await?;
     Ok(Json(Repository {
         id: repo.id.to_string(),

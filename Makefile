@@ -1,0 +1,53 @@
+# make up     everything from nothing to a running platform
+# make test   everything that has to hold
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+CACHE := $(or $(SLIPWAY_CACHE),$(HOME)/.cache/slipway)
+# Outside the clone, so that a second clone does not compile the same crates again.
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+export SLIPWAY_CACHE := $(CACHE)
+NPM := npm --no-fund --no-audit --loglevel=error
+DATA ?= .slipway
+LISTEN ?= 127.0.0.1:8080
+
+.PHONY: help
+help: ## list what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+.PHONY: up
+up: ## set up, build and start the platform with its demo
+	@scripts/setup.sh run
+	@$(MAKE) --no-print-directory build
+	@exec target/release/slipway up --data $(DATA) --listen $(LISTEN)
+
+.PHONY: build
+build: web/dist/index.html ## leave target/release/slipway
+	cargo build --release --locked --package slipway
+	@mkdir -p target/release
+	@cp --reflink=auto $(CARGO_TARGET_DIR)/release/slipway target/release/slipway.new 2>/dev/null && mv -f target/release/slipway.new target/release/slipway
+
+WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print 2>/dev/null) openapi/slipway.json
+
+web/node_modules/.installed: web/package-lock.json
+	cd web && $(NPM) ci && touch node_modules/.installed
+
+web/dist/index.html: $(WEB_SOURCES) web/node_modules/.installed
+	cd web && npm run --silent build && touch dist/index.html
+
+.PHONY: test
+test: ## formatting, lints, web checks, unit, integration, conformance, end to end
+	@scripts/test.sh
+
+.PHONY: fmt
+fmt: ## format everything
+	cargo fmt
+	cd web && npx prettier --write --log-level warn .
+
+.PHONY: openapi
+openapi: ## rewrite openapi/slipway.json from the routes
+	UPDATE=1 cargo test --quiet --package slipway-server openapi
+
+.PHONY: clean
+clean: ## remove what was built here (the cache stays)
+	rm -rf target web/dist web/node_modules e2e/node_modules

@@ -1,0 +1,385 @@
+//! The copy of the cluster: objects by uid, with indexes by key, by owner and by application.
+//!
+//! Objects are kept as JSON bytes without what only the API server needs. Objects that no application tracks,
+//! owns or asked about keep their metadata alone: a cluster is full of Secrets that are none of our business.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, RwLock};
+
+use serde_json::Value;
+use slipway_crd::names;
+
+use crate::ObjectKey;
+use crate::changes::{Change, Feed};
+use crate::key::group_version;
+
+/// One object of the cluster as it was last seen.
+#[derive(Debug)]
+pub struct Live {
+    pub key: ObjectKey,
+    pub version: String,
+    pub uid: String,
+    pub resource_version: String,
+    /// The application (instance name) that it says it belongs to.
+    pub application: Option<String>,
+    owners: Vec<String>,
+    body: Option<Box<[u8]>>,
+}
+
+impl Live {
+    /// The whole object; `None` when only its metadata is kept (then ask the cluster).
+    pub fn object(&self) -> Option<Value> {
+        serde_json::from_slice(self.body.as_deref()?).ok()
+    }
+
+    pub fn is_root(&self) -> bool {
+        self.owners.is_empty()
+    }
+}
+
+/// What may not be forgotten even though nobody tracks it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Retention {
+    pub(crate) namespace: String,
+}
+
+impl Retention {
+    fn keeps(&self, key: &ObjectKey) -> bool {
+        matches!((key.group.as_str(), key.kind.as_str()), (names::GROUP, _) | ("", "Namespace"))
+            || (key.group == "apiextensions.k8s.io" && key.kind == "CustomResourceDefinition")
+            || (key.namespace == self.namespace && matches!(key.kind.as_str(), "Secret" | "ConfigMap"))
+    }
+
+    /// Changes that somebody wants to hear of although no application owns the object.
+    fn announces(&self, key: &ObjectKey) -> bool {
+        key.group == names::GROUP
+            || (key.namespace == self.namespace && matches!(key.kind.as_str(), "Secret" | "ConfigMap"))
+    }
+}
+
+pub(crate) struct Cache {
+    inner: RwLock<Inner>,
+    pub(crate) feed: Feed,
+    retention: Retention,
+}
+
+#[derive(Default)]
+struct Inner {
+    objects: HashMap<String, Arc<Live>>,
+    by_key: HashMap<ObjectKey, String>,
+    children: HashMap<String, HashSet<String>>,
+    by_application: HashMap<String, HashSet<String>>,
+    interest: HashMap<ObjectKey, BTreeSet<String>>,
+    interest_of: HashMap<String, HashSet<ObjectKey>>,
+    /// Uids of objects that were deleted lately, so that a late event cannot bring one back.
+    gone: HashSet<String>,
+    gone_order: VecDeque<String>,
+}
+
+const GONE_KEPT: usize = 10_000;
+const OWNERS_DEPTH: usize = 10;
+
+impl Cache {
+    pub(crate) fn new(retention: Retention) -> Self {
+        Self { inner: RwLock::default(), feed: Feed::default(), retention }
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Live>> {
+        let inner = self.inner.read().expect("no panic while locked");
+        inner.objects.get(inner.by_key.get(key)?).cloned()
+    }
+
+    pub(crate) fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<Live>> {
+        let inner = self.inner.read().expect("no panic while locked");
+        inner
+            .objects
+            .values()
+            .filter(|live| live.key.group == group && live.key.kind == kind)
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn of_application(&self, application: &str) -> Vec<Arc<Live>> {
+        let inner = self.inner.read().expect("no panic while locked");
+        let uids = inner.by_application.get(application);
+        uids.into_iter().flatten().filter_map(|uid| inner.objects.get(uid)).cloned().collect()
+    }
+
+    /// Everything that these objects own, directly or not; without the objects themselves.
+    pub(crate) fn descendants(&self, roots: &[Arc<Live>]) -> Vec<Arc<Live>> {
+        let inner = self.inner.read().expect("no panic while locked");
+        let mut seen: HashSet<&str> = roots.iter().map(|live| live.uid.as_str()).collect();
+        let mut open: Vec<&str> = seen.iter().copied().collect();
+        let mut out = Vec::new();
+        while let Some(uid) = open.pop() {
+            for child in inner.children.get(uid).into_iter().flatten() {
+                if let Some(live) = inner.objects.get(child)
+                    && seen.insert(&live.uid)
+                {
+                    open.push(&live.uid);
+                    out.push(live.clone());
+                }
+            }
+        }
+        out
+    }
+
+    /// From now on changes of these keys are announced to the application too. Gives the keys whose object is
+    /// known but whose content was not kept.
+    pub(crate) fn set_interest(&self, application: &str, keys: HashSet<ObjectKey>) -> Vec<ObjectKey> {
+        let mut inner = self.inner.write().expect("no panic while locked");
+        if let Some(old) = inner.interest_of.remove(application) {
+            for key in old.difference(&keys) {
+                if let Some(set) = inner.interest.get_mut(key) {
+                    set.remove(application);
+                    if set.is_empty() {
+                        inner.interest.remove(key);
+                    }
+                }
+            }
+        }
+        let mut bare = Vec::new();
+        for key in &keys {
+            inner.interest.entry(key.clone()).or_default().insert(application.to_owned());
+            let live = inner.by_key.get(key).and_then(|uid| inner.objects.get(uid));
+            if live.is_some_and(|live| live.body.is_none()) {
+                bare.push(key.clone());
+            }
+        }
+        if !keys.is_empty() {
+            inner.interest_of.insert(application.to_owned(), keys);
+        }
+        bare
+    }
+
+    /// Takes an object in, unless something newer is known.
+    pub(crate) fn upsert(&self, object: Value) {
+        let change = {
+            let mut inner = self.inner.write().expect("no panic while locked");
+            inner.upsert(object, &self.retention)
+        };
+        self.announce(change);
+    }
+
+    pub(crate) fn remove(&self, uid: &str) {
+        let change = {
+            let mut inner = self.inner.write().expect("no panic while locked");
+            inner.bury(uid);
+            inner.remove(uid)
+        };
+        self.announce(change);
+    }
+
+    /// A list answered: what is not in it and is not newer than it is gone.
+    pub(crate) fn replace_kind(&self, group: &str, kind: &str, objects: Vec<Value>, resource_version: &str) {
+        let listed: HashSet<String> =
+            objects.iter().filter_map(|o| o["metadata"]["uid"].as_str()).map(str::to_owned).collect();
+        let stale: Vec<String> = {
+            let inner = self.inner.read().expect("no panic while locked");
+            inner
+                .objects
+                .values()
+                .filter(|live| {
+                    live.key.group == group && live.key.kind == kind && !listed.contains(&live.uid)
+                })
+                .filter(|live| !is_newer(&live.resource_version, resource_version))
+                .map(|live| live.uid.clone())
+                .collect()
+        };
+        for uid in stale {
+            self.remove(&uid);
+        }
+        for object in objects {
+            self.upsert(object);
+        }
+    }
+
+    /// A kind is not served any more.
+    pub(crate) fn forget_kind(&self, group: &str, kind: &str) {
+        for live in self.of_kind(group, kind) {
+            self.remove(&live.uid);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.inner.read().expect("no panic while locked").objects.len()
+    }
+
+    fn announce(&self, change: Option<Change>) {
+        if let Some(change) = change
+            && (!change.applications.is_empty() || self.retention.announces(&change.key))
+        {
+            self.feed.put(change);
+        }
+    }
+}
+
+impl Inner {
+    fn upsert(&mut self, mut object: Value, retention: &Retention) -> Option<Change> {
+        let uid = object["metadata"]["uid"].as_str()?.to_owned();
+        let resource_version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        if self.gone.contains(&uid) {
+            return None;
+        }
+        let known = self.objects.get(&uid).cloned();
+        if let Some(known) = &known
+            && !is_newer(&resource_version, &known.resource_version)
+        {
+            // The same state again is only of use when its content was not kept.
+            let wanted = known.body.is_none() && self.interest.contains_key(&known.key);
+            if known.resource_version != resource_version || !wanted {
+                return None;
+            }
+        }
+        let key = ObjectKey::of(&object);
+        let application = tracked_by(&object, &key);
+        let owners: Vec<String> = object["metadata"]["ownerReferences"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|owner| owner["uid"].as_str().map(str::to_owned))
+            .collect();
+        strip(&mut object, application.is_some());
+        let keep = application.is_some()
+            || !owners.is_empty()
+            || self.interest.contains_key(&key)
+            || retention.keeps(&key);
+        let live = Arc::new(Live {
+            version: group_version(object["apiVersion"].as_str().unwrap_or_default()).1.to_owned(),
+            body: keep.then(|| serde_json::to_vec(&object).expect("JSON is writable").into_boxed_slice()),
+            uid: uid.clone(),
+            resource_version,
+            application,
+            owners,
+            key: key.clone(),
+        });
+        let mut applications = known.map(|known| self.unlink(&known)).unwrap_or_default();
+        // Another object with this key: its own deletion is still under way to us.
+        if let Some(other) = self.by_key.get(&key).filter(|other| **other != uid).cloned() {
+            applications.extend(self.remove(&other).map(|change| change.applications).unwrap_or_default());
+            self.bury(&other);
+        }
+        self.link(&live);
+        applications.extend(self.applications_of(&live));
+        applications.sort();
+        applications.dedup();
+        Some(Change { key, applications, gone: false })
+    }
+
+    fn remove(&mut self, uid: &str) -> Option<Change> {
+        let live = self.objects.get(uid).cloned()?;
+        let mut applications = self.applications_of(&live);
+        applications.extend(self.unlink(&live));
+        applications.sort();
+        applications.dedup();
+        Some(Change { key: live.key.clone(), applications, gone: true })
+    }
+
+    fn bury(&mut self, uid: &str) {
+        if self.gone.insert(uid.to_owned()) {
+            self.gone_order.push_back(uid.to_owned());
+            if self.gone_order.len() > GONE_KEPT
+                && let Some(oldest) = self.gone_order.pop_front()
+            {
+                self.gone.remove(&oldest);
+            }
+        }
+    }
+
+    fn link(&mut self, live: &Arc<Live>) {
+        self.by_key.insert(live.key.clone(), live.uid.clone());
+        for owner in &live.owners {
+            self.children.entry(owner.clone()).or_default().insert(live.uid.clone());
+        }
+        if let Some(application) = &live.application {
+            self.by_application.entry(application.clone()).or_default().insert(live.uid.clone());
+        }
+        self.objects.insert(live.uid.clone(), live.clone());
+    }
+
+    /// Takes it out of every index; gives the applications it belonged to.
+    fn unlink(&mut self, live: &Live) -> Vec<String> {
+        let applications = self.applications_of(live);
+        self.objects.remove(&live.uid);
+        if self.by_key.get(&live.key) == Some(&live.uid) {
+            self.by_key.remove(&live.key);
+        }
+        for owner in &live.owners {
+            take(&mut self.children, owner, &live.uid);
+        }
+        if let Some(application) = &live.application {
+            take(&mut self.by_application, application, &live.uid);
+        }
+        applications
+    }
+
+    /// Whose the object is: by its own word, by its owners', or because they asked.
+    fn applications_of(&self, live: &Live) -> Vec<String> {
+        let mut out: Vec<String> = self.interest.get(&live.key).into_iter().flatten().cloned().collect();
+        out.extend(live.application.clone());
+        let mut open: Vec<&str> = live.owners.iter().map(String::as_str).collect();
+        for _ in 0..OWNERS_DEPTH {
+            let mut above = Vec::new();
+            for owner in open.iter().filter_map(|uid| self.objects.get(*uid)) {
+                out.extend(owner.application.clone());
+                out.extend(self.interest.get(&owner.key).into_iter().flatten().cloned());
+                above.extend(owner.owners.iter().map(String::as_str));
+            }
+            open = above;
+        }
+        out
+    }
+}
+
+fn take(index: &mut HashMap<String, HashSet<String>>, at: &str, uid: &str) {
+    if let Some(set) = index.get_mut(at) {
+        set.remove(uid);
+        if set.is_empty() {
+            index.remove(at);
+        }
+    }
+}
+
+/// The application in the tracking annotation, if the annotation was written for this very object: operators
+/// copy annotations to what they make.
+fn tracked_by(object: &Value, key: &ObjectKey) -> Option<String> {
+    let id = object["metadata"]["annotations"][names::TRACKING_ID].as_str()?;
+    let (application, rest) = id.split_once(':')?;
+    let own = format!("{}/{}:{}/{}", key.group, key.kind, key.namespace, key.name);
+    let foreign_namespace = || {
+        // Written before it was known that the kind has no namespace.
+        let (kind, name) = rest.split_once(':').unwrap_or_default();
+        key.namespace.is_empty()
+            && kind == format!("{}/{}", key.group, key.kind)
+            && name.split_once('/').is_some_and(|(_, name)| name == key.name)
+    };
+    (!application.is_empty() && (rest == own || foreign_namespace())).then(|| application.to_owned())
+}
+
+/// managedFields are half of an object; only what our own manager applied is ever looked at.
+fn strip(object: &mut Value, tracked: bool) {
+    let Some(metadata) = object["metadata"].as_object_mut() else { return };
+    match metadata.get_mut("managedFields").and_then(Value::as_array_mut) {
+        Some(entries) if tracked => {
+            entries.retain(|entry| entry["manager"] == names::FIELD_MANAGER && entry["operation"] == "Apply");
+            if entries.is_empty() {
+                metadata.remove("managedFields");
+            }
+        }
+        _ => {
+            metadata.remove("managedFields");
+        }
+    }
+}
+
+/// Resource versions of one API server are numbers that grow; where they are not, the later event counts.
+fn is_newer(candidate: &str, known: &str) -> bool {
+    match (candidate.parse::<u128>(), known.parse::<u128>()) {
+        (Ok(candidate), Ok(known)) => candidate > known,
+        _ => candidate != known,
+    }
+}
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

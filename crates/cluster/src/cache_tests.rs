@@ -1,0 +1,113 @@
+use super::*;
+use serde_json::json;
+
+fn cache() -> Cache {
+    Cache::new(Retention { namespace: "argocd".into() })
+}
+
+fn object(kind: &str, name: &str, uid: &str, version: u64) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "metadata": {
+        "name": name, "namespace": "n", "uid": uid, "resourceVersion": version.to_string()}})
+}
+
+fn tracked(mut object: Value, application: &str) -> Value {
+    let key = ObjectKey::of(&object);
+    let id = format!("{application}:{}/{}:{}/{}", key.group, key.kind, key.namespace, key.name);
+    object["metadata"]["annotations"] = json!({names::TRACKING_ID: id});
+    object
+}
+
+fn owned(mut object: Value, owner: &str) -> Value {
+    object["metadata"]["ownerReferences"] = json!([{"uid": owner}]);
+    object
+}
+
+async fn changes(cache: &Cache) -> Vec<(String, Vec<String>, bool)> {
+    let mut out: Vec<_> =
+        cache.feed.take().await.into_iter().map(|c| (c.key.name, c.applications, c.gone)).collect();
+    out.sort();
+    out
+}
+
+#[tokio::test]
+async fn a_change_is_announced_to_the_application_at_the_top() {
+    let cache = cache();
+    cache.upsert(tracked(object("Deployment", "d", "1", 1), "shop"));
+    cache.upsert(owned(object("ReplicaSet", "r", "2", 2), "1"));
+    cache.upsert(owned(object("Pod", "p", "3", 3), "2"));
+    cache.upsert(object("ConfigMap", "nobody", "4", 4));
+    let shop = vec!["shop".to_owned()];
+    assert_eq!(
+        changes(&cache).await,
+        [
+            ("d".into(), shop.clone(), false),
+            ("p".into(), shop.clone(), false),
+            ("r".into(), shop.clone(), false)
+        ]
+    );
+    cache.remove("3");
+    assert_eq!(changes(&cache).await, [("p".into(), shop, true)]);
+    let names: Vec<String> =
+        cache.descendants(&cache.of_application("shop")).iter().map(|l| l.key.name.clone()).collect();
+    assert_eq!(names, ["r"]);
+}
+
+#[tokio::test]
+async fn old_news_and_the_dead_do_not_come_back() {
+    let cache = cache();
+    let key = ObjectKey::new("", "ConfigMap", "n", "a");
+    cache.upsert(tracked(object("ConfigMap", "a", "1", 5), "shop"));
+    cache.upsert(object("ConfigMap", "a", "1", 4));
+    assert_eq!(cache.get(&key).expect("there").application.as_deref(), Some("shop"));
+    cache.remove("1");
+    cache.upsert(tracked(object("ConfigMap", "a", "1", 6), "shop"));
+    assert!(cache.get(&key).is_none());
+    cache.upsert(tracked(object("ConfigMap", "a", "2", 7), "shop"));
+    assert_eq!(cache.get(&key).expect("made again").uid, "2");
+    assert_eq!(changes(&cache).await, [("a".into(), vec!["shop".to_owned()], false)]);
+}
+
+#[test]
+fn a_list_removes_what_it_does_not_have_but_not_what_is_newer() {
+    let cache = cache();
+    for (name, version) in [("old", 1), ("kept", 2), ("new", 9)] {
+        cache.upsert(object("ConfigMap", name, name, version));
+    }
+    cache.upsert(object("Secret", "other", "other", 1));
+    cache.replace_kind("", "ConfigMap", vec![object("ConfigMap", "kept", "kept", 2)], "5");
+    let mut names: Vec<_> = cache.of_kind("", "ConfigMap").iter().map(|l| l.key.name.clone()).collect();
+    names.sort();
+    assert_eq!(names, ["kept", "new"]);
+    assert_eq!(cache.of_kind("", "Secret").len(), 1);
+}
+
+#[tokio::test]
+async fn content_is_kept_only_for_those_who_need_it() {
+    let cache = cache();
+    let key = ObjectKey::new("", "ConfigMap", "n", "a");
+    cache.upsert(object("ConfigMap", "a", "1", 1));
+    assert!(cache.get(&key).expect("there").object().is_none());
+    assert_eq!(cache.set_interest("shop", [key.clone()].into()), std::slice::from_ref(&key));
+    cache.upsert(object("ConfigMap", "a", "1", 1));
+    assert!(cache.get(&key).expect("there").object().is_some());
+    assert_eq!(changes(&cache).await, [("a".into(), vec!["shop".to_owned()], false)]);
+    cache.set_interest("shop", HashSet::new());
+    cache.remove("1");
+    let nothing = tokio::time::timeout(std::time::Duration::from_millis(20), cache.feed.take()).await;
+    assert!(nothing.is_err());
+}
+
+#[test]
+fn a_copied_annotation_makes_no_owner_and_managed_fields_go() {
+    let cache = cache();
+    let mut copied = tracked(object("ConfigMap", "a", "1", 1), "shop");
+    copied["metadata"]["name"] = "b".into();
+    cache.upsert(copied);
+    assert!(cache.of_application("shop").is_empty());
+    let mut ours = tracked(object("ConfigMap", "c", "2", 1), "shop");
+    ours["metadata"]["managedFields"] = json!([{"manager": "kubectl", "operation": "Update"},
+        {"manager": names::FIELD_MANAGER, "operation": "Apply"}]);
+    cache.upsert(ours);
+    let kept = cache.of_application("shop")[0].object().expect("kept");
+    assert_eq!(kept["metadata"]["managedFields"].as_array().map(Vec::len), Some(1));
+}

@@ -1,0 +1,205 @@
+//! The connection: configuration, the handle that others clone, and plain requests.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::Value;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::cache::{Cache, Live, Retention};
+use crate::changes::Change;
+use crate::discovery::Discovery;
+use crate::{ClusterError, ObjectKey};
+
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    /// `None`: the pod's own service account.
+    pub kubeconfig: Option<PathBuf>,
+    pub context: Option<String>,
+    /// The namespace of the Applications and their Secrets.
+    pub namespace: String,
+    /// Writes under way at once.
+    pub parallel_writes: usize,
+    pub request_timeout: Duration,
+}
+
+impl ClusterConfig {
+    pub fn new(kubeconfig: Option<PathBuf>, namespace: impl Into<String>) -> Self {
+        Self {
+            kubeconfig,
+            context: None,
+            namespace: namespace.into(),
+            parallel_writes: 24,
+            request_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A cluster. Clones share one connection and one copy.
+#[derive(Clone)]
+pub struct Cluster {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) client: kube::Client,
+    pub(crate) config: ClusterConfig,
+    pub(crate) cache: Cache,
+    pub(crate) discovery: RwLock<Arc<Discovery>>,
+    pub(crate) writes: Semaphore,
+    /// Kinds whose first list has not been read (true: it was tried): their objects are unknown, not absent.
+    pub(crate) unread: RwLock<HashMap<(String, String), bool>>,
+    /// Lists under way at once: they are the heaviest thing that can be asked of a server.
+    pub(crate) lists: Semaphore,
+    /// Somebody reached the server, who may have been away before.
+    pub(crate) reached: Notify,
+    /// A definition came, changed or went.
+    pub(crate) definitions: Notify,
+    pub(crate) synced: watch::Sender<bool>,
+}
+
+impl Cluster {
+    /// Connects and asks what is served. Nothing is watched before [`Self::start`].
+    pub async fn connect(config: ClusterConfig) -> Result<Self, ClusterError> {
+        let client = client(&config).await?;
+        let retention = Retention { namespace: config.namespace.clone() };
+        let inner = Inner {
+            client,
+            writes: Semaphore::new(config.parallel_writes.max(1)),
+            cache: Cache::new(retention),
+            discovery: RwLock::default(),
+            unread: RwLock::default(),
+            lists: Semaphore::new(8),
+            reached: Notify::new(),
+            definitions: Notify::new(),
+            synced: watch::channel(false).0,
+            config,
+        };
+        let cluster = Self { inner: Arc::new(inner) };
+        cluster.rediscover().await?;
+        Ok(cluster)
+    }
+
+    /// Watches everything until the token is cancelled. Returns when every kind was read once.
+    pub async fn start(&self, stop: CancellationToken) {
+        let supervisor = crate::supervise::Supervisor::new(self.clone(), stop.clone());
+        tokio::spawn(supervisor.run());
+        let mut synced = self.inner.synced.subscribe();
+        tokio::select! {
+            _ = synced.wait_for(|done| *done) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    pub fn discovery(&self) -> Arc<Discovery> {
+        self.inner.discovery.read().expect("no panic while locked").clone()
+    }
+
+    pub(crate) async fn rediscover(&self) -> Result<Arc<Discovery>, ClusterError> {
+        let discovery = Arc::new(Discovery::fetch(self).await?);
+        *self.inner.discovery.write().expect("no panic while locked") = discovery.clone();
+        Ok(discovery)
+    }
+
+    /// `1.34.4`, without the `v`.
+    pub async fn version(&self) -> Result<String, ClusterError> {
+        let answer = self.get_json("/version", None).await?;
+        Ok(answer["gitVersion"].as_str().unwrap_or_default().trim_start_matches('v').to_owned())
+    }
+
+    /// An object in the copy.
+    pub fn live(&self, key: &ObjectKey) -> Option<Arc<Live>> {
+        self.inner.cache.get(key)
+    }
+
+    pub fn live_of_kind(&self, group: &str, kind: &str) -> Vec<Arc<Live>> {
+        self.inner.cache.of_kind(group, kind)
+    }
+
+    /// The objects that an application (instance name) tracks.
+    pub fn tracked(&self, application: &str) -> Vec<Arc<Live>> {
+        self.inner.cache.of_application(application)
+    }
+
+    /// What these objects own, directly or not.
+    pub fn descendants(&self, roots: &[Arc<Live>]) -> Vec<Arc<Live>> {
+        self.inner.cache.descendants(roots)
+    }
+
+    /// True when all objects of the kind are in the copy: what is not there does not exist.
+    pub fn is_read(&self, group: &str, kind: &str) -> bool {
+        let watched = self.discovery().watchable().any(|r| r.group == group && r.kind == kind);
+        let pair = (group.to_owned(), kind.to_owned());
+        watched
+            && !crate::supervise::is_excluded(group, kind)
+            && !self.inner.unread.read().expect("no panic while locked").contains_key(&pair)
+    }
+
+    /// Kinds that could not be read yet, as `group/kind`; while there are any, nothing may be thought gone.
+    pub fn unread_kinds(&self) -> Vec<String> {
+        let unread = self.inner.unread.read().expect("no panic while locked");
+        unread.keys().map(|(group, kind)| format!("{group}/{kind}")).collect()
+    }
+
+    /// Announces changes of these keys to the application too, and makes sure that their content is here.
+    pub async fn set_interest(
+        &self,
+        application: &str,
+        keys: HashSet<ObjectKey>,
+    ) -> Result<(), ClusterError> {
+        for key in self.inner.cache.set_interest(application, keys) {
+            self.read(&key).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for changes and takes all of them. One reader only.
+    pub async fn changes(&self) -> Vec<Change> {
+        self.inner.cache.feed.take().await
+    }
+
+    /// How many objects the copy holds.
+    pub fn cached_objects(&self) -> usize {
+        self.inner.cache.len()
+    }
+}
+
+async fn client(config: &ClusterConfig) -> Result<kube::Client, ClusterError> {
+    let file = config.kubeconfig.as_ref().map_or("in the pod".to_owned(), |path| path.display().to_string());
+    let unreadable = |source: Box<dyn std::error::Error + Send + Sync>| ClusterError::Kubeconfig {
+        file: file.clone(),
+        source,
+    };
+    let mut connection = match &config.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path).map_err(|error| unreadable(error.into()))?;
+            let options =
+                KubeConfigOptions { context: config.context.clone(), ..KubeConfigOptions::default() };
+            kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+                .await
+                .map_err(|error| unreadable(error.into()))?
+        }
+        None => kube::Config::incluster().map_err(|error| unreadable(error.into()))?,
+    };
+    connection.connect_timeout = Some(Duration::from_secs(10));
+    // Watches end by themselves before this; plain requests have their own deadline.
+    connection.read_timeout = Some(crate::watch::SERVER_TIMEOUT + Duration::from_secs(30));
+    connection.write_timeout = Some(Duration::from_secs(30));
+    kube::Client::try_from(connection).map_err(|error| unreadable(error.into()))
+}
+
+impl Cluster {
+    /// A GET of a path, as JSON.
+    pub(crate) async fn get_json(&self, path: &str, accept: Option<&str>) -> Result<Value, ClusterError> {
+        let mut request = http::Request::get(path);
+        if let Some(accept) = accept {
+            request = request.header(http::header::ACCEPT, accept);
+        }
+        let request = request.body(Vec::new()).expect("paths are built from checked parts");
+        self.send(request, path).await
+    }
+}

@@ -1,0 +1,137 @@
+//! Which kinds are watched: all that can be, less what is noise; started and stopped as definitions come and go.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::ClusterError;
+use crate::connect::Cluster;
+use crate::discovery::ApiResource;
+
+/// Definitions are looked at again after this time even when nothing said so: aggregated APIs come and go
+/// without a CustomResourceDefinition.
+const REDISCOVERY: Duration = Duration::from_secs(600);
+const INCOMPLETE: Duration = Duration::from_secs(2);
+/// Several definitions usually come together.
+const SETTLE: Duration = Duration::from_millis(150);
+
+/// Kinds that change all the time and that no application consists of.
+pub(crate) fn is_excluded(group: &str, kind: &str) -> bool {
+    matches!(
+        (group, kind),
+        ("events.k8s.io" | "metrics.k8s.io", _)
+            | ("", "Event" | "Endpoints" | "ComponentStatus" | "Node")
+            | ("discovery.k8s.io", "EndpointSlice")
+            | ("coordination.k8s.io", "Lease" | "LeaseCandidate")
+            | ("authentication.k8s.io" | "authorization.k8s.io", _)
+            | ("certificates.k8s.io", "CertificateSigningRequest")
+            | ("cert-manager.io", "CertificateRequest")
+            | ("cilium.io", "CiliumIdentity" | "CiliumEndpoint" | "CiliumEndpointSlice")
+            | ("kyverno.io" | "reports.kyverno.io" | "wgpolicyk8s.io", _)
+    )
+}
+
+pub(crate) struct Supervisor {
+    cluster: Cluster,
+    stop: CancellationToken,
+    running: HashMap<(String, String), (ApiResource, JoinHandle<()>)>,
+}
+
+impl Supervisor {
+    pub(crate) fn new(cluster: Cluster, stop: CancellationToken) -> Self {
+        Self { cluster, stop, running: HashMap::new() }
+    }
+
+    pub(crate) async fn run(mut self) {
+        self.adjust();
+        if self.running.is_empty() {
+            self.cluster.inner.synced.send_replace(true);
+        }
+        loop {
+            // Of an incomplete answer nothing is believed to be gone, so it is soon asked for again.
+            let again = if self.cluster.discovery().complete { REDISCOVERY } else { INCOMPLETE };
+            tokio::select! {
+                () = self.stop.cancelled() => break,
+                () = self.cluster.inner.definitions.notified() => tokio::time::sleep(SETTLE).await,
+                () = tokio::time::sleep(again) => {}
+            }
+            match self.cluster.rediscover().await {
+                Ok(_) => self.adjust(),
+                Err(error) => {
+                    tracing::warn!(%error, "The cluster did not say what it serves; asking again.");
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                    self.cluster.inner.definitions.notify_one();
+                }
+            }
+        }
+        for (_, handle) in self.running.into_values() {
+            handle.abort();
+        }
+    }
+
+    fn adjust(&mut self) {
+        let discovery = self.cluster.discovery();
+        let wanted: HashMap<(String, String), ApiResource> = discovery
+            .watchable()
+            .filter(|resource| !is_excluded(&resource.group, &resource.kind))
+            .map(|resource| ((resource.group.clone(), resource.kind.clone()), resource.clone()))
+            .collect();
+        // Of an incomplete answer only additions are believed.
+        let gone: Vec<_> = self
+            .running
+            .iter()
+            .filter(|(key, (resource, _))| match wanted.get(*key) {
+                Some(now) => now != resource,
+                None => discovery.complete,
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in gone {
+            if let Some((_, handle)) = self.running.remove(&key) {
+                handle.abort();
+            }
+            if !wanted.contains_key(&key) {
+                self.cluster.inner.unread.write().expect("no panic while locked").remove(&key);
+                self.cluster.inner.cache.forget_kind(&key.0, &key.1);
+            }
+        }
+        for (key, resource) in wanted {
+            if self.running.contains_key(&key) {
+                continue;
+            }
+            self.cluster.inner.unread.write().expect("no panic while locked").insert(key.clone(), false);
+            let handle = tokio::spawn(crate::watch::run(self.cluster.clone(), resource.clone()));
+            self.running.insert(key, (resource, handle));
+        }
+    }
+}
+
+impl Cluster {
+    /// The first complete list of a kind is in the copy.
+    pub(crate) fn was_read(&self, resource: &ApiResource) {
+        let mut unread = self.inner.unread.write().expect("no panic while locked");
+        unread.remove(&(resource.group.clone(), resource.kind.clone()));
+        self.settle(&unread);
+    }
+
+    /// The first list of a kind failed: it stays unread, but the others need not wait for it.
+    pub(crate) fn could_not_read(&self, resource: &ApiResource, error: &ClusterError) {
+        let mut unread = self.inner.unread.write().expect("no panic while locked");
+        let pair = (resource.group.clone(), resource.kind.clone());
+        if unread.insert(pair, true) == Some(false) {
+            tracing::warn!(
+                kind = %resource.kind, group = %resource.group, %error,
+                "A kind cannot be read; nothing of it will be thought gone."
+            );
+        }
+        self.settle(&unread);
+    }
+
+    fn settle(&self, unread: &HashMap<(String, String), bool>) {
+        if unread.values().all(|failed| *failed) {
+            self.inner.synced.send_replace(true);
+        }
+    }
+}

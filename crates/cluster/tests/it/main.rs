@@ -1,0 +1,4 @@
+//! The room against the embedded cluster, and against a server that misbehaves on purpose.
+
+mod embedded;
+mod scripted;

@@ -1,0 +1,8 @@
+//! The engine as its shell uses it, against a cluster made of a map.
+
+mod compare;
+mod health;
+mod interruption;
+mod scale;
+mod sim;
+mod sync;

@@ -1,0 +1,101 @@
+use crate::lint::{Account, Finding, LintOptions, Registry, lint_text, report};
+
+fn lint(text: &str) -> Vec<Finding> {
+    lint_text(text, &LintOptions::default()).1
+}
+
+/// `line:column severity step message-part`, one for each finding.
+#[track_caller]
+fn expect(text: &str, wanted: &[(&str, &str)]) {
+    let findings = lint(text);
+    let shown: Vec<String> = findings
+        .iter()
+        .map(|f| format!("{}:{} {} {}", f.line, f.column, f.step.as_deref().unwrap_or("-"), f.message))
+        .collect();
+    assert_eq!(shown.len(), wanted.len(), "{shown:#?}");
+    for (shown, (place, part)) in shown.iter().zip(wanted) {
+        assert!(shown.starts_with(place) && shown.contains(part), "wanted {place} … {part}, got {shown}");
+    }
+}
+
+#[test]
+fn everything_is_found_at_once_with_its_place() {
+    let text = "version: '1.0'\nstagse: []\nsteps:\n  build:\n    type: build\n    image_nam: x\n  run:\n    image: alpine\n    commands: echo\n";
+    expect(
+        text,
+        &[
+            ("2:1 -", "\"stagse\" is not allowed. Did you mean \"stages\"?"),
+            ("5:5 build", "\"image_name\" is required"),
+            ("6:5 build", "Did you mean \"image_name\"?"),
+            ("9:15 run", "\"commands\" must be an array"),
+        ],
+    );
+}
+
+#[test]
+fn broken_yaml_names_every_tab_and_both_places_of_a_repeated_key() {
+    expect("version: '1.0'\nsteps:\n\ta: {}\n\tb: {}\n", &[("3:1", "tab"), ("4:1", "tab")]);
+    expect("version: '1.0'\nversion: '1.0'\nsteps: {}\n", &[("2:1", "the first is at 1:1")]);
+}
+
+#[test]
+fn names_in_conditions_and_dependencies_are_checked() {
+    let text = "version: '1.0'\nsteps:\n  build: {image: a}\n  test:\n    image: a\n    when:\n      steps: [{name: biuld}]\n      condition: {all: {ok: 'steps.build.result === \"success\"'}}\n";
+    expect(text, &[("7:22 test", "no step `biuld`"), ("8:29 test", "write `==`")]);
+}
+
+#[test]
+fn outside_text_in_a_command_is_flagged() {
+    let text = "version: '1.0'\nsteps:\n  a:\n    image: x\n    commands:\n      - echo \"${{CF_COMMIT_MESSAGE}}\"\n      - echo ${{CF_REVISION}}\n";
+    expect(text, &[("6:9 a", "is text from outside")]);
+}
+
+#[test]
+fn a_matrix_counts_as_what_it_expands_to() {
+    let text = "version: '1.0'\nsteps:\n  t:\n    commands: [go]\n    matrix:\n      image: [a, b]\n";
+    expect(text, &[]);
+    let dimension = (0..17).map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+    let huge = format!(
+        "version: '1.0'\nsteps:\n  t:\n    image: x\n    matrix:\n      a: [{dimension}]\n      b: [{dimension}]\n"
+    );
+    expect(&huge, &[("5:5 t", "between 1 and 256")]);
+}
+
+#[test]
+fn integrations_are_compared_with_the_account() {
+    let account = Account {
+        registries: vec![Registry { name: "dockerhub".to_owned(), ..Registry::default() }],
+        ..Account::default()
+    };
+    let options = LintOptions { account: Some(account), ..LintOptions::default() };
+    let text = "version: '1.0'\nsteps:\n  p: {type: push, candidate: x, registry: dockerhbu}\n  c: {type: git-clone, repo: a/b}\n";
+    let findings = lint_text(text, &options).1;
+    let codes: Vec<Option<u32>> = findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Some(202), Some(100)]);
+    assert_eq!(findings[0].hint.as_deref(), Some("did you mean `dockerhub`?"));
+}
+
+#[test]
+fn the_wire_answer_counts_and_keeps_warnings_valid() {
+    let text = "version: '1.0'\nsteps:\n  a: {image: x, timeout: 5}\n";
+    let answer = report(&lint(text));
+    assert!(answer.valid);
+    assert_eq!(answer.summarize, "✖ 1 problem (0 errors, 1 warning)");
+    let answer = report(&lint("version: '1.0'\nsteps:\n  a: {}\n"));
+    assert!(!answer.valid);
+    assert!(answer.message.contains("\"image\" is required"));
+    assert_eq!(answer.details[0]["stepName"], "a");
+}
+
+#[test]
+fn hostile_files_are_refused_in_place() {
+    let deep = format!("version: '1.0'\nsteps: {}", "[".repeat(10_000));
+    assert!(lint(&deep).iter().any(|finding| finding.message.contains("nested deeper")));
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..9 {
+        let previous = level - 1;
+        let aliases = vec![format!("*a{previous}"); 10].join(", ");
+        bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+    }
+    assert!(lint(&bomb).iter().any(|finding| finding.message.contains("aliases expand")));
+}

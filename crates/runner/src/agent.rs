@@ -1,0 +1,255 @@
+//! The runner as the server knows it: one long-polled call that renews leases, takes builds and hears
+//! of terminations.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipway_api::agent::{RunnerSync, RunnerSyncAnswer, RunningBuild, TakenBuild};
+use slipway_api::{Client, ClientError};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::build::{Build, Context, Left, Orders, keep};
+use crate::journal::Journal;
+use crate::layout::{BuildDir, builds, read_if_whole};
+use crate::uplink::Backoff;
+
+/// How long the server may hold a call, unless leases are shorter.
+const WAIT_MS: u64 = 20_000;
+/// Folders of finished builds that are kept, for people who look for what went wrong.
+const FINISHED_KEPT: usize = 10;
+
+pub(crate) struct Agent {
+    context: Arc<Context>,
+    capacity: u32,
+    shutdown: CancellationToken,
+    running: BTreeMap<String, watch::Sender<Orders>>,
+    tasks: JoinSet<()>,
+    leave: mpsc::Sender<(String, Left)>,
+    left: mpsc::Receiver<(String, Left)>,
+    may_start: watch::Sender<bool>,
+    wait_ms: u64,
+}
+
+impl Agent {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        capacity: u32,
+        may_start: watch::Sender<bool>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let (leave, left) = mpsc::channel(64);
+        Self {
+            context,
+            capacity,
+            shutdown,
+            running: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            leave,
+            left,
+            may_start,
+            wait_ms: WAIT_MS,
+        }
+    }
+
+    /// Runs until it is told to stop. Steps go on without us; they are found again at the next start.
+    pub(crate) async fn run(mut self) -> anyhow::Result<()> {
+        self.resume()?;
+        let mut backoff = Backoff::new(Duration::from_secs(10));
+        while !self.shutdown.is_cancelled() {
+            let request = self.request();
+            let full = request.free == 0;
+            let call = sync(self.context.client.clone(), request);
+            tokio::pin!(call);
+            loop {
+                tokio::select! {
+                    answer = &mut call => {
+                        match answer {
+                            Ok(answer) => {
+                                backoff.reset();
+                                self.heed(answer);
+                            }
+                            Err(error) => {
+                                tracing::warn!(%error, "The server did not answer; trying again.");
+                                tokio::select! {
+                                    () = backoff.pause() => {}
+                                    () = self.shutdown.cancelled() => {}
+                                }
+                            }
+                        }
+                        break;
+                    }
+                    Some((build, left)) = self.left.recv() => {
+                        self.part(&build, left);
+                        // The server holds the call of a runner that was full: say that it is not.
+                        if full {
+                            break;
+                        }
+                    }
+                    () = self.shutdown.cancelled() => break,
+                }
+            }
+        }
+        while self.tasks.join_next().await.is_some() {}
+        Ok(())
+    }
+
+    /// Builds of an earlier life of this runner.
+    fn resume(&mut self) -> anyhow::Result<()> {
+        let folder = builds(&self.context.data);
+        crate::layout::create_private_dir(&folder)?;
+        let mut active = Vec::new();
+        for entry in std::fs::read_dir(&folder)? {
+            let dir = BuildDir(entry?.path());
+            let journal = Journal::load(&dir)?;
+            if journal.as_ref().is_some_and(|journal| journal.reported) {
+                continue;
+            }
+            let Some(taken) = read_if_whole::<TakenBuild>(&dir.taken())? else {
+                self.context.executor.remove(&dir.0)?;
+                continue;
+            };
+            let epoch = journal.map_or(taken.epoch, |journal| journal.epoch.max(taken.epoch));
+            tracing::info!(build = %taken.id, "Going on with a build.");
+            active.push(taken.id.clone());
+            self.start(&taken.id, epoch);
+        }
+        self.context.executor.reap(&active);
+        self.sweep();
+        Ok(())
+    }
+
+    fn request(&self) -> RunnerSync {
+        let running: Vec<RunningBuild> = self
+            .running
+            .iter()
+            .map(|(id, orders)| {
+                let orders = orders.borrow();
+                RunningBuild { id: id.clone(), epoch: orders.epoch, terminating: orders.terminate }
+            })
+            .collect();
+        RunnerSync {
+            runner: self.context.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            executor: self.context.executor.name().to_owned(),
+            free: self.capacity.saturating_sub(u32::try_from(running.len()).unwrap_or(u32::MAX)),
+            running,
+            wait_ms: self.wait_ms,
+        }
+    }
+
+    fn heed(&mut self, answer: RunnerSyncAnswer) {
+        // A lease must survive one call that goes wrong.
+        self.wait_ms = WAIT_MS.min((answer.lease_ms / 3).max(100));
+        for id in &answer.lost {
+            self.order(id, |orders| orders.lost = true);
+        }
+        for id in &answer.terminate {
+            self.order(id, |orders| orders.terminate = true);
+        }
+        for taken in answer.taken {
+            if self.running.contains_key(&taken.id) {
+                // An answer of ours got lost and the server gives it again, under a new epoch perhaps.
+                self.order(&taken.id, |orders| orders.epoch = orders.epoch.max(taken.epoch));
+                continue;
+            }
+            tracing::info!(build = %taken.id, pipeline = %taken.pipeline_name, "Taking a build.");
+            match keep(&self.context, &taken) {
+                Ok(()) => self.start(&taken.id, taken.epoch),
+                // Not in our next list, so the server gives it to somebody who can keep it.
+                Err(error) => tracing::error!(build = %taken.id, %error, "Cannot write the build down."),
+            }
+        }
+        self.may_start.send_if_modified(|may| !std::mem::replace(may, true));
+    }
+
+    fn order(&self, id: &str, change: impl FnOnce(&mut Orders)) {
+        if let Some(orders) = self.running.get(id) {
+            orders.send_if_modified(|orders| {
+                let before = *orders;
+                change(orders);
+                *orders != before
+            });
+        }
+    }
+
+    fn start(&mut self, id: &str, epoch: i64) {
+        let orders = watch::Sender::new(Orders { epoch, ..Orders::default() });
+        let seen = orders.subscribe();
+        self.running.insert(id.to_owned(), orders);
+        let (context, shutdown, left) = (self.context.clone(), self.shutdown.clone(), self.leave.clone());
+        let id = id.to_owned();
+        self.tasks.spawn(async move {
+            let how = match drive(&context, &id, epoch, seen, &shutdown).await {
+                Some(how) => how,
+                None => return,
+            };
+            let _ = left.send((id, how)).await;
+        });
+    }
+
+    fn part(&mut self, id: &str, left: Left) {
+        tracing::info!(build = %id, ?left, "Build over.");
+        self.running.remove(id);
+        self.sweep();
+    }
+
+    /// Removes the oldest finished builds.
+    fn sweep(&self) {
+        let Ok(entries) = std::fs::read_dir(builds(&self.context.data)) else { return };
+        let mut finished: Vec<(i64, BuildDir)> = entries
+            .flatten()
+            .map(|entry| BuildDir(entry.path()))
+            .filter_map(|dir| {
+                let journal = Journal::load(&dir).ok()??;
+                let at = journal.finished.as_ref().map_or(0, |finished| finished.at_ms);
+                journal.reported.then_some((at, dir))
+            })
+            .collect();
+        finished.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        for (_, dir) in finished.into_iter().skip(FINISHED_KEPT) {
+            if let Err(error) = self.context.executor.remove(&dir.0) {
+                tracing::warn!(folder = %dir.0.display(), %error, "Cannot remove the folder of an old build.");
+            }
+        }
+    }
+}
+
+/// Runs a build, again after an error of this machine (a full disk, say); nothing when shutting down.
+async fn drive(
+    context: &Arc<Context>,
+    id: &str,
+    epoch: i64,
+    orders: watch::Receiver<Orders>,
+    shutdown: &CancellationToken,
+) -> Option<Left> {
+    let mut backoff = Backoff::new(Duration::from_secs(30));
+    loop {
+        let done = match Build::open(context.clone(), id, epoch) {
+            Ok(build) => build.run(orders.clone(), shutdown.clone()).await,
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(Left::Paused) => return None,
+            Ok(left) => return Some(left),
+            Err(error) => {
+                tracing::error!(build = %id, error = format!("{error:#}"), "Build stumbled; going on.")
+            }
+        }
+        tokio::select! {
+            () = backoff.pause() => {}
+            () = shutdown.cancelled() => return None,
+        }
+    }
+}
+
+async fn sync(client: Client, request: RunnerSync) -> Result<RunnerSyncAnswer, ClientError> {
+    let timeout = Duration::from_millis(request.wait_ms) + Duration::from_secs(15);
+    let call =
+        client.request(reqwest::Method::POST, "/api/agent/runner/sync").timeout(timeout).json(&request);
+    let response = client.send(call).await?;
+    let url = response.url().to_string();
+    response.json().await.map_err(|source| ClientError::Unexpected { url, source })
+}

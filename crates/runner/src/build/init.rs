@@ -1,0 +1,156 @@
+//! The first step of every build: say who runs it, set its variables, read and check its pipeline.
+
+use std::time::Duration;
+
+use slipway_api::agent::PipelineSource;
+use slipway_model::{Next, Secret};
+use slipway_pipeline::lint::Finding;
+use slipway_pipeline::{BuildStatus, Pipeline};
+use slipway_source::git::{Credential, Git, GitError, Remote};
+
+use super::{Build, masker};
+use crate::journal::INIT;
+use crate::layout::{create_private_dir, now_ms};
+use crate::uplink::Backoff;
+use crate::variables::{About, variables};
+
+const PIPELINE_BYTES_MAX: u64 = 1 << 20;
+/// Passing trouble with the Git host is waited out this long.
+const FETCH_PATIENCE: Duration = Duration::from_secs(60);
+
+impl Build {
+    /// The head of the log and the variables; once per build.
+    pub(super) fn introduce(&mut self) {
+        let about = About { server_url: self.context.client.base(), executor: self.context.executor.name() };
+        let (variables, refused) = variables(&self.taken, &about);
+        self.journal.state.variables = variables;
+        self.journal.state.branch.branch = self.taken.commit.as_ref().map(|commit| commit.branch.clone());
+        self.journal.say(
+            INIT,
+            &format!(
+                "Build {} of {} is run by runner {} (slipway {})",
+                self.taken.id,
+                self.taken.pipeline_name,
+                self.context.name,
+                env!("CARGO_PKG_VERSION")
+            ),
+        );
+        let describe = self.context.executor.describe().to_owned();
+        self.journal.say(INIT, &describe);
+        if let Some(commit) = &self.taken.commit {
+            let subject = commit.message.lines().next().unwrap_or_default().to_owned();
+            let line = format!(
+                "Triggered by \"{subject}\" of {} on `{}` of {} at {}",
+                commit.author, commit.branch, commit.repo, commit.sha
+            );
+            self.journal.say(INIT, &line);
+        }
+        for sentence in refused {
+            self.journal.say(INIT, &format!("Not set: {sentence}"));
+        }
+        self.masker = masker(&self.journal, &self.taken);
+    }
+
+    /// Reads the pipeline. Findings end the build; trouble with the network is tried again first.
+    pub(super) async fn initialize(&mut self) -> anyhow::Result<()> {
+        let read = match self.taken.source.clone() {
+            PipelineSource::Inline { yaml } => Ok((yaml, "Using the pipeline's own text".to_owned())),
+            PipelineSource::Git { repo, path, revision } => self.fetch(&repo, &path, revision).await,
+        };
+        let (yaml, said) = match read {
+            Ok(read) => read,
+            Err(error) => return self.fail(&error),
+        };
+        self.journal.say(INIT, &said);
+        let (pipeline, findings) = Pipeline::parse(&yaml);
+        for finding in &findings {
+            self.journal.say(INIT, &line(finding));
+        }
+        if pipeline.as_ref().is_some_and(|pipeline| pipeline.services.is_some()) {
+            return self.fail(
+                "the pipeline asks for side services, which this runner cannot start: start them in a step's commands",
+            );
+        }
+        if pipeline.is_none() {
+            let errors = findings.iter().filter(|finding| finding.is_error()).count();
+            return self.fail(&format!(
+                "the pipeline has {errors} error{}: the log of \"{INIT}\" lists {}",
+                if errors == 1 { "" } else { "s" },
+                if errors == 1 { "it" } else { "them" },
+            ));
+        }
+        self.journal.yaml = Some(yaml);
+        self.read_pipeline()?;
+        self.journal.init.finished_ms = Some(now_ms());
+        self.save()
+    }
+
+    fn fail(&mut self, error: &str) -> anyhow::Result<()> {
+        self.journal.say(INIT, error);
+        self.journal.init.finished_ms = Some(now_ms());
+        self.journal.init.error = Some(error.to_owned());
+        self.finish(BuildStatus::Error, error)
+    }
+
+    async fn fetch(
+        &mut self,
+        repo: &str,
+        path: &str,
+        revision: Option<String>,
+    ) -> Result<(String, String), String> {
+        let path = path.trim_start_matches("./").trim_start_matches('/');
+        let access = &self.taken.git;
+        let credential =
+            Credential { username: access.username.clone(), password: Secret::new(access.password.clone()) };
+        let base = access.base_url.trim_end_matches('/');
+        let (url, credential) = if repo.contains("://") {
+            (repo.to_owned(), repo.starts_with(&access.base_url).then_some(credential))
+        } else {
+            (format!("{base}/{}.git", repo.trim_matches('/').trim_end_matches(".git")), Some(credential))
+        };
+        let git = Git::new().deadline(Duration::from_secs(120));
+        let remote = Remote::parse(&url, credential).map_err(|error| error.to_string())?;
+        // The commit that triggered the build, if it is of this repository: never a later one.
+        let commit = self.taken.commit.as_ref().filter(|commit| commit.repo == repo);
+        let revision = revision.or_else(|| commit.map(|commit| commit.sha.clone()));
+        let until = tokio::time::Instant::now() + FETCH_PATIENCE;
+        let mut backoff = Backoff::new(Duration::from_secs(5));
+        loop {
+            match self.read(&git, &remote, revision.as_deref(), path).await {
+                Ok((text, sha)) => {
+                    let said = format!("Read {path} of {} at {sha}", remote.name());
+                    return Ok((text, said));
+                }
+                Err(error) if error.next() == Next::Retry && tokio::time::Instant::now() < until => {
+                    tracing::info!(build = %self.taken.id, %error, "Pipeline not read yet.");
+                    backoff.pause().await;
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        git: &Git,
+        remote: &Remote,
+        revision: Option<&str>,
+        path: &str,
+    ) -> Result<(String, String), GitError> {
+        let scratch = self.dir.0.join("pipeline.git");
+        let _ = std::fs::remove_dir_all(&scratch);
+        create_private_dir(&scratch).map_err(|source| GitError::Io { path: scratch.clone(), source })?;
+        let read = git.read_remote(remote, revision, path, &scratch, PIPELINE_BYTES_MAX).await;
+        let _ = std::fs::remove_dir_all(&scratch);
+        read.map(|(bytes, sha)| (String::from_utf8_lossy(&bytes).into_owned(), sha))
+    }
+}
+
+fn line(finding: &Finding) -> String {
+    let level = if finding.is_error() { "error" } else { "warning" };
+    let mut text = format!("line {}, column {}: {level}: {}", finding.line, finding.column, finding.message);
+    if let Some(hint) = &finding.hint {
+        text.push_str(&format!(" ({hint})"));
+    }
+    text
+}

@@ -1,0 +1,136 @@
+//! From the planner's state to what the server is told.
+
+use slipway_api::agent::BuildReport;
+use slipway_api::build::BuildStep;
+use slipway_pipeline::pipeline::Step;
+use slipway_pipeline::{BuildStatus, StepState, StepStatus};
+
+use super::Build;
+use crate::journal::INIT;
+
+impl Build {
+    /// Tells the server how the build stands, as long as it goes on.
+    pub(super) fn publish(&self) {
+        let state = &self.journal.state;
+        let status = if state.terminate_requested {
+            BuildStatus::Terminating
+        } else if state.steps.values().any(|step| step.status == StepStatus::PendingApproval) {
+            BuildStatus::PendingApproval
+        } else {
+            BuildStatus::Running
+        };
+        let mut report = self.report();
+        report.status = build_word(status).to_owned();
+        self.reports.send_replace(Some(report));
+    }
+
+    /// The end, to be told after the last line of log.
+    pub(super) fn publish_end(&self) {
+        let mut report = self.report();
+        // Above all that were sent, and the same if it has to be sent again after a crash.
+        report.revision += 1;
+        if let Some(finished) = &self.journal.finished {
+            report.status = finished.status.clone();
+            report.message = Some(finished.message.clone());
+            report.finished_ms = Some(finished.at_ms);
+        }
+        self.reports.send_replace(Some(report));
+    }
+
+    fn report(&self) -> BuildReport {
+        BuildReport {
+            epoch: self.journal.epoch,
+            revision: self.journal.revision,
+            status: String::new(),
+            message: self.sentence(),
+            started_ms: Some(self.journal.started_ms),
+            finished_ms: None,
+            steps: self.steps(),
+        }
+    }
+
+    /// What the build is doing, in one sentence.
+    fn sentence(&self) -> Option<String> {
+        if self.journal.yaml.is_none() {
+            return Some("reading the pipeline".to_owned());
+        }
+        let state = &self.journal.state;
+        let named = |wanted: StepStatus| {
+            state.steps.iter().find(|(_, step)| step.status == wanted).map(|(name, _)| name.clone())
+        };
+        named(StepStatus::Running)
+            .map(|name| format!("step `{name}` is running"))
+            .or_else(|| named(StepStatus::Terminating).map(|name| format!("step `{name}` is being stopped")))
+            .or_else(|| {
+                let waiting = self.plan.waiting.first()?;
+                Some(format!("step `{}` {}", waiting.step, waiting.on.sentence()))
+            })
+    }
+
+    fn steps(&self) -> Vec<BuildStep> {
+        let lengths = self.logs.lengths();
+        let bytes = |log: &str| lengths.get(log).copied().unwrap_or(0);
+        let mut steps = vec![BuildStep {
+            name: INIT.to_owned(),
+            title: INIT.to_owned(),
+            kind: "init".to_owned(),
+            status: match &self.journal.init {
+                init if init.error.is_some() => "error",
+                init if init.finished_ms.is_some() => "success",
+                _ if self.journal.finished.is_some() => "terminated",
+                _ => "running",
+            }
+            .to_owned(),
+            attempt: 1,
+            started: time(Some(self.journal.started_ms)),
+            finished: time(self.journal.init.finished_ms),
+            message: self.journal.init.error.clone(),
+            log_bytes: bytes(INIT),
+            ..BuildStep::default()
+        }];
+        if let Some(pipeline) = &self.pipeline {
+            steps.extend(
+                pipeline
+                    .leaves()
+                    .into_iter()
+                    .map(|step| build_step(step, &self.journal.state.step(&step.name), bytes(&step.name))),
+            );
+        }
+        steps
+    }
+}
+
+fn build_step(step: &Step, state: &StepState, log_bytes: u64) -> BuildStep {
+    BuildStep {
+        name: step.name.clone(),
+        title: step.title.clone().unwrap_or_else(|| step.name.clone()),
+        kind: step.type_name.clone(),
+        stage: step.stage.clone(),
+        status: step_word(state.status).to_owned(),
+        attempt: state.attempt,
+        started: time(state.started_at),
+        finished: time(state.finished_at.filter(|_| state.status.is_final())),
+        exit_code: state.exit,
+        message: state.reason.clone(),
+        log_bytes,
+    }
+}
+
+/// The words of the wire, where they are not the planner's.
+pub(super) fn build_word(status: BuildStatus) -> &'static str {
+    match status {
+        BuildStatus::Denied => "error",
+        other => other.as_str(),
+    }
+}
+
+fn step_word(status: StepStatus) -> &'static str {
+    match status {
+        StepStatus::Failure => "error",
+        other => other.as_str(),
+    }
+}
+
+fn time(ms: Option<i64>) -> Option<String> {
+    jiff::Timestamp::from_millisecond(ms?).ok().map(|time| time.to_string())
+}

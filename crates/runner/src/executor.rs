@@ -1,0 +1,200 @@
+//! Where steps run. One trait, one contract; what differs is only how a step becomes a task.
+//!
+//! In: a [`StepSpec`] with everything resolved, and the folders of its attempt. Out: a [`Task`] for
+//! the supervisor, or a sentence on why this executor cannot run the step. Nothing is started here.
+
+mod builtin;
+mod container;
+mod engine;
+mod host;
+mod script;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use slipway_api::agent::GitAccess;
+use slipway_pipeline::spec::WorkingDirectory;
+use slipway_pipeline::{StepKind, StepSpec};
+
+pub use engine::{Detected, detect};
+
+use crate::layout::{AttemptDir, BuildDir, Missing, VOLUME, confined, file_name, give};
+use crate::task::{Run, Sandbox, Task};
+
+/// 1 GiB a step, then the log says that it is full.
+const OUTPUT_BYTES_MAX: u64 = 1 << 30;
+const GRACE_MS: u64 = 5_000;
+
+/// What the person who starts the runner asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutorChoice {
+    /// Podman, else Docker if its daemon answers, else the host.
+    #[default]
+    Auto,
+    Podman,
+    Docker,
+    Host,
+}
+
+/// One attempt of one step, before it starts.
+pub(crate) struct Place<'a> {
+    pub(crate) build: &'a str,
+    pub(crate) attempt: u32,
+    pub(crate) dir: &'a BuildDir,
+    pub(crate) at: &'a AttemptDir,
+    pub(crate) git: &'a GitAccess,
+}
+
+/// Why a step cannot run here, for the person who wrote it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("{0}")]
+    Unsupported(String),
+    #[error("the files of the step could not be prepared: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+pub(crate) trait Executor: Send + Sync {
+    /// `podman`, `docker` or `host`.
+    fn name(&self) -> &'static str;
+    /// In a sentence, for the head of every build's log.
+    fn describe(&self) -> &str;
+    /// Whom the files of a volume belong to; ourselves when absent.
+    fn user(&self) -> Option<u32>;
+    /// For steps of ours that need no image.
+    fn sandbox(&self) -> Option<Sandbox>;
+    fn freestyle(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal>;
+    fn image(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal>;
+    /// Removes a folder that steps have written to.
+    fn remove(&self, folder: &Path) -> std::io::Result<()>;
+    /// Removes what builds of this runner other than these have left behind.
+    fn reap(&self, active: &[String]);
+
+    fn prepare(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
+        crate::layout::create_private_dir(&place.at.0)?;
+        if step.services.is_some() {
+            return Err(Refusal::Unsupported(format!(
+                "step `{}` asks for side services, which this runner cannot start: start them in the step's commands",
+                step.name
+            )));
+        }
+        match &step.kind {
+            StepKind::Freestyle(_) => self.freestyle(step, place),
+            StepKind::Build(_) | StepKind::Push(_) | StepKind::PushTag(_) => self.image(step, place),
+            StepKind::GitClone(_) | StepKind::Typed(_) => builtin::prepare(step, place, self.sandbox()),
+            other => Err(Refusal::Unsupported(format!(
+                "steps of type `{}` cannot run on the {} executor: use a freestyle step",
+                type_of(other),
+                self.name()
+            ))),
+        }
+    }
+}
+
+/// Everything about the executor that `run` decides once, at the start.
+pub(crate) fn choose(
+    choice: ExecutorChoice,
+    data: &Path,
+    shim: &Path,
+    read_only: &[PathBuf],
+    hide: &[PathBuf],
+) -> anyhow::Result<Box<dyn Executor>> {
+    let found = engine::choose(choice, data)?;
+    let probe_dir = data.join("probe");
+    let sandbox_works = crate::shim::probe(shim, &probe_dir);
+    let _ = std::fs::remove_dir_all(&probe_dir);
+    let hide = hide.iter().chain([&data.to_owned()]).cloned().collect();
+    let sandbox = Sandbox { user: None, read_only: read_only.to_vec(), hide };
+    match (found, sandbox_works) {
+        (Some(engine), works) => {
+            if let Err(why) = &works {
+                tracing::warn!(%why, "built-in steps run without a sandbox of their own");
+            }
+            Ok(Box::new(container::Container::new(engine, works.is_ok().then_some(sandbox), data)))
+        }
+        (None, Ok(())) => Ok(Box::new(host::Host::new(sandbox))),
+        (None, Err(why)) => anyhow::bail!(
+            "steps cannot run on this machine: there is no container engine, and no sandbox can be made ({why}). Install podman, or run as root"
+        ),
+    }
+}
+
+fn type_of(kind: &StepKind) -> &'static str {
+    match kind {
+        StepKind::Freestyle(_) => "freestyle",
+        StepKind::GitClone(_) => "git-clone",
+        StepKind::Build(_) => "build",
+        StepKind::Push(_) => "push",
+        StepKind::PushTag(_) => "push-tag",
+        StepKind::Deploy(_) => "deploy",
+        StepKind::Composition(_) => "composition",
+        StepKind::LaunchComposition(_) => "launch-composition",
+        StepKind::PendingApproval(_) => "pending-approval",
+        StepKind::FreestyleSsh(_) => "freestyle-ssh",
+        StepKind::Typed(_) => "typed",
+        StepKind::Annotate(_) => "annotate",
+    }
+}
+
+/// Made once per build, with what every step expects to find in it.
+pub(crate) fn make_volume(dir: &BuildDir, user: Option<u32>) -> std::io::Result<()> {
+    let volume = dir.volume();
+    crate::layout::create_private_dir(&volume)?;
+    script::write_cf_export(&volume)?;
+    give(&volume.join("cf_export"), user)?;
+    give(&volume, user)
+}
+
+/// As the step sees it; `None` means the image's own.
+fn working_directory(step: &StepSpec) -> Option<String> {
+    match &step.working_directory {
+        WorkingDirectory::Volume => Some(VOLUME.to_owned()),
+        WorkingDirectory::Absolute(path) => Some(path.clone()),
+        WorkingDirectory::UnderVolume(path) => Some(format!("{VOLUME}/{}", path.trim_matches('/'))),
+        WorkingDirectory::Image => None,
+    }
+}
+
+/// Where a step works, for steps that want to work there too.
+pub(crate) fn directory(step: &StepSpec) -> Option<String> {
+    match step.kind {
+        // Known only when the clone is there.
+        StepKind::GitClone(_) => None,
+        _ => working_directory(step),
+    }
+}
+
+/// The part of a path below the volume, or nothing if it is elsewhere.
+fn in_volume(path: &str) -> Option<PathBuf> {
+    Path::new(path).strip_prefix(VOLUME).ok().map(Path::to_owned)
+}
+
+/// Makes the working directory if it is in the volume and not there yet.
+fn make_working_directory(path: &str, place: &Place<'_>, user: Option<u32>) -> Result<(), Refusal> {
+    if let Some(relative) = in_volume(path) {
+        confined(&place.dir.volume(), &relative, Missing::Make(user)).map_err(|error| {
+            Refusal::Unsupported(format!("the working directory {path} cannot be used: {error}"))
+        })?;
+    }
+    Ok(())
+}
+
+fn task(step: &StepSpec, place: &Place<'_>, intro: Vec<String>, run: Run) -> Task {
+    Task {
+        build: place.build.to_owned(),
+        step: step.id.clone(),
+        attempt: place.attempt,
+        intro,
+        volume: place.dir.volume(),
+        timeout_ms: step.timeout_ms,
+        grace_ms: GRACE_MS,
+        output_bytes_max: OUTPUT_BYTES_MAX,
+        run,
+    }
+}
+
+/// Unique on the machine, and the same after a restart.
+fn container_name(step: &StepSpec, place: &Place<'_>) -> String {
+    format!("slipway-{}-{}-{}", place.build, file_name(&step.id), place.attempt)
+}

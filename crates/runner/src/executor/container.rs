@@ -1,0 +1,383 @@
+//! Steps as containers of Podman or Docker.
+
+use std::path::Path;
+use std::time::Duration;
+
+use base64::Engine as _;
+use sha2::{Digest, Sha256};
+use slipway_pipeline::spec::{Build, Credentials, Dockerfile, Freestyle, Push, PushTag, Shell};
+use slipway_pipeline::{StepKind, StepSpec};
+
+use super::engine::{self, Engine};
+use super::{
+    Executor, Place, Refusal, container_name, in_volume, make_working_directory, script, task,
+    working_directory,
+};
+use crate::layout::{BIN, Missing, VOLUME, confined, create_private};
+use crate::task::{Members, Run, Sandbox, Task};
+
+/// Marks our containers, so that those of dead builds are found.
+const LABEL: &str = "io.slipway.build";
+/// Tells the containers of one runner of the machine from those of another.
+const OWNER: &str = "io.slipway.runner";
+
+pub(super) struct Container {
+    engine: Engine,
+    sandbox: Option<Sandbox>,
+    describe: String,
+    owner: String,
+}
+
+impl Container {
+    pub(super) fn new(engine: Engine, sandbox: Option<Sandbox>, data: &Path) -> Self {
+        let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
+        let owner = hex::encode(&Sha256::digest(data.as_os_str().as_encoded_bytes())[..8]);
+        let describe = format!("Steps run in containers by {} {}", engine.name, engine.version);
+        Self { engine, sandbox, describe, owner }
+    }
+
+    fn podman(&self) -> bool {
+        self.engine.name == "podman"
+    }
+
+    fn command(&self, args: &[&str]) -> Vec<String> {
+        self.engine.program.iter().cloned().chain(args.iter().map(|arg| (*arg).to_owned())).collect()
+    }
+
+    fn run_args(&self, step: &StepSpec, spec: &Freestyle, place: &Place<'_>) -> Result<Vec<String>, Refusal> {
+        let mut args = vec![
+            "--rm=false".to_owned(),
+            "--pull=missing".to_owned(),
+            format!("--name={}", container_name(step, place)),
+            format!("--label={LABEL}={}", place.build),
+            format!("--label={OWNER}={}", self.owner),
+            "--hostname=slipway".to_owned(),
+        ];
+        args.extend(self.engine.run_flags.iter().cloned());
+        if self.podman() {
+            // Kept by the engine too, should the supervisor be lost.
+            args.push("--log-driver=k8s-file".to_owned());
+        } else {
+            args.push("--init".to_owned());
+        }
+        args.push(format!("--volume={}:{VOLUME}", place.dir.volume().display()));
+        args.push(format!("--volume={}:{BIN}:ro", place.at.bin().display()));
+        for volume in &spec.volumes {
+            let (source, target) = volume.split_once(':').unwrap_or((volume, volume));
+            let relative = in_volume(source).unwrap_or_else(|| source.trim_start_matches('/').into());
+            let source = confined(&place.dir.volume(), &relative, Missing::Make(None)).map_err(|error| {
+                Refusal::Unsupported(format!("volume `{volume}` cannot be mounted: {error}"))
+            })?;
+            args.push(format!("--volume={}:{target}", source.display()));
+        }
+        if let Some(directory) = working_directory(step) {
+            make_working_directory(&directory, place, None)?;
+            args.push(format!("--workdir={directory}"));
+        }
+        Ok(args)
+    }
+
+    /// One line a variable in a file; what has several lines goes through the engine's own environment.
+    fn environment(
+        &self,
+        spec: &Freestyle,
+        place: &Place<'_>,
+        args: &mut Vec<String>,
+    ) -> Result<(std::collections::BTreeMap<String, String>, Vec<String>), Refusal> {
+        use std::io::Write;
+        let mut file = create_private(&place.at.environment())?;
+        let (mut passed, mut left_out) = (std::collections::BTreeMap::new(), Vec::new());
+        for (name, value) in &spec.environment {
+            if !value.contains(['\n', '\r', '\0']) {
+                writeln!(file, "{name}={value}")?;
+            } else if concerns_engine(name) || value.contains('\0') {
+                left_out.push(name.clone());
+            } else {
+                passed.insert(name.clone(), value.clone());
+                args.push(format!("--env={name}"));
+            }
+        }
+        args.push(format!("--env-file={}", place.at.environment().display()));
+        Ok((passed, left_out))
+    }
+
+    fn build(&self, step: &StepSpec, spec: &Build, place: &Place<'_>) -> Result<Task, Refusal> {
+        let directory = working_directory(step).unwrap_or_else(|| VOLUME.to_owned());
+        let context = self.context(&directory, place)?;
+        let dockerfile = match &spec.dockerfile {
+            Dockerfile::Path(path) => {
+                let relative = in_volume(path).unwrap_or_else(|| {
+                    in_volume(&directory).unwrap_or_default().join(path.trim_start_matches('/'))
+                });
+                confined(&place.dir.volume(), &relative, Missing::Refuse).map_err(|error| {
+                    Refusal::Unsupported(format!("there is no Dockerfile at {directory}/{path}: {error}"))
+                })?
+            }
+            Dockerfile::Content(text) => {
+                let path = place.at.0.join("Dockerfile");
+                std::fs::write(&path, text)?;
+                path
+            }
+        };
+        let registry = spec.registry.as_deref().filter(|_| !spec.disable_push);
+        let name = qualified(&spec.image_name, registry);
+        let mut argv = self.command(&["build"]);
+        argv.extend(self.engine.build_flags.iter().cloned());
+        argv.push(format!("--file={}", dockerfile.display()));
+        argv.push(format!("--iidfile={}", place.at.image_id().display()));
+        argv.extend(spec.tags.iter().map(|tag| format!("--tag={name}:{tag}")));
+        argv.extend(spec.build_arguments.iter().map(|argument| format!("--build-arg={argument}")));
+        argv.extend(spec.target.iter().map(|target| format!("--target={target}")));
+        argv.extend(spec.cache_from.iter().map(|from| format!("--cache-from={from}")));
+        argv.extend(spec.platform.iter().map(|platform| format!("--platform={platform}")));
+        argv.extend(spec.no_cache.then(|| "--no-cache".to_owned()));
+        argv.extend((spec.squash && self.podman()).then(|| "--squash".to_owned()));
+        argv.push("--".to_owned());
+        argv.push(context.display().to_string());
+        let mut commands = vec![argv];
+        if registry.is_some() {
+            for tag in &spec.tags {
+                commands.push(self.push_command(&format!("{name}:{tag}"), None));
+            }
+        }
+        let tag = spec.tags.first().cloned().unwrap_or_else(|| "latest".to_owned());
+        let mut members = Members::default();
+        members.fixed.insert("imageName".to_owned(), name.clone());
+        members.fixed.insert("imageTagName".to_owned(), tag.clone());
+        members.from_files.insert("imageId".to_owned(), place.at.image_id());
+        let mut intro = vec![format!("Building image {name}:{tag} from {directory} by {}", self.engine.name)];
+        let left_out: Vec<&str> = spec
+            .options
+            .keys()
+            .map(String::as_str)
+            .filter(|key| !matches!(*key, "metadata" | "annotations"))
+            .collect();
+        if !left_out.is_empty() {
+            intro.push(format!("Not supported by this runner and left out: {}", left_out.join(", ")));
+        }
+        Ok(task(step, place, intro, Run::Engine { commands, members }))
+    }
+
+    fn context(&self, directory: &str, place: &Place<'_>) -> Result<std::path::PathBuf, Refusal> {
+        let no = |error: &dyn std::fmt::Display| {
+            Refusal::Unsupported(format!(
+                "the build context {directory} cannot be used: {error}. Clone the repository in an earlier step, or set working_directory"
+            ))
+        };
+        let relative = in_volume(directory).ok_or_else(|| no(&"it is not in the volume"))?;
+        confined(&place.dir.volume(), &relative, Missing::Refuse).map_err(|error| no(&error))
+    }
+
+    fn push(&self, step: &StepSpec, spec: &Push, place: &Place<'_>) -> Result<Task, Refusal> {
+        let registry = spec.registry.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| {
+            Refusal::Unsupported(format!("step `{}` needs `registry`: the host to push to", step.name))
+        })?;
+        let (candidate_name, candidate_tag) = split_tag(&spec.candidate);
+        let short = spec.image_name.clone().unwrap_or_else(|| bare(candidate_name).to_owned());
+        let name = qualified(&short, Some(registry));
+        let login = match &spec.credentials {
+            Some(credentials) => Some(self.write_login(registry, credentials, place)?),
+            None => None,
+        };
+        let tags = if spec.tags.is_empty() {
+            vec![candidate_tag.unwrap_or("latest").to_owned()]
+        } else {
+            spec.tags.clone()
+        };
+        let mut commands = Vec::new();
+        for tag in &tags {
+            commands.push(self.command(&["tag", &spec.candidate, &format!("{name}:{tag}")]));
+            commands.push(self.push_command(&format!("{name}:{tag}"), login.as_deref()));
+        }
+        let mut members = Members::default();
+        members.fixed.insert("registry".to_owned(), registry.to_owned());
+        members.fixed.insert("imageName".to_owned(), name.clone());
+        members.fixed.insert("imageTagName".to_owned(), tags[0].clone());
+        let intro = vec![format!("Pushing {} to {name}", spec.candidate)];
+        Ok(task(step, place, intro, Run::Engine { commands, members }))
+    }
+
+    fn push_tag(&self, step: &StepSpec, spec: &PushTag, place: &Place<'_>) -> Result<Task, Refusal> {
+        let (name, _) = split_tag(&spec.image_name);
+        let name = qualified(name, spec.registry.as_deref());
+        let mut commands = Vec::new();
+        for tag in &spec.tags {
+            commands.push(self.command(&["tag", &spec.image_name, &format!("{name}:{tag}")]));
+            if spec.registry.is_some() {
+                commands.push(self.push_command(&format!("{name}:{tag}"), None));
+            }
+        }
+        let intro = vec![format!("Tagging {}", spec.image_name)];
+        Ok(task(step, place, intro, Run::Engine { commands, members: Members::default() }))
+    }
+
+    fn push_command(&self, image: &str, login: Option<&Path>) -> Vec<String> {
+        let mut argv = self.engine.program.clone();
+        match login {
+            Some(file) if self.podman() => {
+                argv.extend(["push".to_owned(), format!("--authfile={}", file.display())]);
+            }
+            // Docker takes a folder with a config.json in it.
+            Some(file) => argv.extend([
+                format!("--config={}", file.parent().unwrap_or(Path::new("/")).display()),
+                "push".to_owned(),
+            ]),
+            None => argv.push("push".to_owned()),
+        }
+        argv.push(image.to_owned());
+        argv
+    }
+
+    fn write_login(
+        &self,
+        registry: &str,
+        credentials: &Credentials,
+        place: &Place<'_>,
+    ) -> Result<std::path::PathBuf, Refusal> {
+        use std::io::Write;
+        let pair = format!("{}:{}", credentials.username, credentials.password);
+        let auth = base64::engine::general_purpose::STANDARD.encode(pair);
+        let host = registry.split('/').next().unwrap_or(registry);
+        let text = serde_json::json!({ "auths": { host: { "auth": auth } } }).to_string();
+        let path = place.at.0.join(if self.podman() { "auth.json" } else { "config.json" });
+        create_private(&path)?.write_all(text.as_bytes())?;
+        Ok(path)
+    }
+}
+
+impl Executor for Container {
+    fn name(&self) -> &'static str {
+        if self.podman() { "podman" } else { "docker" }
+    }
+
+    fn describe(&self) -> &str {
+        &self.describe
+    }
+
+    fn user(&self) -> Option<u32> {
+        None
+    }
+
+    fn sandbox(&self) -> Option<Sandbox> {
+        self.sandbox.clone()
+    }
+
+    fn freestyle(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
+        let StepKind::Freestyle(spec) = &step.kind else { unreachable!("called for freestyle steps only") };
+        if spec.image.is_empty() || spec.image.starts_with('-') {
+            return Err(Refusal::Unsupported(format!("step `{}` has no image it could run in", step.name)));
+        }
+        let mut args = self.run_args(step, spec, place)?;
+        let (environment, left_out) = self.environment(spec, place, &mut args)?;
+        script::write(&place.at.bin(), spec.commands.as_deref())?;
+        if spec.commands.is_some() {
+            let shell = match spec.shell {
+                Shell::Sh => "sh",
+                Shell::Bash => "bash",
+            };
+            args.push(format!("--entrypoint={shell}"));
+            args.extend([spec.image.clone(), script::path()]);
+        } else {
+            let mut entry = spec.entry_point.iter().flatten();
+            args.extend(entry.next().map(|program| format!("--entrypoint={program}")));
+            args.push(spec.image.clone());
+            args.extend(entry.cloned());
+            args.extend(spec.cmd.iter().flatten().cloned());
+        }
+        let mut intro = vec![format!("Running in image {} by {}", spec.image, self.engine.name)];
+        intro
+            .extend(left_out.iter().map(|name| format!("Variable {name} has several lines and is left out")));
+        let run = Run::Container {
+            engine: self.engine.program.clone(),
+            name: container_name(step, place),
+            args,
+            environment,
+        };
+        Ok(task(step, place, intro, run))
+    }
+
+    fn image(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
+        match &step.kind {
+            StepKind::Build(spec) => self.build(step, spec, place),
+            StepKind::Push(spec) => self.push(step, spec, place),
+            StepKind::PushTag(spec) => self.push_tag(step, spec, place),
+            _ => unreachable!("called for image steps only"),
+        }
+    }
+
+    /// Without root, files of a container's other users belong to numbers that only the engine may touch.
+    fn remove(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::remove_dir_all(folder).or_else(|error| {
+            if !self.podman() || !folder.exists() {
+                return Err(error);
+            }
+            let argv = self.command(&["unshare", "rm", "-rf", "--", &folder.display().to_string()]);
+            engine::run(&argv, Duration::from_secs(60)).map(drop).map_err(std::io::Error::other)
+        })
+    }
+
+    fn reap(&self, active: &[String]) {
+        let format = format!("--format={{{{.ID}}}} {{{{index .Labels \"{LABEL}\"}}}}");
+        let format =
+            if self.podman() { format } else { format!("--format={{{{.ID}}}} {{{{.Label \"{LABEL}\"}}}}") };
+        let filter = format!("--filter=label={OWNER}={}", self.owner);
+        let Ok(text) =
+            engine::run(&self.command(&["ps", "--all", &filter, &format]), Duration::from_secs(30))
+        else {
+            return;
+        };
+        for (id, build) in text.lines().filter_map(|line| line.split_once(' ')) {
+            if !active.iter().any(|kept| kept == build.trim()) {
+                let _ = engine::run(&self.command(&["rm", "--force", id]), Duration::from_secs(30));
+            }
+        }
+    }
+}
+
+/// Names that change what the engine itself does.
+fn concerns_engine(name: &str) -> bool {
+    const PREFIXES: [&str; 9] =
+        ["LD_", "XDG_", "DOCKER_", "CONTAINER", "BUILDAH_", "PODMAN_", "STORAGE_", "REGISTRY_", "GODEBUG"];
+    const NAMES: [&str; 6] = ["PATH", "HOME", "TMPDIR", "SHELL", "USER", "BASH_ENV"];
+    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// `localhost/` keeps an image that was made here from being looked for elsewhere.
+fn qualified(name: &str, registry: Option<&str>) -> String {
+    match registry {
+        Some(registry) => format!("{}/{}", registry.trim_end_matches('/'), bare(name)),
+        None if has_host(name) => name.to_owned(),
+        None => format!("localhost/{name}"),
+    }
+}
+
+fn has_host(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(host, _)| host == "localhost" || host.contains(['.', ':']))
+}
+
+/// The name without the registry's host.
+fn bare(name: &str) -> &str {
+    if has_host(name) { name.split_once('/').map_or(name, |(_, rest)| rest) } else { name }
+}
+
+fn split_tag(image: &str) -> (&str, Option<&str>) {
+    match image.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
+        _ => (image, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn image_names_are_of_this_machine_unless_they_say_otherwise() {
+        assert_eq!(qualified("app", None), "localhost/app");
+        assert_eq!(qualified("team/app", None), "localhost/team/app");
+        assert_eq!(qualified("registry.example/team/app", None), "registry.example/team/app");
+        assert_eq!(qualified("localhost/app", Some("localhost:5000")), "localhost:5000/app");
+        assert_eq!(split_tag("localhost:5000/app:v1"), ("localhost:5000/app", Some("v1")));
+        assert_eq!(split_tag("localhost:5000/app"), ("localhost:5000/app", None));
+    }
+}

@@ -1,0 +1,92 @@
+//! Where a build is, on disk: written before anything is done, read after a restart.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use slipway_pipeline::BuildState;
+
+use crate::layout::{BuildDir, Lasting, read_json, write_json};
+
+/// The first step of every build: reading the pipeline.
+pub(crate) const INIT: &str = "Initializing Process";
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Journal {
+    pub(crate) epoch: i64,
+    /// Grows with every change; the server ignores reports older than one it has.
+    pub(crate) revision: i64,
+    /// The pipeline's text, once it has been read: a restart goes on with the same.
+    pub(crate) yaml: Option<String>,
+    pub(crate) started_ms: i64,
+    pub(crate) init: Init,
+    pub(crate) state: BuildState,
+    /// What each log consists of, in order.
+    pub(crate) logs: BTreeMap<String, Vec<Segment>>,
+    /// Where each step works, known when it starts.
+    pub(crate) directories: BTreeMap<String, String>,
+    /// How often a step was lost with the machine.
+    pub(crate) interruptions: BTreeMap<String, u32>,
+    pub(crate) finished: Option<Finished>,
+    /// The server has the end and every line.
+    pub(crate) reported: bool,
+    /// The build is no longer ours.
+    pub(crate) lost: bool,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Init {
+    pub(crate) finished_ms: Option<i64>,
+    pub(crate) error: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Finished {
+    pub(crate) status: String,
+    pub(crate) message: String,
+    pub(crate) at_ms: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Segment {
+    /// The runner's own words.
+    Text(String),
+    /// What an attempt printed.
+    Output { step: String, attempt: u32 },
+}
+
+impl Journal {
+    pub(crate) fn load(dir: &BuildDir) -> io::Result<Option<Self>> {
+        read_json(&dir.journal())
+    }
+
+    /// After this returns the change outlives a power cut.
+    pub(crate) fn save(&mut self, dir: &BuildDir) -> io::Result<()> {
+        self.revision += 1;
+        write_json(&dir.journal(), self, Lasting::Now)
+    }
+
+    pub(crate) fn say(&mut self, log: &str, line: &str) {
+        let mut text = line.trim_end().to_owned();
+        text.push('\n');
+        self.logs.entry(log.to_owned()).or_default().push(Segment::Text(text));
+    }
+
+    /// Forgets what is of no use after the end: variables are secrets.
+    pub(crate) fn scrub(&mut self) {
+        self.state.variables = Default::default();
+        for step in self.state.steps.values_mut() {
+            step.exports.clear();
+        }
+    }
+}
+
+/// The log that a step writes to: hooks write to their owner's, those of the pipeline to the first.
+pub(crate) fn log_of(step: &str) -> &str {
+    match step.split_once(".hooks.") {
+        Some((owner, _)) => owner,
+        None if step.starts_with("hooks.") => INIT,
+        None => step,
+    }
+}

@@ -1,0 +1,168 @@
+//! Steps that need no image: they run here, as a process of their own, and may be killed like any other.
+//!
+//! The work comes in as one line of JSON on stdin, a socket; the outcome goes back the same way. What
+//! is printed is the step's log.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use slipway_model::{Next, Secret};
+use slipway_source::git::{CloneOptions, Commit, Credential, Git, GitError, Identity, Pushed, Remote};
+
+use crate::layout::{Missing, VOLUME, confined};
+use crate::task::{Builtin, GitClone, GitCommit, Login, Outcome};
+
+const MARK: &str = "Slipway-Build";
+/// About a minute in all: longer than a restart, shorter than anybody's patience.
+const PAUSES: [Duration; 7] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(20),
+    Duration::from_secs(20),
+];
+
+pub(super) fn main(volume: &Path) -> ExitCode {
+    let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
+    let done = socket().and_then(|mut socket| {
+        let mut line = String::new();
+        BufReader::new(&socket).read_line(&mut line)?;
+        let work: Builtin = serde_json::from_str(&line).map_err(io::Error::other)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let outcome = runtime.block_on(perform(&work, volume));
+        if let Some(error) = &outcome.error {
+            println!("{error}");
+        }
+        socket.write_all(&serde_json::to_vec(&outcome).map_err(io::Error::other)?)?;
+        Ok(outcome.error.is_none())
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("slipway: the step could not be run: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn socket() -> io::Result<UnixStream> {
+    Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+async fn perform(work: &Builtin, volume: &Path) -> Outcome {
+    let done = match work {
+        Builtin::GitClone(work) => clone(work, volume).await,
+        Builtin::GitCommit(work) => commit(work, volume).await,
+    };
+    done.unwrap_or_else(|error| Outcome { error: Some(error), ..Outcome::default() })
+}
+
+async fn clone(work: &GitClone, volume: &Path) -> Result<Outcome, String> {
+    let remote = remote(&work.url, work.login.as_ref())?;
+    let shown = format!("{VOLUME}/{}", work.into.display());
+    match &work.revision {
+        Some(revision) => println!("Cloning {} at {revision} into {shown}", remote.url()),
+        None => println!("Cloning the default branch of {} into {shown}", remote.url()),
+    }
+    let into = confined(volume, &work.into, Missing::Make(None)).map_err(|error| error.to_string())?;
+    let options =
+        CloneOptions { depth: work.depth, exclude_blobs: work.exclude_blobs, skip_tags: work.skip_tags };
+    let git = Git::new();
+    let at =
+        patiently(async || git.clone_at(&remote, work.revision.as_deref(), &into, &options).await).await?;
+    let info = git.commit_info(&into, remote.name(), &at.sha).await.map_err(|error| chain(&error))?;
+    let subject = info.message.lines().next().unwrap_or_default();
+    println!("At {} \"{subject}\" by {}", &at.sha[..at.sha.len().min(12)], info.author_name);
+    let mut members = BTreeMap::from([
+        ("revision".to_owned(), at.sha),
+        ("repo".to_owned(), remote.name().to_owned()),
+        ("commit.author".to_owned(), info.author_name),
+        ("commit.message".to_owned(), info.message),
+    ]);
+    members.extend(at.branch.map(|branch| ("branch".to_owned(), branch)));
+    Ok(Outcome { error: None, members, working_directory: Some(shown) })
+}
+
+async fn commit(work: &GitCommit, volume: &Path) -> Result<Outcome, String> {
+    let remote = remote(&work.url, work.login.as_ref())?;
+    let folder = confined(volume, &work.folder, Missing::Refuse).map_err(|_| {
+        format!(
+            "there is no folder {VOLUME}/{}: clone the repository in an earlier step, or set working_directory",
+            work.folder.display()
+        )
+    })?;
+    // In memory or on disk as TMPDIR says; private either way, and gone afterwards.
+    let scratch = std::env::temp_dir().join(format!("slipway-commit-{}", std::process::id()));
+    crate::layout::create_private_dir(&scratch).map_err(|error| error.to_string())?;
+    println!("Committing {VOLUME}/{} to {}", work.folder.display(), remote.url());
+    let request = Commit {
+        folder,
+        add: work.add.clone(),
+        branch: work.branch.clone(),
+        message: work.message.clone(),
+        author: Identity { name: work.name.clone(), email: work.email.clone() },
+        mark: Some((MARK.to_owned(), work.mark.clone())),
+        scratch: scratch.clone(),
+    };
+    // Safe to repeat: it looks for its own mark on the branch before it pushes.
+    let pushed = patiently(async || Git::new().commit_and_push(&remote, &request).await).await;
+    let _ = std::fs::remove_dir_all(&scratch);
+    let (sha, branch) = match pushed? {
+        Pushed::Pushed { sha, branch } => {
+            println!("Pushed {sha} to `{branch}`");
+            (Some(sha), branch)
+        }
+        Pushed::Already { sha, branch } => {
+            println!("Commit {sha} on `{branch}` is of an earlier attempt of this step; nothing to do");
+            (Some(sha), branch)
+        }
+        Pushed::Nothing { sha, branch } => {
+            println!("Nothing has changed on `{branch}`; there is nothing to commit");
+            (sha, branch)
+        }
+    };
+    let mut members =
+        BTreeMap::from([("branch".to_owned(), branch), ("repo".to_owned(), remote.name().to_owned())]);
+    members.extend(sha.map(|sha| ("revision".to_owned(), sha)));
+    Ok(Outcome { error: None, members, working_directory: None })
+}
+
+/// A Git host that is away for a moment (it restarts, a connection breaks) does not fail a build.
+async fn patiently<T>(mut work: impl AsyncFnMut() -> Result<T, GitError>) -> Result<T, String> {
+    for wait in PAUSES {
+        match work().await {
+            Err(error) if error.next() == Next::Retry => {
+                println!("{}; trying again in {} s", chain(&error), wait.as_secs_f32());
+                tokio::time::sleep(wait).await;
+            }
+            done => return done.map_err(|error| chain(&error)),
+        }
+    }
+    work().await.map_err(|error| chain(&error))
+}
+
+fn remote(url: &str, login: Option<&Login>) -> Result<Remote, String> {
+    let credential = login.map(|login| Credential {
+        username: login.username.clone(),
+        password: Secret::new(login.password.clone()),
+    });
+    Remote::parse(url, credential).map_err(|error| chain(&error))
+}
+
+fn chain(error: &GitError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}

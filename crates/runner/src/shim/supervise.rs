@@ -1,0 +1,416 @@
+//! Start once, keep the output, enforce the end, write down how it ended.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, Flock, FlockArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+use super::{exports, part, sandbox};
+use crate::layout::{AttemptDir, Lasting, now_ms, read_json, write_json};
+use crate::task::{Builtin, Exit, How, Members, Outcome, Run, Task};
+
+/// How soon a cancellation is noticed; each look is one `stat`.
+const TICK: Duration = Duration::from_millis(50);
+/// What still comes out of the pipe after the process has ended is waited for this long.
+const DRAIN: Duration = Duration::from_secs(2);
+
+pub(super) fn main(dir: &Path) -> ExitCode {
+    // Away from the runner's terminal and process group: Ctrl-C and its death are not ours.
+    let _ = nix::unistd::setsid();
+    let dir = AttemptDir(dir.to_owned());
+    match claim(&dir) {
+        Ok(Some(_lock)) => finish(&dir, Supervisor::open(&dir).and_then(Supervisor::run)),
+        Ok(None) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("slipway: cannot claim the attempt {}: {error}", dir.0.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The lock, if this attempt is ours to start; nothing if somebody has started it before.
+fn claim(dir: &AttemptDir) -> io::Result<Option<Flock<File>>> {
+    let lock = lock(dir)?;
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.started()) {
+        Ok(mut started) => {
+            write!(started, "{}", now_ms())?;
+            // On disk before the command begins: not even a power cut makes it begin twice.
+            File::open(&dir.0)?.sync_all()?;
+            Ok(Some(lock))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn lock(dir: &AttemptDir) -> io::Result<Flock<File>> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.lock())?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
+}
+
+pub(super) fn finish(dir: &AttemptDir, exit: io::Result<Exit>) -> ExitCode {
+    let exit = exit.unwrap_or_else(|error| {
+        Exit::new(How::NotStarted, None, Some(format!("the step could not be started: {error}")))
+    });
+    if let Err(error) = write_json(&dir.exit(), &exit, Lasting::Process) {
+        eprintln!("slipway: cannot write {}: {error}", dir.exit().display());
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+pub(super) struct Supervisor {
+    pub(super) dir: AttemptDir,
+    pub(super) task: Task,
+    pub(super) output: Output,
+    pub(super) deadline: Option<Instant>,
+}
+
+/// How a process was ended, and with which status.
+pub(super) struct Ended {
+    pub(super) how: How,
+    pub(super) status: ExitStatus,
+}
+
+impl Supervisor {
+    pub(super) fn open(dir: &AttemptDir) -> io::Result<Self> {
+        let task: Task = read_json(&dir.task())?
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no task.json"))?;
+        let output = Output::open(&dir.output(), task.output_bytes_max)?;
+        let deadline = task.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
+        Ok(Self { dir: dir.clone(), task, output, deadline })
+    }
+
+    fn run(mut self) -> io::Result<Exit> {
+        // Before the first child: the end of one that is quick must not be missed.
+        let signals = child_signals()?;
+        for line in std::mem::take(&mut self.task.intro) {
+            self.output.line(&line)?;
+        }
+        let mut exit = match self.task.run.clone() {
+            Run::Sandboxed { .. } => {
+                sandbox::enter_pid_namespace()?;
+                let mut command = part("init");
+                command.arg(&self.dir.0).stdin(Stdio::null());
+                let ended = self.spawn_and_watch(&mut command, &signals, &Target::Init)?;
+                self.exit(&ended)
+            }
+            Run::Builtin { sandbox, work } => self.builtin(sandbox.as_ref(), &work, &signals)?,
+            Run::Container { engine, name, args, environment } => {
+                let mut command = part("exec");
+                command.args(&engine).arg("run").args(&args).envs(&environment).stdin(Stdio::null());
+                let target = Target::Container { engine: engine.clone(), name: name.clone() };
+                let ended = self.spawn_and_watch(command.process_group(0), &signals, &target)?;
+                let exit = self.container_exit(&engine[0], &ended);
+                remove_container(&engine, &name);
+                exit
+            }
+            Run::Engine { commands, members } => self.engine(&commands, &members, &signals)?,
+        };
+        exit.exports = exports::take(&self.task.volume);
+        Ok(exit)
+    }
+
+    fn engine(
+        &mut self,
+        commands: &[Vec<String>],
+        members: &Members,
+        signals: &SignalFd,
+    ) -> io::Result<Exit> {
+        let mut exit = Exit::new(How::Exited, Some(0), None);
+        for argv in commands {
+            let mut command = part("exec");
+            command.args(argv).stdin(Stdio::null()).process_group(0);
+            let ended = self.spawn_and_watch(&mut command, signals, &Target::Group)?;
+            exit = self.exit(&ended);
+            if !exit.is_success() {
+                return Ok(exit);
+            }
+        }
+        exit.members = members.fixed.clone();
+        for (name, path) in &members.from_files {
+            if let Ok(text) = std::fs::read_to_string(path) {
+                exit.members.insert(name.clone(), text.trim().to_owned());
+            }
+        }
+        Ok(exit)
+    }
+
+    fn builtin(
+        &mut self,
+        sandbox: Option<&crate::task::Sandbox>,
+        work: &Builtin,
+        signals: &SignalFd,
+    ) -> io::Result<Exit> {
+        // The work and its result travel over stdin: no argument, no environment, no file of the volume.
+        let (mut ours, theirs) = UnixStream::pair()?;
+        let mut command = match sandbox {
+            Some(_) => {
+                sandbox::enter_pid_namespace()?;
+                let mut command = part("init");
+                command.arg(&self.dir.0);
+                command
+            }
+            None => {
+                let mut command = part("builtin");
+                command.arg(&self.task.volume).process_group(0);
+                command
+            }
+        };
+        command.stdin(Stdio::from(OwnedFd::from(theirs)));
+        let mut line = serde_json::to_vec(work).map_err(io::Error::other)?;
+        line.push(b'\n');
+        ours.write_all(&line)?;
+        let target = if sandbox.is_some() { Target::Init } else { Target::Group };
+        let ended = self.spawn_and_watch(&mut command, signals, &target)?;
+        drop(command);
+        let mut exit = self.exit(&ended);
+        let mut answer = String::new();
+        ours.set_read_timeout(Some(DRAIN))?;
+        let _ = ours.read_to_string(&mut answer);
+        if let Ok(outcome) = serde_json::from_str::<Outcome>(answer.trim()) {
+            exit.members = outcome.members;
+            exit.working_directory = outcome.working_directory;
+            exit.message = exit.message.or(outcome.error);
+        }
+        Ok(exit)
+    }
+
+    pub(super) fn spawn_and_watch(
+        &mut self,
+        command: &mut Command,
+        signals: &SignalFd,
+        target: &Target,
+    ) -> io::Result<Ended> {
+        let (reader, writer) = io::pipe()?;
+        command.stdout(writer.try_clone()?).stderr(writer);
+        let child = command.spawn()?;
+        // The command holds the other end of the pipe; without this it would never be seen to close.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(io::Error::from)?;
+        self.watch(child, Some(reader), signals, target)
+    }
+
+    /// Stays with a process until it has ended; `None` for one whose output is of no interest.
+    pub(super) fn watch(
+        &mut self,
+        mut child: Child,
+        mut reader: Option<PipeReader>,
+        signals: &SignalFd,
+        target: &Target,
+    ) -> io::Result<Ended> {
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(0));
+        let mut stopping: Option<(How, Instant)> = None;
+        let mut look_at = Instant::now();
+        let status = loop {
+            let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+            fds.extend(reader.as_ref().map(|reader| PollFd::new(reader.as_fd(), PollFlags::POLLIN)));
+            let timeout = PollTimeout::try_from(TICK).unwrap_or(PollTimeout::NONE);
+            match poll(&mut fds, timeout) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            while let Ok(Some(_)) = signals.read_signal() {}
+            self.output.copy(&mut reader)?;
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            let now = Instant::now();
+            if now < look_at {
+                continue;
+            }
+            look_at = now + TICK;
+            match &mut stopping {
+                None => {
+                    let how = if self.dir.cancel().exists() {
+                        How::Cancelled
+                    } else if self.deadline.is_some_and(|deadline| now >= deadline) {
+                        How::TimedOut
+                    } else {
+                        continue;
+                    };
+                    target.stop(pid, false);
+                    stopping = Some((how, now + Duration::from_millis(self.task.grace_ms)));
+                }
+                Some((_, kill_at)) if now >= *kill_at => {
+                    target.stop(pid, true);
+                    *kill_at = now + DRAIN;
+                }
+                Some(_) => {}
+            }
+        };
+        let until = Instant::now() + DRAIN;
+        while let Some(open) = &reader
+            && Instant::now() < until
+        {
+            let mut fds = [PollFd::new(open.as_fd(), PollFlags::POLLIN)];
+            let _ = poll(&mut fds, PollTimeout::try_from(TICK).unwrap_or(PollTimeout::NONE));
+            self.output.copy(&mut reader)?;
+        }
+        Ok(Ended { how: stopping.map_or(How::Exited, |(how, _)| how), status })
+    }
+
+    pub(super) fn exit(&self, ended: &Ended) -> Exit {
+        let code = exit_code(ended.status);
+        let message = match ended.how {
+            How::TimedOut => Some(format!(
+                "the step ran longer than its timeout of {} s and was stopped",
+                self.task.timeout_ms.unwrap_or(0).div_ceil(1000)
+            )),
+            How::Cancelled => Some("the step was stopped".to_owned()),
+            _ => None,
+        };
+        Exit::new(ended.how, Some(code), message)
+    }
+
+    fn container_exit(&self, engine: &str, ended: &Ended) -> Exit {
+        let mut exit = self.exit(ended);
+        if exit.how == How::Exited && exit.code == Some(125) {
+            exit.message = Some(format!("{engine} could not start the container: the log says why"));
+        }
+        exit
+    }
+}
+
+pub(super) fn exit_code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+pub(super) fn child_signals() -> io::Result<SignalFd> {
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGCHLD);
+    mask.thread_block()?;
+    Ok(SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?)
+}
+
+/// Whom to stop.
+pub(super) enum Target {
+    /// The first process of a namespace: it passes a polite end on; its death takes all others along.
+    Init,
+    Group,
+    Container {
+        engine: Vec<String>,
+        name: String,
+    },
+}
+
+impl Target {
+    fn stop(&self, pid: Pid, now: bool) {
+        let signal = if now { Signal::SIGKILL } else { Signal::SIGTERM };
+        match self {
+            Self::Init => drop(kill(pid, signal)),
+            Self::Group => drop(killpg(pid, signal)),
+            Self::Container { engine, name } => {
+                let name_signal = format!("--signal={}", signal.as_str());
+                let stopped = run_quietly(engine, &["kill", &name_signal, name]);
+                // Nothing to signal yet (the image is being fetched), or the engine itself hangs.
+                if now || !stopped {
+                    let _ = killpg(pid, signal);
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn remove_container(engine: &[String], name: &str) {
+    run_quietly(engine, &["rm", "--force", "--volumes", name]);
+}
+
+fn run_quietly(engine: &[String], args: &[&str]) -> bool {
+    Command::new(&engine[0])
+        .args(&engine[1..])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// The raw log of the attempt. It stops growing at its limit, and says so.
+pub(super) struct Output {
+    file: File,
+    written: u64,
+    bytes_max: u64,
+}
+
+impl Output {
+    fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
+        let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+        let written = file.metadata()?.len();
+        Ok(Self { file, written, bytes_max })
+    }
+
+    pub(super) fn line(&mut self, line: &str) -> io::Result<()> {
+        self.write(format!("{line}\n").as_bytes())
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.written >= self.bytes_max {
+            return Ok(());
+        }
+        let room = usize::try_from(self.bytes_max - self.written).unwrap_or(usize::MAX);
+        let (kept, dropped) = bytes.split_at(bytes.len().min(room));
+        self.file.write_all(kept)?;
+        self.written += kept.len() as u64;
+        if !dropped.is_empty() {
+            self.written = u64::MAX;
+            let note = format!(
+                "\nslipway: the output is longer than {} bytes; the rest is not kept\n",
+                self.bytes_max
+            );
+            self.file.write_all(note.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Copies what is there, and drops the reader when the other end is closed.
+    fn copy(&mut self, from: &mut Option<PipeReader>) -> io::Result<()> {
+        let Some(reader) = from else { return Ok(()) };
+        let mut buffer = [0; 1 << 16];
+        // Not for ever: a command that writes without end must still be stoppable.
+        for _ in 0..64 {
+            match reader.read(&mut buffer) {
+                Ok(0) => {
+                    *from = None;
+                    return Ok(());
+                }
+                Ok(count) => self.write(&buffer[..count])?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_over_the_limit_is_said_to_be_missing_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output");
+        let mut output = Output::open(&path, 10).unwrap();
+        for _ in 0..5 {
+            output.write(b"1234").unwrap();
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "1234123412\nslipway: the output is longer than 10 bytes; the rest is not kept\n");
+    }
+}

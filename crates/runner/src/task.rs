@@ -1,0 +1,166 @@
+//! What the runner tells the supervisor of an attempt, and what it hears back. Both are files.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that is needed to run one attempt without the runner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Task {
+    pub(crate) build: String,
+    pub(crate) step: String,
+    pub(crate) attempt: u32,
+    /// Lines of the runner itself, at the head of the log.
+    pub(crate) intro: Vec<String>,
+    /// The volume on this machine.
+    pub(crate) volume: PathBuf,
+    pub(crate) timeout_ms: Option<u64>,
+    /// Between the polite and the final signal.
+    pub(crate) grace_ms: u64,
+    pub(crate) output_bytes_max: u64,
+    pub(crate) run: Run,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Run {
+    /// A process of this machine in namespaces of its own.
+    Sandboxed { sandbox: Sandbox, program: Program },
+    /// Work of ours that needs no image; in a sandbox where one can be made.
+    Builtin { sandbox: Option<Sandbox>, work: Builtin },
+    /// `engine` is `podman` or `docker` with its own flags; `args` are those of `run`.
+    Container { engine: Vec<String>, name: String, args: Vec<String>, environment: BTreeMap<String, String> },
+    /// Commands of the container engine, one after the other until one fails.
+    Engine { commands: Vec<Vec<String>>, members: Members },
+}
+
+/// What becomes `${{step.member}}` after an [`Run::Engine`].
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Members {
+    pub(crate) fixed: BTreeMap<String, String>,
+    /// Members whose value is in a file when the commands have ended.
+    pub(crate) from_files: BTreeMap<String, PathBuf>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Program {
+    pub(crate) argv: Vec<String>,
+    pub(crate) environment: BTreeMap<String, String>,
+    /// As the program sees it.
+    pub(crate) working_directory: PathBuf,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Sandbox {
+    /// Become this user before the program starts; stay who we are when absent.
+    pub(crate) user: Option<u32>,
+    /// Visible, read-only, besides the system's own folders.
+    pub(crate) read_only: Vec<PathBuf>,
+    /// Covered with an empty folder, should they be below something visible.
+    pub(crate) hide: Vec<PathBuf>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "work", rename_all = "snake_case")]
+pub(crate) enum Builtin {
+    GitClone(GitClone),
+    GitCommit(GitCommit),
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Login {
+    pub(crate) username: String,
+    pub(crate) password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct GitClone {
+    pub(crate) url: String,
+    pub(crate) login: Option<Login>,
+    pub(crate) revision: Option<String>,
+    pub(crate) depth: Option<u32>,
+    pub(crate) exclude_blobs: bool,
+    pub(crate) skip_tags: bool,
+    /// Relative to the volume.
+    pub(crate) into: PathBuf,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct GitCommit {
+    pub(crate) url: String,
+    pub(crate) login: Option<Login>,
+    /// Relative to the volume.
+    pub(crate) folder: PathBuf,
+    pub(crate) add: Vec<String>,
+    pub(crate) branch: Option<String>,
+    pub(crate) message: String,
+    pub(crate) name: String,
+    pub(crate) email: String,
+    /// Value of the trailer that marks the commit as this step's of this build.
+    pub(crate) mark: String,
+}
+
+/// What a built-in step gives back.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) error: Option<String>,
+    pub(crate) members: BTreeMap<String, String>,
+    pub(crate) working_directory: Option<String>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Exit {
+    pub(crate) how: How,
+    pub(crate) code: Option<i32>,
+    /// In one sentence, when there is more to say than the code.
+    pub(crate) message: Option<String>,
+    pub(crate) finished_ms: i64,
+    pub(crate) exports: Vec<Export>,
+    pub(crate) members: BTreeMap<String, String>,
+    pub(crate) working_directory: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum How {
+    Exited,
+    TimedOut,
+    Cancelled,
+    /// The supervisor is gone and nobody can say how the command ended.
+    Interrupted,
+    /// The command never began.
+    NotStarted,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Export {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) masked: bool,
+}
+
+impl Exit {
+    pub(crate) fn new(how: How, code: Option<i32>, message: Option<String>) -> Self {
+        Self {
+            how,
+            code,
+            message,
+            finished_ms: crate::layout::now_ms(),
+            exports: Vec::new(),
+            members: BTreeMap::new(),
+            working_directory: None,
+        }
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
+        self.how == How::Exited && self.code == Some(0)
+    }
+}

@@ -1,0 +1,348 @@
+//! What every executor owes a pipeline, run on each that this machine has.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slipway_api::agent::{TakenBuild, VariableLayer};
+
+use crate::runner::{Harness, harnesses};
+use crate::server::{Record, variable};
+
+pub fn next_id(prefix: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("{prefix}{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Runs a pipeline on one executor; `IMAGE` in it becomes an image that is there.
+async fn run_with(harness: &Harness, yaml: &str, change: impl FnOnce(&mut TakenBuild)) -> Record {
+    let id = next_id("contract");
+    let mut taken = harness.server.build(&id, &yaml.replace("IMAGE", &harness.image));
+    change(&mut taken);
+    harness.server.add(taken);
+    harness.server.finish(&id).await
+}
+
+async fn run(harness: &Harness, yaml: &str) -> Record {
+    run_with(harness, yaml, |_| {}).await
+}
+
+#[tokio::test]
+async fn commands_run_in_one_shell_and_their_output_is_in_order() {
+    for harness in harnesses() {
+        let record = run(
+            harness,
+            r#"
+version: '1.0'
+steps:
+  say:
+    image: IMAGE
+    commands:
+      - X=from-an-earlier-command
+      - echo "out $X"
+      - echo err >&2
+      - echo last
+"#,
+        )
+        .await;
+        let log = record.log("say");
+        assert_eq!(record.status(), "success", "{}: {log}", harness.executor);
+        let order: Vec<_> = log.lines().filter(|line| !line.starts_with("Executing")).skip(1).collect();
+        assert_eq!(order, ["out from-an-earlier-command", "err", "last"], "{}: {log}", harness.executor);
+        assert_eq!(record.step("say").exit_code, Some(0));
+        assert!(record.log("Initializing Process").contains("runner test"));
+    }
+}
+
+#[tokio::test]
+async fn a_failing_command_ends_the_step_and_the_build_with_its_code() {
+    for harness in harnesses() {
+        let record = run(
+            harness,
+            r#"
+version: '1.0'
+steps:
+  fails: {image: IMAGE, commands: ["echo before", "sh -c 'exit 7'", "echo never"]}
+  later: {image: IMAGE, commands: ["echo never"]}
+"#,
+        )
+        .await;
+        assert_eq!(record.status(), "error", "{}", harness.executor);
+        let step = record.step("fails");
+        assert_eq!((step.status.as_str(), step.exit_code), ("error", Some(7)), "{}", harness.executor);
+        assert_eq!(step.message.as_deref(), Some("its command ended with exit code 7"));
+        assert!(
+            !record.log("fails").contains("\nnever")
+                && record.log("later").is_empty() | record.log("later").contains("skipped")
+        );
+    }
+}
+
+#[tokio::test]
+async fn variables_reach_the_step_whatever_is_in_them() {
+    for harness in harnesses() {
+        let record = run_with(
+            harness,
+            r#"
+version: '1.0'
+steps:
+  show:
+    image: IMAGE
+    environment: ["OWN=own value", "PLAIN=overridden"]
+    commands:
+      - printf '<%s>\n' "$PLAIN" "$OWN" "$QUOTES" "$LINES" "$EMPTY" "$CI" "$CF_BUILD_ID" "$CF_VOLUME_PATH" "$CF_PIPELINE_NAME" "$SLIPWAY_EXECUTOR"
+      - echo "in yaml ${{PLAIN}} ${{NOBODY}}"
+"#,
+            |taken| {
+                taken.variables = vec![
+                    VariableLayer { name: "project".into(), variables: vec![variable("PLAIN", "weak", false)] },
+                    VariableLayer {
+                        name: "pipeline".into(),
+                        variables: vec![
+                            variable("PLAIN", "strong", false),
+                            variable("QUOTES", r#"it's "so" $HOME `x` \n"#, false),
+                            variable("LINES", "one\ntwo=2\n#three", false),
+                            variable("EMPTY", "", false),
+                        ],
+                    },
+                ];
+            },
+        )
+        .await;
+        let id = record.taken.as_ref().unwrap().id.clone();
+        let log = record.log("show");
+        let expect = format!(
+            "<overridden>\n<own value>\n<it's \"so\" $HOME `x` \\n>\n<one\ntwo=2\n#three>\n<>\n<true>\n<{id}>\n</codefresh/volume>\n<demo/test>\n<{}>\n",
+            harness.executor
+        );
+        assert!(log.contains(&expect), "{}: {log}", harness.executor);
+        assert!(log.contains("in yaml strong ${{NOBODY}}\n") || log.contains("in yaml strong "), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn steps_share_the_volume_and_exported_variables() {
+    for harness in harnesses() {
+        let record = run(
+            harness,
+            r#"
+version: '1.0'
+steps:
+  first:
+    image: IMAGE
+    working_directory: /codefresh/volume/deep/er
+    commands:
+      - echo text > file
+      - cf_export VERSION=1.2.3 "SENTENCE=with blanks"
+      - cf_export --mask TOKEN=t0p-s3cret
+      - echo DIRECT=yes >> /codefresh/volume/env_vars_to_export
+  second:
+    image: IMAGE
+    commands:
+      - cat deep/er/file
+      - echo "$VERSION/$SENTENCE/$DIRECT/$TOKEN/${{VERSION}}"
+      - ls -a /codefresh/volume
+  third:
+    image: IMAGE
+    working_directory: ${{first}}
+    commands: [pwd]
+"#,
+        )
+        .await;
+        let log = record.log("second");
+        assert_eq!(record.status(), "success", "{log}");
+        assert!(log.contains("\ntext\n"), "{}: {log}", harness.executor);
+        assert!(log.contains("\n1.2.3/with blanks/yes/*****/1.2.3\n"), "{}: {log}", harness.executor);
+        assert!(!log.contains("env_vars_to_export"), "{log}");
+        assert!(record.log("third").contains("\n/codefresh/volume/deep/er\n"), "{}", record.log("third"));
+        assert!(!record.logs["second"].contains("t0p-s3cret"));
+    }
+}
+
+#[tokio::test]
+async fn a_step_without_commands_runs_its_entry_point() {
+    for harness in harnesses() {
+        let record = run(
+            harness,
+            r#"
+version: '1.0'
+steps:
+  entry: {image: IMAGE, entry_point: [sh, -c], cmd: ["echo entry $CI; exit 3"], fail_fast: false}
+  next: {image: IMAGE, commands: [echo next]}
+"#,
+        )
+        .await;
+        assert_eq!(record.step("entry").exit_code, Some(3), "{}", record.log("entry"));
+        assert!(record.log("entry").contains("entry true\n"), "{}", record.log("entry"));
+        assert!(record.log("next").contains("\nnext\n"));
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_ends_the_step_and_everything_it_started() {
+    for harness in harnesses() {
+        let mark = format!("3141{}", next_id("").len() + harness.executor.len() * 7);
+        let yaml = r#"
+version: '1.0'
+steps:
+  slow:
+    image: IMAGE
+    timeout: 2s
+    commands:
+      - sleep MARK & sleep MARK
+"#
+        .replace("MARK", &mark);
+        let started = std::time::Instant::now();
+        let record = run(harness, &yaml).await;
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+        let step = record.step("slow");
+        assert_eq!((record.status(), step.status.as_str()), ("error", "error"));
+        assert!(step.message.as_deref().unwrap_or_default().contains("timeout"), "{step:?}");
+        assert_no_process(&format!("sleep {mark}"));
+    }
+}
+
+#[tokio::test]
+async fn terminating_a_build_stops_its_steps_and_starts_no_more() {
+    for harness in harnesses() {
+        let id = next_id("terminate");
+        let mark = format!("2718{}", harness.executor.len());
+        let yaml = r#"
+version: '1.0'
+steps:
+  slow: {image: IMAGE, commands: ["echo running", "sleep MARK"]}
+  never: {image: IMAGE, commands: ["echo never"]}
+"#
+        .replace("IMAGE", &harness.image)
+        .replace("MARK", &mark);
+        harness.server.add(harness.server.build(&id, &yaml));
+        harness.server.wait(&id, "a running step", |record| record.log("slow").contains("\nrunning\n")).await;
+        let asked = std::time::Instant::now();
+        harness.server.change(&id, |record| record.terminate = true);
+        let record = harness.server.finish(&id).await;
+        assert_eq!(record.status(), "terminated", "{}", harness.executor);
+        assert_eq!(record.step("slow").status, "terminated");
+        assert_eq!(record.step("never").status, "terminated");
+        assert!(asked.elapsed().as_secs() < 15, "{:?}", asked.elapsed());
+        assert_no_process(&format!("sleep {mark}"));
+    }
+}
+
+#[tokio::test]
+async fn what_a_step_leaves_running_is_gone_when_it_ends() {
+    for harness in harnesses() {
+        let mark = format!("1618{}", harness.executor.len());
+        let yaml = r#"
+version: '1.0'
+steps:
+  leaves: {image: IMAGE, commands: ["(sleep MARK >/dev/null 2>&1 &)", "echo done"]}
+"#
+        .replace("MARK", &mark);
+        let record = run(harness, &yaml).await;
+        assert_eq!(record.status(), "success", "{}", record.log("leaves"));
+        assert_no_process(&format!("sleep {mark}"));
+    }
+}
+
+#[tokio::test]
+async fn a_long_log_arrives_whole_and_in_order() {
+    for harness in harnesses() {
+        let record =
+            run(harness, "version: '1.0'\nsteps:\n  long: {image: IMAGE, commands: ['seq 1 200000']}\n")
+                .await;
+        let numbers: Vec<u64> = record.log("long").lines().filter_map(|line| line.parse().ok()).collect();
+        assert!(numbers.iter().copied().eq(1..=200_000), "{}: {} lines", harness.executor, numbers.len());
+    }
+}
+
+#[tokio::test]
+async fn parallel_steps_and_retries_work_as_the_planner_says() {
+    for harness in harnesses() {
+        let record = run(
+            harness,
+            r#"
+version: '1.0'
+steps:
+  both:
+    type: parallel
+    steps:
+      left: {image: IMAGE, commands: ["touch left", "for i in $(seq 1 100); do if test -e right; then exit 0; fi; sleep 0.1; done; exit 1"]}
+      right: {image: IMAGE, commands: ["touch right", "for i in $(seq 1 100); do if test -e left; then exit 0; fi; sleep 0.1; done; exit 1"]}
+  flaky:
+    image: IMAGE
+    retry: {maxAttempts: 3, delay: 0.2}
+    commands: ["echo attempt $CF_CURRENT_ATTEMPT of $CF_MAX_ATTEMPTS", "test $CF_CURRENT_ATTEMPT = 2"]
+  here:
+    image: IMAGE
+    when: {condition: {all: {engine: '"${{SLIPWAY_EXECUTOR}}" == "host"'}}}
+    commands: [echo here]
+"#,
+        )
+        .await;
+        assert_eq!(record.status(), "success", "{:#?} {:#?}", record.report, record.logs);
+        assert_eq!(record.step("flaky").attempt, 2);
+        let log = record.log("flaky");
+        assert!(
+            log.contains("attempt 1 of 3") && log.contains("attempt 2 of 3") && !log.contains("attempt 3"),
+            "{log}"
+        );
+        let expected = if harness.executor == "host" { "success" } else { "skipped" };
+        assert_eq!(record.step("here").status, expected);
+    }
+}
+
+#[tokio::test]
+async fn secrets_leave_the_machine_in_no_form() {
+    let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END KEY-----\n";
+    for harness in harnesses() {
+        let record = run_with(
+            harness,
+            r#"
+version: '1.0'
+steps:
+  leaks:
+    image: IMAGE
+    commands:
+      - echo "plain $TOKEN ${{TOKEN}}"
+      - for part in s3cr et-va lue; do printf '%s' "$part"; sleep 0.1; done; echo
+      - printf '%s' "$TOKEN" | base64
+      - printf 'user:%s' "$TOKEN" | base64
+      - echo "$KEY"
+      - echo "$KEY" | base64
+      - exit 1
+"#,
+            |taken| {
+                let variables = vec![variable("TOKEN", "s3cret-value", true), variable("KEY", key, true)];
+                taken.variables = vec![VariableLayer { name: "pipeline".into(), variables }];
+            },
+        )
+        .await;
+        let (log, sent) = (record.log("leaks"), &record.traffic);
+        assert!(log.contains("plain ***** *****\n"), "{log}");
+        for secret in [
+            "s3cret-value",
+            "czNjcmV0LXZhbHVl",
+            "MIIEvQIBADANBg",
+            "TUlJRXZRSUJBREFOQm",
+            crate::server::GIT_PASSWORD,
+        ] {
+            assert!(!sent.contains(secret), "{}: {secret} in {log}", harness.executor);
+        }
+    }
+}
+
+fn assert_no_process(words: &str) {
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(3);
+    loop {
+        let found: Vec<String> = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+            .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " ").trim().to_owned())
+            .filter(|line| line == words)
+            .collect();
+        if found.is_empty() {
+            return;
+        }
+        assert!(std::time::Instant::now() < until, "still running: {found:?}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,8 @@
+#![expect(unreachable_pub, reason = "a test binary has nobody to be reached by")]
+
+mod contract;
+mod crash;
+mod runner;
+mod sandbox;
+mod server;
+mod source;

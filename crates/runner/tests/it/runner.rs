@@ -1,0 +1,140 @@
+//! Runners for tests: in this process, or as one that can be killed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use slipway_api::Client;
+use slipway_model::Secret;
+use slipway_runner::{Config, ExecutorChoice};
+use tokio_util::sync::CancellationToken;
+
+use crate::server::Server;
+
+pub const SHIM: &str = env!("CARGO_BIN_EXE_slipway-runner-shim");
+
+/// A server and a runner that live as long as the tests.
+pub struct Harness {
+    pub server: Server,
+    pub data: PathBuf,
+    pub executor: &'static str,
+    /// What a step can name as its image.
+    pub image: String,
+}
+
+/// What this machine has: the host always, Podman when it is installed.
+pub fn harnesses() -> Vec<&'static Harness> {
+    let mut all = vec![host()];
+    all.extend(podman());
+    all
+}
+
+pub fn host() -> &'static Harness {
+    static HOST: OnceLock<Harness> = OnceLock::new();
+    HOST.get_or_init(|| start("host", "none".to_owned()))
+}
+
+pub fn podman() -> Option<&'static Harness> {
+    static PODMAN: OnceLock<Option<Harness>> = OnceLock::new();
+    let found = PODMAN.get_or_init(|| {
+        if slipway_runner::detect().executor != "podman" {
+            eprintln!(
+                "note: podman is not installed; its half of the contract is not tested on this machine"
+            );
+            return None;
+        }
+        Some(start("podman", image()))
+    });
+    found.as_ref()
+}
+
+fn start(executor: &'static str, image: String) -> Harness {
+    // It lives as long as the process, so it is the next one that cleans up.
+    let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("harness-{executor}"));
+    let _ = std::fs::remove_dir_all(&data);
+    std::fs::create_dir_all(&data).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let folder = data.clone();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async move {
+            let server = Server::start().await;
+            tell.send(server.clone()).unwrap();
+            let mut config = config(&server, &folder, executor);
+            config.capacity = 8;
+            slipway_runner::run(config, CancellationToken::new()).await.unwrap();
+        });
+    });
+    Harness { server: told.recv().unwrap(), data, executor, image }
+}
+
+pub fn config(server: &Server, data: &Path, executor: &str) -> Config {
+    let client = Client::new(server.url.clone(), Secret::new("key".to_owned()));
+    let mut config = Config::new("test", client, data);
+    config.shim = Some(SHIM.into());
+    config.executor = if executor == "host" { ExecutorChoice::Host } else { ExecutorChoice::Podman };
+    config
+}
+
+/// A runner in a process of its own.
+pub struct Process(Child);
+
+impl Process {
+    pub fn start(server: &Server, data: &Path, executor: &str) -> Self {
+        let log =
+            std::fs::OpenOptions::new().append(true).create(true).open(data.with_extension("log")).unwrap();
+        let child = Command::new(SHIM)
+            .args([server.url.as_str(), data.to_str().unwrap(), executor])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+
+    /// kill -9.
+    pub fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An image made of this machine's own programs, so that no registry is needed.
+fn image() -> String {
+    const NAME: &str = "localhost/slipway-runner-test:2";
+    let podman =
+        |args: &[&str]| Command::new("podman").args(args).stdout(Stdio::null()).status().unwrap().success();
+    if podman(&["image", "exists", NAME]) {
+        return NAME.to_owned();
+    }
+    let tree = tempfile::tempdir().unwrap();
+    let script = r#"
+        for program in sh cat ls sleep id env sort mkdir touch rm head tail base64 seq grep wc dd true false pwd test; do
+          path=$(command -v $program) || continue
+          case "$path" in /*) ;; *) path=/usr/bin/$program ;; esac
+          real=$(readlink -f "$path")
+          mkdir -p usr/bin && cp "$real" "usr/bin/$program"
+          ldd "$real" | grep -o '/[^ ]*' | while read -r library; do
+            mkdir -p ".$(dirname "$library")" && cp -L "$library" ".$library"
+          done
+        done
+        ln -s usr/bin bin; mkdir -p tmp proc dev sys etc
+        tar -c . | podman import -q --change 'ENV PATH=/usr/bin' --change 'ENTRYPOINT ["/usr/bin/sh","-c"]' - "$IMAGE" >/dev/null
+    "#;
+    let status = Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(tree.path())
+        .env("IMAGE", NAME)
+        .status()
+        .unwrap();
+    assert!(status.success(), "the test image can be made");
+    NAME.to_owned()
+}

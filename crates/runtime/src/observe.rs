@@ -1,0 +1,385 @@
+//! Observe: what an Application wants and what is there, put side by side.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use slipway_cluster::{Live, ObjectKey};
+use slipway_crd::{AppProject, Application, ApplicationSource, names};
+use slipway_gitops::project::{self, ClusterNames};
+use slipway_gitops::{
+    ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object,
+};
+use slipway_model::Next;
+use slipway_source::Since;
+
+use crate::engine::{Engine, Memory};
+use crate::queue::{AppKey, Wake};
+use crate::sources::{self, Desired, SourceError, Surroundings};
+
+/// The cluster that we run in has two names.
+pub(crate) const IN_CLUSTER: ClusterNames<'static> =
+    ClusterNames { server: "https://kubernetes.default.svc", name: "in-cluster" };
+
+/// How long a repository that cannot be reached is forgiven: the last manifests stay in force.
+const GRACE: Duration = Duration::from_secs(180);
+/// After a failure that may pass by itself.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// One look at an Application.
+pub(crate) struct Observed {
+    pub(crate) comparison: Comparison,
+    /// None when there are no manifests to speak of.
+    pub(crate) desired: Option<Arc<Desired>>,
+    pub(crate) project: Option<Arc<AppProject>>,
+    /// Look again at this time.
+    pub(crate) again_at: Option<Instant>,
+    /// Stands for what the cluster was like just before it was read.
+    pub(crate) fingerprint: Option<u64>,
+}
+
+/// Why there is nothing to compare with.
+pub(crate) struct Failure {
+    condition: &'static str,
+    message: String,
+    again_at: Option<Instant>,
+}
+
+impl Failure {
+    fn spec(message: impl Into<String>) -> Self {
+        Self { condition: "InvalidSpecError", message: message.into(), again_at: None }
+    }
+}
+
+impl Engine {
+    /// Looks at what the spec wants.
+    pub(crate) async fn observe(&self, app: &Application, wake: Wake, memory: &mut Memory) -> Observed {
+        let project = match self.check_spec(app) {
+            Ok(project) => project,
+            Err(failure) => return self.failed(app, failure, None),
+        };
+        let sources = app.spec.effective_sources();
+        let (desired, again_at) = match self.desired(app, sources, &[], wake, memory).await {
+            Ok(found) => found,
+            Err(failure) => return self.failed_but_alive(app, failure, project, memory),
+        };
+        self.compare_with(app, desired, project, again_at, memory).await
+    }
+
+    /// What is wanted is not known, but what runs can still be judged: it is compared with the last manifests
+    /// that could be read, or with itself, and nothing of that is called synced.
+    fn failed_but_alive(
+        &self,
+        app: &Application,
+        failure: Failure,
+        project: Arc<AppProject>,
+        memory: &Memory,
+    ) -> Observed {
+        let judged = failure.condition == "ComparisonError";
+        let failed = self.failed(app, failure, Some(project.clone()));
+        if !judged {
+            return failed;
+        }
+        let settings = self.settings();
+        let instance = app.instance_name(&settings.control_plane_namespace);
+        let roots = self.cluster.tracked(&instance).into_iter().filter(|live| live.is_root());
+        let live: Vec<Value> = roots.filter_map(|live| live.object()).collect();
+        let desired = memory.desired.as_ref().map_or_else(|| live.clone(), |(_, desired)| desired.objects());
+        let mut comparison = compare(CompareInput {
+            application: app,
+            desired: &desired,
+            live: &live,
+            cluster: &self.cluster_info(),
+            settings: &settings,
+            project: Some(&project),
+            now: Timestamp::now(),
+        });
+        comparison.sync_status = failed.comparison.sync_status;
+        comparison.conditions = failed.comparison.conditions;
+        comparison.context = failed.comparison.context;
+        for resource in &mut comparison.resources {
+            resource.status = resource.status.map(|_| SyncCode::Unknown);
+            resource.requires_pruning = false;
+            resource.diff = None;
+        }
+        Observed { comparison, ..failed }
+    }
+
+    /// Compares with given manifests.
+    pub(crate) async fn compare_with(
+        &self,
+        app: &Application,
+        desired: Arc<Desired>,
+        project: Arc<AppProject>,
+        again_at: Option<Instant>,
+        memory: &mut Memory,
+    ) -> Observed {
+        let settings = self.settings();
+        let info = self.cluster_info();
+        let objects = desired.objects();
+        let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
+        let fingerprint = Some(self.fingerprint(&key, memory));
+        let live = match self.live_objects(app, &objects, &info, &settings, memory).await {
+            Ok(live) => live,
+            Err(failure) => return self.failed(app, failure, Some(project)),
+        };
+        let comparison = compare(CompareInput {
+            application: app,
+            desired: &objects,
+            live: &live,
+            cluster: &info,
+            settings: &settings,
+            project: Some(&project),
+            now: Timestamp::now(),
+        });
+        Observed { comparison, desired: Some(desired), project: Some(project), again_at, fingerprint }
+    }
+
+    pub(crate) fn failed(
+        &self,
+        app: &Application,
+        failure: Failure,
+        project: Option<Arc<AppProject>>,
+    ) -> Observed {
+        let comparison = slipway_gitops::compare::failed(
+            app,
+            &self.settings(),
+            failure.condition,
+            &failure.message,
+            Timestamp::now(),
+        );
+        Observed { comparison, desired: None, project, again_at: failure.again_at, fingerprint: None }
+    }
+
+    /// What can be said without looking anywhere: destination, project, permissions.
+    pub(crate) fn check_spec(&self, app: &Application) -> Result<Arc<AppProject>, Failure> {
+        let destination = &app.spec.destination;
+        match (destination.server.as_str(), destination.name.as_str()) {
+            ("", "") => {
+                return Err(Failure::spec(
+                    "spec.destination needs a server or a name; use https://kubernetes.default.svc",
+                ));
+            }
+            (server, name) if !server.is_empty() && !name.is_empty() => {
+                return Err(Failure::spec("spec.destination has both a server and a name; keep one of them"));
+            }
+            (server, name)
+                if server.trim_end_matches('/') != IN_CLUSTER.server && name != IN_CLUSTER.name =>
+            {
+                let wanted = if server.is_empty() { name } else { server };
+                return Err(Failure::spec(format!(
+                    "spec.destination `{wanted}` is not the cluster of this runtime; use {} or `{}`",
+                    IN_CLUSTER.server, IN_CLUSTER.name
+                )));
+            }
+            _ => {}
+        }
+        if app.spec.source_hydrator.is_some() {
+            return Err(Failure::spec("spec.sourceHydrator is not supported yet; use spec.source"));
+        }
+        let project = self.project(app)?;
+        for source in app.spec.effective_sources() {
+            if !project::permits_source(&project, &source.repo_url) {
+                return Err(Failure::spec(format!(
+                    "application repo {} is not permitted in project '{}'",
+                    source.repo_url,
+                    app.spec.project_name()
+                )));
+            }
+        }
+        if !project::permits_destination(&project, &IN_CLUSTER, &destination.namespace) {
+            return Err(Failure::spec(format!(
+                "application destination server '{}' and namespace '{}' do not match any of the allowed destinations in project '{}'",
+                IN_CLUSTER.server,
+                destination.namespace,
+                app.spec.project_name()
+            )));
+        }
+        Ok(project)
+    }
+
+    fn project(&self, app: &Application) -> Result<Arc<AppProject>, Failure> {
+        let name = app.spec.project_name();
+        let key = ObjectKey::new(names::GROUP, "AppProject", &self.config.namespace, name);
+        let Some(object) = self.cluster.live(&key).and_then(|live| live.object()) else {
+            if name == "default" {
+                return Ok(Arc::new(project::default_project(&self.config.namespace)));
+            }
+            return Err(Failure::spec(format!(
+                "Application referencing project {name} which does not exist"
+            )));
+        };
+        serde_json::from_value(object)
+            .map(Arc::new)
+            .map_err(|error| Failure::spec(format!("AppProject {name} is not readable: {error}")))
+    }
+
+    /// The manifests, from memory when neither the sources nor the repositories can have changed.
+    pub(crate) async fn desired(
+        &self,
+        app: &Application,
+        sources: &[ApplicationSource],
+        pinned: &[String],
+        wake: Wake,
+        memory: &mut Memory,
+    ) -> Result<(Arc<Desired>, Option<Instant>), Failure> {
+        let now = Instant::now();
+        let known = memory.desired.as_ref().filter(|(_, desired)| {
+            desired.sources == sources
+                && (pinned.is_empty() || desired.revisions() == pinned)
+                && desired.local.is_empty()
+        });
+        // A failure that is being forgiven must not be forgotten: ask again.
+        if let Some((loaded, desired)) = known
+            && memory.failing_since.is_none()
+            && wake.since.is_none_or(|since| *loaded >= since)
+        {
+            return Ok((desired.clone(), None));
+        }
+        let since = match wake.since {
+            Some(since) => Since::Asked(since),
+            // The sources were changed by hand: whoever did that has just pushed.
+            None if memory.desired.is_some() && known.is_none() => Since::now(),
+            None => Since::Within(self.config.resync / 2),
+        };
+        let access = self.access();
+        let facts = self.facts();
+        let around = Surroundings {
+            renderer: &self.renderer,
+            access: &access,
+            kube_version: &facts.kube_version,
+            api_versions: &facts.api_versions,
+        };
+        match sources::load(&around, app, sources, pinned, since).await {
+            Ok(desired) => {
+                memory.failing_since = None;
+                let desired = Arc::new(desired);
+                if pinned.is_empty() {
+                    memory.desired = Some((now, desired.clone()));
+                }
+                Ok((desired, None))
+            }
+            Err(error) => {
+                let passing = error.next() == Next::Retry;
+                let again_at = passing.then(|| now + RETRY);
+                let since = *memory.failing_since.get_or_insert(now);
+                if passing
+                    && now.duration_since(since) < GRACE
+                    && let Some((_, desired)) = known
+                {
+                    tracing::info!(application = %app.metadata.name, %error, "A repository cannot be read; the last manifests stay in force.");
+                    return Ok((desired.clone(), again_at));
+                }
+                if !passing {
+                    memory.failing_since = None;
+                }
+                Err(failure(&error, again_at))
+            }
+        }
+    }
+
+    /// Live objects that the application tracks or that its manifests name, and its namespace.
+    async fn live_objects(
+        &self,
+        app: &Application,
+        desired: &[Value],
+        info: &ClusterInfo,
+        settings: &Settings,
+        memory: &mut Memory,
+    ) -> Result<Vec<Value>, Failure> {
+        let instance = app.instance_name(&settings.control_plane_namespace);
+        let namespace = &app.spec.destination.namespace;
+        let wanted: Vec<(ObjectKey, &str)> = desired
+            .iter()
+            .map(|target| (placed_key(target, namespace, info), object::api_version(target)))
+            .collect();
+        let mut keys: HashSet<ObjectKey> =
+            wanted.iter().map(|(key, _)| key.clone()).filter(|key| !key.name.is_empty()).collect();
+        if !namespace.is_empty() {
+            keys.insert(ObjectKey::new("", "Namespace", "", namespace));
+        }
+        if memory.interest != keys && !memory.reader {
+            self.cluster.set_interest(&instance, keys.clone()).await.map_err(|error| unreadable(&error))?;
+            memory.interest.clone_from(&keys);
+        }
+        let mut found: Vec<Arc<Live>> = self.cluster.tracked(&instance);
+        let tracked: HashSet<String> = found.iter().map(|live| live.uid.clone()).collect();
+        let mut objects = Vec::new();
+        for key in &keys {
+            match self.cluster.live(key) {
+                Some(live) => {
+                    if !tracked.contains(&live.uid) {
+                        found.push(live);
+                    }
+                }
+                // Not in the copy is not absent, unless the copy has all objects of the kind.
+                None if self.cluster.is_read(&key.group, &key.kind) => {}
+                None if self.cluster.discovery().preferred(&key.group, &key.kind).is_none() => {}
+                None => objects.extend(self.cluster.read(key).await.map_err(|error| unreadable(&error))?),
+            }
+        }
+        for live in found {
+            let version = wanted
+                .iter()
+                .find(|(key, _)| *key == live.key)
+                .map(|(_, api_version)| *api_version)
+                .filter(|wanted| wanted.rsplit('/').next() != Some(live.version.as_str()));
+            let object = match (version, live.object()) {
+                // The manifest is written in another version than the one that is watched.
+                (Some(api_version), known) => match self.cluster.read_version(api_version, &live.key).await {
+                    Ok(found) => found,
+                    Err(_) => known,
+                },
+                (None, Some(object)) => Some(object),
+                (None, None) => self.cluster.read(&live.key).await.map_err(|error| unreadable(&error))?,
+            };
+            objects.extend(object);
+        }
+        Ok(objects)
+    }
+
+    /// The live objects of an application and everything they own, for trees.
+    pub(crate) fn family(&self, app: &Application, comparison: &Comparison) -> Vec<Value> {
+        let instance = app.instance_name(&self.config.namespace);
+        let mut roots = self.cluster.tracked(&instance);
+        let known: HashSet<String> = roots.iter().map(|live| live.uid.clone()).collect();
+        for resource in comparison.resources.iter().filter(|r| r.live.is_some()) {
+            if let Some(live) = self.cluster.live(&cluster_key(&resource.key))
+                && !known.contains(&live.uid)
+            {
+                roots.push(live);
+            }
+        }
+        let children = self.cluster.descendants(&roots);
+        roots.iter().chain(&children).filter_map(|live| live.object()).collect()
+    }
+}
+
+fn failure(error: &SourceError, again_at: Option<Instant>) -> Failure {
+    Failure { condition: error.condition(), message: error.to_string(), again_at }
+}
+
+fn unreadable(error: &slipway_cluster::ClusterError) -> Failure {
+    Failure {
+        condition: "ComparisonError",
+        message: format!("live objects cannot be read: {error}"),
+        again_at: Some(Instant::now() + RETRY),
+    }
+}
+
+/// The key a manifest will have in the cluster.
+fn placed_key(target: &Value, namespace: &str, info: &ClusterInfo) -> ObjectKey {
+    let mut key = ObjectKey::of(target);
+    match info.is_namespaced(&key.group, &key.kind) {
+        Some(false) => key.namespace.clear(),
+        _ if key.namespace.is_empty() => namespace.clone_into(&mut key.namespace),
+        _ => {}
+    }
+    key
+}
+
+pub(crate) fn cluster_key(key: &ResourceKey) -> ObjectKey {
+    ObjectKey::new(&key.group, &key.kind, &key.namespace, &key.name)
+}

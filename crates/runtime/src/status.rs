@@ -1,0 +1,217 @@
+//! Report, first half: what is written on the Application, and only when it differs from what stands there.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use slipway_crd::{Application, ApplicationStatus, Condition, RevisionHistory, Summary, SyncStatus};
+use slipway_gitops::compare::rfc3339;
+use slipway_gitops::{Comparison, images};
+
+use crate::observe::Observed;
+use crate::sources::Desired;
+
+/// Conditions that a comparison sets and takes back.
+const COMPARED: [&str; 7] = [
+    "InvalidSpecError",
+    "ComparisonError",
+    "UnknownError",
+    "SharedResourceWarning",
+    "RepeatedResourceWarning",
+    "ExcludedResourceWarning",
+    "OrphanedResourceWarning",
+];
+
+/// The status after a comparison. Times move only with what they date.
+pub(crate) fn compared(app: &Application, observed: &Observed, now: Timestamp) -> ApplicationStatus {
+    let mut status = app.status.clone();
+    let comparison = &observed.comparison;
+    status.sync = sync_status(app, comparison, observed.desired.as_deref());
+    status.health = comparison.health_status(&status.health, now);
+    if comparison.context.error.is_none() {
+        status.resources = comparison.resource_statuses();
+        status.summary = summary(comparison);
+    }
+    set_conditions(&mut status.conditions, &COMPARED, &comparison.conditions);
+    if let Some(desired) = &observed.desired {
+        let types = desired.source_types();
+        if app.spec.sources.is_empty() {
+            status.source_type = types.into_iter().next().unwrap_or_default();
+            status.source_types.clear();
+        } else {
+            status.source_types = types;
+            status.source_type.clear();
+        }
+    }
+    app.metadata.namespace.clone_into(&mut status.controller_namespace);
+    status
+}
+
+fn sync_status(app: &Application, comparison: &Comparison, desired: Option<&Desired>) -> SyncStatus {
+    let mut sync = app.status.sync.clone();
+    comparison.sync_status.as_str().clone_into(&mut sync.status);
+    let spec = &app.spec;
+    sync.compared_to.source = spec.source.clone().filter(|_| spec.sources.is_empty());
+    sync.compared_to.sources = spec.sources.clone();
+    sync.compared_to.destination = spec.destination.clone();
+    sync.compared_to.ignore_differences = spec.ignore_differences.clone();
+    // Of a comparison that failed the last known revision is still the best answer.
+    if let Some(desired) = desired {
+        let revisions = desired.revisions();
+        if spec.sources.is_empty() {
+            sync.revision = revisions.into_iter().next().unwrap_or_default();
+            sync.revisions.clear();
+        } else {
+            sync.revisions = revisions;
+            sync.revision.clear();
+        }
+    }
+    sync
+}
+
+fn summary(comparison: &Comparison) -> Summary {
+    let mut summary = Summary::default();
+    for live in comparison.resources.iter().filter_map(|resource| resource.live.as_ref()) {
+        summary.images.extend(images(live));
+        summary.external_urls.extend(external_urls(live));
+        summary.is_app_of_apps |=
+            live["kind"] == "Application" && live["apiVersion"] == slipway_crd::names::API_VERSION;
+    }
+    for list in [&mut summary.images, &mut summary.external_urls] {
+        list.sort();
+        list.dedup();
+    }
+    summary
+}
+
+/// Addresses that an Ingress gives to the world.
+fn external_urls(live: &Value) -> Vec<String> {
+    if live["kind"] != "Ingress"
+        || !live["apiVersion"].as_str().is_some_and(|v| v.starts_with("networking.k8s.io/"))
+    {
+        return Vec::new();
+    }
+    let tls: Vec<&str> = live["spec"]["tls"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|entry| entry["hosts"].as_array().into_iter().flatten())
+        .filter_map(Value::as_str)
+        .collect();
+    let rules = live["spec"]["rules"].as_array().into_iter().flatten();
+    rules
+        .filter_map(|rule| rule["host"].as_str())
+        .map(|host| format!("{}://{host}", if tls.contains(&host) { "https" } else { "http" }))
+        .collect()
+}
+
+/// Replaces the conditions of the evaluated types; a condition that stays keeps its time.
+pub(crate) fn set_conditions(conditions: &mut Vec<Condition>, evaluated: &[&str], found: &[Condition]) {
+    conditions.retain(|condition| !evaluated.contains(&condition.kind.as_str()));
+    conditions.extend(found.iter().cloned());
+    conditions.sort_by(|a, b| (&a.kind, &a.message).cmp(&(&b.kind, &b.message)));
+    conditions.dedup_by(|a, b| a.kind == b.kind && a.message == b.message);
+}
+
+/// Adds a deployment to the history, and forgets the oldest past the limit.
+pub(crate) fn add_history(
+    app: &Application,
+    status: &mut ApplicationStatus,
+    desired: &Desired,
+    now: Timestamp,
+) {
+    let Some(state) = &status.operation_state else { return };
+    let several = !app.spec.sources.is_empty();
+    let revisions = desired.revisions();
+    let entry = RevisionHistory {
+        id: status.history.iter().map(|entry| entry.id + 1).max().unwrap_or(0),
+        deployed_at: rfc3339(now),
+        deploy_started_at: Some(state.started_at.clone()),
+        revision: if several { String::new() } else { revisions.first().cloned().unwrap_or_default() },
+        revisions: if several { revisions } else { Vec::new() },
+        source: desired.sources.first().cloned().filter(|_| !several),
+        sources: if several { desired.sources.clone() } else { Vec::new() },
+        initiated_by: state.operation.initiated_by.clone(),
+        ..RevisionHistory::default()
+    };
+    status.history.push(entry);
+    let limit = usize::try_from(app.spec.revision_history_limit.unwrap_or(10)).unwrap_or(0);
+    let surplus = status.history.len().saturating_sub(limit);
+    status.history.drain(..surplus);
+}
+
+/// The JSON merge patch that makes `old` into `new`; `None` when they are equal.
+pub(crate) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
+    if old == new {
+        return None;
+    }
+    let (Value::Object(before), Value::Object(after)) = (old, new) else { return Some(new.clone()) };
+    let mut patch = Map::new();
+    for key in before.keys().filter(|key| !after.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in after {
+        match before.get(key) {
+            Some(known) => {
+                if let Some(inner) = merge_patch(known, value) {
+                    patch.insert(key.clone(), inner);
+                }
+            }
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    Some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_patch_says_only_what_differs() {
+        for (old, new, expected) in [
+            (json!({"a": 1}), json!({"a": 1}), None),
+            (
+                json!({"a": 1, "b": {"c": 1, "d": 2}}),
+                json!({"b": {"c": 1, "d": 3}}),
+                Some(json!({"a": null, "b": {"d": 3}})),
+            ),
+            (json!({"l": [1]}), json!({"l": [1, 2]}), Some(json!({"l": [1, 2]}))),
+            (json!({"a": {"x": 1}}), json!({"a": 5}), Some(json!({"a": 5}))),
+        ] {
+            assert_eq!(merge_patch(&old, &new), expected);
+        }
+    }
+
+    #[test]
+    fn conditions_of_other_types_stay() {
+        let condition = |kind: &str, message: &str| Condition {
+            kind: kind.into(),
+            message: message.into(),
+            ..Condition::default()
+        };
+        let mut conditions = vec![condition("SyncError", "x"), condition("ComparisonError", "old")];
+        set_conditions(&mut conditions, &COMPARED, &[condition("ComparisonError", "new")]);
+        assert_eq!(conditions, [condition("ComparisonError", "new"), condition("SyncError", "x")]);
+        set_conditions(&mut conditions, &COMPARED, &[]);
+        assert_eq!(conditions, [condition("SyncError", "x")]);
+    }
+
+    #[test]
+    fn history_counts_on_and_is_cut() {
+        let mut app: Application =
+            serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {"revisionHistoryLimit": 2},
+                "status": {"operationState": {"operation": {}, "phase": "Running", "startedAt": "2026-01-01T00:00:00Z"}}}))
+            .expect("readable");
+        let desired =
+            Desired { sources: Vec::new(), commits: Vec::new(), parts: Vec::new(), local: Vec::new() };
+        for _ in 0..4 {
+            let mut status = app.status.clone();
+            add_history(&app, &mut status, &desired, Timestamp::UNIX_EPOCH);
+            app.status = status;
+        }
+        let ids: Vec<i64> = app.status.history.iter().map(|entry| entry.id).collect();
+        assert_eq!(ids, [2, 3]);
+    }
+}

@@ -1,0 +1,337 @@
+//! An Application as pages show it: tree, commit, operation, and one sentence in plain words.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use slipway_api::application as wire;
+use slipway_crd::{Application, ApplicationSource};
+use slipway_gitops::health::HealthCode;
+use slipway_gitops::{ResourceKey, object, tree};
+use slipway_source::GitCache;
+
+use crate::observe::Observed;
+use crate::settings::RepositoryAccess;
+
+pub(crate) fn application(
+    app: &Application,
+    observed: &Observed,
+    family: &[Value],
+    waiting: &[String],
+) -> wire::Application {
+    let spec = &app.spec;
+    let status = &app.status;
+    let source = spec.effective_sources().first().cloned().unwrap_or_default();
+    let commit = observed.desired.as_ref().and_then(|desired| desired.commits.first());
+    let revision = match commit {
+        Some(commit) => Some(wire::Revision {
+            sha: commit.sha.clone(),
+            author: commit.author.clone(),
+            message: commit.message.clone(),
+            date: commit.date.clone(),
+        }),
+        None => compared_revision(app).map(|sha| wire::Revision { sha, ..wire::Revision::default() }),
+    };
+    wire::Application {
+        runtime: String::new(),
+        namespace: app.metadata.namespace.clone(),
+        name: app.metadata.name.clone(),
+        project: spec.project_name().to_owned(),
+        repo_url: source.repo_url,
+        path: source.path,
+        target_revision: source.target_revision,
+        destination: spec.destination.namespace.clone(),
+        sync_status: status.sync.status.clone(),
+        health_status: status.health.status.clone(),
+        health_message: Some(status.health.message.clone()).filter(|message| !message.is_empty()),
+        revision,
+        operation: operation(app, waiting),
+        summary: summary(app, waiting),
+        conditions: status
+            .conditions
+            .iter()
+            .map(|condition| wire::Condition {
+                kind: condition.kind.clone(),
+                message: condition.message.clone(),
+                last_transition_time: condition.last_transition_time.clone().unwrap_or_default(),
+            })
+            .collect(),
+        resources: resources(observed, family),
+        history: history(app),
+        images: status.summary.images.clone(),
+        automated: spec.automation().is_some(),
+        observed_at: String::new(),
+    }
+}
+
+fn compared_revision(app: &Application) -> Option<String> {
+    let sync = &app.status.sync;
+    Some(sync.revisions.first().unwrap_or(&sync.revision).clone()).filter(|sha| !sha.is_empty())
+}
+
+fn operation(app: &Application, waiting: &[String]) -> Option<wire::Operation> {
+    let state = app.status.operation_state.as_ref()?;
+    let running = matches!(state.phase.as_str(), "Running" | "Terminating");
+    let by = &state.operation.initiated_by;
+    Some(wire::Operation {
+        phase: state.phase.clone(),
+        message: state.message.clone(),
+        started_at: state.started_at.clone(),
+        finished_at: state.finished_at.clone(),
+        waiting_on: if running { waiting.to_vec() } else { Vec::new() },
+        revision: state
+            .sync_result
+            .as_ref()
+            .map(|result| result.revision.clone())
+            .filter(|sha| !sha.is_empty()),
+        initiated_by: if by.automated { "automated sync".into() } else { by.username.clone() },
+    })
+}
+
+fn history(app: &Application) -> Vec<wire::Deployment> {
+    let entries = app.status.history.iter().rev();
+    entries
+        .map(|entry| wire::Deployment {
+            id: entry.id,
+            revision: wire::Revision {
+                sha: entry.revisions.first().unwrap_or(&entry.revision).clone(),
+                ..wire::Revision::default()
+            },
+            deployed_at: entry.deployed_at.clone(),
+            initiated_by: if entry.initiated_by.automated {
+                "automated sync".into()
+            } else {
+                entry.initiated_by.username.clone()
+            },
+        })
+        .collect()
+}
+
+/// Puts author and message to revisions whose commits are here already; nothing is fetched for it.
+pub(crate) async fn name_commits(
+    app: &Application,
+    wire: &mut wire::Application,
+    git: &Arc<GitCache>,
+    access: &RepositoryAccess,
+) {
+    let Some(source) = app.spec.effective_sources().first() else { return };
+    let history = app.status.history.iter().rev();
+    for (entry, deployment) in history.zip(&mut wire.history) {
+        let from = entry.source.as_ref().unwrap_or(source);
+        name_commit(&mut deployment.revision, from, git, access).await;
+    }
+    if let Some(revision) = &mut wire.revision
+        && revision.author.is_empty()
+    {
+        name_commit(revision, source, git, access).await;
+    }
+}
+
+async fn name_commit(
+    revision: &mut wire::Revision,
+    source: &ApplicationSource,
+    git: &Arc<GitCache>,
+    access: &RepositoryAccess,
+) {
+    if let Ok(Some(commit)) = git.known(&access.repository(&source.repo_url), &revision.sha).await {
+        revision.author = commit.author;
+        revision.message = commit.message;
+        revision.date = commit.date;
+    }
+}
+
+/// What the Application declares, then what that owns.
+fn resources(observed: &Observed, family: &[Value]) -> Vec<wire::ResourceNode> {
+    let by_uid: BTreeMap<&str, &Value> = family.iter().map(|live| (object::uid(live), live)).collect();
+    let mut nodes = Vec::new();
+    let mut declared: Vec<(&ResourceKey, &str)> = Vec::new();
+    for resource in &observed.comparison.resources {
+        let live = resource.live.as_ref();
+        if resource.hook && live.is_none() {
+            continue;
+        }
+        let uid = live.map(|live| object::uid(live)).unwrap_or_default();
+        declared.push((&resource.key, uid));
+        nodes.push(wire::ResourceNode {
+            group: resource.key.group.clone(),
+            version: resource.version.clone(),
+            kind: resource.key.kind.clone(),
+            namespace: resource.key.namespace.clone(),
+            name: resource.key.name.clone(),
+            uid: uid.to_owned(),
+            parent_uid: String::new(),
+            status: resource.status.map(|status| status.as_str().to_owned()),
+            health: resource.health.as_ref().map(|health| health.status.as_str().to_owned()),
+            health_message: resource.health.as_ref().map(|h| h.message.clone()).filter(|m| !m.is_empty()),
+            requires_pruning: resource.requires_pruning,
+            info: live.and_then(|live| info(live)),
+        });
+    }
+    for node in tree(family) {
+        if declared.iter().any(|(key, uid)| **key == node.key || *uid == node.uid) {
+            continue;
+        }
+        nodes.push(wire::ResourceNode {
+            group: node.key.group.clone(),
+            version: node.version.clone(),
+            kind: node.key.kind.clone(),
+            namespace: node.key.namespace.clone(),
+            name: node.key.name.clone(),
+            parent_uid: node.parents.first().cloned().unwrap_or_default(),
+            status: None,
+            health: node.health.as_ref().map(|health| health.status.as_str().to_owned()),
+            health_message: node.health.as_ref().map(|h| h.message.clone()).filter(|m| !m.is_empty()),
+            requires_pruning: false,
+            info: by_uid.get(node.uid.as_str()).and_then(|live| info(live)),
+            uid: node.uid,
+        });
+    }
+    nodes
+}
+
+/// The one thing about a live object that people look for first.
+fn info(live: &Value) -> Option<String> {
+    let number = |path: &[&str]| object::integer(live, path);
+    match (object::group(live), object::kind(live)) {
+        ("", "Pod") => Some(pod_info(live)),
+        ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") => {
+            let wanted = number(&["spec", "replicas"]).unwrap_or(1);
+            Some(format!("{}/{wanted} ready", number(&["status", "readyReplicas"]).unwrap_or(0)))
+        }
+        ("apps", "DaemonSet") => {
+            let wanted = number(&["status", "desiredNumberScheduled"]).unwrap_or(0);
+            Some(format!("{}/{wanted} ready", number(&["status", "numberReady"]).unwrap_or(0)))
+        }
+        ("batch", "Job") => Some(match (number(&["status", "succeeded"]), number(&["status", "failed"])) {
+            (Some(done), _) if done > 0 => "succeeded".to_owned(),
+            (_, Some(failed)) if failed > 0 => format!("failed {failed} times"),
+            _ => "running".to_owned(),
+        }),
+        ("", "Service") => {
+            let ports: Vec<String> = object::list(live, &["spec", "ports"])
+                .iter()
+                .filter_map(|port| object::integer(port, &["port"]))
+                .map(|port| port.to_string())
+                .collect();
+            let address = object::text(live, &["spec", "clusterIP"]);
+            (!ports.is_empty()).then(|| format!("{address}:{}", ports.join(",")))
+        }
+        ("", "PersistentVolumeClaim") => Some(object::text(live, &["status", "phase"]).to_owned()),
+        _ => None,
+    }
+    .filter(|text| !text.is_empty())
+}
+
+fn pod_info(pod: &Value) -> String {
+    let containers = object::list(pod, &["status", "containerStatuses"]);
+    let total = object::list(pod, &["spec", "containers"]).len();
+    let ready = containers.iter().filter(|status| status["ready"] == true).count();
+    let mut parts = vec![format!("{ready}/{total} ready")];
+    let phase = object::text(pod, &["status", "phase"]);
+    if phase == "Pending" || phase == "Failed" {
+        parts.push(phase.to_owned());
+    }
+    if let Some(reason) = pod_trouble(pod, containers) {
+        parts.push(reason);
+    }
+    let restarts: i64 =
+        containers.iter().filter_map(|status| object::integer(status, &["restartCount"])).sum();
+    if restarts > 0 {
+        parts.push(format!("{restarts} restarts"));
+    }
+    parts.extend(slipway_gitops::images(pod).into_iter().next());
+    parts.join(" · ")
+}
+
+/// Why a pod does not run, if it says so.
+fn pod_trouble(pod: &Value, containers: &[Value]) -> Option<String> {
+    let init = object::list(pod, &["status", "initContainerStatuses"]);
+    for status in init.iter().chain(containers) {
+        let waiting = &status["state"]["waiting"];
+        if let Some(reason) =
+            waiting["reason"].as_str().filter(|r| !matches!(*r, "ContainerCreating" | "PodInitializing"))
+        {
+            let message = waiting["message"].as_str().unwrap_or_default();
+            return Some(if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") });
+        }
+        let ended = &status["state"]["terminated"];
+        if let Some(code) = object::integer(ended, &["exitCode"]).filter(|code| *code != 0) {
+            return Some(format!("exit code {code}"));
+        }
+    }
+    let message = object::text(pod, &["status", "message"]);
+    if !message.is_empty() {
+        return Some(message.to_owned());
+    }
+    object::list(pod, &["status", "conditions"])
+        .iter()
+        .find(|condition| condition["type"] == "PodScheduled" && condition["status"] == "False")
+        .and_then(|condition| condition["message"].as_str())
+        .map(str::to_owned)
+}
+
+/// One sentence: what it is doing or waiting for, or what a person has to do.
+fn summary(app: &Application, waiting: &[String]) -> String {
+    let status = &app.status;
+    let at = compared_revision(app).map_or("the wanted revision".to_owned(), |sha| short(&sha));
+    if app.metadata.deletion_timestamp.is_some() {
+        return "Being deleted; what it deployed goes first.".to_owned();
+    }
+    if let Some(error) =
+        status.conditions.iter().find(|c| matches!(c.kind.as_str(), "InvalidSpecError" | "ComparisonError"))
+    {
+        return format!(
+            "The running version stays, because the wanted one cannot be read: {}",
+            error.message
+        );
+    }
+    let state = status.operation_state.as_ref();
+    if let Some(state) = state.filter(|state| matches!(state.phase.as_str(), "Running" | "Terminating")) {
+        let revision = state.sync_result.as_ref().map(|r| short(&r.revision)).filter(|sha| !sha.is_empty());
+        let what = revision.unwrap_or(at);
+        let why = waiting.first().cloned().unwrap_or_else(|| state.message.clone());
+        return match state.phase.as_str() {
+            "Terminating" => "The sync is being ended.".to_owned(),
+            _ if state.finished_at.is_some() => format!("The sync to {what} failed: {why}"),
+            _ if why.is_empty() => format!("Syncing to {what}."),
+            _ => format!("Syncing to {what}: {why}"),
+        };
+    }
+    if let Some(condition) = status.conditions.iter().find(|c| c.kind == "SyncError") {
+        return format!("{}; push a correction, or sync by hand.", condition.message.trim_end_matches('.'));
+    }
+    let differing = status.resources.iter().filter(|r| r.status == "OutOfSync").count();
+    if status.sync.status == "OutOfSync" {
+        let total = status.resources.len();
+        let what = format!("{differing} of {total} resources differ from {at}");
+        return match (app.spec.automation(), waiting.first()) {
+            (Some(_), Some(wait)) => format!("{what}; {wait}."),
+            (Some(_), None) if status.resources.iter().any(|r| r.requires_pruning) => {
+                format!(
+                    "{what}; some are not wanted any more and automated prune is off: sync with prune to remove them."
+                )
+            }
+            (Some(_), None) => format!("{what}; a sync follows."),
+            (None, _) => format!("{what}; sync to apply it."),
+        };
+    }
+    match HealthCode::parse(&status.health.status) {
+        Some(HealthCode::Healthy) => format!("Synced to {at} and healthy."),
+        Some(code) => {
+            let reason = status.health.message.trim_end_matches('.');
+            let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+            match code {
+                HealthCode::Progressing => format!("Synced to {at}; not everything is ready yet{reason}."),
+                HealthCode::Degraded => format!("Synced to {at}, but something is broken{reason}."),
+                HealthCode::Suspended => format!("Synced to {at}; something is suspended{reason}."),
+                HealthCode::Missing => format!("Synced to {at}, but something is missing{reason}."),
+                _ => format!("Synced to {at}; its health is not known{reason}."),
+            }
+        }
+        None => "Not looked at yet.".to_owned(),
+    }
+}
+
+fn short(sha: &str) -> String {
+    sha.chars().take(7).collect()
+}

@@ -1,0 +1,132 @@
+//! A small control plane: it tells of pushes, takes reports and knows one user.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use slipway_api::application::Application;
+use slipway_api::runtime::{RuntimeEvent, RuntimeEvents, RuntimeReport};
+use slipway_model::Secret;
+use tokio::sync::Notify;
+
+#[derive(Clone, Default)]
+pub(crate) struct ControlPlane {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    events: Mutex<Vec<RuntimeEvent>>,
+    pushed: Notify,
+    applications: Mutex<BTreeMap<String, Application>>,
+    reports: Mutex<Vec<(bool, usize)>>,
+    users_asked: Mutex<usize>,
+}
+
+impl ControlPlane {
+    /// Listens on a free port; gives itself and a client for it.
+    pub(crate) async fn start() -> (Self, slipway_api::Client) {
+        let plane = Self::default();
+        let router = Router::new()
+            .route("/api/agent/runtime/events", get(events))
+            .route("/2.0/api/events", post(report))
+            .route("/api/user", get(user))
+            .with_state(plane.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        (plane, slipway_api::Client::new(format!("http://{address}"), Secret::new("agent-key".into())))
+    }
+
+    pub(crate) fn push(&self, url: &str, changed: &[&str]) {
+        let mut events = self.inner.events.lock().unwrap();
+        let seq = events.len() as i64 + 1;
+        events.push(RuntimeEvent {
+            seq,
+            clone_url: url.to_owned(),
+            reference: "refs/heads/main".into(),
+            sha: None,
+            changed_paths: changed.iter().map(|path| (*path).to_owned()).collect(),
+        });
+        self.inner.pushed.notify_waiters();
+    }
+
+    pub(crate) fn reports(&self) -> Vec<(bool, usize)> {
+        self.inner.reports.lock().unwrap().clone()
+    }
+
+    pub(crate) fn users_asked(&self) -> usize {
+        *self.inner.users_asked.lock().unwrap()
+    }
+
+    /// Waits until the reported Application is as the question wants it.
+    pub(crate) async fn until(&self, name: &str, question: impl Fn(&Application) -> bool) -> Application {
+        let started = Instant::now();
+        loop {
+            let known = self.inner.applications.lock().unwrap().get(&format!("argocd/{name}")).cloned();
+            if let Some(app) = &known
+                && question(app)
+            {
+                return app.clone();
+            }
+            assert!(started.elapsed() < Duration::from_secs(30), "never reported so: {known:#?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.inner.applications.lock().unwrap().contains_key(&format!("argocd/{name}"))
+    }
+}
+
+async fn events(
+    State(plane): State<ControlPlane>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Json<RuntimeEvents> {
+    let after = query.get("after").and_then(|text| text.parse::<i64>().ok());
+    let Some(after) = after else {
+        let next = plane.inner.events.lock().unwrap().len() as i64;
+        return Json(RuntimeEvents { events: Vec::new(), next });
+    };
+    for _ in 0..100 {
+        let heard = plane.inner.pushed.notified();
+        let new: Vec<RuntimeEvent> =
+            plane.inner.events.lock().unwrap().iter().filter(|event| event.seq > after).cloned().collect();
+        if let Some(last) = new.last() {
+            let next = last.seq;
+            return Json(RuntimeEvents { events: new, next });
+        }
+        let _ = tokio::time::timeout(Duration::from_millis(100), heard).await;
+    }
+    Json(RuntimeEvents { events: Vec::new(), next: after })
+}
+
+async fn report(State(plane): State<ControlPlane>, Json(report): Json<RuntimeReport>) -> Json<Value> {
+    let mut applications = plane.inner.applications.lock().unwrap();
+    if report.complete {
+        applications.clear();
+    }
+    plane.inner.reports.lock().unwrap().push((report.complete, report.applications.len()));
+    for app in report.applications {
+        applications.insert(format!("{}/{}", app.namespace, app.name), app);
+    }
+    for name in report.removed {
+        applications.remove(&name);
+    }
+    Json(json!({}))
+}
+
+async fn user(State(plane): State<ControlPlane>, headers: HeaderMap) -> Result<Json<Value>, StatusCode> {
+    *plane.inner.users_asked.lock().unwrap() += 1;
+    let with = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if with("authorization") != "user-key" && with("cookie") != "session=good" {
+        return Err(StatusCode::UNAUTHORIZED);
+    }
+    Ok(Json(json!({"_id": "1", "userName": "ada", "email": "ada@example.org", "roles": [],
+        "activeAccountName": "a", "account": [], "csrfToken": "token"})))
+}

@@ -1,0 +1,163 @@
+use serde_json::{Value, json};
+use slipway_store::identity::Subject;
+
+use crate::support::{Platform, git, working_copy};
+
+async fn sync(platform: &Platform, key: &str, running: Value) -> Value {
+    let body = json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": running, "waitMs": 0});
+    let (status, answer) = platform.call("POST", "/api/agent/runner/sync", key, Some(body)).await;
+    assert_eq!(status, 200, "{answer}");
+    answer
+}
+
+async fn order(platform: &Platform) -> String {
+    platform.pipeline("demo/build", "demo/app").await;
+    platform.post("/api/pipelines/run/demo%2Fbuild?reqId=one", json!({})).await.as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_build_is_taken_once_reported_under_its_epoch_and_ended_once() {
+    let platform = Platform::start().await;
+    let id = order(&platform).await;
+    // The same request id gives the same build.
+    let again = platform.post("/api/pipelines/run/demo%2Fbuild?reqId=one", json!({})).await;
+    assert_eq!(again, json!(id));
+    let key = platform.agent(Subject::Runner, "r1").await;
+    let taken = sync(&platform, &key, json!([])).await["taken"][0].clone();
+    assert_eq!((&taken["id"], &taken["epoch"]), (&json!(id), &json!(1)));
+    assert_eq!(
+        taken["source"]["yaml"],
+        r#"{"version":"1.0","steps":{"hello":{"commands":["echo hello"],"image":"busybox"}}}"#
+    );
+
+    // Held: nobody gets it, and its lease is renewed.
+    let held = json!([{"id": id, "epoch": 1}]);
+    let answer = sync(&platform, &key, held.clone()).await;
+    assert_eq!((&answer["taken"], &answer["lost"]), (&json!([]), &json!([])));
+
+    // The runner forgot it (it died before noting it down): it comes again, under a new epoch, and the old one is fenced.
+    let retaken = sync(&platform, &key, json!([])).await["taken"][0].clone();
+    assert_eq!((&retaken["id"], &retaken["epoch"]), (&json!(id), &json!(2)));
+    let path = format!("/api/agent/runner/builds/{id}/state");
+    let report = |epoch: i64, revision: i64, status: &str| json!({"epoch": epoch, "revision": revision, "status": status, "startedMs": 1, "steps": []});
+    let (status, body) = platform.call("PUT", &path, &key, Some(report(1, 9, "success"))).await;
+    assert_eq!((status, &body["name"]), (409, &json!("FENCED")));
+    assert_eq!(sync(&platform, &key, held).await["lost"], json!([id]));
+
+    // An older report does not undo a newer one.
+    assert_eq!(platform.call("PUT", &path, &key, Some(report(2, 5, "running"))).await.0, 200);
+    assert_eq!(platform.call("PUT", &path, &key, Some(report(2, 4, "elected"))).await.0, 200);
+    assert_eq!(platform.get(&format!("/api/builds/{id}")).await["status"], "running");
+
+    // The build's own credential opens the Git host while it runs, and nothing else.
+    let password = retaken["git"]["password"].as_str().unwrap().to_owned();
+    assert_eq!(platform.call("GET", "/api/user", &password, None).await.0, 403);
+    assert_eq!(platform.call("GET", "/git/no/repo.git/info/refs", &password, None).await.0, 404);
+    assert_eq!(platform.call("PUT", &path, &key, Some(report(2, 6, "success"))).await.0, 200);
+    assert_eq!(platform.call("GET", "/git/no/repo.git/info/refs", &password, None).await.0, 401);
+    assert_eq!(platform.call("PUT", &path, &key, Some(report(2, 7, "error"))).await.0, 200);
+    assert_eq!(platform.get(&format!("/api/builds/{id}")).await["status"], "success");
+}
+
+#[tokio::test]
+async fn logs_are_kept_once_without_gaps_and_followed_to_the_end() {
+    let platform = Platform::start().await;
+    let id = order(&platform).await;
+    let key = platform.agent(Subject::Runner, "r1").await;
+    sync(&platform, &key, json!([])).await;
+    let path = format!("/api/agent/runner/builds/{id}/logs");
+    let send = async |step: &str, offset: u64, text: &str| {
+        let body = json!({"epoch": 1, "pieces": [{"step": step, "offset": offset, "text": text}]});
+        let (status, answer) = platform.call("POST", &path, &key, Some(body)).await;
+        assert_eq!(status, 200, "{answer}");
+        answer["held"][step].as_u64().unwrap_or(0)
+    };
+    assert_eq!(send("hello", 0, "one\ntwo\n").await, 8);
+    // The same again, an overlap, and a gap.
+    assert_eq!(send("hello", 0, "one\ntwo\n").await, 8);
+    assert_eq!(send("hello", 4, "two\nthree\n").await, 14);
+    assert_eq!(send("hello", 20, "lost\n").await, 14);
+    let whole = platform.get(&format!("/api/builds/{id}/logs")).await;
+    let text: String =
+        whole["steps"]["hello"]["logs"].as_object().unwrap().values().filter_map(Value::as_str).collect();
+    assert_eq!(text, "one\ntwo\nthree\n");
+
+    let url = format!("{}/api/builds/{id}/logs/stream", platform.url);
+    let admin = platform.admin_key.clone();
+    let follower = tokio::spawn(async move {
+        let client = reqwest::Client::new();
+        client.get(url).header("authorization", admin).send().await.unwrap().text().await.unwrap()
+    });
+    assert_eq!(send("hello", 14, "four\n").await, 19);
+    let body = json!({"epoch": 1, "revision": 1, "status": "success", "steps": []});
+    assert_eq!(
+        platform.call("PUT", &format!("/api/agent/runner/builds/{id}/state"), &key, Some(body)).await.0,
+        200
+    );
+    let stream = follower.await.unwrap();
+    assert!(stream.contains("four") && stream.contains("event: end"), "{stream}");
+}
+
+#[tokio::test]
+async fn a_termination_reaches_the_runner_that_waits() {
+    let platform = Platform::start().await;
+    let id = order(&platform).await;
+    let key = platform.agent(Subject::Runner, "r1").await;
+    sync(&platform, &key, json!([])).await;
+    let waiting = {
+        let body = json!({"runner": "r1", "version": "1", "executor": "host", "free": 1,
+            "running": [{"id": id, "epoch": 1}], "waitMs": 20_000});
+        let (url, key) = (format!("{}/api/agent/runner/sync", platform.url), key.clone());
+        tokio::spawn(async move {
+            let client = reqwest::Client::new();
+            client
+                .post(url)
+                .header("authorization", key)
+                .json(&body)
+                .send()
+                .await
+                .unwrap()
+                .json::<Value>()
+                .await
+                .unwrap()
+        })
+    };
+    let (status, _) =
+        platform.call("DELETE", &format!("/api/progress/{id}"), &platform.admin_key, None).await;
+    assert_eq!(status, 200);
+    assert_eq!(waiting.await.unwrap()["terminate"], json!([id]));
+    assert_eq!(platform.get(&format!("/api/builds/{id}")).await["status"], "terminating");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_hears_of_pushes_and_its_report_is_what_pages_show() {
+    let platform = Platform::start().await;
+    let key = platform.agent(Subject::Runtime, "local").await;
+    let (_, start) = platform.call("GET", "/api/agent/runtime/events", &key, None).await;
+    platform.post("/api/repos", json!({"name": "demo/deploy"})).await;
+    let remote = platform.clone_url("demo/deploy", &platform.admin_key);
+    let work = working_copy(platform.folder.path(), &remote);
+    assert!(git(&work, &["push", "origin", "main"]).0);
+    let path = format!("/api/agent/runtime/events?after={}&waitMs=5000", start["next"]);
+    let (_, heard) = platform.call("GET", &path, &key, None).await;
+    assert_eq!(heard["events"][0]["cloneUrl"], format!("{}/git/demo/deploy.git", platform.url));
+
+    let app = |name: &str| {
+        json!({"namespace": "argocd", "name": name, "project": "default", "repoUrl": "r", "path": "p",
+        "targetRevision": "HEAD", "destination": "d", "syncStatus": "Synced", "healthStatus": "Healthy",
+        "summary": "all is well", "observedAt": "2026-01-01T00:00:00Z"})
+    };
+    let report = |apps: Vec<Value>, complete: bool| json!({"runtime": "local", "version": "1", "applications": apps, "complete": complete});
+    for body in [report(vec![app("a"), app("b")], true), report(vec![app("c")], false)] {
+        assert_eq!(platform.call("POST", "/2.0/api/events", &key, Some(body)).await.0, 200);
+    }
+    assert_eq!(platform.get("/api/applications").await["applications"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        platform.call("POST", "/2.0/api/events", &key, Some(report(vec![app("a")], true))).await.0,
+        200
+    );
+    let left = platform.get("/api/applications").await;
+    assert_eq!(left["applications"].as_array().unwrap().len(), 1);
+    assert_eq!(platform.get("/api/applications/local/argocd/a").await["summary"], "all is well");
+    assert_eq!(platform.get("/api/runtimes").await[0]["online"], true);
+}

@@ -1,0 +1,240 @@
+//! Applications: what the control plane knows of them, and what their runtime's app-proxy does with them.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use slipway_api::Client;
+use slipway_api::application::{
+    Application, ApplicationDiff, ApplicationList, ApplicationPlan, ResourceNode,
+};
+
+use super::context;
+use super::output::{Format, OutputArguments, print};
+
+#[derive(Args)]
+pub(crate) struct Name {
+    /// Its name, or namespace/name
+    name: String,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum AppCommand {
+    /// List Applications
+    List(OutputArguments),
+    /// Show one
+    Get(Name),
+    /// What a sync would do now, in order, and why
+    Plan {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// What differs between Git and the cluster: exit 1 when something does
+    Diff(Name),
+    /// The tree of its resources
+    Tree(Name),
+    /// What was deployed when, and by whom
+    History(Name),
+    /// Sync it now
+    Sync {
+        #[command(flatten)]
+        app: Name,
+        /// Delete what is no longer in Git
+        #[arg(long)]
+        prune: bool,
+        /// This revision instead of the one that the Application names
+        #[arg(long)]
+        revision: Option<String>,
+    },
+    /// Compare it again now
+    Refresh(Name),
+    /// Go back to a deployment of `history`
+    Rollback {
+        #[command(flatten)]
+        app: Name,
+        /// Its number
+        id: i64,
+    },
+    /// Stop a sync that is under way
+    Terminate(Name),
+    /// Wait until it is Synced and Healthy
+    Wait {
+        #[command(flatten)]
+        app: Name,
+        /// Give up after this many seconds
+        #[arg(long, default_value_t = 300)]
+        timeout: u64,
+    },
+    /// Judge the health of objects in a file, offline
+    Health {
+        /// A file of Kubernetes objects, or - for standard input
+        #[arg(short = 'f', long = "filename")]
+        file: PathBuf,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+}
+
+pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
+    if let AppCommand::Health { file, output } = &command {
+        return super::offline::health(file, output.output);
+    }
+    let client = context::client()?;
+    match command {
+        AppCommand::List(output) => list(&client, output).await?,
+        AppCommand::Get(app) => show(&find(&client, &app).await?),
+        AppCommand::Plan { app, output } => {
+            let plan: ApplicationPlan = client.get(&proxied(&find(&client, &app).await?, "plan")).await?;
+            if output.output == Format::Json {
+                println!("{}", serde_json::to_string_pretty(&plan)?);
+            } else {
+                print!("{}", plan.text);
+            }
+        }
+        AppCommand::Diff(app) => return diff(&client, &find(&client, &app).await?).await,
+        AppCommand::Tree(app) => tree(&find(&client, &app).await?.resources, "", 0),
+        AppCommand::History(app) => {
+            let app = find(&client, &app).await?;
+            let row = |entry: &slipway_api::application::Deployment| {
+                let sha = entry.revision.sha.chars().take(8).collect();
+                let message = super::output::short(&entry.revision.message);
+                vec![
+                    entry.id.to_string(),
+                    entry.deployed_at.clone(),
+                    sha,
+                    entry.revision.author.clone(),
+                    message,
+                ]
+            };
+            print(
+                Format::Table,
+                &app.history,
+                &["ID", "DEPLOYED", "REVISION", "AUTHOR", "MESSAGE"],
+                row,
+                "It was never synced.",
+            )?;
+        }
+        AppCommand::Sync { app, prune, revision } => {
+            let app = find(&client, &app).await?;
+            client
+                .post::<_, Value>(&proxied(&app, "sync"), &json!({"prune": prune, "revision": revision}))
+                .await?;
+            println!("Sync of {} was ordered; `slipway app wait {}` waits for it", app.name, app.name);
+        }
+        AppCommand::Refresh(app) => order(&client, &app, "refresh", &json!({})).await?,
+        AppCommand::Rollback { app, id } => order(&client, &app, "rollback", &json!({"id": id})).await?,
+        AppCommand::Terminate(app) => order(&client, &app, "terminate", &json!({})).await?,
+        AppCommand::Wait { app, timeout } => return wait(&client, &app, Duration::from_secs(timeout)).await,
+        AppCommand::Health { .. } => unreachable!("answered offline"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn all(client: &Client) -> anyhow::Result<Vec<Application>> {
+    Ok(client.get::<ApplicationList>("/api/applications").await?.applications)
+}
+
+async fn find(client: &Client, wanted: &Name) -> anyhow::Result<Application> {
+    let (namespace, name) = match wanted.name.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, wanted.name.as_str()),
+    };
+    let fits =
+        |app: &Application| app.name == name && namespace.is_none_or(|namespace| app.namespace == namespace);
+    let mut found: Vec<_> = all(client).await?.into_iter().filter(fits).collect();
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => bail!("could not find application `{}`: `slipway app list` shows them", wanted.name),
+        _ => bail!("there are several applications `{name}`: say namespace/name"),
+    }
+}
+
+fn proxied(app: &Application, what: &str) -> String {
+    format!("/app-proxy/api/applications/{}/{}/{what}", app.namespace, app.name)
+}
+
+async fn order(client: &Client, name: &Name, what: &str, body: &Value) -> anyhow::Result<()> {
+    let app = find(client, name).await?;
+    client.post::<_, Value>(&proxied(&app, what), body).await?;
+    println!("{what} of {} was ordered", app.name);
+    Ok(())
+}
+
+async fn list(client: &Client, output: OutputArguments) -> anyhow::Result<()> {
+    let row = |app: &Application| {
+        let sha =
+            app.revision.as_ref().map(|revision| revision.sha.chars().take(8).collect()).unwrap_or_default();
+        let name = format!("{}/{}", app.namespace, app.name);
+        vec![name, app.sync_status.clone(), app.health_status.clone(), sha, app.summary.clone()]
+    };
+    let heads = ["NAME", "SYNC", "HEALTH", "REVISION", "SUMMARY"];
+    print(output.output, &all(client).await?, &heads, row, "There are no Applications yet.")
+}
+
+fn show(app: &Application) {
+    println!("{}/{}   {} / {}", app.namespace, app.name, app.sync_status, app.health_status);
+    println!("  {}", app.summary);
+    println!("  from      {} at {} in {}", app.repo_url, app.target_revision, app.path);
+    println!("  to        {}", app.destination);
+    if let Some(revision) = &app.revision {
+        println!(
+            "  revision  {} by {}: {}",
+            &revision.sha[..revision.sha.len().min(8)],
+            revision.author,
+            super::output::short(&revision.message)
+        );
+    }
+    if let Some(operation) = &app.operation {
+        println!("  operation {}: {}", operation.phase, operation.message);
+        operation.waiting_on.iter().for_each(|on| println!("            waits for {on}"));
+    }
+    app.conditions.iter().for_each(|condition| println!("  {}: {}", condition.kind, condition.message));
+}
+
+async fn diff(client: &Client, app: &Application) -> anyhow::Result<ExitCode> {
+    let diff: ApplicationDiff = client.get(&proxied(app, "diff")).await?;
+    let mut differs = false;
+    for resource in diff.resources.iter().filter(|resource| resource.change != "same") {
+        differs = true;
+        println!("=== {} {}/{}/{}", resource.change, resource.kind, resource.namespace, resource.name);
+        println!("{}", resource.unified);
+    }
+    Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn tree(nodes: &[ResourceNode], parent: &str, depth: usize) {
+    for node in nodes.iter().filter(|node| node.parent_uid == parent) {
+        let words = [node.status.as_deref(), node.health.as_deref(), node.info.as_deref()];
+        let state = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        println!("{}{}/{}   {state}", "  ".repeat(depth), node.kind, node.name);
+        if !node.uid.is_empty() && depth < 20 {
+            tree(nodes, &node.uid, depth + 1);
+        }
+    }
+}
+
+async fn wait(client: &Client, name: &Name, timeout: Duration) -> anyhow::Result<ExitCode> {
+    let until = Instant::now() + timeout;
+    let mut said = String::new();
+    loop {
+        let app = find(client, name).await.context("while waiting")?;
+        let state = format!("{} / {}: {}", app.sync_status, app.health_status, app.summary);
+        if state != said {
+            println!("{state}");
+            said = state;
+        }
+        let busy = app.operation.as_ref().is_some_and(|operation| operation.phase == "Running");
+        if app.sync_status == "Synced" && app.health_status == "Healthy" && !busy {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if Instant::now() > until {
+            bail!("{} was not Synced and Healthy within {} s", app.name, timeout.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}

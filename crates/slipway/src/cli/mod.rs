@@ -1,0 +1,8 @@
+//! CLI verbs. Online ones are clients of the same API as the web UI; offline ones run the pure rooms here.
+
+pub(crate) mod apps;
+pub(crate) mod builds;
+pub(crate) mod context;
+pub(crate) mod lists;
+pub(crate) mod offline;
+pub(crate) mod output;

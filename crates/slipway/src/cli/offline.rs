@@ -1,0 +1,222 @@
+//! What needs no server: linting, evaluating, judging health, comparing with acceptance data.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use slipway_pipeline::lint::{Finding, LintOptions, lint_text};
+use slipway_pipeline::{conformance as pipelines, expression};
+
+use super::output::{self, Format};
+
+const UNREADABLE: u8 = 2;
+
+#[derive(Args)]
+pub(crate) struct LintArguments {
+    /// Pipeline files, or - for standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[arg(short, long, value_enum, default_value_t = LintOutput::Text)]
+    output: LintOutput,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LintOutput {
+    Text,
+    Json,
+}
+
+#[derive(Args)]
+pub(crate) struct EvalArguments {
+    /// The condition, as in `when.condition`
+    expression: String,
+    /// A JSON file with the variables
+    #[arg(long)]
+    variables: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConformanceCommand {
+    /// Pipelines: validator, documents and expressions in DIR
+    Pipelines { dir: PathBuf },
+    /// GitOps: health of objects in DIR
+    Gitops { dir: PathBuf },
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input as text")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+pub(crate) fn lint(arguments: &LintArguments) -> ExitCode {
+    let mut unreadable = false;
+    let mut wrong = false;
+    let mut all = Vec::new();
+    for file in &arguments.files {
+        let text = match read(file) {
+            Ok(text) => text,
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                unreadable = true;
+                continue;
+            }
+        };
+        let (_, findings) = lint_text(&text, &LintOptions::default());
+        wrong |= findings.iter().any(Finding::is_error);
+        for finding in &findings {
+            if arguments.output == LintOutput::Text {
+                print_finding(file, finding);
+            }
+        }
+        all.push(
+            json!({"file": file, "valid": !findings.iter().any(Finding::is_error), "findings": findings}),
+        );
+    }
+    if arguments.output == LintOutput::Json {
+        println!("{}", serde_json::to_string_pretty(&all).expect("findings are JSON"));
+    }
+    match (unreadable, wrong) {
+        (true, _) => ExitCode::from(UNREADABLE),
+        (_, true) => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn print_finding(file: &Path, finding: &Finding) {
+    let level = if finding.is_error() { "error" } else { "warning" };
+    println!("{}:{}:{}: {level}: {}", file.display(), finding.line, finding.column, finding.message);
+    if let Some(hint) = &finding.hint {
+        println!("  hint: {hint}");
+    }
+}
+
+pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
+    let variables = match &arguments.variables {
+        None => Ok(Value::Object(Default::default())),
+        Some(path) => read(path).and_then(|text| {
+            serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))
+        }),
+    };
+    let scope = match variables {
+        Ok(Value::Object(scope)) => scope,
+        Ok(_) => {
+            eprintln!("error: the variables are not a JSON object of names and values");
+            return ExitCode::from(UNREADABLE);
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return ExitCode::from(UNREADABLE);
+        }
+    };
+    match expression::evaluate(&arguments.expression, &scope) {
+        Ok(result) => {
+            println!("{result}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(UNREADABLE)
+        }
+    }
+}
+
+pub(crate) fn health(file: &Path, format: Format) -> anyhow::Result<ExitCode> {
+    let text = read(file)?;
+    let documents = match slipway_yaml::load_all_json(&text) {
+        Ok(documents) => documents,
+        Err(errors) => {
+            for error in errors {
+                eprintln!("{}:{error}", file.display());
+            }
+            return Ok(ExitCode::from(UNREADABLE));
+        }
+    };
+    let mut rows = Vec::new();
+    for object in documents.into_iter().flat_map(|(value, _)| items(value)) {
+        let health = slipway_gitops::health::assess(&object);
+        let kind = object["kind"].as_str().unwrap_or("?");
+        let name = object["metadata"]["name"].as_str().unwrap_or("?");
+        rows.push(match health {
+            Some(health) => json!({"object": format!("{kind}/{name}"), "status": health.status.as_str(),
+                "message": health.message, "reason": health.reason}),
+            None => json!({"object": format!("{kind}/{name}"), "status": "", "message": "",
+                "reason": "this kind has no health of its own"}),
+        });
+    }
+    let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let row = |row: &Value| {
+        vec![text(row, "object"), text(row, "status"), text(row, "message"), text(row, "reason")]
+    };
+    output::print(
+        format,
+        &rows,
+        &["OBJECT", "STATUS", "MESSAGE", "REASON"],
+        row,
+        "There are no objects in it.",
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A List is its items.
+fn items(value: Value) -> Vec<Value> {
+    match value.get("items").and_then(Value::as_array) {
+        Some(items) if value["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => items.clone(),
+        _ => vec![value],
+    }
+}
+
+pub(crate) fn conformance(command: &ConformanceCommand) -> ExitCode {
+    match command {
+        ConformanceCommand::Pipelines { dir } => {
+            let file = |name: &str| std::fs::read_to_string(dir.join(name)).ok();
+            let (validator, docs) = (file("validator.jsonl"), file("docs.jsonl"));
+            let (expressions, variables) = (file("expressions.jsonl"), file("expression-variables.json"));
+            let report = pipelines::run(&pipelines::Suites {
+                validator: validator.as_deref(),
+                docs: docs.as_deref(),
+                expressions: expressions.as_deref(),
+                expression_variables: variables.as_deref(),
+            });
+            for failure in &report.failed {
+                println!(
+                    "{}:{}: expected {}, got {}",
+                    failure.suite, failure.line, failure.expected, failure.actual
+                );
+            }
+            verdict(dir, report.passed, report.failed.len(), report.failed.is_empty())
+        }
+        ConformanceCommand::Gitops { dir } => gitops(dir),
+    }
+}
+
+fn verdict(dir: &Path, passed: usize, failed: usize, good: bool) -> ExitCode {
+    if passed + failed == 0 {
+        eprintln!("error: there is no acceptance data in {}", dir.display());
+        return ExitCode::from(UNREADABLE);
+    }
+    println!("{passed} passed, {failed} failed");
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn gitops(dir: &Path) -> ExitCode {
+    let rows = std::fs::read_to_string(dir.join("health.jsonl")).unwrap_or_default();
+    let report = slipway_gitops::conformance::run(&rows);
+    for difference in &report.differences {
+        let (kind, case) = (&difference.kind, &difference.case);
+        println!(
+            "{kind} {case}: expected {}, got {} ({})",
+            difference.expected, difference.ours, difference.reason
+        );
+    }
+    println!("{} wrong Healthy", report.wrongly_healthy().count());
+    // The bar: 95 of 100, and never a Healthy that is not.
+    let good = report.agreed * 100 >= report.rows * 95 && report.wrongly_healthy().next().is_none();
+    verdict(dir, report.agreed, report.differences.len(), good)
+}

@@ -1,0 +1,224 @@
+//! `slipway up`: every role in one process on one machine. The runner and the runtime in it dial the
+//! server over HTTP with keys of their own, as they would from anywhere else.
+
+mod agents;
+mod demo;
+mod image;
+mod ready;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use slipway_api::Client;
+use slipway_server::{Config, Seams, Server};
+use tokio_util::sync::CancellationToken;
+
+/// Long enough for answers under way, short enough for somebody who waits.
+const DRAIN: Duration = Duration::from_secs(5);
+
+#[derive(Args)]
+pub(crate) struct UpArguments {
+    /// Where everything is kept
+    #[arg(long, default_value = ".slipway", env = "SLIPWAY_DATA")]
+    data: PathBuf,
+    /// Where the server listens; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8080", env = "SLIPWAY_LISTEN")]
+    listen: SocketAddr,
+    /// How to say that it is ready: text for people, or one line of JSON for programs
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    /// Use this cluster instead of the embedded one
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// Where builds run
+    #[arg(long, value_enum, default_value_t = Executor::Auto)]
+    executor: Executor,
+    /// Do not make the demo repositories, pipeline and Application
+    #[arg(long)]
+    no_demo: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Executor {
+    /// Podman, else Docker, else the host
+    Auto,
+    Podman,
+    Docker,
+    /// Processes in Linux namespaces
+    Host,
+}
+
+pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
+    log_to_stderr();
+    std::fs::create_dir_all(&arguments.data)
+        .with_context(|| format!("cannot make the folder {}", arguments.data.display()))?;
+    let data = arguments.data.canonicalize()?;
+    let _lock = lock(&data)?;
+    let listener = tokio::net::TcpListener::bind(arguments.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
+    let url = format!("http://{}", reachable(listener.local_addr()?));
+    let stop = CancellationToken::new();
+    let server =
+        Server::open(Config { data: data.clone(), public_url: url.clone() }, Seams::system(), stop.clone())?;
+    let first = server.first_start("admin@slipway.local").await?;
+    let account = server.first_account().await?.context("the database has no account")?;
+    if !arguments.no_demo {
+        demo::seed(&server, account).await.context("cannot make the demo")?;
+    }
+    let keys = agents::keys(&server, account, &data).await?;
+
+    let (kubeconfig, cluster_words) = match &arguments.kubeconfig {
+        Some(path) => (path.clone(), format!("the cluster of {}", path.display())),
+        None => embedded(&data, &stop).await?,
+    };
+    let mut config =
+        slipway_runtime::Config::new(agents::RUNTIME, Some(kubeconfig.clone()), data.join("runtime"));
+    config.server = Some(Client::new(&url, keys.runtime));
+    config.cluster.clone_from(&cluster_words);
+    let runtime = slipway_runtime::Runtime::new(config);
+    let app = slipway_server::router(&server, Some(slipway_runtime::app_proxy_router(runtime.handle())));
+    let serving = tokio::spawn(serve(listener, app, stop.clone()));
+    let mut roles = tokio::task::JoinSet::new();
+    let follow_up = server.clone();
+    roles.spawn(async move { follow_up.run().await });
+    let (runtime_stop, git_key) = (stop.clone(), keys.git.clone());
+    roles.spawn(async move {
+        if let Err(error) = runtime.run(runtime_stop).await {
+            tracing::error!(%error, "The GitOps runtime has stopped.");
+        }
+    });
+    let choice = match arguments.executor {
+        Executor::Auto => slipway_runner::ExecutorChoice::Auto,
+        Executor::Podman => slipway_runner::ExecutorChoice::Podman,
+        Executor::Docker => slipway_runner::ExecutorChoice::Docker,
+        Executor::Host => slipway_runner::ExecutorChoice::Host,
+    };
+    let mut runner =
+        slipway_runner::Config::new(agents::RUNNER, Client::new(&url, keys.runner), data.join("runner"));
+    runner.executor = choice;
+    let runner_stop = stop.clone();
+    let with_image = !arguments.no_demo && choice != slipway_runner::ExecutorChoice::Host;
+    roles.spawn(async move {
+        // Steps of the demo run in this image, so it is there before the first build is taken.
+        if with_image {
+            image::ensure_demo_base().await;
+        }
+        if let Err(error) = slipway_runner::run(runner, runner_stop).await {
+            tracing::error!(error = format!("{error:#}"), "The runner has stopped.");
+        }
+    });
+    if !arguments.no_demo {
+        let (kubeconfig, url, stop) = (kubeconfig.clone(), url.clone(), stop.clone());
+        roles.spawn(async move { demo::deploy(&kubeconfig, &url, &git_key, &stop).await });
+    }
+    ready::announce(arguments.output, &url, first.as_ref(), &kubeconfig, &cluster_words, !arguments.no_demo)?;
+
+    signalled().await;
+    tracing::info!("Stopping: answering what is under way.");
+    stop.cancel();
+    let drained = async {
+        let _ = serving.await;
+        while roles.join_next().await.is_some() {}
+    };
+    let _ = tokio::time::timeout(DRAIN, drained).await;
+    server.close();
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn devcluster(
+    data: PathBuf,
+    listen: SocketAddr,
+    kubeconfig: Option<PathBuf>,
+) -> anyhow::Result<ExitCode> {
+    log_to_stderr();
+    let stop = CancellationToken::new();
+    let kubeconfig = kubeconfig.unwrap_or_else(|| data.join("kubeconfig"));
+    let config = slipway_devcluster::Config { data, listen, kubeconfig, engine: None };
+    let running = slipway_devcluster::start(config, stop.clone()).await?;
+    println!(
+        "The embedded cluster is for one machine, for trying out and testing; docs/devcluster.md lists what is not in it."
+    );
+    println!("API         {}", running.url);
+    println!(
+        "Pods        {}",
+        running
+            .engine
+            .as_deref()
+            .map_or_else(|why| format!("will not run: {why}"), |by| format!("run by {by}"))
+    );
+    println!("Try         kubectl --kubeconfig {} get nodes", running.kubeconfig.display());
+    signalled().await;
+    stop.cancel();
+    running.stopped().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn embedded(data: &Path, stop: &CancellationToken) -> anyhow::Result<(PathBuf, String)> {
+    let kubeconfig = data.join("kubeconfig");
+    let config = slipway_devcluster::Config {
+        data: data.join("cluster"),
+        listen: "127.0.0.1:0".parse().expect("a loopback address"),
+        kubeconfig: kubeconfig.clone(),
+        engine: None,
+    };
+    let running =
+        slipway_devcluster::start(config, stop.clone()).await.context("the embedded cluster cannot start")?;
+    let pods = match &running.engine {
+        Ok(engine) => format!("pods run by {engine}"),
+        Err(why) => format!("pods stay Pending: {why}"),
+    };
+    Ok((kubeconfig, format!("the embedded cluster, {pods}")))
+}
+
+async fn serve(listener: tokio::net::TcpListener, app: axum::Router, stop: CancellationToken) {
+    let served = axum::serve(listener, app).with_graceful_shutdown(async move { stop.cancelled().await });
+    if let Err(error) = served.await {
+        tracing::error!(%error, "The server has stopped listening.");
+    }
+}
+
+/// Held until the process ends, however it ends.
+fn lock(data: &Path) -> anyhow::Result<std::fs::File> {
+    let file = std::fs::File::create(data.join("lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            bail!("another slipway uses {}: stop it, or give --data another folder", data.display())
+        }
+        Err(std::fs::TryLockError::Error(error)) => Err(error.into()),
+    }
+}
+
+/// An address that listens everywhere is reached here by loopback.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    address
+}
+
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("SLIPWAY_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,slipway=info"));
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+async fn signalled() {
+    let mut terminate =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals work");
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}

@@ -1,0 +1,67 @@
+//! What `up` says when it is ready.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use serde_json::json;
+use slipway_server::bootstrap::FirstAdministrator;
+
+use super::Output;
+use crate::cli::context;
+
+pub(crate) fn announce(
+    output: Output,
+    url: &str,
+    first: Option<&FirstAdministrator>,
+    kubeconfig: &Path,
+    cluster: &str,
+    demo: bool,
+) -> anyhow::Result<()> {
+    let saved = match first {
+        Some(first) => context::save("local", url, first.api_key.expose()),
+        None => context::move_to("local", url),
+    };
+    let mut out = std::io::stdout().lock();
+    if output == Output::Json {
+        let line = json!({
+            "url": url,
+            "adminEmail": first.map(|first| &first.email),
+            "adminPassword": first.map(|first| first.password.expose()),
+            "apiKey": first.map(|first| first.api_key.expose()),
+            "kubeconfig": kubeconfig,
+        });
+        writeln!(out, "{line}")?;
+        return Ok(out.flush()?);
+    }
+    let bold = |text: &str| {
+        let fancy = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        if fancy { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    };
+    writeln!(out, "\n  {} is ready at {}\n", bold("Slipway"), bold(url))?;
+    if let Some(first) = first {
+        writeln!(out, "  Sign in     {}", first.email)?;
+        writeln!(out, "  Password    {}", bold(first.password.expose()))?;
+        writeln!(out, "  API key     {}", first.api_key.expose())?;
+        writeln!(out, "              (shown now and never again)")?;
+    } else {
+        writeln!(out, "  Sign in     with the credentials that the first start printed")?;
+    }
+    writeln!(out, "  Cluster     {cluster}")?;
+    writeln!(out, "              export KUBECONFIG={}", kubeconfig.display())?;
+    if let Err(error) = saved {
+        writeln!(
+            out,
+            "  CLI         set SLIPWAY_URL and SLIPWAY_API_KEY (the context could not be saved: {error:#})"
+        )?;
+    }
+    if demo {
+        let with_key = first.map_or_else(
+            || url.to_owned(),
+            |first| url.replacen("://", &format!("://me:{}@", first.api_key.expose()), 1),
+        );
+        writeln!(out, "\n  Try it      git clone {with_key}/git/demo/demo-app.git")?;
+        writeln!(out, "              edit www/index.html, commit, git push; then: slipway logs -f")?;
+    }
+    writeln!(out, "\n  Ctrl-C stops it; the next start goes on from where it was.\n")?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,426 @@
+//! The git command line, made safe to point at strangers' repositories.
+//!
+//! In: a [`Remote`] (address and credential), a revision, folders. Out: commits, files, pushed
+//! commits, or a [`GitError`] that names the repository and says what to do. The module knows no
+//! forge and no cache policy; it keeps no state but the folders it is given.
+//!
+//! Every call runs with an empty configuration (no system or user files, no hooks, no helpers, no
+//! prompts), only the transports that were allowed, and a deadline after which the whole process
+//! group is killed. Credentials travel in the environment, bound to the remote's host; they are
+//! never part of an argument or of a file in the repository.
+
+mod commit;
+mod error;
+mod remote;
+mod run;
+
+use std::path::Path;
+
+pub use commit::{Commit, Identity, Pushed};
+pub use error::GitError;
+pub use remote::{Credential, Remote, check_path, check_revision};
+pub use run::Git;
+
+/// How much of a repository to bring.
+#[derive(Debug, Clone, Default)]
+pub struct CloneOptions {
+    /// Only this many commits; everything when absent.
+    pub depth: Option<u32>,
+    /// Leave out old file contents until they are asked for.
+    pub exclude_blobs: bool,
+    pub skip_tags: bool,
+}
+
+/// What a folder holds after [`Git::clone_at`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkout {
+    pub sha: String,
+    /// The branch that is checked out; none when the revision was a tag or a commit.
+    pub branch: Option<String>,
+}
+
+/// One commit, as its author wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitInfo {
+    pub sha: String,
+    pub author_name: String,
+    pub author_email: String,
+    /// RFC 3339.
+    pub date: String,
+    pub message: String,
+}
+
+/// What becomes of symbolic links when files are written to disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Symlinks {
+    Keep,
+    /// Write the link's target as the text of a plain file, so that no reader can be led elsewhere.
+    AsText,
+}
+
+impl Git {
+    /// Brings `revision` (or the default branch) of `remote` into `into` and checks it out.
+    ///
+    /// The folder may already hold an older clone: it is then brought up to date, and everything that
+    /// git does not ignore is removed from it.
+    pub async fn clone_at(
+        &self,
+        remote: &Remote,
+        revision: Option<&str>,
+        into: &Path,
+        options: &CloneOptions,
+    ) -> Result<Checkout, GitError> {
+        let repo = remote.name();
+        if let Some(revision) = revision {
+            check_revision(revision)?;
+        }
+        tokio::fs::create_dir_all(into).await.map_err(|source| GitError::io(into, source))?;
+        self.at(into, repo).args(["init", "--quiet", "--template="]).run("prepare a folder").await?;
+        self.at(into, repo)
+            .args(["config", "remote.origin.url", remote.url()])
+            .run("name the remote")
+            .await?;
+        self.at(into, repo)
+            .args(["config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"])
+            .run("name the remote")
+            .await?;
+        let wanted = match revision {
+            Some(revision) => self.find_remote(remote, revision).await?,
+            None => self.default_branch(remote).await?,
+        };
+        let mut specs = vec!["+refs/heads/*:refs/remotes/origin/*".to_owned()];
+        if options.depth.is_some() {
+            specs = vec![match &wanted {
+                Found::Branch { name, .. } => format!("+refs/heads/{name}:refs/remotes/origin/{name}"),
+                Found::Other { spec, .. } => spec.clone(),
+            }];
+        } else if let Found::Other { spec, sha: Some(_) } = &wanted {
+            // A commit may be on no branch (a pull request's); a tag is brought even when tags are not wanted.
+            specs.push(spec.clone());
+        }
+        let mut fetch = self.to(remote, into).args(["fetch", "--quiet", "--force"]);
+        fetch =
+            fetch.args([if options.skip_tags || options.depth.is_some() { "--no-tags" } else { "--tags" }]);
+        if let Some(depth) = options.depth {
+            fetch = fetch.args([format!("--depth={}", depth.max(1))]);
+        }
+        if options.exclude_blobs {
+            fetch = fetch.args(["--filter=blob:none"]);
+        }
+        fetch.args(["--end-of-options", "origin"]).args(specs).run("fetch").await?;
+        let (sha, branch) = match wanted {
+            Found::Branch { name, .. } => {
+                let sha = self.resolve(into, repo, &format!("refs/remotes/origin/{name}")).await?;
+                (sha, Some(name))
+            }
+            Found::Other { sha, spec } => {
+                (self.resolve(into, repo, sha.as_deref().unwrap_or(&spec)).await?, None)
+            }
+        };
+        // With excluded blobs the checkout itself fetches, so it needs the credential too.
+        let checkout = self.to(remote, into).args(["checkout", "--quiet", "--force"]);
+        match &branch {
+            Some(name) => {
+                checkout.args(["-B", name, "--track", &format!("refs/remotes/origin/{name}"), "--"])
+            }
+            None => checkout.args(["--detach", &sha, "--"]),
+        }
+        .run("check out the revision")
+        .await?;
+        self.at(into, repo).args(["clean", "-f", "-d", "-q"]).run("remove leftovers").await?;
+        Ok(Checkout { sha, branch })
+    }
+
+    /// Makes or brings up to date a bare copy of all branches and tags in `mirror`.
+    pub async fn update_mirror(&self, remote: &Remote, mirror: &Path) -> Result<(), GitError> {
+        tokio::fs::create_dir_all(mirror).await.map_err(|source| GitError::io(mirror, source))?;
+        let repo = remote.name();
+        self.at(mirror, repo)
+            .args(["init", "--quiet", "--bare", "--template="])
+            .run("prepare a folder")
+            .await?;
+        self.to(remote, mirror)
+            .args(["fetch", "--quiet", "--force", "--prune", "--no-tags", "--end-of-options", remote.url()])
+            .args(["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"])
+            .run("fetch")
+            .await?;
+        if let Found::Branch { name, .. } = self.default_branch(remote).await? {
+            self.at(mirror, repo)
+                .args(["symbolic-ref", "HEAD", &format!("refs/heads/{name}")])
+                .run("note the default branch")
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The commit that a branch, tag, `HEAD` or (short) commit names in a local repository.
+    pub async fn resolve(&self, dir: &Path, repo: &str, revision: &str) -> Result<String, GitError> {
+        check_revision(revision)?;
+        self.at(dir, repo)
+            .args(["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")])
+            .text("find the revision")
+            .await
+            .map_err(|error| error.or_revision(repo, revision))
+    }
+
+    /// The commit that `revision` names at the remote now, without fetching anything.
+    pub async fn resolve_remote(&self, remote: &Remote, revision: Option<&str>) -> Result<String, GitError> {
+        let found = match revision {
+            Some(revision) => {
+                check_revision(revision)?;
+                self.find_remote(remote, revision).await?
+            }
+            None => self.default_branch(remote).await?,
+        };
+        match found {
+            Found::Branch { sha, .. } | Found::Other { sha: Some(sha), .. } => Ok(sha),
+            Found::Other { spec, .. } => {
+                Err(GitError::RevisionNotFound { repo: remote.name().into(), revision: spec })
+            }
+        }
+    }
+
+    /// One file at a commit of a local repository; at most `bytes_max` of it, or an error.
+    pub async fn read(
+        &self,
+        dir: &Path,
+        repo: &str,
+        sha: &str,
+        path: &str,
+        bytes_max: u64,
+    ) -> Result<Vec<u8>, GitError> {
+        check_revision(sha)?;
+        check_path(path)?;
+        let object = format!("{sha}:{path}");
+        let missing =
+            || GitError::FileNotFound { repo: repo.into(), path: path.into(), revision: sha.into() };
+        let size = self.at(dir, repo).args(["cat-file", "-s", &object]).text("read a file").await;
+        let size: u64 = size
+            .map_err(|error| if error.is_plain() { missing() } else { error })?
+            .parse()
+            .map_err(|_| missing())?;
+        if size > bytes_max {
+            return Err(GitError::TooLarge { repo: repo.into(), path: path.into(), bytes_max });
+        }
+        self.at(dir, repo)
+            .args(["cat-file", "blob", &object])
+            .bytes("read a file")
+            .await
+            .map_err(|error| if error.is_plain() { missing() } else { error })
+    }
+
+    /// One file of a remote at a revision, and the commit it was read at. `scratch` is an empty folder.
+    pub async fn read_remote(
+        &self,
+        remote: &Remote,
+        revision: Option<&str>,
+        path: &str,
+        scratch: &Path,
+        bytes_max: u64,
+    ) -> Result<(Vec<u8>, String), GitError> {
+        check_path(path)?;
+        let found = match revision {
+            Some(revision) => {
+                check_revision(revision)?;
+                self.find_remote(remote, revision).await?
+            }
+            None => self.default_branch(remote).await?,
+        };
+        let repo = remote.name();
+        self.at(scratch, repo)
+            .args(["init", "--quiet", "--bare", "--template="])
+            .run("prepare a folder")
+            .await?;
+        let fetch = |args: &[&str]| {
+            self.to(remote, scratch).args(["fetch", "--quiet", "--no-tags"]).args(args.iter())
+        };
+        let spec = match &found {
+            Found::Branch { name, .. } => format!("refs/heads/{name}"),
+            Found::Other { spec, .. } => spec.clone(),
+        };
+        let shallow = fetch(&["--depth=1", "--end-of-options", remote.url(), &spec]).run("fetch").await;
+        let sha = match (shallow, &found) {
+            (Ok(()), _) => self.resolve(scratch, repo, "FETCH_HEAD").await?,
+            // A short commit, or a server that gives out only the tips of branches.
+            (Err(error), Found::Other { .. }) if error.is_plain() => {
+                fetch(&[
+                    "--end-of-options",
+                    remote.url(),
+                    "+refs/heads/*:refs/heads/*",
+                    "+refs/tags/*:refs/tags/*",
+                ])
+                .run("fetch")
+                .await?;
+                self.resolve(scratch, repo, &spec).await?
+            }
+            (Err(error), _) => return Err(error),
+        };
+        Ok((self.read(scratch, repo, &sha, path, bytes_max).await?, sha))
+    }
+
+    /// Writes the files of a commit into `dest`, which holds no repository afterwards either.
+    pub async fn export(
+        &self,
+        dir: &Path,
+        repo: &str,
+        sha: &str,
+        dest: &Path,
+        symlinks: Symlinks,
+    ) -> Result<(), GitError> {
+        check_revision(sha)?;
+        tokio::fs::create_dir_all(dest).await.map_err(|source| GitError::io(dest, source))?;
+        // An index of its own: two exports from one mirror at the same time must not meet.
+        let index = tempfile_name(dest, "index");
+        let command = |args: &[&str]| {
+            self.at(dir, repo)
+                .config("core.symlinks", if symlinks == Symlinks::AsText { "false" } else { "true" })
+                .config("core.bare", "false")
+                .env("GIT_INDEX_FILE", &index)
+                .env("GIT_DIR", dir)
+                .env("GIT_WORK_TREE", dest)
+                .args(args.iter())
+        };
+        let done = async {
+            command(&["read-tree", sha]).run("read the commit").await?;
+            command(&["checkout-index", "--all", "--force", "--quiet"]).run("write the files").await
+        }
+        .await;
+        let _ = tokio::fs::remove_file(&index).await;
+        done
+    }
+
+    pub async fn commit_info(&self, dir: &Path, repo: &str, sha: &str) -> Result<CommitInfo, GitError> {
+        check_revision(sha)?;
+        let text = self
+            .at(dir, repo)
+            .args(["log", "-1", "--format=%H%x00%an%x00%ae%x00%aI%x00%B", "--end-of-options", sha, "--"])
+            .text("read the commit")
+            .await
+            .map_err(|error| error.or_revision(repo, sha))?;
+        let mut fields = text.splitn(5, '\0').map(str::to_owned);
+        let mut next = || fields.next().unwrap_or_default();
+        Ok(CommitInfo {
+            sha: next(),
+            author_name: next(),
+            author_email: next(),
+            date: next(),
+            message: next().trim_end().to_owned(),
+        })
+    }
+
+    /// The files that differ between two commits.
+    pub async fn changed_paths(
+        &self,
+        dir: &Path,
+        repo: &str,
+        before: &str,
+        after: &str,
+    ) -> Result<Vec<String>, GitError> {
+        check_revision(before)?;
+        check_revision(after)?;
+        let text = self
+            .at(dir, repo)
+            .args(["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options", before, after])
+            .text("compare two commits")
+            .await?;
+        Ok(text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
+    }
+
+    async fn default_branch(&self, remote: &Remote) -> Result<Found, GitError> {
+        let text = self
+            .to(remote, Path::new("/"))
+            .args(["ls-remote", "--symref", "--end-of-options", remote.url(), "HEAD"])
+            .text("list the branches")
+            .await?;
+        let mut name = None;
+        for line in text.lines() {
+            match line.split_once('\t') {
+                Some((target, "HEAD")) if target.starts_with("ref: refs/heads/") => {
+                    name = target.strip_prefix("ref: refs/heads/").map(str::to_owned);
+                }
+                Some((sha, "HEAD")) => {
+                    return Ok(match name {
+                        Some(name) => Found::Branch { name, sha: sha.to_owned() },
+                        None => Found::Other { spec: "HEAD".into(), sha: Some(sha.to_owned()) },
+                    });
+                }
+                _ => {}
+            }
+        }
+        Err(GitError::Empty { repo: remote.name().into() })
+    }
+
+    /// What a revision is at the remote: a branch before a tag before a commit, as `git checkout` takes it.
+    async fn find_remote(&self, remote: &Remote, revision: &str) -> Result<Found, GitError> {
+        if revision == "HEAD" {
+            return self.default_branch(remote).await;
+        }
+        if is_full_sha(revision) {
+            return Ok(Found::Other { spec: revision.into(), sha: Some(revision.into()) });
+        }
+        let short = revision
+            .strip_prefix("refs/heads/")
+            .or_else(|| revision.strip_prefix("refs/tags/"))
+            .unwrap_or(revision);
+        let (head, tag) = (format!("refs/heads/{short}"), format!("refs/tags/{short}"));
+        let text = self
+            .to(remote, Path::new("/"))
+            .args([
+                "ls-remote",
+                "--end-of-options",
+                remote.url(),
+                &head,
+                &tag,
+                &format!("{tag}^{{}}"),
+                revision,
+            ])
+            .text("list the branches")
+            .await?;
+        let find = |name: &str| {
+            text.lines()
+                .find_map(|line| line.split_once('\t').filter(|(_, found)| *found == name))
+                .map(|f| f.0)
+        };
+        if let Some(sha) = find(&head).filter(|_| !revision.starts_with("refs/tags/")) {
+            return Ok(Found::Branch { name: short.into(), sha: sha.into() });
+        }
+        if let Some(sha) = find(&format!("{tag}^{{}}")).or_else(|| find(&tag)) {
+            return Ok(Found::Other { spec: tag, sha: Some(sha.into()) });
+        }
+        if let Some(sha) = find(revision).filter(|_| revision.starts_with("refs/")) {
+            return Ok(Found::Other { spec: revision.into(), sha: Some(sha.into()) });
+        }
+        if revision.len() >= 7 && revision.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Ok(Found::Other { spec: revision.into(), sha: None });
+        }
+        Err(GitError::RevisionNotFound { repo: remote.name().into(), revision: revision.into() })
+    }
+}
+
+enum Found {
+    Branch {
+        name: String,
+        sha: String,
+    },
+    /// `sha` is absent for a short commit, which only a clone can lengthen.
+    Other {
+        spec: String,
+        sha: Option<String>,
+    },
+}
+
+pub(crate) fn is_full_sha(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// A name beside `path` that no other process of this machine uses now.
+fn tempfile_name(path: &Path, what: &str) -> std::path::PathBuf {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    path.with_file_name(format!(
+        ".{name}.{what}.{}.{}",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ))
+}

@@ -1,0 +1,62 @@
+//! What opens a repository. It travels to git by environment and private files, never by arguments.
+
+use slipway_model::Secret;
+
+/// Everything is optional; an empty value opens public repositories.
+#[derive(Clone, Default)]
+pub struct Credentials {
+    pub username: String,
+    pub password: Option<Secret<String>>,
+    pub bearer_token: Option<Secret<String>>,
+    pub ssh_private_key: Option<Secret<String>>,
+    pub tls_client_cert: Option<Secret<String>>,
+    pub tls_client_key: Option<Secret<String>>,
+    /// Trust this certificate authority besides the system's.
+    pub tls_ca: Option<String>,
+    /// Do not check certificates and host keys.
+    pub insecure: bool,
+    pub proxy: String,
+}
+
+impl Credentials {
+    pub fn basic(username: impl Into<String>, password: Secret<String>) -> Self {
+        Self { username: username.into(), password: Some(password), ..Self::default() }
+    }
+
+    /// Tells two credentials apart without saying anything about them.
+    pub(super) fn fingerprint(&self) -> String {
+        use sha2::{Digest, Sha256};
+        let secret = |value: &Option<Secret<String>>| value.as_ref().map(|s| s.expose().clone());
+        let mut hash = Sha256::new();
+        for part in [
+            Some(self.username.clone()),
+            secret(&self.password),
+            secret(&self.bearer_token),
+            secret(&self.ssh_private_key),
+            secret(&self.tls_client_cert),
+            secret(&self.tls_client_key),
+            self.tls_ca.clone(),
+            Some(self.insecure.to_string()),
+            Some(self.proxy.clone()),
+        ] {
+            let part = part.unwrap_or_default();
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        hex::encode(hash.finalize())
+    }
+
+    /// The `Authorization` header for http, if there is anything to say.
+    pub(super) fn authorization(&self) -> Option<Secret<String>> {
+        use base64::Engine;
+        if let Some(token) = &self.bearer_token {
+            return Some(Secret::new(format!("Authorization: Bearer {}", token.expose())));
+        }
+        let password = self.password.as_ref()?;
+        // Tokens are often given without a user name; hosts then want any non-empty one.
+        let user = if self.username.is_empty() { "git" } else { &self.username };
+        let text = format!("{user}:{}", password.expose());
+        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
+        Some(Secret::new(format!("Authorization: Basic {encoded}")))
+    }
+}

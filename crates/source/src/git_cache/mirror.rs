@@ -1,0 +1,262 @@
+//! One repository's mirror: asked once for all who ask at once, fetched one commit at a time, never checked out.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use super::objects::{Batch, Commit, Object, parse_commit};
+use super::refs::RefTable;
+use super::{GitError, GitOptions, Repository, command};
+use crate::process;
+
+pub(super) struct Mirror {
+    folder: PathBuf,
+    options: Arc<GitOptions>,
+    /// The last answer about branches and tags, and when the question was put. Held while asking, so that
+    /// everybody else waits for the same answer.
+    table: Mutex<Option<(Instant, Arc<RefTable>)>>,
+    /// Held while fetching: git's own locks would make the second fetch fail instead of wait.
+    fetching: Mutex<()>,
+    batch: Mutex<Option<Batch>>,
+    ready: tokio::sync::OnceCell<()>,
+    remote_calls: AtomicU64,
+}
+
+/// Answers of `ls-remote` larger than this belong to a repository made to hurt.
+const REFS_BYTES: usize = 64 << 20;
+
+impl Mirror {
+    pub(super) fn new(folder: PathBuf, options: Arc<GitOptions>) -> Self {
+        Self {
+            folder,
+            options,
+            table: Mutex::default(),
+            fetching: Mutex::default(),
+            batch: Mutex::default(),
+            ready: tokio::sync::OnceCell::new(),
+            remote_calls: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn remote_calls(&self) -> u64 {
+        self.remote_calls.load(Ordering::Relaxed)
+    }
+
+    pub(super) async fn trim(&self, idle: Duration) {
+        let mut batch = self.batch.lock().await;
+        if batch.as_ref().is_some_and(|b| b.idle() >= idle) {
+            *batch = None;
+        }
+    }
+
+    /// Where everything points, as of a question put after `threshold`.
+    pub(super) async fn references(
+        &self,
+        repo: &Repository,
+        threshold: Option<Instant>,
+    ) -> Result<Arc<RefTable>, GitError> {
+        let mut table = self.table.lock().await;
+        if let Some((asked, known)) = table.as_ref()
+            && threshold.is_none_or(|threshold| *asked >= threshold)
+        {
+            return Ok(known.clone());
+        }
+        let asked = Instant::now();
+        let mut git = self.remote(repo).await?;
+        git.command.args(["ls-remote", "--symref", "--", &repo.url]);
+        let limits = process::Limits { deadline: self.options.limits.deadline, stdout_bytes: REFS_BYTES };
+        self.remote_calls.fetch_add(1, Ordering::Relaxed);
+        let output = process::run(git.command, "git", None, &limits, || true)
+            .await
+            .map_err(|error| GitError::from_process(error, &repo.url))?;
+        if !output.success {
+            return Err(GitError::from_stderr(&output.stderr, &repo.url));
+        }
+        let known = Arc::new(RefTable::parse(&String::from_utf8_lossy(&output.stdout)));
+        *table = Some((asked, known.clone()));
+        Ok(known)
+    }
+
+    /// The commit with this full id (or the one that a tag object with this id names), fetched if need be.
+    pub(super) async fn commit(&self, repo: &Repository, id: &str) -> Result<Commit, GitError> {
+        self.fetched(repo, id).await?;
+        self.local_commit(id).await?.ok_or_else(|| GitError::RevisionNotFound {
+            revision: id.to_owned(),
+            url: super::display_url(&repo.url),
+            known: Vec::new(),
+        })
+    }
+
+    /// A shortened id is looked for in what is here, then in everything that the repository has.
+    pub(super) async fn commit_by_prefix(&self, repo: &Repository, prefix: &str) -> Result<Commit, GitError> {
+        self.ready().await?;
+        if self.local_commit(prefix).await?.is_none() {
+            let _fetching = self.fetching.lock().await;
+            self.fetch_everything(repo).await?;
+        }
+        self.local_commit(prefix).await?.ok_or_else(|| GitError::RevisionNotFound {
+            revision: prefix.to_owned(),
+            url: super::display_url(&repo.url),
+            known: Vec::new(),
+        })
+    }
+
+    /// Makes sure that the commit is here.
+    pub(super) async fn fetched(&self, repo: &Repository, id: &str) -> Result<(), GitError> {
+        self.ready().await?;
+        if self.read(id).await?.is_some() {
+            return Ok(());
+        }
+        let _fetching = self.fetching.lock().await;
+        // Whoever held the lock before may have brought it.
+        if self.read(id).await?.is_some() {
+            return Ok(());
+        }
+        let keep = format!("+{id}:refs/slipway/{id}");
+        let mut git = self.remote(repo).await?;
+        git.command.args([
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+        ]);
+        git.command.args(["--depth=1", "--", &repo.url, &keep]);
+        let output = self.run_fetch(git.command, repo).await?;
+        if output.success && self.read(id).await?.is_some() {
+            return Ok(());
+        }
+        // Some servers give only what a branch or tag points at, or cannot cut history.
+        match GitError::from_stderr(&output.stderr, &repo.url) {
+            error @ GitError::Credentials { .. } => Err(error),
+            _ => self.fetch_everything(repo).await,
+        }
+    }
+
+    async fn fetch_everything(&self, repo: &Repository) -> Result<(), GitError> {
+        let mut git = self.remote(repo).await?;
+        git.command.args(["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules"]);
+        if self.folder.join("shallow").exists() {
+            git.command.arg("--unshallow");
+        }
+        git.command.args(["--", &repo.url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]);
+        let output = self.run_fetch(git.command, repo).await?;
+        if output.success { Ok(()) } else { Err(GitError::from_stderr(&output.stderr, &repo.url)) }
+    }
+
+    async fn run_fetch(
+        &self,
+        command: tokio::process::Command,
+        repo: &Repository,
+    ) -> Result<process::Output, GitError> {
+        let limits = process::Limits { deadline: self.options.limits.deadline, stdout_bytes: 1 << 20 };
+        let packs = self.folder.join("objects/pack");
+        let most = self.options.limits.mirror_bytes;
+        self.remote_calls.fetch_add(1, Ordering::Relaxed);
+        process::run(command, "git", None, &limits, || folder_bytes(&packs) <= most)
+            .await
+            .map_err(|error| GitError::from_process(error, &repo.url))
+    }
+
+    pub(super) async fn known_commit(&self, id: &str) -> Result<Option<Commit>, GitError> {
+        self.ready().await?;
+        self.local_commit(id).await
+    }
+
+    async fn local_commit(&self, id: &str) -> Result<Option<Commit>, GitError> {
+        // `^{commit}` follows tag objects.
+        let Some(object) = self.read(&format!("{id}^{{commit}}")).await? else { return Ok(None) };
+        parse_commit(&object.id, &object.data)
+            .map(Some)
+            .ok_or_else(|| GitError::Damaged { detail: format!("commit {} is unreadable", object.id) })
+    }
+
+    /// An object that must be there.
+    pub(super) async fn object(&self, id: &str) -> Result<Object, GitError> {
+        self.ready().await?;
+        self.read(id).await?.ok_or_else(|| GitError::Damaged { detail: format!("object {id} is missing") })
+    }
+
+    async fn read(&self, id: &str) -> Result<Option<Object>, GitError> {
+        let mut place = self.batch.lock().await;
+        // Taken out while in use: a caller that goes away in the middle must not leave half an answer behind.
+        let mut batch = match place.take() {
+            Some(batch) => batch,
+            None => Batch::start(&self.folder)?,
+        };
+        match batch.read(id, self.options.limits.blob_bytes).await {
+            Ok(object) => {
+                *place = Some(batch);
+                Ok(object)
+            }
+            Err(GitError::Damaged { .. }) => {
+                // The helper may have died with a damaged pack or by a hand; a fresh one gets one try.
+                let mut batch = Batch::start(&self.folder)?;
+                let object = batch.read(id, self.options.limits.blob_bytes).await?;
+                *place = Some(batch);
+                Ok(object)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn remote(&self, repo: &Repository) -> Result<command::GitCommand, GitError> {
+        self.ready().await?;
+        command::remote(&self.folder, repo, &self.options)
+    }
+
+    /// Makes the bare repository, or clears what a killed process left in it.
+    async fn ready(&self) -> Result<(), GitError> {
+        self.ready.get_or_try_init(|| self.prepare()).await.copied()
+    }
+
+    async fn prepare(&self) -> Result<(), GitError> {
+        let io = |source| GitError::Folder { folder: self.folder.display().to_string(), source };
+        if self.folder.join("HEAD").exists() && self.folder.join("objects").is_dir() {
+            return remove_left_locks(&self.folder).map_err(io);
+        }
+        if self.folder.exists() {
+            std::fs::remove_dir_all(&self.folder).map_err(io)?;
+        }
+        crate::private::make_folder(&self.folder).map_err(io)?;
+        let mut command = command::local(&self.folder);
+        command.args(["init", "--quiet", "--bare", "--template="]).arg(&self.folder);
+        let limits = process::Limits { deadline: Duration::from_secs(30), stdout_bytes: 4096 };
+        let output = process::run(command, "git", None, &limits, || true)
+            .await
+            .map_err(|error| GitError::from_process(error, "the mirror"))?;
+        if output.success {
+            Ok(())
+        } else {
+            Err(GitError::Damaged { detail: output.stderr.trim().to_owned() })
+        }
+    }
+}
+
+/// Lock files and half packs of a process that was killed. This process owns the folder, so nobody needs them.
+fn remove_left_locks(folder: &Path) -> std::io::Result<()> {
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if entry.file_type()?.is_dir() {
+                if name != "info" {
+                    open.push(entry.path());
+                }
+            } else if name.ends_with(".lock") || name.starts_with("tmp_") || name.starts_with(".key-") {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn folder_bytes(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum()
+}

@@ -1,0 +1,346 @@
+//! Kustomize by its binary, on exactly the files that the kustomization refers to.
+//!
+//! Options of the Application become an overlay beside the repository's files, so nothing is edited in place.
+//! Remote bases, plugins and Helm inflation stay off: a kustomization must not make this machine fetch or run
+//! anything.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use slipway_yaml::{Dialect, Node};
+
+use super::workspace::{self, Workspace};
+use super::{Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, manifest};
+use crate::git_cache::EntryKind;
+
+pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct Kustomize {
+    pub name_prefix: String,
+    pub name_suffix: String,
+    pub namespace: String,
+    /// `[old=]name[:tag|@digest]`
+    pub images: Vec<String>,
+    pub common_labels: BTreeMap<String, String>,
+    pub label_without_selector: bool,
+    pub label_include_templates: bool,
+    pub common_annotations: BTreeMap<String, String>,
+    /// Name and count.
+    pub replicas: Vec<(String, i64)>,
+    /// As in a kustomization.
+    pub patches: Vec<Value>,
+    /// Paths relative to the source folder.
+    pub components: Vec<String>,
+}
+
+pub(super) async fn render(
+    renderer: &Renderer,
+    request: &RenderRequest,
+    options: &Kustomize,
+) -> Result<Made, RenderError> {
+    let source = workspace::join("", &request.path)?;
+    let mut inputs = Inputs::default();
+    inputs.gather(renderer, request, &source, options).await?;
+    let workspace = Workspace::with(&inputs.files)?;
+    let target = if *options == Kustomize::default() {
+        workspace.path(&format!("repo/{source}"))
+    } else {
+        // Inside `repo`, because kustomize looks only below the folder where the build began or beside it.
+        let overlay = overlay(options, &source);
+        let file =
+            workspace.write("repo/.slipway-overlay/kustomization.yaml", overlay.to_string().as_bytes())?;
+        file.parent().expect("a file has a folder").to_owned()
+    };
+    let target = target.display().to_string();
+    let output =
+        match workspace.run(renderer, request, "kustomize", &["build".into(), target.clone()]).await? {
+            Some(output) => output,
+            // kubectl carries the same engine.
+            None => workspace
+                .run(renderer, request, "kubectl", &["kustomize".into(), target])
+                .await?
+                .ok_or_else(|| RenderError::ToolMissing {
+                    tool: "kustomize".to_owned(),
+                    path: request.path.clone(),
+                    install: "put kustomize 5 (or kubectl, which carries it) on the PATH of the runtime"
+                        .to_owned(),
+                })?,
+        };
+    let objects =
+        manifest::read_output("kustomize", &request.path, &output).map_err(RenderError::Findings)?;
+    Ok(Made { kind: SourceKind::Kustomize, objects, outside: inputs.outside })
+}
+
+fn overlay(options: &Kustomize, source: &str) -> Value {
+    let base = format!("../{source}");
+    let mut out = Map::new();
+    out.insert("apiVersion".into(), json!("kustomize.config.k8s.io/v1beta1"));
+    out.insert("kind".into(), json!("Kustomization"));
+    out.insert("resources".into(), json!([base.trim_end_matches('/')]));
+    for (name, text) in [
+        ("namePrefix", &options.name_prefix),
+        ("nameSuffix", &options.name_suffix),
+        ("namespace", &options.namespace),
+    ] {
+        if !text.is_empty() {
+            out.insert(name.into(), json!(text));
+        }
+    }
+    if !options.images.is_empty() {
+        out.insert("images".into(), options.images.iter().map(|image| image_override(image)).collect());
+    }
+    if !options.common_labels.is_empty() {
+        out.insert(
+            "labels".into(),
+            json!([{
+                "pairs": options.common_labels,
+                "includeSelectors": !options.label_without_selector,
+                "includeTemplates": !options.label_without_selector || options.label_include_templates,
+            }]),
+        );
+    }
+    if !options.common_annotations.is_empty() {
+        out.insert("commonAnnotations".into(), json!(options.common_annotations));
+    }
+    if !options.replicas.is_empty() {
+        let replicas = options.replicas.iter().map(|(name, count)| json!({"name": name, "count": count}));
+        out.insert("replicas".into(), replicas.collect());
+    }
+    if !options.patches.is_empty() {
+        let patches = options.patches.iter().map(|patch| {
+            let mut patch = patch.clone();
+            // Paths were written relative to the source folder.
+            if let Some(path) = patch.get("path").and_then(Value::as_str).filter(|path| !path.is_empty()) {
+                patch["path"] = json!(format!("{base}/{path}"));
+            }
+            patch
+        });
+        out.insert("patches".into(), patches.collect());
+    }
+    if !options.components.is_empty() {
+        let components = options.components.iter().map(|path| json!(format!("{base}/{path}")));
+        out.insert("components".into(), components.collect());
+    }
+    Value::Object(out)
+}
+
+/// `old=new:tag` → kustomize's fields.
+fn image_override(text: &str) -> Value {
+    let (old, new) = text.split_once('=').map_or((None, text), |(old, new)| (Some(old), new));
+    let (new_name, tag, digest) = match new.split_once('@') {
+        Some((name, digest)) => (name, None, Some(digest)),
+        None => match new.rsplit_once(':') {
+            // A colon before a slash is a registry's port.
+            Some((name, tag)) if !tag.contains('/') => (name, Some(tag), None),
+            _ => (new, None, None),
+        },
+    };
+    let mut out = Map::new();
+    out.insert("name".into(), json!(old.unwrap_or(new_name)));
+    if old.is_some() {
+        out.insert("newName".into(), json!(new_name));
+    }
+    if let Some(tag) = tag {
+        out.insert("newTag".into(), json!(tag));
+    }
+    if let Some(digest) = digest {
+        out.insert("digest".into(), json!(digest));
+    }
+    Value::Object(out)
+}
+
+/// Which files of the repository the build reads.
+#[derive(Default)]
+struct Inputs {
+    files: Files,
+    /// Folders that were added whole.
+    folders: Vec<String>,
+    outside: Vec<String>,
+}
+
+impl Inputs {
+    async fn gather(
+        &mut self,
+        renderer: &Renderer,
+        request: &RenderRequest,
+        source: &str,
+        options: &Kustomize,
+    ) -> Result<(), RenderError> {
+        self.add_folder(renderer, request, source, false).await?;
+        let mut open = vec![source.to_owned()];
+        let mut seen = open.clone();
+        for path in &options.components {
+            let path = workspace::join(source, path)?;
+            self.add_folder(renderer, request, &path, true).await?;
+            open.push(path);
+        }
+        let mut findings = Vec::new();
+        while let Some(folder) = open.pop() {
+            let prefix = super::directory::folder_prefix(&folder);
+            let Some(file) =
+                FILE_NAMES.iter().map(|name| format!("{prefix}{name}")).find(|f| self.files.contains_key(f))
+            else {
+                continue;
+            };
+            let text = slipway_yaml::decode(&self.files[&file])
+                .map_err(|error| RenderError::Findings(vec![finding(&file, &error)]))?
+                .into_owned();
+            let documents = slipway_yaml::parse(&text, Dialect::Kubernetes).map_err(|errors| {
+                RenderError::Findings(errors.iter().map(|error| finding(&file, error)).collect())
+            })?;
+            for document in &documents {
+                findings.extend(forbidden(&file, document));
+                for reference in references(document) {
+                    match self.follow(renderer, request, &folder, reference.text).await? {
+                        Followed::Folder(path) if !seen.contains(&path) => {
+                            seen.push(path.clone());
+                            open.push(path);
+                        }
+                        Followed::Missing if reference.required => findings.push(Finding {
+                            file: file.clone(),
+                            line: reference.line,
+                            column: reference.column,
+                            message: format!(
+                                "`{}` is not in the repository at this revision; remote bases are not fetched, \
+                                 commit what is needed",
+                                reference.text
+                            ),
+                        }),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        if findings.is_empty() { Ok(()) } else { Err(RenderError::Findings(findings)) }
+    }
+
+    async fn follow(
+        &mut self,
+        renderer: &Renderer,
+        request: &RenderRequest,
+        folder: &str,
+        text: &str,
+    ) -> Result<Followed, RenderError> {
+        if text.contains("://") || text.contains('\n') || text.contains('\\') || text.starts_with('/') {
+            return Ok(Followed::Missing);
+        }
+        let Ok(path) = workspace::join(folder, text) else { return Ok(Followed::Missing) };
+        let entry = renderer.git.entry(&request.repository, &request.commit, &path).await?;
+        match entry.map(|entry| entry.kind) {
+            Some(EntryKind::Folder) => {
+                self.add_folder(renderer, request, &path, true).await?;
+                Ok(Followed::Folder(path))
+            }
+            Some(EntryKind::File | EntryKind::Executable | EntryKind::Link) => {
+                if !self.files.contains_key(&path)
+                    && workspace::add_file(renderer, request, &path, &mut self.files).await?
+                {
+                    self.outside.push(path);
+                }
+                Ok(Followed::File)
+            }
+            _ => Ok(Followed::Missing),
+        }
+    }
+
+    async fn add_folder(
+        &mut self,
+        renderer: &Renderer,
+        request: &RenderRequest,
+        path: &str,
+        outside: bool,
+    ) -> Result<(), RenderError> {
+        let inside =
+            |folder: &String| folder.is_empty() || path == folder || path.starts_with(&format!("{folder}/"));
+        if self.folders.iter().any(inside) {
+            return Ok(());
+        }
+        workspace::add_folder(renderer, request, path, &mut self.files, &mut self.outside).await?;
+        self.folders.push(path.to_owned());
+        if outside {
+            self.outside.push(path.to_owned());
+        }
+        Ok(())
+    }
+}
+
+enum Followed {
+    Folder(String),
+    File,
+    Missing,
+}
+
+struct Reference<'a> {
+    text: &'a str,
+    required: bool,
+    line: usize,
+    column: usize,
+}
+
+/// Every text that may be a path. Only entries of these lists must exist; anywhere else a text may be anything.
+fn references(document: &Node) -> Vec<Reference<'_>> {
+    fn walk<'a>(node: &'a Node, required: bool, out: &mut Vec<Reference<'a>>) {
+        if let Some(text) = node.as_str() {
+            // `files:` entries of generators may be `key=path`.
+            let path = if required { text } else { text.rsplit_once('=').map_or(text, |(_, path)| path) };
+            if !path.is_empty() && path.len() < 1024 {
+                out.push(Reference { text: path, required, line: node.span.line, column: node.span.column });
+            }
+        }
+        for item in node.items() {
+            walk(item, required, out);
+        }
+        for (_, value) in node.entries() {
+            walk(value, false, out);
+        }
+    }
+    let mut out = Vec::new();
+    for (key, value) in document.entries() {
+        let required = matches!(key.as_str(), Some("resources" | "bases" | "components"));
+        walk(value, required, &mut out);
+    }
+    out
+}
+
+/// Fields that would run programs or fetch charts.
+fn forbidden(file: &str, document: &Node) -> Vec<Finding> {
+    ["helmCharts", "helmChartInflationGenerator", "generators", "transformers", "validators"]
+        .iter()
+        .filter_map(|field| {
+            let (key, value) = document.entry(field)?;
+            // Built-in transformers given as files are harmless, but they look the same as plugins.
+            (!value.items().is_empty()).then(|| Finding {
+                file: file.to_owned(),
+                line: key.span.line,
+                column: key.span.column,
+                message: format!(
+                    "`{field}` is off here, because it can run programs or fetch charts; remove it"
+                ),
+            })
+        })
+        .collect()
+}
+
+fn finding(file: &str, error: &slipway_yaml::YamlError) -> Finding {
+    Finding { file: file.to_owned(), line: error.line, column: error.column, message: error.message.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_read_as_users_write_them() {
+        for (text, expected) in [
+            ("nginx:1.2", json!({"name": "nginx", "newTag": "1.2"})),
+            ("a=b:1", json!({"name": "a", "newName": "b", "newTag": "1"})),
+            ("host:5000/x", json!({"name": "host:5000/x"})),
+            ("x@sha256:ab", json!({"name": "x", "digest": "sha256:ab"})),
+        ] {
+            assert_eq!(image_override(text), expected, "{text}");
+        }
+    }
+}

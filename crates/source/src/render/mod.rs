@@ -1,0 +1,283 @@
+//! A folder of a commit comes in, Kubernetes objects go out: plain files, Kustomize or Helm.
+//!
+//! The result is remembered on disk by the content that went in (folder ids and options), so an unchanged
+//! input is never rendered twice, whichever commit it is reached by. What is rendered never sees this
+//! machine: plain files are read from git's object store, tools run in a throw-away folder.
+
+mod cache;
+mod directory;
+mod error;
+mod helm;
+mod kustomize;
+mod manifest;
+mod workspace;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::git_cache::{Commit, GitCache, GitError, Repository};
+use cache::Cache;
+
+pub use error::{Finding, RenderError};
+pub use helm::{Helm, HelmParameter};
+pub use kustomize::Kustomize;
+
+/// Options of plain files.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Directory {
+    pub recurse: bool,
+    /// Globs over paths relative to the folder; empty: everything, nothing.
+    pub include: String,
+    pub exclude: String,
+}
+
+/// How the folder is to be read.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub enum SourceOptions {
+    /// By what is in it: `Chart.yaml`, a kustomization, else plain files.
+    #[default]
+    Detect,
+    Directory(Directory),
+    Kustomize(Box<Kustomize>),
+    Helm(Box<Helm>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SourceKind {
+    Directory,
+    Kustomize,
+    Helm,
+}
+
+impl SourceKind {
+    /// The word in `status.sourceType`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Directory => "Directory",
+            Self::Kustomize => "Kustomize",
+            Self::Helm => "Helm",
+        }
+    }
+}
+
+/// Everything that the result depends on.
+#[derive(Clone)]
+pub struct RenderRequest {
+    pub repository: Repository,
+    pub commit: Commit,
+    pub path: String,
+    pub options: SourceOptions,
+    /// Helm's release name unless the options say otherwise, and `ARGOCD_APP_NAME`.
+    pub application: String,
+    pub namespace: String,
+    pub kube_version: String,
+    pub api_versions: Vec<String>,
+}
+
+/// Where an object was written; the line is 0 for what a tool made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    pub file: String,
+    pub line: usize,
+    pub column: usize,
+}
+
+/// Objects as they were written, in file order, with where each came from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rendered {
+    pub kind: SourceKind,
+    /// Equal digests are equal objects.
+    pub digest: String,
+    pub objects: Vec<Value>,
+    pub origins: Vec<Origin>,
+}
+
+#[derive(Debug, Clone)]
+pub struct RenderLimits {
+    /// All files that are read, together.
+    pub input_bytes: usize,
+    /// What a tool may print.
+    pub output_bytes: usize,
+    pub objects: usize,
+    pub deadline: Duration,
+    /// The cache on disk.
+    pub cache_bytes: u64,
+    /// Tools at once.
+    pub parallel: usize,
+}
+
+impl Default for RenderLimits {
+    fn default() -> Self {
+        Self {
+            input_bytes: 10 << 20,
+            output_bytes: 64 << 20,
+            objects: 20_000,
+            deadline: Duration::from_secs(90),
+            cache_bytes: 512 << 20,
+            parallel: 4,
+        }
+    }
+}
+
+pub struct Renderer {
+    git: Arc<GitCache>,
+    cache: Cache,
+    limits: RenderLimits,
+    tools: Semaphore,
+    /// One render per input however many ask at once.
+    running: std::sync::Mutex<HashMap<String, Arc<Mutex<()>>>>,
+}
+
+/// What one render used and made.
+struct Made {
+    kind: SourceKind,
+    objects: Vec<(Value, Origin)>,
+    /// Files and folders outside of the source folder that were read.
+    outside: Vec<String>,
+}
+
+impl Renderer {
+    pub fn new(
+        git: Arc<GitCache>,
+        folder: impl AsRef<Path>,
+        limits: RenderLimits,
+    ) -> Result<Self, RenderError> {
+        let cache = Cache::open(folder.as_ref(), limits.cache_bytes)?;
+        let tools = Semaphore::new(limits.parallel.max(1));
+        Ok(Self { git, cache, limits, tools, running: Default::default() })
+    }
+
+    pub fn git(&self) -> &Arc<GitCache> {
+        &self.git
+    }
+
+    /// From the cache when the same content was rendered with the same options before.
+    pub async fn render(&self, request: &RenderRequest) -> Result<Arc<Rendered>, RenderError> {
+        let folder = self
+            .git
+            .content_id(&request.repository, &request.commit, &request.path)
+            .await?
+            .ok_or_else(|| GitError::PathNotFound { path: request.path.clone() })?;
+        let key = input_key(request, &folder);
+        if let Some(found) = self.remembered(request, &key).await? {
+            return Ok(found);
+        }
+        let gate = {
+            let mut running = self.running.lock().expect("no panic while locked");
+            running.retain(|_, gate| Arc::strong_count(gate) > 1);
+            running.entry(key.clone()).or_default().clone()
+        };
+        let _turn = gate.lock().await;
+        if let Some(found) = self.remembered(request, &key).await? {
+            return Ok(found);
+        }
+        let made = self.make(request).await?;
+        if made.objects.len() > self.limits.objects {
+            return Err(RenderError::TooLarge {
+                what: format!("{} objects", made.objects.len()),
+                limit: format!("{}", self.limits.objects),
+            });
+        }
+        let (objects, origins): (Vec<_>, Vec<_>) = made.objects.into_iter().unzip();
+        let digest = objects_digest(&objects);
+        let rendered = Arc::new(Rendered { kind: made.kind, digest, objects, origins });
+        let full = self.full_key(request, &key, &made.outside).await?;
+        self.cache.store(&key, &made.outside, &full, &rendered)?;
+        Ok(rendered)
+    }
+
+    async fn remembered(
+        &self,
+        request: &RenderRequest,
+        key: &str,
+    ) -> Result<Option<Arc<Rendered>>, RenderError> {
+        let Some(outside) = self.cache.outside(key) else { return Ok(None) };
+        let full = self.full_key(request, key, &outside).await?;
+        Ok(self.cache.load(&full))
+    }
+
+    /// The input key plus the content of what was read outside of the folder.
+    async fn full_key(
+        &self,
+        request: &RenderRequest,
+        key: &str,
+        outside: &[String],
+    ) -> Result<String, RenderError> {
+        if outside.is_empty() {
+            return Ok(key.to_owned());
+        }
+        let mut parts = vec![key.to_owned()];
+        for path in outside {
+            let id = self.git.content_id(&request.repository, &request.commit, path).await?;
+            parts.push(path.clone());
+            parts.push(id.unwrap_or_default());
+        }
+        Ok(digest(parts.iter().map(String::as_str)))
+    }
+
+    async fn make(&self, request: &RenderRequest) -> Result<Made, RenderError> {
+        match &request.options {
+            SourceOptions::Directory(options) => directory::render(self, request, options).await,
+            SourceOptions::Kustomize(options) => kustomize::render(self, request, options).await,
+            SourceOptions::Helm(options) => helm::render(self, request, options).await,
+            SourceOptions::Detect => match self.detect(request).await? {
+                SourceKind::Directory => directory::render(self, request, &Directory::default()).await,
+                SourceKind::Kustomize => kustomize::render(self, request, &Kustomize::default()).await,
+                SourceKind::Helm => helm::render(self, request, &Helm::default()).await,
+            },
+        }
+    }
+
+    async fn detect(&self, request: &RenderRequest) -> Result<SourceKind, RenderError> {
+        let tree = self.git.tree(&request.repository, &request.commit, &request.path, false).await?;
+        let has = |name: &str| tree.entries.contains_key(name);
+        Ok(if has("Chart.yaml") {
+            SourceKind::Helm
+        } else if kustomize::FILE_NAMES.iter().any(|name| has(name)) {
+            SourceKind::Kustomize
+        } else {
+            SourceKind::Directory
+        })
+    }
+}
+
+fn input_key(request: &RenderRequest, folder: &str) -> String {
+    let options = serde_json::to_string(&request.options).expect("options are plain data");
+    let apis = request.api_versions.join(",");
+    digest([
+        // Raised when a renderer's output changes for the same input.
+        "render-1",
+        folder,
+        &request.path,
+        &options,
+        &request.application,
+        &request.namespace,
+        &request.kube_version,
+        &apis,
+    ])
+}
+
+/// Every field with its length first, so that no two inputs run together.
+fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    use sha2::{Digest, Sha256};
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hex::encode(hash.finalize())
+}
+
+fn objects_digest(objects: &[Value]) -> String {
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    digest(texts.iter().map(String::as_str))
+}
+
+/// Files by path from the repository's root.
+type Files = BTreeMap<String, Vec<u8>>;

@@ -1,0 +1,146 @@
+//! The throw-away folder in which a tool sees a part of the repository, and nothing else.
+
+use std::path::{Path, PathBuf};
+
+use super::{Files, RenderError, RenderRequest, Renderer};
+use crate::git_cache::{EntryKind, GitError};
+use crate::process::{self, Limits, ProcessError};
+
+pub(super) struct Workspace {
+    folder: tempfile::TempDir,
+}
+
+impl Workspace {
+    /// Writes the files below `repo/`. Links were already replaced by what they point at.
+    pub(super) fn with(files: &Files) -> Result<Self, RenderError> {
+        let folder = tempfile::Builder::new().prefix("slipway-render-").tempdir().map_err(failed)?;
+        let workspace = Self { folder };
+        for (path, content) in files {
+            workspace.write(&format!("repo/{path}"), content)?;
+        }
+        for name in ["repo", "home", "own"] {
+            std::fs::create_dir_all(workspace.path(name)).map_err(failed)?;
+        }
+        Ok(workspace)
+    }
+
+    /// `relative` was built from checked parts.
+    pub(super) fn path(&self, relative: &str) -> PathBuf {
+        self.folder.path().join(relative)
+    }
+
+    pub(super) fn write(&self, relative: &str, content: &[u8]) -> Result<PathBuf, RenderError> {
+        let path = self.path(relative);
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+        std::fs::write(&path, content).map_err(failed)?;
+        Ok(path)
+    }
+
+    /// Runs a tool here; `Ok(None)`: it is not installed.
+    pub(super) async fn run(
+        &self,
+        renderer: &Renderer,
+        request: &RenderRequest,
+        tool: &str,
+        arguments: &[String],
+    ) -> Result<Option<Vec<u8>>, RenderError> {
+        let _slot = renderer.tools.acquire().await.expect("the semaphore is never closed");
+        let home = self.path("home");
+        let mut command = process::clean(tool, &home);
+        command.args(arguments).current_dir(self.path("repo"));
+        for name in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR"] {
+            command.env(name, &home);
+        }
+        let limits =
+            Limits { deadline: renderer.limits.deadline, stdout_bytes: renderer.limits.output_bytes };
+        let broken =
+            |detail: String| RenderError::Tool { tool: tool.to_owned(), path: request.path.clone(), detail };
+        match process::run(command, tool, None, &limits, || true).await {
+            Ok(output) if output.success => Ok(Some(output.stdout)),
+            Ok(output) => Err(broken(self.without_paths(&output.stderr))),
+            Err(ProcessError::Missing { .. }) => Ok(None),
+            Err(error) => Err(broken(error.to_string())),
+        }
+    }
+
+    /// A tool's words with paths of the repository instead of this machine's, and not more than a screen.
+    fn without_paths(&self, text: &str) -> String {
+        let root = self.folder.path().display().to_string();
+        let text = text.trim().replace(&format!("{root}/repo/"), "").replace(&root, "");
+        text.chars().take(2000).collect()
+    }
+}
+
+fn failed(source: std::io::Error) -> RenderError {
+    RenderError::Folder { folder: "the temporary folder".to_owned(), source }
+}
+
+/// Adds every file below a folder of the repository, links replaced by what they point at.
+pub(super) async fn add_folder(
+    renderer: &Renderer,
+    request: &RenderRequest,
+    folder: &str,
+    files: &mut Files,
+    outside: &mut Vec<String>,
+) -> Result<(), RenderError> {
+    let (repo, commit) = (&request.repository, &request.commit);
+    let tree = renderer.git.tree(repo, commit, folder, true).await?;
+    let prefix = super::directory::folder_prefix(folder);
+    for (path, entry) in &tree.entries {
+        let path = format!("{prefix}{path}");
+        let content = match entry.kind {
+            EntryKind::File | EntryKind::Executable => renderer.git.blob(repo, &entry.id).await?,
+            EntryKind::Link => {
+                let target = renderer.git.blob(repo, &entry.id).await?;
+                let target = crate::git_cache::tree::link_target(&path, &String::from_utf8_lossy(&target))?;
+                let Some(content) = renderer.git.file(repo, commit, &target).await? else { continue };
+                outside.push(target);
+                content
+            }
+            EntryKind::Folder | EntryKind::Submodule => continue,
+        };
+        files.insert(path, content);
+        check_size(renderer, request, files)?;
+    }
+    Ok(())
+}
+
+/// Adds one file; `false`: it is not there.
+pub(super) async fn add_file(
+    renderer: &Renderer,
+    request: &RenderRequest,
+    path: &str,
+    files: &mut Files,
+) -> Result<bool, RenderError> {
+    match renderer.git.file(&request.repository, &request.commit, path).await? {
+        Some(content) => {
+            files.insert(path.to_owned(), content);
+            check_size(renderer, request, files)?;
+            Ok(true)
+        }
+        None => Ok(false),
+    }
+}
+
+fn check_size(renderer: &Renderer, request: &RenderRequest, files: &Files) -> Result<(), RenderError> {
+    // A chart may carry pictures and archives; ten times the manifests' limit is still nothing for a disk.
+    let most = renderer.limits.input_bytes * 10;
+    if files.values().map(Vec::len).sum::<usize>() > most {
+        return Err(RenderError::TooLarge {
+            what: format!("the files in `{}`", request.path),
+            limit: format!("{most} bytes"),
+        });
+    }
+    Ok(())
+}
+
+/// A path written in a file of `folder`, as a path from the root; "/x" means from the root.
+pub(super) fn join(folder: &str, relative: &str) -> Result<String, GitError> {
+    let joined = match relative.strip_prefix('/') {
+        Some(absolute) => absolute.to_owned(),
+        None => format!("{folder}/{relative}").trim_start_matches('/').to_owned(),
+    };
+    Ok(crate::git_cache::tree::parts(&joined)
+        .map_err(|_| GitError::PathEscapes { path: relative.to_owned() })?
+        .join("/"))
+}

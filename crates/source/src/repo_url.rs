@@ -1,0 +1,167 @@
+//! Repository addresses: which are allowed at all, and when two texts name the same repository.
+
+/// Why an address is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RepoUrlError {
+    #[error("the repository address is empty; set `repoURL`")]
+    Empty,
+    #[error("the repository address starts with `-` or has control characters or blanks; correct `repoURL`")]
+    Hostile,
+    #[error("repository addresses with `{0}` are not allowed here; use https:// or ssh://")]
+    Scheme(String),
+    #[error("the repository address carries a password; put it into a repository Secret instead")]
+    Password,
+}
+
+/// Accepts https, http, ssh, git and scp-like addresses; local ones only where `allow_local` says so.
+///
+/// Everything else (`ext::`, `-oProxyCommand`, helper transports) could run programs on this machine.
+pub fn check_repo_url(url: &str, allow_local: bool) -> Result<(), RepoUrlError> {
+    if url.is_empty() {
+        return Err(RepoUrlError::Empty);
+    }
+    if url.starts_with('-') || url.chars().any(|c| c.is_control() || c == ' ') {
+        return Err(RepoUrlError::Hostile);
+    }
+    if let Some((scheme, rest)) = url.split_once("://") {
+        let authority = rest.split('/').next().unwrap_or_default();
+        return match scheme.to_ascii_lowercase().as_str() {
+            "https" | "http" if userinfo(authority).is_some_and(|u| u.contains(':')) => {
+                Err(RepoUrlError::Password)
+            }
+            "https" | "http" | "ssh" | "git" => {
+                let host = authority.rsplit('@').next().unwrap_or_default();
+                if host.is_empty() || host.starts_with('-') || authority.starts_with('-') {
+                    return Err(RepoUrlError::Hostile);
+                }
+                Ok(())
+            }
+            "file" if allow_local => Ok(()),
+            other => Err(RepoUrlError::Scheme(format!("{other}://"))),
+        };
+    }
+    if let Some(end) = url.find("::") {
+        return Err(RepoUrlError::Scheme(url[..end + 2].to_owned()));
+    }
+    match url.split_once(':') {
+        // scp-like: git@host:path. A slash before the colon makes it a local path.
+        Some((host, path)) if !host.contains('/') => {
+            let host = host.rsplit('@').next().unwrap_or_default();
+            if host.is_empty() || host.starts_with('-') || path.starts_with('-') {
+                return Err(RepoUrlError::Hostile);
+            }
+            Ok(())
+        }
+        _ if allow_local && url.starts_with('/') => Ok(()),
+        _ => Err(RepoUrlError::Scheme("a local path".to_owned())),
+    }
+}
+
+/// One spelling for all spellings of a repository: no scheme, user, port or `.git`, in lower case.
+///
+/// A push event and an Application name the same repository when these are equal. Compared literally: an
+/// address with pattern characters matches nothing but itself.
+pub fn normalise_repo_url(url: &str) -> String {
+    let lower = url.trim().to_lowercase();
+    let (local, rest) = match lower.split_once("://") {
+        Some(("file", rest)) => (true, rest.to_owned()),
+        Some((_, rest)) => (false, rest.to_owned()),
+        None if lower.starts_with('/') => (true, lower.clone()),
+        None => (false, lower.replacen(':', "/", 1)),
+    };
+    let rest = rest.trim_end_matches('/');
+    let rest = rest.strip_suffix(".git").unwrap_or(rest);
+    if local {
+        return rest.to_owned();
+    }
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    // A loopback port tells two servers apart; a public one is only a detour to the same one.
+    let bare = host.split(':').next().unwrap_or_default();
+    let host = if matches!(bare, "localhost" | "127.0.0.1") { host } else { bare };
+    format!("{host}/{}", path.trim_matches('/'))
+}
+
+/// Takes user names and passwords out of addresses inside a text, for messages.
+pub(crate) fn without_userinfo(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        out.push_str(before);
+        let end = after.find(|c: char| c == '/' || c.is_whitespace() || c == '\'').unwrap_or(after.len());
+        let authority = &after[..end];
+        match authority.rsplit_once('@') {
+            Some((_, host)) => {
+                out.push_str("***@");
+                out.push_str(host);
+            }
+            None => out.push_str(authority),
+        }
+        rest = &after[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+fn userinfo(authority: &str) -> Option<&str> {
+    authority.rsplit_once('@').map(|(user, _)| user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_could_run_programs_are_refused() {
+        for url in [
+            "",
+            "--upload-pack=/bin/sh",
+            "ext::sh -c id",
+            "ext::sh%20-c%20id",
+            "fd::17/foo",
+            "ssh://-oProxyCommand=id/x",
+            "ssh://git@-oProxyCommand=id/x",
+            "-oProxyCommand=id:x",
+            "git@host:-x",
+            "https://host/x\n--upload-pack=y",
+            "file:///etc",
+            "/srv/git/x",
+            "../x",
+            "https://user:password@host/x",
+            "ftp://host/x",
+        ] {
+            assert!(check_repo_url(url, false).is_err(), "{url}");
+        }
+        for url in
+            ["https://host/x.git", "http://127.0.0.1:3000/a/b", "ssh://git@host:22/x", "git@host:team/x.git"]
+        {
+            assert_eq!(check_repo_url(url, false), Ok(()), "{url}");
+        }
+        assert_eq!(check_repo_url("file:///srv/x", true), Ok(()));
+        assert_eq!(check_repo_url("/srv/x", true), Ok(()));
+    }
+
+    #[test]
+    fn spellings_of_one_repository_are_one() {
+        let one = normalise_repo_url("https://github.com/Team/App.git");
+        for url in [
+            "https://github.com/team/app",
+            "https://user@github.com/team/app/",
+            "git@github.com:team/app.git",
+            "ssh://git@github.com:22/team/app.git",
+        ] {
+            assert_eq!(normalise_repo_url(url), one, "{url}");
+        }
+        assert_ne!(normalise_repo_url("https://github.com/team/app2"), one);
+        assert_ne!(normalise_repo_url("http://127.0.0.1:1/a"), normalise_repo_url("http://127.0.0.1:2/a"));
+        assert_eq!(normalise_repo_url("file:///srv/x.git"), "/srv/x");
+        assert_eq!(normalise_repo_url("/srv/x"), "/srv/x");
+    }
+
+    #[test]
+    fn messages_lose_user_and_password() {
+        let text = "fatal: unable to access 'https://me:hunter2@host/x.git/': 403";
+        assert_eq!(without_userinfo(text), "fatal: unable to access 'https://***@host/x.git/': 403");
+    }
+}

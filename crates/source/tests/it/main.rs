@@ -1,0 +1,6 @@
+//! The room against real repositories in temporary folders.
+
+mod git;
+mod git_cache;
+mod render;
+mod repo;

@@ -1,0 +1,156 @@
+use slipway_model::{AccountId, BuildId, BuildStatus, ChangeKind, Fact, PipelineId, PushedCommit, RepoId};
+use slipway_store::builds::{self, Lease, NewBuild, Report};
+use slipway_store::git::{self, MovedRef, Repo};
+use slipway_store::{Scope, Store, StoreError, facts, identity, logs};
+
+struct Fixture {
+    store: Store,
+    scope: Scope,
+    _folder: tempfile::TempDir,
+}
+
+fn id<T>(number: u8) -> slipway_model::Id<T> {
+    slipway_model::Id::from_parts(u64::from(number), [number; 5])
+}
+
+async fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let account: AccountId = id(1);
+    store.write(move |tx| identity::create_account(tx, account, "acme", 1)).await.unwrap();
+    Fixture { store, scope: Scope::of(account), _folder: folder }
+}
+
+async fn build(fixture: &Fixture, number: u8, cause: &'static str) -> BuildId {
+    let scope = fixture.scope;
+    let make = move |tx: &mut slipway_store::Tx<'_>| {
+        let (pipeline, order): (PipelineId, _) = (id(9), "the order");
+        let new = NewBuild { id: id(number), pipeline, pipeline_name: "p", order: &order, cause };
+        builds::create(tx, scope, &new, i64::from(number))
+    };
+    fixture.store.write(make).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_write_that_fails_leaves_nothing_and_disturbs_nobody() {
+    let fixture = fixture().await;
+    let failing = fixture.store.write(|tx| {
+        identity::create_account(tx, id(2), "half", 1)?;
+        Err::<(), _>(StoreError::Conflict { what: "on purpose".into() })
+    });
+    let good = fixture.store.write(|tx| identity::create_account(tx, id(3), "whole", 1));
+    let (failed, made) = tokio::join!(failing, good);
+    assert!(failed.is_err() && made.is_ok());
+    let name =
+        |account: AccountId| fixture.store.read(move |tx| identity::account_name(tx, Scope::of(account)));
+    assert!(name(id(2)).await.is_err());
+    assert_eq!(name(id(3)).await.unwrap(), "whole");
+}
+
+#[tokio::test]
+async fn a_commit_is_announced_after_it_can_be_read_and_a_failed_one_is_not() {
+    let fixture = fixture().await;
+    let mut commits = fixture.store.subscribe();
+    let made = build(&fixture, 5, "one").await;
+    let heard = commits.recv().await.unwrap();
+    assert!(heard.facts);
+    assert_eq!(heard.changes[0].kind, ChangeKind::Build);
+    assert_eq!(heard.changes[0].id, made.to_string());
+    let refused = fixture.store.write(|tx| {
+        tx.changed(ChangeKind::Pipeline, "x");
+        Err::<(), _>(StoreError::Closed)
+    });
+    assert!(refused.await.is_err());
+    build(&fixture, 6, "two").await;
+    assert_eq!(commits.recv().await.unwrap().changes.len(), 1, "nothing of the refused write");
+}
+
+#[tokio::test]
+async fn one_cause_makes_one_build_also_when_many_ask_at_once() {
+    let fixture = fixture().await;
+    let (a, b, c) =
+        tokio::join!(build(&fixture, 5, "same"), build(&fixture, 6, "same"), build(&fixture, 7, "same"));
+    assert!(a == b && b == c);
+}
+
+#[tokio::test]
+async fn two_takers_never_hold_one_build_and_the_late_one_is_fenced() {
+    let fixture = fixture().await;
+    let (made, scope) = (build(&fixture, 5, "one").await, fixture.scope);
+    let take = |runner: &'static str, now_ms: i64| {
+        fixture.store.write(move |tx| builds::take(tx, scope, runner, "host", 5, now_ms, now_ms + 100))
+    };
+    let (first, second) = tokio::join!(take("a", 0), take("b", 0));
+    assert_eq!((first.unwrap().len(), second.unwrap().len()), (1, 0));
+    assert!(take("b", 99).await.unwrap().is_empty(), "the lease still runs");
+    let taken = take("b", 101).await.unwrap();
+    assert_eq!(taken[0].epoch, 2);
+    let report = |epoch: i64, status: BuildStatus| {
+        let report = move |tx: &mut slipway_store::Tx<'_>| {
+            let steps: [(); 0] = [];
+            let report = Report {
+                epoch,
+                revision: 1,
+                status,
+                message: None,
+                started_ms: None,
+                finished_ms: None,
+                steps: &steps,
+            };
+            builds::report(tx, scope, made, &report, 200)
+        };
+        fixture.store.write(report)
+    };
+    assert!(matches!(report(1, BuildStatus::Success).await, Err(StoreError::Conflict { .. })));
+    let renew = |runner: &'static str, epoch: i64| {
+        fixture.store.write(move |tx| builds::renew(tx, scope, runner, made, epoch, 300))
+    };
+    assert_eq!(renew("a", 1).await.unwrap(), Lease::Lost);
+    assert_eq!(renew("b", 2).await.unwrap(), Lease::Held { terminate: false });
+    report(2, BuildStatus::Success).await.unwrap();
+    assert_eq!(renew("b", 2).await.unwrap(), Lease::Lost, "it has ended");
+    let finished = fixture.store.read(|tx| facts::after(tx, 0, None, 10)).await.unwrap();
+    assert!(finished.iter().any(|recorded| matches!(recorded.fact, Fact::BuildFinished { .. })));
+}
+
+#[tokio::test]
+async fn another_account_sees_nothing() {
+    let fixture = fixture().await;
+    let made = build(&fixture, 5, "one").await;
+    let other = Scope::of(id(77));
+    assert!(fixture.store.read(move |tx| builds::by_id(tx, other, made)).await.unwrap().is_none());
+    assert!(fixture.store.read(move |tx| logs::after(tx, other, made, 0, 10)).await.unwrap().is_empty());
+    let stolen =
+        fixture.store.write(move |tx| builds::take(tx, other, "r", "host", 5, 0, 100)).await.unwrap();
+    assert!(stolen.is_empty());
+    let logged =
+        fixture.store.write(move |tx| logs::append(tx, other, made, 0, &[("s".into(), 0, "x".into())])).await;
+    assert!(matches!(logged, Err(StoreError::NotFound { .. })));
+}
+
+#[tokio::test]
+async fn a_push_is_noted_once_however_often_it_is_seen() {
+    let fixture = fixture().await;
+    let repo_id: RepoId = id(4);
+    let repo = Repo {
+        id: repo_id,
+        account: fixture.scope.account(),
+        name: "a/b".into(),
+        default_branch: "main".into(),
+    };
+    let kept = repo.clone();
+    fixture.store.write(move |tx| git::create(tx, &kept, 1)).await.unwrap();
+    let note = || {
+        let repo = repo.clone();
+        let commit = PushedCommit { sha: "abc".into(), author: "ada".into(), message: "m".into() };
+        let moved = MovedRef {
+            name: "refs/heads/main".into(),
+            before: None,
+            after: Some(commit),
+            changed_paths: vec![],
+        };
+        fixture.store.write(move |tx| git::note_moves(tx, &repo, "url", Some("ada"), vec![moved], 1))
+    };
+    assert_eq!((note().await.unwrap(), note().await.unwrap()), (1, 0));
+    assert_eq!(fixture.store.read(|tx| facts::after(tx, 0, None, 10)).await.unwrap().len(), 1);
+}

@@ -1,0 +1,29 @@
+// Chromium of the machine, as a person's browser: $CHROMIUM or /usr/bin/chromium.
+import { chromium } from "playwright-core";
+
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+export async function openBrowser() {
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", headless: true, args: FLAGS });
+  const context = await browser.newContext({ viewport: { width: 1360, height: 850 }, colorScheme: process.env.DARK ? "dark" : "light" });
+  const page = await context.newPage();
+  const errors = [];
+  page.on("pageerror", (error) => errors.push(String(error)));
+  return { browser, page, errors };
+}
+
+export async function signIn(page, platform) {
+  await page.goto(platform.url);
+  await page.getByLabel("E-mail").fill(platform.credentials.adminEmail);
+  await page.getByLabel("Password", { exact: true }).fill(platform.credentials.adminPassword);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { level: 1 }).waitFor();
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs what is missing and can be installed; says what and why before it does. Safe to run again.
+# usage: scripts/setup.sh run|test
+set -euo pipefail
+what=${1:-run}
+missing=() why=()
+
+need() { # command package reason
+  command -v "$1" >/dev/null 2>&1 && return
+  missing+=("$2") why+=("$2: $3")
+}
+
+must() { # command how
+  command -v "$1" >/dev/null 2>&1 || { echo "error: $1 is needed and cannot be installed by this script: $2" >&2; exit 1; }
+}
+
+must cargo "install Rust 1.95 or newer with rustup"
+must node "install Node.js 20 or newer"
+must npm "install Node.js 20 or newer"
+need git git "the built-in Git host and every fetch use it"
+need cc build-essential "some crates compile C"
+if ! command -v podman >/dev/null 2>&1 && ! docker info >/dev/null 2>&1; then
+  need podman podman "builds and pods run in containers"
+  need runc runc "podman starts containers with it"
+fi
+[ -x /bin/busybox ] || [ -x /usr/bin/busybox ] || { missing+=(busybox-static); why+=("busybox-static: the demo's image is made from it, on this machine"); }
+if [ "$what" = test ]; then
+  need chromium chromium "the end-to-end test clicks through the pages"
+  need kubectl kubernetes-client "the tests look at the cluster as a person would"
+fi
+
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+echo "Slipway needs these packages of the system:"
+printf '  %s\n' "${why[@]}"
+if ! command -v apt-get >/dev/null 2>&1; then
+  echo "note: there is no apt-get here: install them by hand. Without a container engine builds run on the host and pods stay Pending." >&2
+  [ "$what" = test ] && exit 1 || exit 0
+fi
+sudo=
+if [ "$(id -u)" != 0 ]; then
+  if command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then sudo=sudo; else
+    echo "note: not root, and sudo asks for a password: run  sudo apt-get install ${missing[*]}" >&2
+    [ "$what" = test ] && exit 1 || exit 0
+  fi
+fi
+echo "Installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+$sudo apt-get update -qq
+$sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,32 @@
+/** What pages change on the control plane. Each answers when the server has made it durable. */
+import { http, setCsrfToken, unwrap } from './client';
+import type { LoginRequest, RunRequest, User, ValidateResponse } from './types';
+
+export async function signIn(request: LoginRequest): Promise<User> {
+  const user = await unwrap(http.POST('/api/auth/login', { body: request }));
+  setCsrfToken(user.csrfToken);
+  return user;
+}
+
+export async function signOut(): Promise<void> {
+  await unwrap(http.POST('/api/auth/logout'));
+  setCsrfToken(undefined);
+}
+
+/** Answers the new build's id. */
+export function runPipeline(name: string, request: RunRequest): Promise<string> {
+  return unwrap(http.POST('/api/pipelines/run/{name}', { params: { path: { name } }, body: request }));
+}
+
+/** Answers the new build's id. */
+export function restartBuild(id: string): Promise<string> {
+  return unwrap(http.GET('/api/builds/rebuild/{id}', { params: { path: { id } }, cache: 'no-store' }));
+}
+
+export async function terminateBuild(id: string): Promise<void> {
+  await unwrap(http.DELETE('/api/progress/{id}', { params: { path: { id } } }));
+}
+
+export function validateYaml(yaml: string): Promise<ValidateResponse> {
+  return unwrap(http.POST('/api/pipelines/yaml/validator', { body: { yaml, outputFormat: 'lint' } }));
+}

@@ -1,0 +1,101 @@
+/**
+ * What pages read, as query options: a key and how to fetch it. Keys start with the noun that the change stream
+ * names, so that `changes.ts` can invalidate by kind and id.
+ */
+import { queryOptions } from '@tanstack/react-query';
+import { appProxy, type ApplicationRef } from './appProxy';
+import { ApiError, http, setCsrfToken, unwrap } from './client';
+import type { Runtime } from './types';
+
+export interface BuildFilter {
+  pipeline?: string | undefined;
+  status?: string | undefined;
+  page?: number | undefined;
+  limit: number;
+}
+
+/** The signed-in person, or null when nobody is. */
+export const userQuery = queryOptions({
+  queryKey: ['user'],
+  staleTime: Infinity,
+  queryFn: async ({ signal }) => {
+    try {
+      const user = await unwrap(http.GET('/api/user', { signal }));
+      setCsrfToken(user.csrfToken);
+      return user;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 401) return null;
+      throw error;
+    }
+  },
+});
+
+export const pipelinesQuery = (page: { limit: number; offset: number }) =>
+  queryOptions({
+    queryKey: ['pipelines', 'list', page],
+    queryFn: ({ signal }) => unwrap(http.GET('/api/pipelines', { params: { query: page }, signal })),
+  });
+
+export const pipelineQuery = (name: string) =>
+  queryOptions({
+    queryKey: ['pipelines', 'one', name],
+    queryFn: ({ signal }) =>
+      unwrap(http.GET('/api/pipelines/{name}', { params: { path: { name } }, signal })),
+  });
+
+export const buildsQuery = ({ limit, page = 1, pipeline, status }: BuildFilter) =>
+  queryOptions({
+    queryKey: ['builds', 'list', { limit, page, pipeline, status }],
+    queryFn: async ({ signal }) => {
+      const query = { limit, page, ...(pipeline ? { pipeline } : {}), ...(status ? { status } : {}) };
+      const answer = await unwrap(http.GET('/api/workflow', { params: { query }, signal }));
+      return answer.workflows;
+    },
+  });
+
+export const buildQuery = (id: string) =>
+  queryOptions({
+    queryKey: ['builds', 'one', id],
+    queryFn: ({ signal }) => unwrap(http.GET('/api/builds/{id}', { params: { path: { id } }, signal })),
+  });
+
+export const repositoriesQuery = queryOptions({
+  queryKey: ['repositories'],
+  queryFn: ({ signal }) => unwrap(http.GET('/api/repos', { signal })),
+});
+
+export const runtimesQuery = queryOptions({
+  queryKey: ['runtimes'],
+  queryFn: ({ signal }) => unwrap(http.GET('/api/runtimes', { signal })),
+});
+
+export const runnersQuery = queryOptions({
+  queryKey: ['runners'],
+  queryFn: ({ signal }) => unwrap(http.GET('/api/runners', { signal })),
+});
+
+export const applicationsQuery = queryOptions({
+  queryKey: ['applications', 'list'],
+  queryFn: async ({ signal }) => (await unwrap(http.GET('/api/applications', { signal }))).applications,
+});
+
+export const applicationQuery = (ref: ApplicationRef) =>
+  queryOptions({
+    queryKey: ['applications', 'one', ref.runtime, ref.namespace, ref.name],
+    queryFn: ({ signal }) =>
+      unwrap(
+        http.GET('/api/applications/{runtime}/{namespace}/{name}', { params: { path: { ...ref } }, signal }),
+      ),
+  });
+
+export const diffQuery = (runtime: Runtime | undefined, ref: ApplicationRef) =>
+  queryOptions({
+    queryKey: ['applications', 'diff', ref.runtime, ref.namespace, ref.name, runtime?.ingressUrl ?? ''],
+    queryFn: ({ signal }) => appProxy.diff(runtime, ref, signal),
+  });
+
+export const planQuery = (runtime: Runtime | undefined, ref: ApplicationRef) =>
+  queryOptions({
+    queryKey: ['applications', 'plan', ref.runtime, ref.namespace, ref.name, runtime?.ingressUrl ?? ''],
+    queryFn: ({ signal }) => appProxy.plan(runtime, ref, signal),
+  });

@@ -1,0 +1,65 @@
+import { useDisclosure } from '@mantine/hooks';
+import { notifications } from '@mantine/notifications';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { restartBuild, terminateBuild } from '../api/mutations';
+import type { Build } from '../api/types';
+import { Action } from '../ui/Action';
+import { Confirm } from '../ui/Confirm';
+import { Refresh, Stop } from '../ui/icons';
+import { sentence, toFailure } from '../ui/States';
+
+/** What may be done with a build; whether it may is the server's to say (`can`). */
+export function BuildActions({ build }: { build: Build }) {
+  const [asking, ask] = useDisclosure();
+  const navigate = useNavigate();
+  const queryClient = useQueryClient();
+  const restart = useMutation({
+    mutationFn: () => restartBuild(build.id),
+    onSuccess: async (id) => {
+      void queryClient.invalidateQueries({ queryKey: ['builds', 'list'] });
+      await navigate({ to: '/builds/$id', params: { id } });
+    },
+    onError: (error) =>
+      notifications.show({
+        color: 'red',
+        title: 'The build was not restarted',
+        message: sentence(toFailure(error).message),
+      }),
+  });
+  return (
+    <>
+      <Action
+        leftSection={<Refresh />}
+        loading={restart.isPending}
+        onClick={() => restart.mutate()}
+        disabledReason={
+          build.can?.restart ? undefined : `You cannot restart this build: it is ${build.status}.`
+        }
+      >
+        Restart
+      </Action>
+      <Action
+        leftSection={<Stop />}
+        onClick={ask.open}
+        disabledReason={
+          build.can?.terminate
+            ? undefined
+            : `There is nothing for you to terminate: the build is ${build.status}.`
+        }
+      >
+        Terminate
+      </Action>
+      <Confirm
+        opened={asking}
+        onClose={ask.close}
+        title="Terminate this build?"
+        verb="Terminate"
+        danger
+        action={() => terminateBuild(build.id)}
+      >
+        The steps that run are stopped; what they have already done stays done.
+      </Confirm>
+    </>
+  );
+}

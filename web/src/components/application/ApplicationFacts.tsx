@@ -1,0 +1,96 @@
+import type { Application, Condition } from '../../api/types';
+import { Warn } from '../../ui/icons';
+import { Properties, Property } from '../../ui/Properties';
+import { Ago, Elapsed } from '../../ui/Time';
+import { OperationStatus } from '../badges';
+import { CommitLine, nameOf } from '../CommitLine';
+import styles from './ApplicationFacts.module.css';
+
+/** Where it comes from, which commit by whom, what the last sync did. */
+export function ApplicationFacts({ application }: { application: Application }) {
+  const { revision, operation } = application;
+  return (
+    <div className="panel">
+      <div className="body stack">
+        <Properties inline>
+          <Property name="Commit">
+            <CommitLine sha={revision?.sha} message={revision?.message} author={revision?.author} copy />
+            {revision?.date && (
+              <div className="muted" style={{ fontSize: 12 }}>
+                committed <Ago at={revision.date} />
+              </div>
+            )}
+          </Property>
+          <Property name="From">
+            <span className={styles.source}>{application.repoUrl}</span>
+            <div className="muted" style={{ fontSize: 12 }}>
+              {application.path} at {application.targetRevision || 'HEAD'}
+            </div>
+          </Property>
+          <Property name="To">
+            {application.destination}
+            <div className="muted" style={{ fontSize: 12 }}>
+              runtime {application.runtime}, project {application.project}
+            </div>
+          </Property>
+          <Property name="Sync policy">{application.automated ? 'Automatic' : 'By hand'}</Property>
+          {(application.images ?? []).length > 0 && (
+            <Property name="Images">
+              {(application.images ?? []).map((image) => (
+                <div key={image} className="mono" style={{ fontSize: 12 }}>
+                  {image}
+                </div>
+              ))}
+            </Property>
+          )}
+        </Properties>
+        {operation && (
+          <div className={styles.operation}>
+            <OperationStatus operation={operation} />
+            <span>{operation.message}</span>
+            <span className="muted">
+              <Ago at={operation.startedAt} />,{' '}
+              <Elapsed from={operation.startedAt} to={operation.finishedAt} />
+              {operation.initiatedBy && <>, by {nameOf(operation.initiatedBy)}</>}
+              {operation.revision && (
+                <>
+                  , to <code>{operation.revision.slice(0, 8)}</code>
+                </>
+              )}
+            </span>
+            {(operation.waitingOn ?? []).length > 0 && (
+              <ul className={styles.waiting} aria-label="The sync waits for">
+                {(operation.waitingOn ?? []).map((reason) => (
+                  <li key={reason}>waits for {reason}</li>
+                ))}
+              </ul>
+            )}
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}
+
+/** What stands in the way, with file and line where there is one. */
+export function Conditions({ conditions }: { conditions: Condition[] }) {
+  if (conditions.length === 0) return null;
+  return (
+    <div className={styles.conditions} role="alert">
+      {conditions.map((condition) => (
+        <div key={`${condition.type}-${condition.message}`} className={styles.condition}>
+          <Warn />
+          <div>
+            <strong>{condition.type}</strong>{' '}
+            {condition.lastTransitionTime && (
+              <span className="muted" style={{ fontSize: 12 }}>
+                <Ago at={condition.lastTransitionTime} />
+              </span>
+            )}
+            <pre>{condition.message}</pre>
+          </div>
+        </div>
+      ))}
+    </div>
+  );
+}

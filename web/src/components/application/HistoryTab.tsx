@@ -1,0 +1,95 @@
+import { notifications } from '@mantine/notifications';
+import { useState } from 'react';
+import { useQueryClient } from '@tanstack/react-query';
+import { appProxy, type ApplicationRef } from '../../api/appProxy';
+import type { Application, Deployment, Runtime } from '../../api/types';
+import { Action } from '../../ui/Action';
+import { Confirm } from '../../ui/Confirm';
+import { Clock, Undo } from '../../ui/icons';
+import { Empty, sentence } from '../../ui/States';
+import { Ago } from '../../ui/Time';
+import { CommitLine } from '../CommitLine';
+
+interface HistoryTabProps {
+  application: Application;
+  runtime: Runtime | undefined;
+  reference: ApplicationRef;
+  disabledReason: string | undefined;
+}
+
+/** What was deployed, newest first, and the way back to it. */
+export function HistoryTab({ application, runtime, reference, disabledReason }: HistoryTabProps) {
+  const [chosen, setChosen] = useState<Deployment>();
+  const queryClient = useQueryClient();
+  const history = (application.history ?? []).toSorted((a, b) => b.id - a.id);
+  if (history.length === 0) {
+    return (
+      <Empty title="Nothing deployed yet" icon={<Clock />}>
+        Every sync that succeeds is listed here.
+      </Empty>
+    );
+  }
+  return (
+    <div className="table-frame">
+      <table className="data" aria-label="Deployments">
+        <thead>
+          <tr>
+            <th className="right">#</th>
+            <th>Commit</th>
+            <th>Deployed</th>
+            <th>By</th>
+            <th className="right">Actions</th>
+          </tr>
+        </thead>
+        <tbody>
+          {history.map((deployment) => (
+            <tr key={deployment.id}>
+              <td className="right muted">{deployment.id}</td>
+              <td style={{ maxWidth: 460 }}>
+                <CommitLine {...deployment.revision} copy />
+              </td>
+              <td>
+                <Ago at={deployment.deployedAt} />
+              </td>
+              <td>{deployment.initiatedBy}</td>
+              <td className="right">
+                <Action
+                  size="compact-xs"
+                  leftSection={<Undo />}
+                  disabledReason={disabledReason}
+                  onClick={() => setChosen(deployment)}
+                >
+                  Roll back to this
+                </Action>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <Confirm
+        opened={chosen !== undefined}
+        onClose={() => setChosen(undefined)}
+        title={`Roll ${application.name} back?`}
+        verb="Roll back"
+        danger
+        action={async () => {
+          if (!chosen) return;
+          const { message } = await appProxy.rollback(runtime, reference, chosen.id);
+          notifications.show({ message: sentence(message) });
+          await queryClient.invalidateQueries({ queryKey: ['applications'] });
+        }}
+      >
+        <p>
+          The cluster is brought back to deployment {chosen?.id}, commit{' '}
+          <code>{chosen?.revision.sha.slice(0, 8)}</code>. Git stays as it is, so the application is out of
+          sync afterwards.
+        </p>
+        {application.automated && (
+          <p style={{ marginTop: 8 }}>
+            Automatic sync is switched off with it, so that the older version stays.
+          </p>
+        )}
+      </Confirm>
+    </div>
+  );
+}

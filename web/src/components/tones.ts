@@ -1,0 +1,46 @@
+/**
+ * Words of the API → how they are drawn. Only colour and sign are decided here; a word that is not known is drawn
+ * neutrally, so that a newer server can bring new ones.
+ */
+import type { Tone } from '../ui/Status';
+
+const BUILD: Record<string, Tone> = {
+  pending: 'wait',
+  delayed: 'wait',
+  elected: 'wait',
+  'pending-approval': 'wait',
+  running: 'run',
+  terminating: 'run',
+  success: 'ok',
+  error: 'bad',
+  terminated: 'off',
+  skipped: 'off',
+};
+
+const SYNC: Record<string, Tone> = { Synced: 'ok', OutOfSync: 'wait', Unknown: 'off' };
+
+const HEALTH: Record<string, Tone> = {
+  Healthy: 'ok',
+  Progressing: 'run',
+  Degraded: 'bad',
+  Suspended: 'off',
+  Missing: 'warn',
+  Unknown: 'off',
+};
+
+const PHASE: Record<string, Tone> = {
+  Running: 'run',
+  Terminating: 'run',
+  Succeeded: 'ok',
+  Failed: 'bad',
+  Error: 'bad',
+};
+
+const CHANGE: Record<string, Tone> = { add: 'ok', change: 'wait', delete: 'bad', same: 'off' };
+
+export const buildTone = (status: string): Tone => BUILD[status] ?? 'off';
+export const syncTone = (status: string): Tone => SYNC[status] ?? 'off';
+export const healthTone = (status: string): Tone => HEALTH[status] ?? 'off';
+export const phaseTone = (phase: string): Tone => PHASE[phase] ?? 'off';
+export const changeTone = (change: string): Tone => CHANGE[change] ?? 'off';
+export const onlineTone = (online: boolean): Tone => (online ? 'ok' : 'bad');

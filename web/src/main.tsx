@@ -1,0 +1,38 @@
+import './styles';
+import { MantineProvider } from '@mantine/core';
+import { Notifications } from '@mantine/notifications';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { RouterProvider } from '@tanstack/react-router';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { createApp } from './app';
+import { LiveContext } from './hooks/useLive';
+import { theme } from './theme';
+
+const root = document.getElementById('root');
+if (!root) throw new Error('index.html has an element with the id `root`');
+
+// After an upgrade of the server, the parts that this page has not loaded yet have other names: load the new page.
+// Once: when they are missing from that one too, the error is shown instead of a loop.
+window.addEventListener('vite:preloadError', (event) => {
+  const last = Number(sessionStorage.getItem('slipway-reloaded') ?? 0);
+  if (Date.now() - last < 10_000) return;
+  sessionStorage.setItem('slipway-reloaded', String(Date.now()));
+  event.preventDefault();
+  location.reload();
+});
+
+const { queryClient, router, live } = createApp();
+
+createRoot(root).render(
+  <StrictMode>
+    <MantineProvider theme={theme} defaultColorScheme="auto">
+      <Notifications position="bottom-right" autoClose={6000} limit={4} />
+      <QueryClientProvider client={queryClient}>
+        <LiveContext value={live}>
+          <RouterProvider router={router} />
+        </LiveContext>
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+);

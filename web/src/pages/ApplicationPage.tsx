@@ -1,0 +1,160 @@
+import { Tabs } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { lazy, Suspense } from 'react';
+import { applicationQuery, runtimesQuery } from '../api/queries';
+import type { Application, Runtime } from '../api/types';
+import { ApplicationActions } from '../components/application/ApplicationActions';
+import { ApplicationFacts, Conditions } from '../components/application/ApplicationFacts';
+import { DiffTab } from '../components/application/DiffTab';
+import { HistoryTab } from '../components/application/HistoryTab';
+import { PlanTab } from '../components/application/PlanTab';
+import { ResourceDetails } from '../components/application/ResourceDetails';
+import { ResourceTable } from '../components/application/ResourceTable';
+import { idOf } from '../components/application/resourceTree';
+import { StateBadges } from '../components/ApplicationTable';
+import type { ApplicationTab } from '../routes';
+import { Layers } from '../ui/icons';
+import { Page } from '../ui/Page';
+import { Prose } from '../ui/Prose';
+import { Empty, Loading, QueryView } from '../ui/States';
+import styles from './ApplicationPage.module.css';
+
+const route = getRouteApi('/signed-in/applications/$runtime/$namespace/$name');
+
+const ResourceGraph = lazy(() =>
+  import('../components/application/ResourceGraph').then((module) => ({ default: module.ResourceGraph })),
+);
+
+const TABS: { value: ApplicationTab; label: string }[] = [
+  { value: 'tree', label: 'Tree' },
+  { value: 'table', label: 'Table' },
+  { value: 'diff', label: 'Diff' },
+  { value: 'plan', label: 'Plan' },
+  { value: 'history', label: 'History' },
+];
+
+export function ApplicationPage() {
+  const reference = route.useParams();
+  const application = useQuery(applicationQuery(reference));
+  const runtimes = useQuery(runtimesQuery);
+  const runtime = runtimes.data?.find((each) => each.name === reference.runtime);
+  const disabledReason = offlineReason(reference.runtime, runtimes.data, runtime);
+  return (
+    <Page
+      title={
+        <span className="row" style={{ flexWrap: 'wrap' }}>
+          {reference.name}
+          {application.data && <StateBadges application={application.data} />}
+        </span>
+      }
+      documentTitle={`${reference.name} · Applications`}
+      subtitle={
+        application.data ? (
+          <Prose>{application.data.summary}</Prose>
+        ) : (
+          <>
+            <Link to="/applications">Applications</Link> in {reference.namespace}
+          </>
+        )
+      }
+      actions={
+        application.data && (
+          <ApplicationActions {...{ runtime, reference, disabledReason }} application={application.data} />
+        )
+      }
+    >
+      <QueryView query={application} rows={8}>
+        {(data) => (
+          <>
+            <Conditions conditions={data.conditions ?? []} />
+            <ApplicationFacts application={data} />
+            <ApplicationTabs application={data} runtime={runtime} disabledReason={disabledReason} />
+          </>
+        )}
+      </QueryView>
+    </Page>
+  );
+}
+
+/** Manifests and actions live with the runtime, so without it they cannot be had. */
+function offlineReason(
+  name: string,
+  all: Runtime[] | undefined,
+  runtime: Runtime | undefined,
+): string | undefined {
+  if (!all) return undefined;
+  if (!runtime) return `The runtime ${name} has not reported; start it to act on this application.`;
+  return runtime.online ? undefined : `The runtime ${name} is offline; start it to act on this application.`;
+}
+
+interface ApplicationTabsProps {
+  application: Application;
+  runtime: Runtime | undefined;
+  disabledReason: string | undefined;
+}
+
+function ApplicationTabs({ application, runtime, disabledReason }: ApplicationTabsProps) {
+  const reference = route.useParams();
+  const { tab = 'tree', resource } = route.useSearch();
+  const navigate = route.useNavigate();
+  const resources = application.resources ?? [];
+  const selected = resources.find((each) => idOf(each) === resource);
+  const select = (id: string | undefined) =>
+    void navigate({
+      search: (before) => ({ ...without(before), ...(id ? { resource: id } : {}) }),
+      replace: true,
+      resetScroll: false,
+    });
+  const show = (next: string | null) =>
+    void navigate({
+      search: next && next !== 'tree' ? { tab: next as ApplicationTab } : {},
+      replace: true,
+      resetScroll: false,
+    });
+  const nothing = resources.length === 0 && (
+    <Empty title="No resource yet" icon={<Layers />}>
+      {application.summary}
+    </Empty>
+  );
+  return (
+    <div className={styles.columns} data-details={selected !== undefined || undefined}>
+      <div className="panel">
+        <Tabs value={tab} onChange={show} keepMounted={false}>
+          <Tabs.List>
+            {TABS.map(({ value, label }) => (
+              <Tabs.Tab key={value} value={value}>
+                {label}
+              </Tabs.Tab>
+            ))}
+          </Tabs.List>
+          <Tabs.Panel value="tree">
+            {nothing || (
+              <Suspense fallback={<Loading rows={8} />}>
+                <ResourceGraph application={application} selected={resource} onSelect={select} />
+              </Suspense>
+            )}
+          </Tabs.Panel>
+          <Tabs.Panel value="table">
+            {nothing || <ResourceTable resources={resources} selected={resource} onSelect={select} />}
+          </Tabs.Panel>
+          <Tabs.Panel value="diff">
+            <DiffTab runtime={runtime} reference={reference} />
+          </Tabs.Panel>
+          <Tabs.Panel value="plan">
+            <PlanTab runtime={runtime} reference={reference} />
+          </Tabs.Panel>
+          <Tabs.Panel value="history">
+            <HistoryTab {...{ application, runtime, reference, disabledReason }} />
+          </Tabs.Panel>
+        </Tabs>
+      </div>
+      {selected && <ResourceDetails resource={selected} onClose={() => select(undefined)} />}
+    </div>
+  );
+}
+
+function without<T extends { resource?: string }>(search: T): Omit<T, 'resource'> {
+  const { resource: _, ...rest } = search;
+  return rest;
+}

@@ -1,0 +1,70 @@
+import { Button, PasswordInput, TextInput } from '@mantine/core';
+import { useForm } from '@mantine/form';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { getRouteApi, useRouter } from '@tanstack/react-router';
+import { useEffect } from 'react';
+import { signIn } from '../api/mutations';
+import { userQuery } from '../api/queries';
+import { Mark } from '../components/Mark';
+import { Prose } from '../ui/Prose';
+import { sentence, toFailure } from '../ui/States';
+import styles from './LoginPage.module.css';
+
+const route = getRouteApi('/login');
+
+export function LoginPage() {
+  const { next } = route.useSearch();
+  const router = useRouter();
+  const queryClient = useQueryClient();
+  const form = useForm({
+    initialValues: { email: '', password: '' },
+    validate: {
+      email: (email) => (email.trim() ? null : 'Enter your e-mail address'),
+      password: (password) => (password ? null : 'Enter your password'),
+    },
+  });
+  const login = useMutation({
+    mutationFn: signIn,
+    onSuccess: (user) => {
+      queryClient.clear();
+      queryClient.setQueryData(userQuery.queryKey, user);
+      // Only an address of this app: `next` comes from the address bar, and anybody may have written it.
+      router.history.push(next?.startsWith('/') && !next.startsWith('//') ? next : '/');
+    },
+  });
+  useEffect(() => {
+    document.title = 'Sign in · Slipway';
+  }, []);
+
+  return (
+    <main className={styles.page}>
+      <div className={styles.brand}>
+        <Mark size={44} />
+        <h1>Slipway</h1>
+      </div>
+      <form className={styles.form} onSubmit={form.onSubmit((values) => login.mutate(values))}>
+        <TextInput
+          label="E-mail"
+          type="email"
+          autoComplete="username"
+          // The page has one purpose, and this is where it starts.
+          // oxlint-disable-next-line jsx-a11y/no-autofocus
+          autoFocus
+          {...form.getInputProps('email')}
+        />
+        <PasswordInput label="Password" autoComplete="current-password" {...form.getInputProps('password')} />
+        {login.isError && (
+          <p role="alert" className={styles.error}>
+            <Prose>{sentence(toFailure(login.error).message)}</Prose>
+          </p>
+        )}
+        <Button type="submit" size="sm" fullWidth loading={login.isPending}>
+          Sign in
+        </Button>
+        <p className="muted" style={{ fontSize: 12 }}>
+          The first administrator's address and password are printed by <code>slipway up</code>.
+        </p>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,78 @@
+import { useQuery } from '@tanstack/react-query';
+import { repositoriesQuery } from '../api/queries';
+import type { Repository } from '../api/types';
+import { CommitLine } from '../components/CommitLine';
+import { CopyText } from '../ui/CopyText';
+import { Branch } from '../ui/icons';
+import { Page } from '../ui/Page';
+import { Empty, QueryView } from '../ui/States';
+import { Ago } from '../ui/Time';
+
+export function RepositoriesPage() {
+  const repositories = useQuery(repositoriesQuery);
+  return (
+    <Page
+      title="Repositories"
+      documentTitle="Repositories"
+      subtitle="On the built-in Git host. Clone and push with any user name and an API key as the password."
+    >
+      <div className="panel">
+        <QueryView
+          query={repositories}
+          empty={(all) =>
+            all.length === 0 && (
+              <Empty title="No repository yet" icon={<Branch />}>
+                Create one with <code>slipway repo create owner/name</code>.
+              </Empty>
+            )
+          }
+        >
+          {(all) => <RepositoryTable repositories={all} />}
+        </QueryView>
+      </div>
+    </Page>
+  );
+}
+
+function RepositoryTable({ repositories }: { repositories: Repository[] }) {
+  return (
+    <div className="table-frame">
+      <table className="data" aria-label="Repositories">
+        <thead>
+          <tr>
+            <th>Repository</th>
+            <th>Clone</th>
+            <th>Branch</th>
+            <th>Latest commit</th>
+            <th>Pushed</th>
+          </tr>
+        </thead>
+        <tbody>
+          {repositories.map((repository) => (
+            <tr key={repository.id}>
+              <td className="nowrap">{repository.name}</td>
+              <td>
+                <CopyText text={repository.cloneUrl} what="clone address" />
+              </td>
+              <td className="nowrap">{repository.defaultBranch}</td>
+              <td style={{ maxWidth: 320 }}>
+                {repository.head ? (
+                  <CommitLine
+                    sha={repository.head.sha}
+                    message={repository.head.message}
+                    author={repository.head.author}
+                  />
+                ) : (
+                  <span className="muted">nothing pushed yet</span>
+                )}
+              </td>
+              <td>
+                <Ago at={repository.head?.pushedAt} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

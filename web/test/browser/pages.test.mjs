@@ -1,0 +1,305 @@
+// The built pages in a real browser, against the mock. Needs `npm run build` first.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { open } from './browser.mjs';
+
+let world;
+let page;
+
+before(async () => {
+  world = await open({ speed: 4 });
+});
+after(() => world.close());
+beforeEach(async () => {
+  await page?.close();
+  await world.context.clearCookies();
+  page = await world.context.newPage();
+  page.setDefaultTimeout(15_000);
+});
+
+const visit = async (path) => {
+  await world.signIn();
+  await page.goto(world.mock.url + path);
+};
+const log = () => page.getByRole('region', { name: 'Log text' });
+
+describe('signing in', () => {
+  test('leads to the page that was asked for, after the password is right', async () => {
+    await page.goto(`${world.mock.url}/builds?status=error`);
+    await page.getByLabel('E-mail').fill('admin@slipway.local');
+    await page.getByLabel('Password', { exact: true }).fill('wrong');
+    await page.keyboard.press('Enter');
+    await page.getByRole('alert').getByText('E-mail or password is wrong').waitFor();
+    await page.getByLabel('Password', { exact: true }).fill('slipway');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Builds', level: 1 }).waitFor();
+    assert.equal(new URL(page.url()).search, '?status=error');
+    assert.equal(await page.title(), 'Builds · Slipway');
+  });
+
+  test('an address of another site in `next` is not followed', async () => {
+    await page.goto(`${world.mock.url}/login?next=//evil.example`);
+    await page.getByLabel('E-mail').fill('admin@slipway.local');
+    await page.getByLabel('Password', { exact: true }).fill('slipway');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Home', level: 1 }).waitFor();
+    assert.ok(page.url().startsWith(world.mock.url));
+  });
+
+  test('a session that ends under the page leads back to signing in', async () => {
+    await visit('/runtimes');
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await world.context.clearCookies();
+    await page.getByRole('link', { name: 'Repositories' }).click();
+    await page.getByLabel('E-mail').waitFor();
+  });
+
+  test('signing out forgets everything', async () => {
+    await visit('/');
+    await page.getByRole('button', { name: 'Account of admin' }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByLabel('E-mail').waitFor();
+  });
+});
+
+describe('a commit travels the path', () => {
+  test('a run is live from its first line to the healthy application', async () => {
+    world.mock.state.deployByHand();
+    const watcher = await world.context.newPage();
+    await world.signIn();
+    await watcher.goto(`${world.mock.url}/applications/local/argocd/demo`);
+    await visit('/pipelines');
+    await page.getByRole('button', { name: 'Run demo/demo-app' }).click();
+    await page.getByRole('textbox', { name: 'Branch' }).fill('feature');
+    await page.getByRole('button', { name: 'Add a variable' }).click();
+    await page.getByLabel('Name of variable 1').fill('COLOUR');
+    await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
+    await page.waitForURL(/\/builds\/[0-9a-f]{24}/);
+    await log().getByText('running 42 tests').waitFor();
+    await page.getByText('feature').waitFor();
+    await page.getByText('Complete').waitFor({ timeout: 30_000 });
+    await log().getByText('5a22f01..71c0b2e main -> main').waitFor();
+    const heading = watcher.getByRole('heading', { level: 1 });
+    for (const state of ['Out of sync', 'Syncing', 'Progressing', 'Healthy']) {
+      await heading.getByText(state).waitFor();
+      world.mock.state.deployOnward();
+    }
+    await watcher.getByText('Runs what commit 5a22f01c says.').waitFor();
+    await watcher.close();
+  });
+
+  test('a build is terminated after a question', async () => {
+    await visit(`/builds/${world.mock.state.startEndless()}`);
+    await page.getByRole('button', { name: 'Terminate' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Terminate' }).click();
+    await page.getByRole('heading', { level: 1 }).getByText('terminated').waitFor();
+  });
+
+  test('after the connection broke, the page says so and then catches up', async () => {
+    await visit('/runtimes');
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    while (world.mock.listeners() === 0) await new Promise((done) => setTimeout(done, 20));
+    world.mock.dropConnections();
+    await page.getByText('Reconnecting…').first().waitFor();
+    await page.waitForFunction(() => !document.body.innerText.includes('Reconnecting…'));
+  });
+});
+
+describe('the log', () => {
+  test('a link to a line shows that line', async () => {
+    await visit(`/builds/${world.mock.state.ids.failed}#test:44`);
+    const line = log().locator('[data-target]');
+    await line.getByText('test greeting::is_friendly ... FAILED').waitFor();
+    await log().getByRole('link', { name: 'Link to line 48 of test' }).click();
+    assert.equal(new URL(page.url()).hash, '#test:48');
+    await log().locator('[data-target]').getByText('panicked at').waitFor();
+  });
+
+  test('search shows the first match and goes on', async () => {
+    await visit(`/builds/${world.mock.state.ids.failed}`);
+    await log().getByText('running 42 tests').waitFor();
+    await log().focus();
+    await page.keyboard.press('/');
+    await page.keyboard.type('friendly');
+    await page.getByText('1 of 2').waitFor();
+    assert.equal(await log().locator('[data-current] mark').innerText(), 'friendly');
+    await page.keyboard.press('Enter');
+    await page.getByText('2 of 2').waitFor();
+  });
+
+  test('steps fold, and the list of steps leads to them', async () => {
+    await visit(`/builds/${world.mock.state.ids.failed}`);
+    await log().getByText('running 42 tests').waitFor();
+    await page.getByRole('button', { name: 'Fold all' }).click();
+    assert.equal(await log().getByText('running 42 tests').count(), 0);
+    await page.getByRole('navigation', { name: 'Steps' }).getByText('Unit tests').click();
+    await log().getByText('running 42 tests').waitFor();
+  });
+
+  test('millions of lines are loaded, searched and reached', async (t) => {
+    page.setDefaultTimeout(90_000);
+    const started = Date.now();
+    await visit(`/builds/${world.mock.state.ids.huge}`);
+    await page.getByText('Complete').waitFor();
+    t.diagnostic(`2.5 million lines loaded in ${Date.now() - started} ms`);
+    await log().focus();
+    await page.keyboard.press('End');
+    await log().getByText('2499999 compiled unit').waitFor();
+    await page.keyboard.press('Home');
+    await log().getByText('0 compiled unit 0 in').first().waitFor();
+    const searching = Date.now();
+    await page.getByLabel('Search the log').fill('needle number 2450007');
+    await page.getByText('1 of 1', { exact: true }).waitFor();
+    await log().getByText('needle number 2450007').waitFor();
+    t.diagnostic(`searched in ${Date.now() - searching} ms`);
+    const rows = await log().locator('[class*=line]').count();
+    assert.ok(rows < 100, `only what is visible is drawn, but ${rows} rows are`);
+    const heap = await page.evaluate(() => performance.memory.usedJSHeapSize >> 20);
+    t.diagnostic(`heap ${heap} MB`);
+    assert.ok(heap < 600, `the heap holds ${heap} MB`);
+  });
+
+  test('the wheel moves by lines, also where a pixel of the scrollbar is many', async () => {
+    page.setDefaultTimeout(90_000);
+    await visit(`/builds/${world.mock.state.ids.huge}#compile:1000000`);
+    await log().locator('[data-target]').waitFor();
+    const first = async () => Number((await log().locator('a').first().innerText()).replaceAll(',', ''));
+    const before = await first();
+    await log().hover();
+    await page.mouse.wheel(0, 200);
+    await page.waitForFunction(
+      (n) => Number(document.querySelector('[aria-label="Log text"] a').innerText) === n,
+      before + 10,
+    );
+  });
+});
+
+describe('actions', () => {
+  test('what cannot be done says why, also to the keyboard', async () => {
+    await visit('/applications/frankfurt/argocd/search-cluster');
+    const sync = page.getByRole('button', { name: 'Sync', exact: true });
+    await sync.focus();
+    await page.getByRole('tooltip').getByText('The runtime frankfurt is offline').waitFor();
+    await page.keyboard.press('Enter');
+    assert.equal(await page.getByRole('dialog').count(), 0);
+  });
+
+  test('a rollback asks first and tells what was done', async () => {
+    await visit('/applications/local/argocd/payments?tab=history');
+    await page.getByRole('button', { name: 'Roll back to this' }).last().click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Roll back' }).click();
+    await page.getByText('automated sync was switched off').waitFor();
+  });
+
+  test('the address to clone is copied', async () => {
+    await visit('/repositories');
+    await page.getByRole('button', { name: 'Copy the clone address' }).first().click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    assert.match(await page.evaluate(() => navigator.clipboard.readText()), /demo-app\.git$/);
+  });
+
+  test('filters are in the address and survive a reload', async () => {
+    await visit('/builds');
+    await page.getByLabel('Status').selectOption('error');
+    await page.waitForURL(/status=error/);
+    await page.reload();
+    assert.equal(await page.getByLabel('Status').inputValue(), 'error');
+    await page.getByRole('row').nth(1).getByText('error').waitFor();
+  });
+
+  test('a name with dots is a page, not a file', async () => {
+    await visit('/applications/local/argocd/my.app');
+    await page.getByText('Not found').waitFor();
+  });
+});
+
+describe('everybody can use it', () => {
+  const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+  const pages = () => [
+    '/',
+    '/pipelines',
+    '/pipelines/platform%2Fapi',
+    '/builds',
+    `/builds/${world.mock.state.ids.failed}#test:44`,
+    '/repositories',
+    '/applications',
+    '/applications/local/argocd/sandbox?resource=deployment-demo',
+    '/applications/local/argocd/payments?tab=table',
+    '/applications/local/argocd/shop-frontend?tab=diff',
+    '/applications/local/argocd/shop-frontend?tab=plan',
+    '/applications/local/argocd/demo?tab=history',
+    '/runtimes',
+    '/nowhere',
+  ];
+
+  for (const scheme of ['light', 'dark']) {
+    test(`no page breaks a rule of accessibility in ${scheme}`, { timeout: 180_000 }, async () => {
+      const source = await readFile(axe, 'utf8');
+      await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+      const found = [];
+      for (const path of ['/login', ...pages()]) {
+        if (path === '/login') await page.goto(world.mock.url + path);
+        else await visit(path);
+        await page.getByRole('heading', { level: 1 }).waitFor();
+        // Chunks and answers have come when nothing says that it loads.
+        await page.waitForFunction(() => !document.querySelector('[aria-label=Loading]'));
+        await page.waitForFunction(() =>
+          document.getAnimations().every(({ playState }) => playState !== 'running'),
+        );
+        await page.evaluate(source);
+        const { violations } = await page.evaluate(() =>
+          globalThis.axe.run(document, { resultTypes: ['violations'] }),
+        );
+        for (const { id, nodes } of violations)
+          found.push(
+            `${path}: ${id}: ${nodes.map((node) => `${node.target} ${node.any[0]?.message ?? ''}`).join(' | ')}`,
+          );
+      }
+      assert.deepEqual(found, []);
+    });
+  }
+
+  test('a new page takes the focus to its heading', async () => {
+    await visit('/');
+    await page.getByRole('link', { name: 'Repositories' }).click();
+    await page.getByRole('heading', { name: 'Repositories', level: 1 }).waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement?.textContent), 'Repositories');
+  });
+
+  test('the keyboard can skip the menu', async () => {
+    await visit('/builds');
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    assert.equal(await page.evaluate(() => document.activeElement?.id), 'main');
+  });
+
+  test('colours follow the system until somebody chooses', async () => {
+    const scheme = () => page.evaluate(() => document.documentElement.dataset.mantineColorScheme);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await visit('/');
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    assert.equal(await scheme(), 'dark');
+    await page.getByRole('button', { name: /^Colours: System/ }).click();
+    assert.equal(await scheme(), 'light');
+    await page.reload();
+    assert.equal(await scheme(), 'light');
+    await page.evaluate(() => localStorage.clear());
+  });
+});
+
+describe('nothing there, not allowed, broken', () => {
+  for (const [mode, text] of [
+    ['empty', 'No pipeline yet'],
+    ['forbidden', 'Not allowed'],
+    ['error', 'Something went wrong'],
+  ]) {
+    test(mode, async () => {
+      await world.mode(mode);
+      await visit('/pipelines');
+      await page.getByText(text).waitFor();
+    });
+  }
+});
