@@ -8,14 +8,14 @@ use slipway_server::{Config, Seams, Server};
 use slipway_store::identity::Subject;
 use tokio_util::sync::CancellationToken;
 
-pub struct Platform {
-    pub url: String,
-    pub admin_key: String,
-    pub email: String,
-    pub password: String,
-    pub account: AccountId,
-    pub server: Server,
-    pub folder: tempfile::TempDir,
+pub(crate) struct Platform {
+    pub(crate) url: String,
+    pub(crate) admin_key: String,
+    pub(crate) email: String,
+    pub(crate) password: String,
+    pub(crate) account: AccountId,
+    pub(crate) server: Server,
+    pub(crate) folder: tempfile::TempDir,
     shutdown: CancellationToken,
 }
 
@@ -26,7 +26,7 @@ impl Drop for Platform {
 }
 
 impl Platform {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -51,11 +51,17 @@ impl Platform {
         }
     }
 
-    pub async fn agent(&self, kind: Subject, name: &str) -> String {
+    pub(crate) async fn agent(&self, kind: Subject, name: &str) -> String {
         self.server.agent_key(self.account, kind, name).await.unwrap().expose().clone()
     }
 
-    pub async fn call(&self, method: &str, path: &str, key: &str, body: Option<Value>) -> (u16, Value) {
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        key: &str,
+        body: Option<Value>,
+    ) -> (u16, Value) {
         let method: reqwest::Method = method.parse().unwrap();
         let mut request = reqwest::Client::new().request(method, format!("{}{path}", self.url));
         if !key.is_empty() {
@@ -70,24 +76,24 @@ impl Platform {
         (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
-    pub async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, body) = self.call("GET", path, &self.admin_key, None).await;
         assert_eq!(status, 200, "GET {path}: {body}");
         body
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Value {
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Value {
         let (status, answer) = self.call("POST", path, &self.admin_key, Some(body)).await;
         assert_eq!(status, 200, "POST {path}: {answer}");
         answer
     }
 
-    pub fn clone_url(&self, repo: &str, key: &str) -> String {
+    pub(crate) fn clone_url(&self, repo: &str, key: &str) -> String {
         format!("{}/git/{repo}.git", self.url).replacen("http://", &format!("http://me:{key}@"), 1)
     }
 
     /// A pipeline on pushes to `repo`, with its steps inline.
-    pub async fn pipeline(&self, name: &str, repo: &str) {
+    pub(crate) async fn pipeline(&self, name: &str, repo: &str) {
         let trigger =
             serde_json::json!({"name": "push", "type": "git", "repo": repo, "events": ["push.heads"]});
         let steps = serde_json::json!({"hello": {"image": "busybox", "commands": ["echo hello"]}});
@@ -97,7 +103,7 @@ impl Platform {
     }
 }
 
-pub fn git(folder: &Path, arguments: &[&str]) -> (bool, String) {
+pub(crate) fn git(folder: &Path, arguments: &[&str]) -> (bool, String) {
     let output = std::process::Command::new("git")
         .args(arguments)
         .current_dir(folder)
@@ -114,7 +120,7 @@ pub fn git(folder: &Path, arguments: &[&str]) -> (bool, String) {
 }
 
 /// A working copy with one commit, ready to be pushed.
-pub fn working_copy(folder: &Path, remote: &str) -> PathBuf {
+pub(crate) fn working_copy(folder: &Path, remote: &str) -> PathBuf {
     let path = folder.join("work");
     std::fs::create_dir_all(&path).unwrap();
     for arguments in [&["init", "-q", "-b", "main"][..], &["remote", "add", "origin", remote]] {
@@ -124,7 +130,7 @@ pub fn working_copy(folder: &Path, remote: &str) -> PathBuf {
     path
 }
 
-pub fn commit(work: &Path, text: &str) {
+pub(crate) fn commit(work: &Path, text: &str) {
     std::fs::write(work.join("file.txt"), text).unwrap();
     for arguments in [&["add", "."][..], &["commit", "-q", "-m", text]] {
         let (good, output) = git(work, arguments);
