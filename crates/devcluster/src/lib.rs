@@ -125,7 +125,7 @@ pub async fn start(config: Config, shutdown: CancellationToken) -> Result<Runnin
     Ok(Running { url, kubeconfig: config.kubeconfig, token, ca_pem, engine: engine_name, tasks })
 }
 
-/// Removes the containers that a stopped cluster has left running; its objects stay, and start again with it.
+/// Removes the containers (and the route) that a stopped cluster has left; its objects stay, and start again with it.
 /// For cleaning up before a data folder is removed. Gives the number of containers.
 pub async fn remove_containers(data: &Path, engine: Option<EngineChoice>) -> Result<usize, StartError> {
     if !data.join("cluster-id").exists() {
@@ -133,6 +133,7 @@ pub async fn remove_containers(data: &Path, engine: Option<EngineChoice>) -> Res
     }
     let _lock = lock(data)?;
     let folder = |source| StartError::Folder { path: data.to_owned(), source };
+    node::remove_route(bootstrap::service_net(data).map_err(folder)?).await;
     let Ok(engine) = node::find_engine(engine) else { return Ok(0) };
     engine.set_cluster(&bootstrap::cluster_id(data).map_err(folder)?);
     node::remove_all(&engine).await.map_err(StartError::Bootstrap)

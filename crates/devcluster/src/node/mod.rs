@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use engine::{Engine, find_engine};
 pub(crate) use exec::{Exec, ExecWish, Reader, connect};
 pub(crate) use logs::{LogOptions, Source as LogSource, stream_logs};
+pub(crate) use network::remove_route;
 
 use crate::api::Cluster;
 use crate::bootstrap::NODE;

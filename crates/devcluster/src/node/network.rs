@@ -33,6 +33,11 @@ pub(super) async fn serve(cluster: Arc<Cluster>, api: SocketAddr, shutdown: Canc
     route(&["del", "local", &range, "dev", "lo"]).await;
 }
 
+/// Takes back the route of a cluster that was killed.
+pub(crate) async fn remove_route(net: [u8; 2]) {
+    route(&["del", "local", &format!("{}.{}.0.0/16", net[0], net[1]), "dev", "lo"]).await;
+}
+
 async fn route(args: &[&str]) -> bool {
     let command = tokio::process::Command::new("ip")
         .arg("route")
