@@ -26,4 +26,6 @@ export async function signIn(page, platform) {
   await page.getByLabel("Password", { exact: true }).fill(platform.credentials.adminPassword);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { level: 1 }).waitFor();
+  const font = await page.evaluate(() => getComputedStyle(document.body).fontFamily);
+  if (!font.includes("system-ui")) throw new Error(`the page has lost its styles: ${font}`);
 }

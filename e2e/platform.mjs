@@ -75,6 +75,8 @@ export class Platform {
 
   async remove() {
     await this.stop();
+    // Pods outlive their cluster on purpose; here nobody comes back for them.
+    await this.slipway("down", "--data", join(this.folder, "data"));
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 

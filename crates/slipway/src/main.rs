@@ -1,5 +1,7 @@
 //! The binary: flags → configuration → wiring; and the CLI verbs, which are clients like any other.
 
+#[macro_use]
+mod say;
 mod cli;
 mod up;
 
@@ -20,6 +22,12 @@ struct Arguments {
 enum Command {
     /// Run the whole platform on this machine, with a demo
     Up(up::UpArguments),
+    /// Remove the containers that a stopped platform's pods left running; its data stays
+    Down {
+        /// The folder that `up` was given
+        #[arg(long, default_value = ".slipway", env = "SLIPWAY_DATA")]
+        data: PathBuf,
+    },
     /// Run only the embedded Kubernetes: for one machine, for trying out and testing
     Devcluster(DevclusterArguments),
     /// Save where a server is and who you are
@@ -43,11 +51,35 @@ enum Command {
     Lint(cli::offline::LintArguments),
     /// Evaluate a condition: prints true or false; exit 2 and the reason when it is not valid
     Eval(cli::offline::EvalArguments),
+    /// Print the JSON Schema of pipeline files, for editors
+    Schema,
+    /// Run one engine alone on a cluster, without a control plane
+    #[command(subcommand)]
+    Engine(EngineCommand),
     /// Compare this version with acceptance data
     #[command(subcommand)]
     Conformance(cli::offline::ConformanceCommand),
     /// Print a completion script
     Completion { shell: clap_complete::Shell },
+}
+
+#[derive(Subcommand)]
+enum EngineCommand {
+    /// Reconcile Argo CD's Applications
+    Gitops {
+        /// The cluster; the pod's own service account when left out
+        #[arg(long, env = "KUBECONFIG")]
+        kubeconfig: Option<PathBuf>,
+        /// Where the Applications and their Secrets are
+        #[arg(long, default_value = "argocd")]
+        namespace: String,
+        /// Where mirrors of repositories and rendered manifests are kept
+        #[arg(long, default_value = ".slipway/engine")]
+        data: PathBuf,
+        /// Allow repositories on this machine's disk (`file://`)
+        #[arg(long)]
+        allow_local_repositories: bool,
+    },
 }
 
 #[derive(clap::Args)]
@@ -74,6 +106,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Lint(arguments) => return cli::offline::lint(&arguments),
         Command::Eval(arguments) => return cli::offline::eval(&arguments),
+        Command::Schema => return cli::offline::schema(),
         Command::Conformance(command) => return cli::offline::conformance(&command),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());
@@ -94,8 +127,15 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => up::up(arguments).await,
+        Command::Down { data } => up::down(&data).await,
         Command::Devcluster(arguments) => {
             up::devcluster(arguments.data, arguments.listen, arguments.kubeconfig).await
+        }
+        Command::Engine(EngineCommand::Gitops { kubeconfig, namespace, data, allow_local_repositories }) => {
+            let mut config = slipway_runtime::Config::new("engine", kubeconfig, data);
+            config.namespace = namespace;
+            config.allow_local_repositories = allow_local_repositories;
+            up::engine(config).await
         }
         Command::Auth(command) => cli::context::run(command).await,
         Command::Logs(arguments) => cli::builds::logs(arguments).await,

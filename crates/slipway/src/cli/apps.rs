@@ -91,9 +91,9 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
         AppCommand::Plan { app, output } => {
             let plan: ApplicationPlan = client.get(&proxied(&find(&client, &app).await?, "plan")).await?;
             if output.output == Format::Json {
-                println!("{}", serde_json::to_string_pretty(&plan)?);
+                say!("{}", serde_json::to_string_pretty(&plan)?);
             } else {
-                print!("{}", plan.text);
+                say_part!("{}", plan.text);
             }
         }
         AppCommand::Diff(app) => return diff(&client, &find(&client, &app).await?).await,
@@ -124,7 +124,7 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
             client
                 .post::<_, Value>(&proxied(&app, "sync"), &json!({"prune": prune, "revision": revision}))
                 .await?;
-            println!("Sync of {} was ordered; `slipway app wait {}` waits for it", app.name, app.name);
+            say!("Sync of {} was ordered; `slipway app wait {}` waits for it", app.name, app.name);
         }
         AppCommand::Refresh(app) => order(&client, &app, "refresh", &json!({})).await?,
         AppCommand::Rollback { app, id } => order(&client, &app, "rollback", &json!({"id": id})).await?,
@@ -161,7 +161,7 @@ fn proxied(app: &Application, what: &str) -> String {
 async fn order(client: &Client, name: &Name, what: &str, body: &Value) -> anyhow::Result<()> {
     let app = find(client, name).await?;
     client.post::<_, Value>(&proxied(&app, what), body).await?;
-    println!("{what} of {} was ordered", app.name);
+    say!("{what} of {} was ordered", app.name);
     Ok(())
 }
 
@@ -177,12 +177,12 @@ async fn list(client: &Client, output: OutputArguments) -> anyhow::Result<()> {
 }
 
 fn show(app: &Application) {
-    println!("{}/{}   {} / {}", app.namespace, app.name, app.sync_status, app.health_status);
-    println!("  {}", app.summary);
-    println!("  from      {} at {} in {}", app.repo_url, app.target_revision, app.path);
-    println!("  to        {}", app.destination);
+    say!("{}/{}   {} / {}", app.namespace, app.name, app.sync_status, app.health_status);
+    say!("  {}", app.summary);
+    say!("  from      {} at {} in {}", app.repo_url, app.target_revision, app.path);
+    say!("  to        {}", app.destination);
     if let Some(revision) = &app.revision {
-        println!(
+        say!(
             "  revision  {} by {}: {}",
             &revision.sha[..revision.sha.len().min(8)],
             revision.author,
@@ -190,10 +190,10 @@ fn show(app: &Application) {
         );
     }
     if let Some(operation) = &app.operation {
-        println!("  operation {}: {}", operation.phase, operation.message);
-        operation.waiting_on.iter().for_each(|on| println!("            waits for {on}"));
+        say!("  operation {}: {}", operation.phase, operation.message);
+        operation.waiting_on.iter().for_each(|on| say!("            waits for {on}"));
     }
-    app.conditions.iter().for_each(|condition| println!("  {}: {}", condition.kind, condition.message));
+    app.conditions.iter().for_each(|condition| say!("  {}: {}", condition.kind, condition.message));
 }
 
 async fn diff(client: &Client, app: &Application) -> anyhow::Result<ExitCode> {
@@ -201,8 +201,8 @@ async fn diff(client: &Client, app: &Application) -> anyhow::Result<ExitCode> {
     let mut differs = false;
     for resource in diff.resources.iter().filter(|resource| resource.change != "same") {
         differs = true;
-        println!("=== {} {}/{}/{}", resource.change, resource.kind, resource.namespace, resource.name);
-        println!("{}", resource.unified);
+        say!("=== {} {}/{}/{}", resource.change, resource.kind, resource.namespace, resource.name);
+        say!("{}", resource.unified);
     }
     Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -211,7 +211,7 @@ fn tree(nodes: &[ResourceNode], parent: &str, depth: usize) {
     for node in nodes.iter().filter(|node| node.parent_uid == parent) {
         let words = [node.status.as_deref(), node.health.as_deref(), node.info.as_deref()];
         let state = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        println!("{}{}/{}   {state}", "  ".repeat(depth), node.kind, node.name);
+        say!("{}{}/{}   {state}", "  ".repeat(depth), node.kind, node.name);
         if !node.uid.is_empty() && depth < 20 {
             tree(nodes, &node.uid, depth + 1);
         }
@@ -225,7 +225,7 @@ async fn wait(client: &Client, name: &Name, timeout: Duration) -> anyhow::Result
         let app = find(client, name).await.context("while waiting")?;
         let state = format!("{} / {}: {}", app.sync_status, app.health_status, app.summary);
         if state != said {
-            println!("{state}");
+            say!("{state}");
             said = state;
         }
         let busy = app.operation.as_ref().is_some_and(|operation| operation.phase == "Running");

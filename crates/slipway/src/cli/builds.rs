@@ -113,10 +113,10 @@ pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
         }
         BuildCommand::Terminate { id } => {
             client.delete::<String>(&format!("/api/progress/{id}")).await?;
-            println!("Build {id} is being terminated");
+            say!("Build {id} is being terminated");
         }
         BuildCommand::Restart { id } => {
-            println!("{}", client.get::<String>(&format!("/api/builds/rebuild/{id}")).await?)
+            say!("{}", client.get::<String>(&format!("/api/builds/rebuild/{id}")).await?)
         }
         BuildCommand::Wait { id } => {
             follow(&client, &id, None, false).await?;
@@ -137,7 +137,7 @@ pub(crate) async fn start(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     let name = arguments.pipeline.replace('/', "%2F");
     let id: String = client.post(&format!("/api/pipelines/run/{name}"), &body).await?;
     if arguments.detach {
-        println!("{id}");
+        say!("{id}");
         return Ok(ExitCode::SUCCESS);
     }
     eprintln!("Build {id}");

@@ -113,7 +113,7 @@ pub(crate) async fn run(command: AuthCommand) -> anyhow::Result<ExitCode> {
         AuthCommand::CreateContext { name, url, api_key } => {
             let user: User = Client::new(&url, api_key.clone().into()).get("/api/user").await?;
             save(&name, &url, &api_key)?;
-            println!("Using context `{name}`: {} at {url}", user.user_name);
+            say!("Using context `{name}`: {} at {url}", user.user_name);
         }
         AuthCommand::UseContext { name } => {
             let mut saved = load()?;
@@ -123,18 +123,18 @@ pub(crate) async fn run(command: AuthCommand) -> anyhow::Result<ExitCode> {
             }
             saved.current.clone_from(&name);
             store(&saved)?;
-            println!("Using context `{name}`");
+            say!("Using context `{name}`");
         }
         AuthCommand::GetContexts => {
             let saved = load()?;
             for (name, entry) in &saved.contexts {
-                println!("{} {name}   {}", if *name == saved.current { "*" } else { " " }, entry.url);
+                say!("{} {name}   {}", if *name == saved.current { "*" } else { " " }, entry.url);
             }
         }
         AuthCommand::Whoami => {
             let client = client()?;
             let user: User = client.get("/api/user").await?;
-            println!(
+            say!(
                 "{} <{}> in account {} at {}",
                 user.user_name,
                 user.email,

@@ -80,7 +80,7 @@ pub(crate) fn lint(arguments: &LintArguments) -> ExitCode {
         );
     }
     if arguments.output == LintOutput::Json {
-        println!("{}", serde_json::to_string_pretty(&all).expect("findings are JSON"));
+        say!("{}", serde_json::to_string_pretty(&all).expect("findings are JSON"));
     }
     match (unreadable, wrong) {
         (true, _) => ExitCode::from(UNREADABLE),
@@ -91,9 +91,9 @@ pub(crate) fn lint(arguments: &LintArguments) -> ExitCode {
 
 fn print_finding(file: &Path, finding: &Finding) {
     let level = if finding.is_error() { "error" } else { "warning" };
-    println!("{}:{}:{}: {level}: {}", file.display(), finding.line, finding.column, finding.message);
+    say!("{}:{}:{}: {level}: {}", file.display(), finding.line, finding.column, finding.message);
     if let Some(hint) = &finding.hint {
-        println!("  hint: {hint}");
+        say!("  hint: {hint}");
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
     };
     match expression::evaluate(&arguments.expression, &scope) {
         Ok(result) => {
-            println!("{result}");
+            say!("{result}");
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -125,6 +125,11 @@ pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
             ExitCode::from(UNREADABLE)
         }
     }
+}
+
+pub(crate) fn schema() -> ExitCode {
+    say!("{}", serde_json::to_string_pretty(&slipway_pipeline::lint::schema()).expect("a schema is JSON"));
+    ExitCode::SUCCESS
 }
 
 pub(crate) fn health(file: &Path, format: Format) -> anyhow::Result<ExitCode> {
@@ -185,9 +190,12 @@ pub(crate) fn conformance(command: &ConformanceCommand) -> ExitCode {
                 expression_variables: variables.as_deref(),
             });
             for failure in &report.failed {
-                println!(
+                say!(
                     "{}:{}: expected {}, got {}",
-                    failure.suite, failure.line, failure.expected, failure.actual
+                    failure.suite,
+                    failure.line,
+                    failure.expected,
+                    failure.actual
                 );
             }
             verdict(dir, report.passed, report.failed.len(), report.failed.is_empty())
@@ -201,7 +209,7 @@ fn verdict(dir: &Path, passed: usize, failed: usize, good: bool) -> ExitCode {
         eprintln!("error: there is no acceptance data in {}", dir.display());
         return ExitCode::from(UNREADABLE);
     }
-    println!("{passed} passed, {failed} failed");
+    say!("{passed} passed, {failed} failed");
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -210,12 +218,14 @@ fn gitops(dir: &Path) -> ExitCode {
     let report = slipway_gitops::conformance::run(&rows);
     for difference in &report.differences {
         let (kind, case) = (&difference.kind, &difference.case);
-        println!(
+        say!(
             "{kind} {case}: expected {}, got {} ({})",
-            difference.expected, difference.ours, difference.reason
+            difference.expected,
+            difference.ours,
+            difference.reason
         );
     }
-    println!("{} wrong Healthy", report.wrongly_healthy().count());
+    say!("{} wrong Healthy", report.wrongly_healthy().count());
     // The bar: 95 of 100, and never a Healthy that is not.
     let good = report.agreed * 100 >= report.rows * 95 && report.wrongly_healthy().next().is_none();
     verdict(dir, report.agreed, report.differences.len(), good)

@@ -26,12 +26,12 @@ pub(crate) fn print<T: Serialize>(
     nothing: &str,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => println!("{}", serde_json::to_string_pretty(items)?),
-        Format::Name => items.iter().for_each(|item| println!("{}", row(item)[0])),
+        Format::Json => say!("{}", serde_json::to_string_pretty(items)?),
+        Format::Name => items.iter().for_each(|item| say!("{}", row(item)[0])),
         Format::Table if items.is_empty() => eprintln!("{nothing}"),
         Format::Table => {
             let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-            print!("{}", table(heads, &rows));
+            say_part!("{}", table(heads, &rows));
         }
     }
     Ok(())

@@ -107,6 +107,8 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     let mut runner =
         slipway_runner::Config::new(agents::RUNNER, Client::new(&url, keys.runner), data.join("runner"));
     runner.executor = choice;
+    // Steps that run on the host do not see the platform's own files.
+    runner.hide = vec![data.clone()];
     let runner_stop = stop.clone();
     let with_image = !arguments.no_demo && choice != slipway_runner::ExecutorChoice::Host;
     roles.spawn(async move {
@@ -146,21 +148,42 @@ pub(crate) async fn devcluster(
     let kubeconfig = kubeconfig.unwrap_or_else(|| data.join("kubeconfig"));
     let config = slipway_devcluster::Config { data, listen, kubeconfig, engine: None };
     let running = slipway_devcluster::start(config, stop.clone()).await?;
-    println!(
+    say!(
         "The embedded cluster is for one machine, for trying out and testing; docs/devcluster.md lists what is not in it."
     );
-    println!("API         {}", running.url);
-    println!(
+    say!("API         {}", running.url);
+    say!(
         "Pods        {}",
         running
             .engine
             .as_deref()
             .map_or_else(|why| format!("will not run: {why}"), |by| format!("run by {by}"))
     );
-    println!("Try         kubectl --kubeconfig {} get nodes", running.kubeconfig.display());
+    say!("Try         kubectl --kubeconfig {} get nodes", running.kubeconfig.display());
     signalled().await;
     stop.cancel();
     running.stopped().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn down(data: &Path) -> anyhow::Result<ExitCode> {
+    let data = data.canonicalize().with_context(|| format!("there is no folder {}", data.display()))?;
+    let _lock = lock(&data)?;
+    let removed = slipway_devcluster::remove_containers(&data.join("cluster"), None).await?;
+    say!("Removed {removed} containers; the data in {} stays", data.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The GitOps engine alone: no control plane, nothing but the cluster and its repositories.
+pub(crate) async fn engine(config: slipway_runtime::Config) -> anyhow::Result<ExitCode> {
+    log_to_stderr();
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    tokio::spawn(async move {
+        signalled().await;
+        stopping.cancel();
+    });
+    slipway_runtime::run(config, stop).await?;
     Ok(ExitCode::SUCCESS)
 }
 
