@@ -10,7 +10,7 @@ use crate::world::{World, automated, config_map};
 async fn a_push_is_deployed_and_reported_without_polling() {
     let world = World::new().await;
     let (plane, client) = ControlPlane::start().await;
-    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers: [{name: web, image: \"web:1\"}]\n";
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      schedulerName: nobody\n      containers: [{name: web, image: \"web:1\"}]\n";
     let first = world.commit(&[("app/a.yaml", &config_map("a", "1")), ("app/web.yaml", deployment)]);
     world.application("shop", automated()).await;
     let mut config = world.config();

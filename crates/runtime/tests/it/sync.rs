@@ -168,7 +168,7 @@ async fn without_automation_it_waits_to_be_asked() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waves_and_hooks_wait_for_each_other_and_hooks_run_once() {
     let world = World::new().await;
-    let hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: migrate\n  annotations: {argocd.argoproj.io/hook: PreSync, argocd.argoproj.io/hook-delete-policy: HookSucceeded}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      containers: [{name: m, image: x}]\n";
+    let hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: migrate\n  annotations: {argocd.argoproj.io/hook: PreSync, argocd.argoproj.io/hook-delete-policy: HookSucceeded}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      schedulerName: nobody\n      containers: [{name: m, image: x}]\n";
     let revision = world.commit(&[("app/hook.yaml", hook), ("app/a.yaml", &config_map("a", "1"))]);
     world.application("shop", automated()).await;
     world.start();
