@@ -36,7 +36,8 @@ test(`${ROUNDS} pushes, each with a kill -9 on its way (seed ${SEED})`, { timeou
     await killed;
     await platform.start();
     if (!sha) {
-      await platform.command("git", ["-C", work, "push", "-q"]);
+      // The first one may still be at work in a process of its own, and hold the branch.
+      await until("the push arrives", () => platform.command("git", ["-C", work, "push", "-q"]).then(() => true));
       sha = (await platform.command("git", ["-C", work, "rev-parse", "HEAD"])).trim();
     }
     const build = await until(`round ${round}, killed after ${delay} ms: its build ends`, async () => {

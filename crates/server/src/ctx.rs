@@ -44,12 +44,9 @@ impl Server {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Runs until shutdown: what follows from facts, and a sweep for pushes that a crash left unannounced.
+    /// Runs until shutdown: what follows from facts, and a look for pushes that a crash left unannounced.
     pub async fn run(&self) {
-        if let Err(error) = crate::git_host::sweep(self).await {
-            tracing::warn!(%error, "Could not look for pushes that were left unannounced.");
-        }
-        crate::triggers::run(self).await;
+        tokio::join!(crate::git_host::keep_sweeping(self), crate::triggers::run(self));
     }
 
     /// Answers what is queued, then lets go of the database.

@@ -1,7 +1,11 @@
 //! Git over HTTP at `/git/owner/name.git`, and taking note of what a push moved.
 //!
 //! A push is answered after its references are on disk **and** its facts are committed. Should the
-//! process die between the two, [`sweep`] finds at the next start that Git and the table disagree.
+//! process die between the two, a look at the references finds that Git and the table disagree: [`sweep`] looks
+//! at start and now and then, because a `git receive-pack` whose server was killed ends its work after that; and
+//! whoever is about to push has the repository looked at first, because Git would tell them that all is there.
+
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
@@ -19,6 +23,8 @@ use crate::error::ApiError;
 
 /// What Git answers to a push: a few lines and progress, never a pack.
 const PUSH_ANSWER_MAX: u64 = 16 << 20;
+/// Whose push it was died with the process that took it.
+const FOUND_LATER: &str = "unknown (found after a restart)";
 
 pub(crate) async fn serve(
     State(server): State<Server>,
@@ -116,10 +122,25 @@ pub(crate) async fn take_note(
         .await?)
 }
 
+/// Looks at start, soon again, and then as a safety net.
+pub(crate) async fn keep_sweeping(server: &Server) {
+    let mut pauses = [1, 2, 5, 10].into_iter();
+    loop {
+        if let Err(error) = sweep(server).await {
+            tracing::warn!(%error, "Could not look for pushes that were left unannounced.");
+        }
+        let pause = Duration::from_secs(pauses.next().unwrap_or(60));
+        tokio::select! {
+            () = server.inner.shutdown.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
 /// Finds pushes that Git has taken but that were not announced before the process died.
-pub(crate) async fn sweep(server: &Server) -> Result<(), ApiError> {
+async fn sweep(server: &Server) -> Result<(), ApiError> {
     for repo in server.store().read(git::list_everywhere).await? {
-        let found = take_note(server, &repo, Some("unknown (found after a restart)".into())).await?;
+        let found = take_note(server, &repo, Some(FOUND_LATER.into())).await?;
         if found > 0 {
             tracing::info!(
                 repo = repo.name,

@@ -74,3 +74,23 @@ async fn strangers_and_made_up_names_get_nowhere() {
     let (status, _) = platform.call("GET", "/git/demo/app.git/HEAD", &platform.admin_key, None).await;
     assert_eq!(status, 404);
 }
+
+/// A killed server's `git receive-pack` may end its work later: the branch has moved and nobody has said so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_nobody_announced_is_found_when_somebody_pushes_again() {
+    let platform = Platform::start().await;
+    platform.post("/api/repos", json!({"name": "demo/app"})).await;
+    platform.pipeline("demo/build", "demo/app").await;
+    let remote = platform.clone_url("demo/app", &platform.admin_key);
+    let work = working_copy(platform.folder.path(), &remote);
+    let id = platform.get("/api/repos").await[0]["id"].as_str().unwrap().to_owned();
+    let bare = platform.folder.path().join("repos").join(format!("{id}.git"));
+    // Past the server, into the repository itself.
+    let (good, output) = git(&work, &["push", "-q", bare.to_str().unwrap(), "main"]);
+    assert!(good, "{output}");
+    let (good, output) = git(&work, &["push", "origin", "main"]);
+    assert!(good && output.contains("up-to-date"), "{output}");
+    let found = wait_for_builds(&platform, 1).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0]["commitMessage"], "first");
+}
