@@ -39,6 +39,12 @@ web/dist/index.html: $(WEB_SOURCES) web/node_modules/.installed
 test: ## formatting, lints, web checks, unit, integration, conformance, end to end
 	@scripts/test.sh
 
+.PHONY: soak
+soak: build ## the long proofs: many kills, at other moments each time (KILLS=50)
+	SLIPWAY_KILLS=$(or $(KILLS),50) cargo test --locked --package slipway-store durability
+	SLIPWAY_TEST_ROUNDS=6 cargo test --locked --package slipway-runner --test it crash
+	SLIPWAY_BIN=target/release/slipway SLIPWAY_KILLS=$(or $(KILLS),50) SLIPWAY_SEED=$$RANDOM node --test e2e/tests/kill.test.mjs
+
 .PHONY: fmt
 fmt: ## format everything
 	cargo fmt

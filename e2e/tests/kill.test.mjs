@@ -5,8 +5,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Platform, until } from "../platform.mjs";
 
-const ROUNDS = Number(process.env.SLIPWAY_KILLS ?? 6);
-const SEED = Number(process.env.SLIPWAY_SEED ?? Date.now() % 100_000);
+// The short form; `make soak` asks for more, at other moments each time.
+const ROUNDS = Number(process.env.SLIPWAY_KILLS ?? 3);
+const SEED = Number(process.env.SLIPWAY_SEED ?? 90094);
 const platform = new Platform();
 
 // The same seed gives the same moments.
