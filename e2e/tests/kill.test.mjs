@@ -7,7 +7,7 @@ import { Platform, until } from "../platform.mjs";
 
 // The short form; `make soak` asks for more, at other moments each time.
 const ROUNDS = Number(process.env.SLIPWAY_KILLS ?? 3);
-const SEED = Number(process.env.SLIPWAY_SEED ?? 90094);
+const SEED = Number(process.env.SLIPWAY_SEED ?? 7);
 const platform = new Platform();
 
 // The same seed gives the same moments.
