@@ -194,11 +194,16 @@ impl Cache {
         }
     }
 
-    /// A kind is not served any more.
-    pub(crate) fn forget_kind(&self, group: &str, kind: &str) {
-        for live in self.of_kind(group, kind) {
-            self.remove(&live.uid);
-        }
+    /// Forgets the objects of kinds that are not served any more. They are not buried: the kind may come back,
+    /// and with it, from a backup, objects of the same uid.
+    pub(crate) fn keep_kinds(&self, is_served: impl Fn(&ObjectKey) -> bool) {
+        let changes: Vec<_> = {
+            let mut inner = self.inner.write().expect("no panic while locked");
+            let gone = inner.objects.values().filter(|live| !is_served(&live.key));
+            let gone: Vec<String> = gone.map(|live| live.uid.clone()).collect();
+            gone.iter().map(|uid| inner.remove(uid)).collect()
+        };
+        changes.into_iter().for_each(|change| self.announce(change));
     }
 
     pub(crate) fn len(&self) -> usize {

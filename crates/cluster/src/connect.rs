@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::{Cache, Live, Retention};
 use crate::changes::Change;
 use crate::discovery::Discovery;
+use crate::supervise::Reading;
 use crate::{ClusterError, ObjectKey};
 
 #[derive(Debug, Clone)]
@@ -51,8 +52,8 @@ pub(crate) struct Inner {
     pub(crate) cache: Cache,
     pub(crate) discovery: RwLock<Arc<Discovery>>,
     pub(crate) writes: Semaphore,
-    /// Kinds whose first list has not been read (true: it was tried): their objects are unknown, not absent.
-    pub(crate) unread: RwLock<HashMap<(String, String), bool>>,
+    /// The watched kinds; objects of those that are not read to the end are unknown, not absent.
+    pub(crate) kinds: RwLock<HashMap<(String, String), Reading>>,
     /// Lists under way at once: they are the heaviest thing that can be asked of a server.
     pub(crate) lists: Semaphore,
     /// Somebody reached the server, who may have been away before.
@@ -72,7 +73,7 @@ impl Cluster {
             writes: Semaphore::new(config.parallel_writes.max(1)),
             cache: Cache::new(retention),
             discovery: RwLock::default(),
-            unread: RwLock::default(),
+            kinds: RwLock::default(),
             lists: Semaphore::new(8),
             reached: Notify::new(),
             definitions: Notify::new(),
@@ -132,17 +133,15 @@ impl Cluster {
 
     /// True when all objects of the kind are in the copy: what is not there does not exist.
     pub fn is_read(&self, group: &str, kind: &str) -> bool {
-        let watched = self.discovery().watchable().any(|r| r.group == group && r.kind == kind);
         let pair = (group.to_owned(), kind.to_owned());
-        watched
-            && !crate::supervise::is_excluded(group, kind)
-            && !self.inner.unread.read().expect("no panic while locked").contains_key(&pair)
+        self.inner.kinds.read().expect("no panic while locked").get(&pair) == Some(&Reading::Done)
     }
 
     /// Kinds that could not be read yet, as `group/kind`; while there are any, nothing may be thought gone.
     pub fn unread_kinds(&self) -> Vec<String> {
-        let unread = self.inner.unread.read().expect("no panic while locked");
-        unread.keys().map(|(group, kind)| format!("{group}/{kind}")).collect()
+        let kinds = self.inner.kinds.read().expect("no panic while locked");
+        let unread = kinds.iter().filter(|(_, reading)| **reading != Reading::Done);
+        unread.map(|((group, kind), _)| format!("{group}/{kind}")).collect()
     }
 
     /// Announces changes of these keys to the application too, and makes sure that their content is here.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::ClusterError;
 use crate::connect::Cluster;
 use crate::discovery::ApiResource;
+use crate::{ClusterError, ObjectKey};
 
 /// Definitions are looked at again after this time even when nothing said so: aggregated APIs come and go
 /// without a CustomResourceDefinition.
@@ -31,6 +31,14 @@ pub(crate) fn is_excluded(group: &str, kind: &str) -> bool {
             | ("cilium.io", "CiliumIdentity" | "CiliumEndpoint" | "CiliumEndpointSlice")
             | ("kyverno.io" | "reports.kyverno.io" | "wgpolicyk8s.io", _)
     )
+}
+
+/// How far the first complete read of a watched kind has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Waiting,
+    Failed,
+    Done,
 }
 
 pub(crate) struct Supervisor {
@@ -92,16 +100,24 @@ impl Supervisor {
             if let Some((_, handle)) = self.running.remove(&key) {
                 handle.abort();
             }
-            if !wanted.contains_key(&key) {
-                self.cluster.inner.unread.write().expect("no panic while locked").remove(&key);
-                self.cluster.inner.cache.forget_kind(&key.0, &key.1);
-            }
+            self.cluster.inner.kinds.write().expect("no panic while locked").remove(&key);
+        }
+        if discovery.complete {
+            // Not only what was watched: our own writes bring in objects of a kind before its watch begins.
+            let served =
+                |key: &ObjectKey| self.cluster.discovery().preferred(&key.group, &key.kind).is_some();
+            self.cluster.inner.cache.keep_kinds(served);
         }
         for (key, resource) in wanted {
             if self.running.contains_key(&key) {
                 continue;
             }
-            self.cluster.inner.unread.write().expect("no panic while locked").insert(key.clone(), false);
+            self.cluster
+                .inner
+                .kinds
+                .write()
+                .expect("no panic while locked")
+                .insert(key.clone(), Reading::Waiting);
             let handle = tokio::spawn(crate::watch::run(self.cluster.clone(), resource.clone()));
             self.running.insert(key, (resource, handle));
         }
@@ -111,27 +127,28 @@ impl Supervisor {
 impl Cluster {
     /// The first complete list of a kind is in the copy.
     pub(crate) fn was_read(&self, resource: &ApiResource) {
-        let mut unread = self.inner.unread.write().expect("no panic while locked");
-        unread.remove(&(resource.group.clone(), resource.kind.clone()));
-        self.settle(&unread);
+        self.note(resource, Reading::Done);
     }
 
     /// The first list of a kind failed: it stays unread, but the others need not wait for it.
     pub(crate) fn could_not_read(&self, resource: &ApiResource, error: &ClusterError) {
-        let mut unread = self.inner.unread.write().expect("no panic while locked");
-        let pair = (resource.group.clone(), resource.kind.clone());
-        if unread.insert(pair, true) == Some(false) {
+        if self.note(resource, Reading::Failed) == Some(Reading::Waiting) {
             tracing::warn!(
                 kind = %resource.kind, group = %resource.group, %error,
                 "A kind cannot be read; nothing of it will be thought gone."
             );
         }
-        self.settle(&unread);
     }
 
-    fn settle(&self, unread: &HashMap<(String, String), bool>) {
-        if unread.values().all(|failed| *failed) {
+    /// Gives what was known before; a kind that is not watched any more stays forgotten.
+    fn note(&self, resource: &ApiResource, now: Reading) -> Option<Reading> {
+        let mut kinds = self.inner.kinds.write().expect("no panic while locked");
+        let before = kinds
+            .get_mut(&(resource.group.clone(), resource.kind.clone()))
+            .map(|reading| std::mem::replace(reading, now));
+        if kinds.values().all(|reading| *reading != Reading::Waiting) {
             self.inner.synced.send_replace(true);
         }
+        before
     }
 }
