@@ -5,9 +5,9 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Platform, until } from "../platform.mjs";
 
-// The short form; `make soak` asks for more, at other moments each time.
-const ROUNDS = Number(process.env.SLIPWAY_KILLS ?? 3);
-const SEED = Number(process.env.SLIPWAY_SEED ?? 7);
+// The short form begins with the moment that once lost a build; `make soak` asks for more, at others each time.
+const ROUNDS = Number(process.env.SLIPWAY_KILLS ?? 4);
+const SEED = Number(process.env.SLIPWAY_SEED ?? 90094);
 const platform = new Platform();
 
 // The same seed gives the same moments.
@@ -44,7 +44,9 @@ test(`${ROUNDS} pushes, each with a kill -9 on its way (seed ${SEED})`, { timeou
     const build = await until(`round ${round}, killed after ${delay} ms: its build ends`, async () => {
       const found = (await platform.builds()).filter((one) => one.revision === sha);
       assert.ok(found.length <= 1, "one build for one push");
-      return found[0]?.finished && found[0];
+      // What is thrown is what the time-out shows.
+      if (!found[0]?.finished) throw new Error(`${found[0] ? JSON.stringify(found[0]) : "no build"}\n${platform.stderr}`);
+      return found[0];
     }, 120);
     const log = await platform.log(build.id);
     assert.equal(build.status, "success", `round ${round}, killed after ${delay} ms: ${JSON.stringify(build)} ${JSON.stringify(log)}`);

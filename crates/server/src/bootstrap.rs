@@ -93,6 +93,11 @@ impl Server {
             Some(repo) => repo,
             None => rest::repos::make(self, scope, name).await?,
         };
+        let id = repo.id;
+        if !self.store().read(move |tx| git::known_refs(tx, id)).await?.is_empty() {
+            // Whatever Git has beyond what is known was pushed by somebody, and is announced as such.
+            return Ok(());
+        }
         self.repository(repo.id).seed(&repo.default_branch, "slipway", message, files).await?;
         git_host::take_note(self, &repo, None).await?;
         Ok(())

@@ -9,6 +9,7 @@ use slipway_store::{Store, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Throttle;
+use crate::git_host::Pushes;
 use crate::seal::Sealer;
 use crate::seams::Seams;
 
@@ -31,6 +32,7 @@ pub(crate) struct Inner {
     pub(crate) seams: Seams,
     pub(crate) sealer: Sealer,
     pub(crate) throttle: Throttle,
+    pub(crate) pushes: Pushes,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -40,7 +42,8 @@ impl Server {
         let store = Store::open(&config.data)?;
         let sealer = Sealer::open(&config.data.join("master.key"), &seams)
             .map_err(|error| StoreError::corrupt(format!("master.key: {error}")))?;
-        let inner = Inner { config, store, seams, sealer, throttle: Throttle::default(), shutdown };
+        let (throttle, pushes) = (Throttle::default(), Pushes::default());
+        let inner = Inner { config, store, seams, sealer, throttle, pushes, shutdown };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -5,6 +5,9 @@
 //! at start and now and then, because a `git receive-pack` whose server was killed ends its work after that; and
 //! whoever is about to push has the repository looked at first, because Git would tell them that all is there.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -13,6 +16,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCod
 use futures::TryStreamExt;
 use slipway_access::Who;
 use slipway_forge::builtin::{self, CgiRequest, GitHostError};
+use slipway_model::RepoId;
 use slipway_store::git::{self, MovedRef, Repo};
 use tokio::io::AsyncReadExt;
 use tokio_util::io::{ReaderStream, StreamReader};
@@ -64,6 +68,10 @@ pub(crate) async fn serve(
         user: caller.principal.display_name(),
         body: Box::pin(StreamReader::new(body.into_data_stream().map_err(std::io::Error::other))),
     };
+    if pushes && rest == "info/refs" {
+        look(&server, &repo).await?;
+    }
+    let _under_way = (rest == "git-receive-pack").then(|| server.inner.pushes.enter(repo.id));
     let mut answer = builtin::serve(request).await?;
     let mut response =
         Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY));
@@ -140,14 +148,47 @@ pub(crate) async fn keep_sweeping(server: &Server) {
 /// Finds pushes that Git has taken but that were not announced before the process died.
 async fn sweep(server: &Server) -> Result<(), ApiError> {
     for repo in server.store().read(git::list_everywhere).await? {
-        let found = take_note(server, &repo, Some(FOUND_LATER.into())).await?;
-        if found > 0 {
-            tracing::info!(
-                repo = repo.name,
-                found,
-                "Found pushes that were not announced before the last stop."
-            );
-        }
+        look(server, &repo).await?;
     }
     Ok(())
+}
+
+/// Leaves alone what a push under way has moved: it knows whose it is and says so itself.
+async fn look(server: &Server, repo: &Repo) -> Result<(), ApiError> {
+    if server.inner.pushes.any(repo.id) {
+        return Ok(());
+    }
+    let found = take_note(server, repo, Some(FOUND_LATER.into())).await?;
+    if found > 0 {
+        tracing::info!(repo = repo.name, found, "Found pushes that were not announced before the last stop.");
+    }
+    Ok(())
+}
+
+/// The repositories that are being pushed to through this process.
+#[derive(Debug, Default)]
+pub(crate) struct Pushes(Mutex<HashMap<RepoId, usize>>);
+
+pub(crate) struct UnderWay<'p>(&'p Pushes, RepoId);
+
+impl Pushes {
+    fn enter(&self, repo: RepoId) -> UnderWay<'_> {
+        *self.0.lock().expect("no panic while locked").entry(repo).or_default() += 1;
+        UnderWay(self, repo)
+    }
+
+    fn any(&self, repo: RepoId) -> bool {
+        self.0.lock().expect("no panic while locked").contains_key(&repo)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut count) = self.0.0.lock().expect("no panic while locked").entry(self.1) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use slipway_forge::builtin::SeedFile;
 
 use crate::support::{Platform, commit, git, working_copy};
 
@@ -93,4 +94,25 @@ async fn a_push_that_nobody_announced_is_found_when_somebody_pushes_again() {
     let found = wait_for_builds(&platform, 1).await;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0]["commitMessage"], "first");
+}
+
+/// The server was killed after Git took a push and before it was announced; then it starts, with its demo again.
+#[tokio::test(flavor = "multi_thread")]
+async fn seeding_again_does_not_swallow_what_was_pushed_meanwhile() {
+    let platform = Platform::start().await;
+    let files = [SeedFile { path: "file.txt", content: "seed", executable: false }];
+    let seed = || platform.server.seed_repository(platform.account, "demo/app", "seed", &files);
+    seed().await.unwrap();
+    platform.pipeline("demo/build", "demo/app").await;
+    let remote = platform.clone_url("demo/app", &platform.admin_key);
+    assert!(git(platform.folder.path(), &["clone", "-q", &remote, "work"]).0);
+    let work = platform.folder.path().join("work");
+    commit(&work, "pushed");
+    let id = platform.get("/api/repos").await[0]["id"].as_str().unwrap().to_owned();
+    let bare = platform.folder.path().join("repos").join(format!("{id}.git"));
+    assert!(git(&work, &["push", "-q", bare.to_str().unwrap(), "main"]).0);
+    seed().await.unwrap();
+    let found = wait_for_builds(&platform, 1).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0]["commitMessage"], "pushed");
 }
