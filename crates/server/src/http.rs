@@ -15,7 +15,7 @@ use crate::ctx::Server;
 use crate::graphql::{self, Endpoint};
 use crate::rest::{applications, builds, keys, logs, pipelines, repos, user, validator};
 use crate::routes::Routes;
-use crate::{agent, git_host, web};
+use crate::{agent, git_host, refusals, web};
 
 const BODY_BYTES_MAX: usize = 8 << 20;
 
@@ -108,6 +108,9 @@ async fn around(request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::info_span!("request", id, %method, path);
     let mut response = tracing::Instrument::instrument(next.run(request), span.clone()).await;
+    if path.starts_with("/api/") {
+        response = refusals::in_our_words(response, &id).await;
+    }
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", value);
     }

@@ -13,6 +13,7 @@ mod git_host;
 mod graphql;
 mod http;
 mod orders;
+mod refusals;
 mod rest;
 mod routes;
 mod seal;

@@ -65,6 +65,7 @@ impl Routes {
     pub(crate) fn finish(self) -> (axum::Router, utoipa::openapi::OpenApi) {
         let (router, mut document) = self.router.split_for_parts();
         name_operations(&mut document);
+        crate::refusals::describe(&mut document);
         (router.with_state(self.server), document)
     }
 }

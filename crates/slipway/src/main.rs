@@ -3,6 +3,7 @@
 #[macro_use]
 mod say;
 mod cli;
+mod local;
 mod up;
 
 use std::path::PathBuf;
@@ -38,7 +39,7 @@ enum Command {
     /// List, show, start, stop and restart builds
     #[command(subcommand)]
     Build(cli::builds::BuildCommand),
-    /// Start a build of a pipeline
+    /// Run a pipeline file on this machine, or start a build of a pipeline on the server
     Run(cli::builds::RunArguments),
     /// List pipelines
     Pipelines(cli::output::OutputArguments),

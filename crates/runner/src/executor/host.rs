@@ -26,7 +26,7 @@ impl Executor for Host {
     }
 
     fn describe(&self) -> &str {
-        "There is no container engine on this machine: steps run as sandboxed processes, their images are not used"
+        "Steps run as sandboxed processes of this machine, without a container engine: their images are not used"
     }
 
     fn user(&self) -> Option<u32> {

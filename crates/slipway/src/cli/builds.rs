@@ -10,6 +10,7 @@ use futures::StreamExt;
 use serde_json::json;
 use slipway_api::Client;
 use slipway_api::build::{Build, BuildPage, LogChunk};
+use slipway_runner::ExecutorChoice;
 
 use super::context;
 use super::output::{OutputArguments, print, short};
@@ -52,7 +53,7 @@ pub(crate) struct LogsArguments {
 
 #[derive(Args)]
 pub(crate) struct RunArguments {
-    /// Name of the pipeline, `project/pipeline`
+    /// A pipeline file (runs here, needs no server), or the name of a pipeline, `project/pipeline` (runs there)
     pipeline: String,
     #[arg(short, long)]
     branch: Option<String>,
@@ -64,6 +65,33 @@ pub(crate) struct RunArguments {
     /// Print the build's id and do not follow its log
     #[arg(short, long)]
     detach: bool,
+    /// For a file: where its steps run
+    #[arg(long, value_enum, default_value = "auto")]
+    executor: Executor,
+    /// For a file: leave the volume and the logs behind
+    #[arg(long)]
+    keep: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Executor {
+    /// Podman, else Docker, else the host
+    Auto,
+    Podman,
+    Docker,
+    /// Sandboxed processes of this machine
+    Host,
+}
+
+impl From<Executor> for ExecutorChoice {
+    fn from(executor: Executor) -> Self {
+        match executor {
+            Executor::Auto => Self::Auto,
+            Executor::Podman => Self::Podman,
+            Executor::Docker => Self::Docker,
+            Executor::Host => Self::Host,
+        }
+    }
 }
 
 pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
@@ -127,12 +155,23 @@ pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) async fn start(arguments: RunArguments) -> anyhow::Result<ExitCode> {
-    let client = context::client()?;
-    let mut variables = Vec::new();
+    let mut pairs = Vec::new();
     for pair in &arguments.variables {
         let Some((key, value)) = pair.split_once('=') else { bail!("`{pair}` is not NAME=VALUE") };
-        variables.push(json!({"key": key, "value": value}));
+        pairs.push((key.to_owned(), value.to_owned()));
     }
+    if std::path::Path::new(&arguments.pipeline).is_file() {
+        return crate::local::run(crate::local::Order {
+            file: arguments.pipeline.into(),
+            variables: pairs,
+            branch: arguments.branch,
+            executor: arguments.executor.into(),
+            keep: arguments.keep,
+        })
+        .await;
+    }
+    let client = context::client()?;
+    let variables: Vec<_> = pairs.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
     let body = json!({"branch": arguments.branch, "sha": arguments.sha, "variables": variables});
     let name = arguments.pipeline.replace('/', "%2F");
     let id: String = client.post(&format!("/api/pipelines/run/{name}"), &body).await?;
