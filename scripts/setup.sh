@@ -25,6 +25,7 @@ if ! command -v podman >/dev/null 2>&1 && ! docker info >/dev/null 2>&1; then
 fi
 [ -x /bin/busybox ] || [ -x /usr/bin/busybox ] || { missing+=(busybox-static); why+=("busybox-static: the demo's image is made from it, on this machine"); }
 if [ "$what" = test ]; then
+  must python3 "install Python 3.10 or newer with its venv module"
   need chromium chromium "the end-to-end test clicks through the pages"
   need kubectl kubernetes-client "the tests look at the cluster as a person would"
 fi

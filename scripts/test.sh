@@ -36,5 +36,6 @@ part "clippy" cargo clippy --quiet --locked --workspace --all-targets -- --deny 
 part "build" cargo build --quiet --locked --package slipway
 part "unit and integration" cargo test --quiet --locked --workspace
 part "conformance" conformance
+part "contract" scripts/schemathesis.sh "$CARGO_TARGET_DIR/debug/slipway"
 part "end to end" end_to_end
 echo "All parts hold, $SECONDS s."

@@ -64,6 +64,14 @@ pub(crate) fn describe(document: &mut OpenApi) {
 }
 
 fn describe_operation(operation: &mut Operation) {
+    for response in operation.responses.responses.values_mut() {
+        // A bare string is answered as JSON like everything else; the generator takes it for text.
+        if let RefOr::T(response) = response
+            && let Some(content) = response.content.shift_remove("text/plain")
+        {
+            response.content.insert("application/json".into(), content);
+        }
+    }
     let mut may = vec![
         (StatusCode::BAD_REQUEST, "the request cannot be understood; the message says where"),
         (StatusCode::UNAUTHORIZED, "nobody is signed in, or the credential is not valid any more"),
