@@ -30,6 +30,7 @@ end_to_end() {
 part "set-up" scripts/setup.sh test
 part "formatting" cargo fmt --check
 part "rooms" cargo xtask tidy
+part "dependencies" scripts/deny.sh
 part "web checks" web_checks
 part "web build" make --no-print-directory web/dist/index.html
 part "clippy" cargo clippy --quiet --locked --workspace --all-targets -- --deny warnings

@@ -30,7 +30,7 @@ fn key(name: &str) -> ObjectKey {
 }
 
 async fn eventually(what: &str, question: impl Fn() -> bool) {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if question() {
             return;
         }

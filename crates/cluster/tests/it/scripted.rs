@@ -110,7 +110,7 @@ async fn an_expired_watch_is_answered_by_a_new_list() {
         ],
     ];
     let (cluster, _root, stop) = start(script.clone()).await;
-    tokio::time::timeout(Duration::from_secs(10), async {
+    tokio::time::timeout(Duration::from_secs(60), async {
         while script.asked.lock().unwrap().len() < 6 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -144,7 +144,7 @@ async fn a_broken_stream_is_taken_up_where_it_was() {
     *script.watches.lock().unwrap() =
         vec![vec![event("ADDED", map("b", 11)), json!("half an event")], vec![event("ADDED", map("c", 12))]];
     let (cluster, _root, stop) = start(script.clone()).await;
-    tokio::time::timeout(Duration::from_secs(10), async {
+    tokio::time::timeout(Duration::from_secs(60), async {
         while names(&cluster).len() < 3 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

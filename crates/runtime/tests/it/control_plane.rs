@@ -74,7 +74,7 @@ impl ControlPlane {
             {
                 return app.clone();
             }
-            assert!(started.elapsed() < Duration::from_secs(30), "never reported so: {known:#?}");
+            assert!(started.elapsed() < Duration::from_secs(90), "never reported so: {known:#?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

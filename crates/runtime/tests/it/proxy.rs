@@ -55,7 +55,7 @@ async fn a_push_is_deployed_and_reported_without_polling() {
 
     let key = ObjectKey::new("argoproj.io", "Application", "argocd", "shop");
     world.client.delete(&key, None, Propagation::Background, false).await.expect("deleted");
-    for _ in 0..200 {
+    for _ in 0..1200 {
         if !plane.knows("shop") {
             return;
         }

@@ -53,7 +53,7 @@ async fn nothing_acknowledged_is_lost_by_a_kill() {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         // Killed at another point of the writer's work each round.
         let target = acknowledged.len() + 20 + (round as usize * 37) % 90;
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(90);
         while acknowledged.len() < target {
             assert!(Instant::now() < until, "the writer is stuck");
             let Some(Ok(line)) = lines.next() else { break };
