@@ -75,8 +75,7 @@ impl Kube {
 
     /// A namespace of its own for a test, ready for pods.
     pub fn namespace(&self, prefix: &str) -> Namespace<'_> {
-        let object =
-            format!("{{apiVersion: v1, kind: Namespace, metadata: {{generateName: \"{prefix}-\"}}}}");
+        let object = format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  generateName: {prefix}-\n");
         let name = self.kubectl_with(&["create", "-o", "jsonpath={.metadata.name}", "-f", "-"], &object);
         let namespace = Namespace { kube: self, name };
         // Pods are refused until the controllers have made the account.

@@ -87,7 +87,12 @@ fn an_image_from_a_folder_runs() {
     std::fs::copy("/bin/busybox", folder.join("bin/busybox")).expect("busybox-static is installed");
     kube.image(&folder, "localhost/slipway-testkit-own:1", &["/bin/busybox", "echo", "say \"this\""]);
     let namespace = kube.namespace("image");
-    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: own}, spec: {restartPolicy: Never, containers: [{name: own, image: 'localhost/slipway-testkit-own:1'}]}}";
+    let pod = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: own}
+spec: {restartPolicy: Never, containers: [{name: own, image: 'localhost/slipway-testkit-own:1'}]}
+";
     namespace.apply(pod);
     namespace.until("the pod ending", || {
         namespace.kubectl(&["get", "pod", "own", "-o", "jsonpath={.status.phase}"]) == "Succeeded"
