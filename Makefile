@@ -39,10 +39,20 @@ web/dist/index.html: $(WEB_SOURCES) web/node_modules/.installed
 test: ## formatting, lints, web checks, unit, integration, conformance, end to end
 	@scripts/test.sh
 
+.PHONY: kube-up kube-down kube-status
+kube-up: ## a real Kubernetes for tests (NAME=test NODES=real|fake:N)
+	@scripts/setup.sh kube
+	@NAME=$(or $(NAME),test) scripts/kube.sh up --nodes $(or $(NODES),real)
+kube-down: ## end it and remove all of it (NAME=test)
+	@NAME=$(or $(NAME),test) scripts/kube.sh down
+kube-status: ## what of it runs (NAME=test)
+	@NAME=$(or $(NAME),test) scripts/kube.sh status
+
 .PHONY: soak
 soak: build ## the long proofs: many kills, at other moments each time (KILLS=50)
 	SLIPWAY_KILLS=$(or $(KILLS),50) cargo test --locked --package slipway-store durability
 	SLIPWAY_TEST_ROUNDS=6 cargo test --locked --package slipway-runner --test it crash
+	SLIPWAY_TEST_KILLS=$(or $(KILLS),100) SLIPWAY_SEED=$$RANDOM cargo test --locked --package slipway-devcluster --test it kill:: -- --nocapture
 	SLIPWAY_BIN=target/release/slipway SLIPWAY_KILLS=$(or $(KILLS),50) SLIPWAY_SEED=$$RANDOM node --test e2e/tests/kill.test.mjs
 
 .PHONY: fmt

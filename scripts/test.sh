@@ -27,7 +27,29 @@ end_to_end() {
   SLIPWAY_BIN=$CARGO_TARGET_DIR/debug/slipway node --test --test-concurrency=1 e2e/tests/*.test.mjs
 }
 
+# The real Kubernetes takes minutes to compile the first time. It does so beside the other parts, which go first.
+build_kubernetes() {
+  local log=$SLIPWAY_CACHE/kubernetes-build.log
+  mkdir -p "$SLIPWAY_CACHE"
+  nice -n 5 scripts/kube.sh build </dev/null >"$log" 2>&1 &
+  building=$!
+}
+
+real_kubernetes() {
+  wait "$building" || { cat "$SLIPWAY_CACHE/kubernetes-build.log" >&2; return 1; }
+  kubeconfig=$(scripts/kube.sh up)
+  # A machine of one's own keeps it for the next time; a CI machine is left as it was.
+  [ -z "${CI:-}" ] || trap 'scripts/kube.sh down' EXIT
+}
+
+# The cases that the embedded cluster has just passed, with the real one as the judge.
+behaviour() {
+  SLIPWAY_TEST_KUBECONFIG=$kubeconfig SLIPWAY_TEST_IMAGE=localhost/slipway-test:1 \
+    cargo test --quiet --locked --package slipway-devcluster --test it -- --skip kill::
+}
+
 part "set-up" scripts/setup.sh test
+build_kubernetes
 part "formatting" cargo fmt --check
 part "rooms" cargo xtask tidy
 part "dependencies" scripts/deny.sh
@@ -35,7 +57,9 @@ part "web checks" web_checks
 part "web build" make --no-print-directory web/dist/index.html
 part "clippy" cargo clippy --quiet --locked --workspace --all-targets -- --deny warnings
 part "build" cargo build --quiet --locked --package slipway
+part "real Kubernetes" real_kubernetes
 part "unit and integration" cargo test --quiet --locked --workspace
+part "behaviour of the real Kubernetes" behaviour
 part "conformance" conformance
 part "contract" scripts/schemathesis.sh "$CARGO_TARGET_DIR/debug/slipway"
 part "end to end" end_to_end

@@ -21,12 +21,8 @@ pub(super) async fn run(cluster: Arc<Cluster>, shutdown: CancellationToken) {
         let mut queue: VecDeque<Key> = VecDeque::new();
         for kind in cluster.store.kinds() {
             let objects = cluster.store.list(&kind, None).1;
-            queue.extend(
-                objects
-                    .iter()
-                    .filter(|o| !o.owners.is_empty() || o.value().at("metadata.deletionTimestamp").is_some())
-                    .map(|o| o.key.clone()),
-            );
+            queue
+                .extend(objects.iter().filter(|o| !o.owners.is_empty() || o.deleting).map(|o| o.key.clone()));
         }
         drain(&cluster, &mut queue).await;
         let Some(mut watcher) = cluster.store.watch(EVERYTHING, version) else { continue };

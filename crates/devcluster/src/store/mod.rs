@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock, mpsc};
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -30,6 +31,15 @@ pub(crate) enum StoreError {
         path: String,
         #[source]
         source: rusqlite::Error,
+    },
+    #[error(
+        "{object} in the cluster's database {path} cannot be read; restore the file, or start over with a new folder"
+    )]
+    Object {
+        path: String,
+        object: String,
+        #[source]
+        source: serde_json::Error,
     },
     #[error("the write could not be committed ({0}); check that the disk is not full")]
     Commit(String),
@@ -78,9 +88,49 @@ impl Stored {
         }
     }
 
+    /// As it comes from the disk: only what lookups need is read, the text stays as it is. A cluster with thousands of
+    /// objects starts within the time it takes to skim them.
+    fn load(key: Key, version: u64, json: Vec<u8>) -> Result<Self, (Key, serde_json::Error)> {
+        let outline: Outline = match serde_json::from_slice(&json) {
+            Ok(outline) => outline,
+            Err(error) => return Err((key, error)),
+        };
+        let meta = outline.metadata;
+        Ok(Stored {
+            key,
+            version,
+            uid: meta.uid,
+            json: Bytes::from(json),
+            labels: meta.labels.into_iter().flatten().map(|(k, v)| (k, v.unwrap_or_default())).collect(),
+            deleting: meta.deletion_timestamp.is_some(),
+            owners: meta.owner_references.into_iter().flatten().map(|owner| owner.uid).collect(),
+        })
+    }
+
     pub(crate) fn value(&self) -> Value {
         serde_json::from_slice(&self.json).expect("stored objects are valid JSON")
     }
+}
+
+#[derive(Deserialize)]
+struct Outline {
+    metadata: OutlineMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OutlineMeta {
+    #[serde(default)]
+    uid: String,
+    labels: Option<BTreeMap<String, Option<String>>>,
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+    owner_references: Option<Vec<OutlineOwner>>,
+}
+
+#[derive(Deserialize)]
+struct OutlineOwner {
+    #[serde(default)]
+    uid: String,
 }
 
 pub(crate) type Shelf = BTreeMap<(String, String), Arc<Stored>>;
@@ -126,8 +176,12 @@ impl Store {
         let (version, rows) = db.load().map_err(fail)?;
         let mut memory = Memory { version, floor: version, ..Memory::default() };
         for (key, version, json) in rows {
-            let Ok(value) = serde_json::from_slice::<Value>(&json) else { continue };
-            memory.put(Arc::new(Stored::new(key, version, &value)));
+            let object = Stored::load(key, version, json).map_err(|(key, source)| StoreError::Object {
+                path: path.display().to_string(),
+                object: format!("{} {}/{}", key.kind, key.namespace, key.name),
+                source,
+            })?;
+            memory.put(Arc::new(object));
         }
         let memory = Arc::new(RwLock::new(memory));
         let pending = Arc::new(Mutex::new(Pending { version, overlay: HashMap::new() }));

@@ -1,0 +1,15 @@
+// The image registry with storage in a folder: the whole command brings the clients of every cloud.
+package main
+
+import (
+	"os"
+
+	"github.com/distribution/distribution/v3/registry"
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/filesystem"
+)
+
+func main() {
+	if registry.RootCmd.Execute() != nil {
+		os.Exit(1)
+	}
+}
