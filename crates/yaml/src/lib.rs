@@ -6,12 +6,14 @@
 //! The room does not know what a manifest or a pipeline is, and touches no file.
 
 mod decode;
+mod emit;
 mod error;
 mod loader;
 mod node;
 mod scalar;
 
 pub use decode::decode;
+pub use emit::to_yaml;
 pub use error::YamlError;
 pub use loader::{Limits, parse, parse_with};
 pub use node::{Node, NodeKind, Span};

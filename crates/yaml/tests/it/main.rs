@@ -1,5 +1,6 @@
 //! Tests of the room from outside.
 
+mod emit;
 mod kubernetes;
 mod limits;
 mod pipeline;
