@@ -27,6 +27,10 @@ fi
 if [ "$what" = test ]; then
   need chromium chromium "the end-to-end test clicks through the pages"
   need kubectl kubernetes-client "the tests look at the cluster as a person would"
+  [ -d /usr/lib/postgresql ] || { missing+=(postgresql); why+=("postgresql: the store's tests run on a real one"); }
+  need redis-server redis-server "the bus's tests fan out through a real one"
+  [ -d /usr/lib/rabbitmq ] || { missing+=(rabbitmq-server); why+=("rabbitmq-server: the bus's tests publish to a real one"); }
+  need mkfs.ext4 e2fsprogs "power cuts are simulated on a file system of their own"
 fi
 
 [ ${#missing[@]} -eq 0 ] && exit 0

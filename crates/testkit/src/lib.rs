@@ -1,1 +1,16 @@
-//! Room `testkit`.
+//! What tests of several rooms share: real servers, started by the test itself on loopback with a data folder
+//! and a port of their own.
+//!
+//! A server that cannot be started is a failed test, not a skipped one: `scripts/setup.sh test` installs them.
+
+mod folder;
+pub mod postgres;
+pub mod power;
+pub mod rabbitmq;
+pub mod redis;
+
+/// A port that nobody listens on now.
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
