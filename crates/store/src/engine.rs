@@ -1,103 +1,165 @@
-//! SQLite, one writer thread with group commit, a few readers.
+//! Group commit over a [`Session`], a few readers, and who hears of a commit.
 //!
-//! The writer takes all jobs that wait, runs each in a savepoint inside one `BEGIN IMMEDIATE`, commits
-//! once with `synchronous=FULL`, and only then answers. A job that fails is rolled back alone.
+//! The writer takes all jobs that wait, runs each in a savepoint inside one transaction, commits once, and
+//! only then answers. A job that fails is rolled back alone. There is one writer at a time in the whole
+//! platform, on both engines: SQLite has one anyway, on PostgreSQL the transaction holds a lock
+//! (decision 0004). So a job sees what every earlier one did, and numbers of facts are given in the order
+//! in which they become visible.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
+use serde::{Deserialize, Serialize};
 use slipway_model::Change;
-use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
-use crate::{StoreError, Tx};
+use crate::postgres::Listener;
+use crate::services::Service;
+use crate::session::{Access, Session};
+use crate::{Database, DatabaseUrl, StoreError, Tx, postgres, sqlite};
 
-const READERS: usize = 4;
 /// Bounds how long the first of a group waits for its answer.
 const GROUP_MAX: usize = 256;
-const SCHEMA: &[&str] = &[include_str!("../migrations/0001_skeleton.sql")];
+/// Beyond this a slow listener is told that it missed something.
+const ANNOUNCEMENTS: usize = 1024;
 
 /// Said after each commit that changed something worth waking for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Committed {
     pub changes: Vec<Change>,
     pub facts: bool,
+    /// Commits of other processes may have gone unheard: whoever waits looks again.
+    #[serde(default)]
+    pub missed: bool,
+    /// Another process made it.
+    #[serde(skip)]
+    pub elsewhere: bool,
+}
+
+impl Committed {
+    pub(crate) fn is_news(&self) -> bool {
+        self.facts || self.missed || !self.changes.is_empty()
+    }
 }
 
 type Undo = Box<dyn FnOnce(StoreError) + Send>;
 type Answer = Box<dyn FnOnce() + Send>;
 /// Runs in the group's transaction; gives back how to answer after commit, and how if the commit fails.
-type Job = Box<dyn FnOnce(&mut Tx<'_>) -> (bool, Answer, Undo) + Send>;
+type Work = Box<dyn FnOnce(&mut Tx<'_>) -> (bool, Answer, Undo) + Send>;
+
+struct Job {
+    service: Option<Service>,
+    work: Work,
+    /// For a job that never ran because no transaction could be opened.
+    refuse: Undo,
+}
 
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
+    service: Option<Service>,
 }
 
 struct Inner {
+    database: Database,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
-    readers: Mutex<Vec<rusqlite::Connection>>,
-    permits: Semaphore,
+    readers: Mutex<Vec<Box<dyn Session>>>,
+    permits: Arc<Semaphore>,
     committed: broadcast::Sender<Committed>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    listener: Mutex<Option<Listener>>,
+    quiet_logs: Arc<AtomicBool>,
+    _lock: Option<std::fs::File>,
 }
 
 impl Store {
     /// Opens or makes `folder/slipway.db`, brings the schema up to date and takes the database for this process alone.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        let path = folder.join("slipway.db");
-        let mut writer = connect(&path)?;
-        migrate(&mut writer)?;
-        let readers = (0..READERS).map(|_| connect(&path)).collect::<Result<_, _>>()?;
-        let (jobs, queue) = mpsc::channel();
-        let (committed, _) = broadcast::channel(1024);
-        let announce = committed.clone();
-        let thread = std::thread::Builder::new()
-            .name("store-writer".into())
-            .spawn(move || write_loop(&writer, &queue, &announce))
-            .expect("a thread can be started");
-        Ok(Self {
-            inner: Arc::new(Inner {
-                jobs: Mutex::new(Some(jobs)),
-                readers: Mutex::new(readers),
-                permits: Semaphore::new(READERS),
-                committed,
-                thread: Mutex::new(Some(thread)),
-            }),
-        })
+        let lock = sqlite::lock(folder)?;
+        let (writer, readers) = sqlite::open(folder)?;
+        let mut inner = Inner::new(Database::Sqlite, readers);
+        inner._lock = Some(lock);
+        Ok(inner.started(writer))
     }
 
+    /// Opens what the address names. PostgreSQL may be used by any number of processes at once.
+    pub fn connect(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        let address = match url {
+            DatabaseUrl::Sqlite(folder) => return Self::open(folder),
+            DatabaseUrl::Postgres(address) => address,
+        };
+        let mut inner = Inner::new(Database::Postgres, Vec::new());
+        let (heard, quiet) = (inner.committed.clone(), inner.quiet_logs.clone());
+        let (writer, readers, listener) = on_a_thread(|| postgres::open(address, heard, quiet))?;
+        inner.permits.add_permits(readers.len());
+        inner.readers = Mutex::new(readers);
+        inner.listener = Mutex::new(Some(listener));
+        Ok(inner.started(writer))
+    }
+
+    /// Reads only, beside whoever uses the database now: for backups. Writes answer [`StoreError::Closed`].
+    pub fn connect_to_read(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        let (database, readers) = match url {
+            DatabaseUrl::Sqlite(folder) => (Database::Sqlite, sqlite::open_to_read(folder)?),
+            DatabaseUrl::Postgres(address) => {
+                (Database::Postgres, on_a_thread(|| postgres::open_to_read(address))?)
+            }
+        };
+        Ok(Self { inner: Arc::new(Inner::new(database, readers)), service: None })
+    }
+
+    /// The same store with one service's rights: on PostgreSQL the database refuses what is not its own.
+    pub fn acting_as(&self, service: Service) -> Self {
+        Self { inner: self.inner.clone(), service: Some(service) }
+    }
+
+    pub fn database(&self) -> Database {
+        self.inner.database
+    }
+
+    /// Commits of this process, and on PostgreSQL of all others.
     pub fn subscribe(&self) -> broadcast::Receiver<Committed> {
         self.inner.committed.subscribe()
     }
 
-    /// Runs `work` in a transaction; the answer comes after the commit is on disk.
+    /// Wakes whoever waits here for a commit that another process made and told by another way.
+    pub fn announce(&self, committed: Committed) {
+        if committed.is_news() {
+            // Nobody listening is fine.
+            let _ = self.inner.committed.send(Committed { elsewhere: true, ..committed });
+        }
+    }
+
+    /// From now on other processes are not told by the database that logs grow; the caller tells them.
+    pub fn tell_logs_elsewhere(&self) {
+        self.inner.quiet_logs.store(true, Ordering::Relaxed);
+    }
+
+    /// Runs `work` in a transaction; the answer comes after the commit is on disk. A statement that fails
+    /// ends the transaction, also when `work` goes on.
     pub async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
-        let job: Job = Box::new(move |tx| {
-            let result = work(tx);
+        // All ways of answering share the sender; only one of them is ever called.
+        let sender = Arc::new(Mutex::new(Some(sender)));
+        let refused = sender.clone();
+        let work: Work = Box::new(move |tx| {
+            let result = work(tx).and_then(|value| tx.whole().map(|()| value));
             let keep = result.is_ok();
-            // Both ways of answering share the sender; only one of them is ever called.
-            let sender = Arc::new(Mutex::new(Some(sender)));
             let other = sender.clone();
-            let answer: Answer = Box::new(move || {
-                if let Some(sender) = sender.lock().expect("not poisoned").take() {
-                    let _ = sender.send(result);
-                }
-            });
-            let undo: Undo = Box::new(move |error| {
-                if let Some(sender) = other.lock().expect("not poisoned").take() {
-                    let _ = sender.send(Err(error));
-                }
-            });
+            let answer: Answer = Box::new(move || reply(&sender, result));
+            let undo: Undo = Box::new(move |error| reply(&other, Err(error)));
             (keep, answer, undo)
         });
+        let refuse: Undo = Box::new(move |error| reply(&refused, Err(error)));
         let jobs = self.inner.jobs.lock().expect("not poisoned").clone().ok_or(StoreError::Closed)?;
-        jobs.send(job).map_err(|_| StoreError::Closed)?;
+        jobs.send(Job { service: self.service, work, refuse }).map_err(|_| StoreError::Closed)?;
         receiver.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -107,18 +169,17 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        let inner = self.inner.clone();
-        let permit = inner.permits.acquire().await.map_err(|_| StoreError::Closed)?;
-        let connection = inner.readers.lock().expect("not poisoned").pop().ok_or(StoreError::Closed)?;
-        let (result, connection) = tokio::task::spawn_blocking(move || {
-            let result = read_snapshot(&connection, work);
-            (result, connection)
+        let (inner, service) = (self.inner.clone(), self.service);
+        let permit = inner.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let session = inner.readers.lock().expect("not poisoned").pop().ok_or(StoreError::Closed)?;
+        // Gives the session back also when `work` panics, or when nobody waits for the answer any more.
+        let mut held = Held { inner, session: Some(session), _permit: permit };
+        tokio::task::spawn_blocking(move || {
+            let session = held.session.as_mut().expect("held until dropped");
+            read_snapshot(&mut **session, service, work)
         })
         .await
-        .map_err(|_| StoreError::Closed)?;
-        inner.readers.lock().expect("not poisoned").push(connection);
-        drop(permit);
-        result
+        .map_err(|_| StoreError::Closed)?
     }
 
     /// Answers what is queued, then closes. Later calls get [`StoreError::Closed`].
@@ -127,46 +188,92 @@ impl Store {
         if let Some(thread) = self.inner.thread.lock().expect("not poisoned").take() {
             let _ = thread.join();
         }
+        drop(self.inner.listener.lock().expect("not poisoned").take());
+    }
+}
+
+/// The synchronous driver refuses to run where tasks run.
+fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(work).join()).expect("opening a database does not panic")
+}
+
+impl Inner {
+    fn new(database: Database, readers: Vec<Box<dyn Session>>) -> Self {
+        Self {
+            database,
+            jobs: Mutex::new(None),
+            permits: Arc::new(Semaphore::new(readers.len())),
+            readers: Mutex::new(readers),
+            committed: broadcast::channel(ANNOUNCEMENTS).0,
+            thread: Mutex::new(None),
+            listener: Mutex::new(None),
+            quiet_logs: Arc::default(),
+            _lock: None,
+        }
+    }
+
+    fn started(mut self, mut writer: Box<dyn Session>) -> Store {
+        let (jobs, queue) = mpsc::channel();
+        let announce = self.committed.clone();
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || write_loop(&mut *writer, &queue, &announce))
+            .expect("a thread can be started");
+        self.jobs = Mutex::new(Some(jobs));
+        self.thread = Mutex::new(Some(thread));
+        Store { inner: Arc::new(self), service: None }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let readers = std::mem::take(self.readers.get_mut().expect("not poisoned"));
+        let listener = self.listener.get_mut().expect("not poisoned").take();
+        // Closing a connection waits for a moment, and the last user may be a task.
+        std::thread::spawn(move || drop((readers, listener)));
+    }
+}
+
+fn reply<T>(sender: &Mutex<Option<oneshot::Sender<T>>>, value: T) {
+    if let Some(sender) = sender.lock().expect("not poisoned").take() {
+        let _ = sender.send(value);
+    }
+}
+
+struct Held {
+    inner: Arc<Inner>,
+    session: Option<Box<dyn Session>>,
+    /// Let go after the session is back.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(mut session) = self.session.take() {
+            if std::thread::panicking() {
+                session.rollback();
+            }
+            self.inner.readers.lock().expect("not poisoned").push(session);
+        }
     }
 }
 
 fn read_snapshot<T>(
-    connection: &rusqlite::Connection,
+    session: &mut dyn Session,
+    service: Option<Service>,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    connection.execute_batch("BEGIN")?;
-    let result = work(&mut Tx::new(connection));
-    connection.execute_batch("COMMIT")?;
+    session.begin(Access::Read)?;
+    let result = match session.start_job(service) {
+        Ok(()) => work(&mut Tx::new(session)),
+        Err(error) => Err(error),
+    };
+    session.rollback();
     result
 }
 
-fn connect(path: &PathBuf) -> Result<rusqlite::Connection, StoreError> {
-    let connection = rusqlite::Connection::open(path)?;
-    connection.busy_timeout(std::time::Duration::from_secs(10))?;
-    connection.set_prepared_statement_cache_capacity(256);
-    connection.execute_batch(
-        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA cache_size=-4096;",
-    )?;
-    Ok(connection)
-}
-
-fn migrate(connection: &mut rusqlite::Connection) -> Result<(), StoreError> {
-    let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    let known = i64::try_from(SCHEMA.len()).expect("few migrations");
-    if found > known {
-        return Err(StoreError::Newer { found, known });
-    }
-    for (index, sql) in SCHEMA.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
-        let tx = connection.transaction()?;
-        tx.execute_batch(sql)?;
-        tx.execute_batch(&format!("PRAGMA user_version = {}", index + 1))?;
-        tx.commit()?;
-    }
-    Ok(())
-}
-
 fn write_loop(
-    connection: &rusqlite::Connection,
+    session: &mut dyn Session,
     queue: &mpsc::Receiver<Job>,
     announce: &broadcast::Sender<Committed>,
 ) {
@@ -177,21 +284,36 @@ fn write_loop(
         {
             group.push(job);
         }
-        run_group(connection, group, announce);
+        run_group(session, group, announce);
     }
 }
 
-fn run_group(connection: &rusqlite::Connection, group: Vec<Job>, announce: &broadcast::Sender<Committed>) {
-    let begun = connection.execute_batch("BEGIN IMMEDIATE");
+fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::Sender<Committed>) {
+    if let Err(error) = session.begin(Access::Write) {
+        tracing::error!(error = format!("{error}: {error:?}"), "No transaction could be opened.");
+        return group.into_iter().for_each(|job| (job.refuse)(error.again()));
+    }
     let mut committed = Committed::default();
     let mut answers = Vec::with_capacity(group.len());
+    let mut broken = None;
     for job in group {
-        let _ = connection.execute_batch("SAVEPOINT job");
-        let mut tx = Tx::new(connection);
-        let (keep, answer, undo) = job(&mut tx);
-        let (changes, facts) = (tx.changes, tx.facts);
-        let released = if keep { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
-        let _ = connection.execute_batch(released);
+        // After the connection broke, nothing of this transaction will be.
+        if let Some(error) = &broken {
+            (job.refuse)(StoreError::again(error));
+            continue;
+        }
+        if let Err(error) = session.start_job(job.service) {
+            (job.refuse)(error.again());
+            broken = Some(error);
+            continue;
+        }
+        let mut tx = Tx::new(session);
+        let (keep, answer, undo) = (job.work)(&mut tx);
+        let (changes, facts) = (std::mem::take(&mut tx.changes), tx.facts);
+        let ended = if keep { session.keep_job() } else { session.undo_job() };
+        if let Err(error) = ended {
+            broken = Some(error);
+        }
         if keep {
             committed.facts |= facts;
             for change in changes {
@@ -202,19 +324,22 @@ fn run_group(connection: &rusqlite::Connection, group: Vec<Job>, announce: &broa
         }
         answers.push((answer, undo));
     }
-    match begun.and_then(|()| connection.execute_batch("COMMIT")) {
+    match broken.map_or_else(|| session.commit(&committed), Err) {
         Ok(()) => {
             answers.into_iter().for_each(|(answer, _)| answer());
-            if committed.facts || !committed.changes.is_empty() {
+            if committed.is_news() {
                 // Nobody listening is fine.
                 let _ = announce.send(committed);
             }
         }
         Err(error) => {
-            let _ = connection.execute_batch("ROLLBACK");
-            tracing::error!(%error, "A commit failed; every write in it is refused.");
+            session.rollback();
+            tracing::error!(
+                error = format!("{error}: {error:?}"),
+                "A commit failed; every write in it is refused."
+            );
             for (_, undo) in answers {
-                undo(StoreError::Disk(rusqlite::Error::ToSqlConversionFailure(error.to_string().into())));
+                undo(error.again());
             }
         }
     }

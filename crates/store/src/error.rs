@@ -12,8 +12,20 @@ pub enum StoreError {
         "the database was written by a newer slipway (schema {found}, this one knows {known}): upgrade slipway"
     )]
     Newer { found: i64, known: i64 },
+    #[error(
+        "the database runs with `{setting}` = `{found}`, so that it could lose what it has acknowledged: set it to `{wanted}`"
+    )]
+    Unsafe { setting: String, found: String, wanted: String },
     #[error("the disk refused a write to the database: check free space and permissions")]
     Disk(#[source] rusqlite::Error),
+    #[error("{path} cannot be used: {error}")]
+    File { path: String, error: std::io::Error },
+    #[error("the database does not answer ({why}): repeat the request, it may or may not have been done")]
+    Unavailable { why: String },
+    #[error("the database refused this: {why}")]
+    Refused { why: String },
+    #[error("the database failed: {why}")]
+    Database { why: String },
     #[error("a stored value is not what this version expects: {what}")]
     Corrupt { what: String },
     #[error("{what} exists already")]
@@ -29,13 +41,24 @@ pub enum StoreError {
 impl StoreError {
     pub fn next(&self) -> Next {
         match self {
-            Self::Disk(_) | Self::Closed => Next::Retry,
+            Self::Disk(_) | Self::Unavailable { .. } | Self::Closed => Next::Retry,
             _ => Next::NeedsHuman,
         }
     }
 
     pub fn corrupt(what: impl std::fmt::Display) -> Self {
         Self::Corrupt { what: what.to_string() }
+    }
+
+    /// The same failure for another write of the same commit.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Unavailable { why } => Self::Unavailable { why: why.clone() },
+            Self::Disk(error) => {
+                Self::Disk(rusqlite::Error::ToSqlConversionFailure(error.to_string().into()))
+            }
+            other => Self::Database { why: other.to_string() },
+        }
     }
 }
 

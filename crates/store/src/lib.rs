@@ -2,21 +2,33 @@
 //!
 //! In: closures over a transaction ([`Store::write`], [`Store::read`]). Out: rows as values, and after
 //! each commit a [`Committed`] for whoever waits on one. An answer is given only after the commit is on
-//! disk; writes that arrive together share one commit. It knows no HTTP, no clock and no randomness.
+//! disk; writes that arrive together share one commit. SQLite or PostgreSQL is chosen by an address, and the
+//! queries do not know which. It knows no HTTP, no clock but the database's, and no randomness.
 
 pub mod applications;
+pub mod backup;
 pub mod builds;
+pub mod database;
 pub mod engine;
 pub mod error;
 pub mod facts;
 pub mod git;
 pub mod identity;
+pub mod inbox;
+pub mod leases;
 pub mod logs;
+mod migrations;
 pub mod pipelines;
+pub mod postgres;
+pub mod services;
+mod session;
 pub mod sql;
+mod sqlite;
 
+pub use database::{Database, DatabaseUrl};
 pub use engine::{Committed, Store};
 pub use error::StoreError;
+pub use services::Service;
 pub use sql::{Row, Tx, Value};
 
 /// A scope that every query about a tenant's data asks for: there is no other way to name the account.

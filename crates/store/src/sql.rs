@@ -3,12 +3,12 @@
 //! Queries are written once, in the SQL that SQLite and PostgreSQL share (`$1`, `RETURNING`, `ON CONFLICT`).
 //! They see this module and never the driver.
 
-use rusqlite::types::ValueRef;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slipway_model::{Change, ChangeKind};
 
-use crate::StoreError;
+use crate::session::Session;
+use crate::{Database, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -56,14 +56,15 @@ pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Value, StoreError> {
 
 /// One transaction, or one reader's snapshot.
 pub struct Tx<'c> {
-    connection: &'c rusqlite::Connection,
+    session: &'c mut dyn Session,
     pub(crate) changes: Vec<Change>,
     pub(crate) facts: bool,
+    failed: Option<String>,
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(connection: &'c rusqlite::Connection) -> Self {
-        Self { connection, changes: Vec::new(), facts: false }
+    pub(crate) fn new(session: &'c mut dyn Session) -> Self {
+        Self { session, changes: Vec::new(), facts: false, failed: None }
     }
 
     /// Pages that show `id` hear of it once this transaction is on disk.
@@ -75,50 +76,64 @@ impl<'c> Tx<'c> {
     }
 
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<usize, StoreError> {
-        let mut statement = self.connection.prepare_cached(&numbered(sql))?;
-        Ok(statement.execute(rusqlite::params_from_iter(values))?)
+        let done = self.session.execute(sql, values);
+        self.noted(done)
     }
 
     pub fn all(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let mut statement = self.connection.prepare_cached(&numbered(sql))?;
-        let columns = statement.column_count();
-        let mut rows = statement.query(rusqlite::params_from_iter(values))?;
-        let mut out = Vec::new();
-        while let Some(row) = rows.next()? {
-            let mut values = Vec::with_capacity(columns);
-            for index in 0..columns {
-                values.push(match row.get_ref(index)? {
-                    ValueRef::Null => Value::Null,
-                    ValueRef::Integer(number) => Value::Int(number),
-                    ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-                    ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
-                    ValueRef::Real(_) => return Err(StoreError::corrupt("a column holds a float")),
-                });
-            }
-            out.push(Row(values));
-        }
-        Ok(out)
+        let mut rows = Vec::new();
+        self.each(sql, values, &mut |row| {
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(rows)
     }
 
     pub fn one(&mut self, sql: &str, values: &[Value]) -> Result<Option<Row>, StoreError> {
         Ok(self.all(sql, values)?.into_iter().next())
     }
-}
 
-/// SQLite numbers `$2` by where it first stands; `?2` means the second value, as `$2` does in PostgreSQL.
-fn numbered(sql: &str) -> String {
-    sql.replace('$', "?")
-}
+    /// Row by row, for more than fits in memory.
+    pub fn each(
+        &mut self,
+        sql: &str,
+        values: &[Value],
+        row: &mut dyn FnMut(Row) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let done = self.session.each(sql, values, row);
+        self.noted(done)
+    }
 
-impl rusqlite::ToSql for Value {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        use rusqlite::types::{ToSqlOutput, ValueRef};
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Int(number) => ValueRef::Integer(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Blob(bytes) => ValueRef::Blob(bytes),
-        }))
+    /// The one clock that all processes of a platform share: what a lease is measured by.
+    pub fn database_now_ms(&mut self) -> Result<i64, StoreError> {
+        self.session.now_ms()
+    }
+
+    pub(crate) fn database(&self) -> Database {
+        self.session.database()
+    }
+
+    pub(crate) fn follow_numbers(&mut self, tables: &[&str]) -> Result<(), StoreError> {
+        let done = self.session.follow_numbers(tables);
+        self.noted(done)
+    }
+
+    fn noted<T>(&mut self, done: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Err(error) = &done {
+            self.failed.get_or_insert_with(|| error.to_string());
+        }
+        done
+    }
+
+    /// PostgreSQL ends a transaction with its first failed statement. The same holds on SQLite, so that nobody
+    /// writes code that goes on after one and works on one engine only.
+    pub(crate) fn whole(&self) -> Result<(), StoreError> {
+        match &self.failed {
+            None => Ok(()),
+            Some(why) => {
+                Err(StoreError::Database { why: format!("the work went on after a statement failed: {why}") })
+            }
+        }
     }
 }
 
@@ -126,6 +141,14 @@ impl rusqlite::ToSql for Value {
 pub struct Row(Vec<Value>);
 
 impl Row {
+    pub(crate) fn new(values: Vec<Value>) -> Self {
+        Self(values)
+    }
+
+    pub fn values(&self) -> &[Value] {
+        &self.0
+    }
+
     fn value(&self, index: usize) -> Result<&Value, StoreError> {
         self.0.get(index).ok_or_else(|| StoreError::corrupt(format!("no column {index}")))
     }

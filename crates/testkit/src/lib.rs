@@ -1,7 +1,20 @@
-//! What tests of several rooms share.
+//! What tests of several rooms share: real servers, started by the test itself on loopback with a data folder
+//! and a port of their own, and a real Kubernetes that they share.
 //!
-//! `kube` gives a real Kubernetes on this machine. It knows `scripts/kube.sh` and `kubectl`, and nothing of Slipway.
+//! A server that cannot be started is a failed test, not a skipped one: `scripts/setup.sh test` installs them.
+//! `kube` knows `scripts/kube.sh` and `kubectl`, and nothing of Slipway.
 
+mod folder;
 mod kube;
+pub mod postgres;
+pub mod power;
+pub mod rabbitmq;
+pub mod redis;
 
 pub use kube::{Fault, Kube, Namespace, OwnKube, TEST_IMAGE};
+
+/// A port that nobody listens on now.
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
+    listener.local_addr().expect("a bound socket has an address").port()
+}

@@ -3,6 +3,17 @@ use slipway_store::builds::{self, Lease, NewBuild, Report};
 use slipway_store::git::{self, MovedRef, Repo};
 use slipway_store::{Scope, Store, StoreError, facts, identity, logs};
 
+use crate::engines::{On, open};
+
+crate::on_both!(
+    a_write_that_fails_leaves_nothing_and_disturbs_nobody,
+    a_commit_is_announced_after_it_can_be_read_and_a_failed_one_is_not,
+    one_cause_makes_one_build_also_when_many_ask_at_once,
+    two_takers_never_hold_one_build_and_the_late_one_is_fenced,
+    another_account_sees_nothing,
+    a_push_is_noted_once_however_often_it_is_seen,
+);
+
 struct Fixture {
     store: Store,
     scope: Scope,
@@ -13,9 +24,9 @@ fn id<T>(number: u8) -> slipway_model::Id<T> {
     slipway_model::Id::from_parts(u64::from(number), [number; 5])
 }
 
-async fn fixture() -> Fixture {
+async fn fixture(on: On) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
+    let store = open(on, folder.path());
     let account: AccountId = id(1);
     store.write(move |tx| identity::create_account(tx, account, "acme", 1)).await.unwrap();
     Fixture { store, scope: Scope::of(account), _folder: folder }
@@ -31,9 +42,8 @@ async fn build(fixture: &Fixture, number: u8, cause: &'static str) -> BuildId {
     fixture.store.write(make).await.unwrap()
 }
 
-#[tokio::test]
-async fn a_write_that_fails_leaves_nothing_and_disturbs_nobody() {
-    let fixture = fixture().await;
+async fn a_write_that_fails_leaves_nothing_and_disturbs_nobody(on: On) {
+    let fixture = fixture(on).await;
     let failing = fixture.store.write(|tx| {
         identity::create_account(tx, id(2), "half", 1)?;
         Err::<(), _>(StoreError::Conflict { what: "on purpose".into() })
@@ -47,9 +57,8 @@ async fn a_write_that_fails_leaves_nothing_and_disturbs_nobody() {
     assert_eq!(name(id(3)).await.unwrap(), "whole");
 }
 
-#[tokio::test]
-async fn a_commit_is_announced_after_it_can_be_read_and_a_failed_one_is_not() {
-    let fixture = fixture().await;
+async fn a_commit_is_announced_after_it_can_be_read_and_a_failed_one_is_not(on: On) {
+    let fixture = fixture(on).await;
     let mut commits = fixture.store.subscribe();
     let made = build(&fixture, 5, "one").await;
     let heard = commits.recv().await.unwrap();
@@ -65,17 +74,15 @@ async fn a_commit_is_announced_after_it_can_be_read_and_a_failed_one_is_not() {
     assert_eq!(commits.recv().await.unwrap().changes.len(), 1, "nothing of the refused write");
 }
 
-#[tokio::test]
-async fn one_cause_makes_one_build_also_when_many_ask_at_once() {
-    let fixture = fixture().await;
+async fn one_cause_makes_one_build_also_when_many_ask_at_once(on: On) {
+    let fixture = fixture(on).await;
     let (a, b, c) =
         tokio::join!(build(&fixture, 5, "same"), build(&fixture, 6, "same"), build(&fixture, 7, "same"));
     assert!(a == b && b == c);
 }
 
-#[tokio::test]
-async fn two_takers_never_hold_one_build_and_the_late_one_is_fenced() {
-    let fixture = fixture().await;
+async fn two_takers_never_hold_one_build_and_the_late_one_is_fenced(on: On) {
+    let fixture = fixture(on).await;
     let (made, scope) = (build(&fixture, 5, "one").await, fixture.scope);
     let take = |runner: &'static str, now_ms: i64| {
         fixture.store.write(move |tx| builds::take(tx, scope, runner, "host", 5, now_ms, now_ms + 100))
@@ -113,9 +120,8 @@ async fn two_takers_never_hold_one_build_and_the_late_one_is_fenced() {
     assert!(finished.iter().any(|recorded| matches!(recorded.fact, Fact::BuildFinished { .. })));
 }
 
-#[tokio::test]
-async fn another_account_sees_nothing() {
-    let fixture = fixture().await;
+async fn another_account_sees_nothing(on: On) {
+    let fixture = fixture(on).await;
     let made = build(&fixture, 5, "one").await;
     let other = Scope::of(id(77));
     assert!(fixture.store.read(move |tx| builds::by_id(tx, other, made)).await.unwrap().is_none());
@@ -128,9 +134,8 @@ async fn another_account_sees_nothing() {
     assert!(matches!(logged, Err(StoreError::NotFound { .. })));
 }
 
-#[tokio::test]
-async fn a_push_is_noted_once_however_often_it_is_seen() {
-    let fixture = fixture().await;
+async fn a_push_is_noted_once_however_often_it_is_seen(on: On) {
+    let fixture = fixture(on).await;
     let repo_id: RepoId = id(4);
     let repo = Repo {
         id: repo_id,

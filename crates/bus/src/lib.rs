@@ -1,0 +1,163 @@
+//! Messages between the parts of the control plane: durable ones ([`Bus`]) and live ones ([`Live`]).
+//!
+//! Durable: [`Bus::publish`] returns when every queue holds the messages safely; a consumer gets each at least
+//! once, in the order of publishing, and acknowledges after its own commit. Its inbox (room `store`) makes the
+//! effect happen once. In-process, "safely" means that every consumer has acknowledged: the outbox, whose cursor
+//! moves only then, is what survives a crash. With RabbitMQ it means quorum queues and publisher confirms.
+//!
+//! Live: whoever listens now hears it, others never do, and a gap is told. Nothing durable may rest on it.
+//!
+//! It knows no SQL, no HTTP, and not what a message means.
+
+mod address;
+mod in_process;
+mod live;
+mod rabbit;
+
+pub use address::{BadBusUrl, BusUrl, LiveUrl};
+pub use live::{Heard, Live};
+
+use slipway_model::Next;
+
+/// After so many failures a message is set aside, so that those behind it flow.
+pub const ATTEMPTS_MAX: u32 = 10;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The same message again has the same id: what inboxes go by.
+    pub id: String,
+    /// What it is about, as `facts.pushed`.
+    pub topic: String,
+    pub body: String,
+}
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum BusError {
+    #[error("the message broker does not answer ({why}): it is tried again")]
+    Unavailable { why: String },
+    #[error(
+        "the queue `{queue}` of the message broker is not what an acknowledged message needs ({why}): remove it, \
+         and slipway declares it as a durable quorum queue"
+    )]
+    Unsafe { queue: String, why: String },
+    #[error("the message broker refused this: {why}")]
+    Refused { why: String },
+    #[error("the bus is shutting down")]
+    Closed,
+}
+
+impl BusError {
+    pub fn next(&self) -> Next {
+        match self {
+            Self::Unavailable { .. } | Self::Closed => Next::Retry,
+            Self::Unsafe { .. } | Self::Refused { .. } => Next::NeedsHuman,
+        }
+    }
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub enum Bus {
+    InProcess(in_process::InProcess),
+    Rabbit(rabbit::Rabbit),
+}
+
+impl Bus {
+    pub fn in_process(queues: &[&str]) -> Self {
+        Self::InProcess(in_process::InProcess::new(queues))
+    }
+
+    /// Every name in `queues` gets every message. Unsafe queues that are there already are refused.
+    pub async fn connect(url: &BusUrl, queues: &[&str]) -> Result<Self, BusError> {
+        Ok(match url {
+            BusUrl::InProcess => Self::in_process(queues),
+            BusUrl::Rabbit(address) => Self::Rabbit(rabbit::Rabbit::connect(address, queues).await?),
+        })
+    }
+
+    /// Returns when all are safe. After an error any of them may be: publish the same ones again.
+    pub async fn publish(&self, messages: &[Message]) -> Result<(), BusError> {
+        match self {
+            Self::InProcess(bus) => bus.publish(messages).await,
+            Self::Rabbit(bus) => bus.publish(messages).await,
+        }
+    }
+
+    /// Of all consumers of one queue in the platform, one is given messages at a time.
+    pub fn consume(&self, queue: &str) -> Consumer {
+        match self {
+            Self::InProcess(bus) => Consumer::InProcess(bus.consume(queue)),
+            Self::Rabbit(bus) => Consumer::Rabbit(Box::new(bus.consume(queue))),
+        }
+    }
+
+    /// How many messages were set aside in this queue.
+    pub async fn set_aside(&self, queue: &str) -> Result<u32, BusError> {
+        match self {
+            Self::InProcess(bus) => Ok(bus.set_aside(queue)),
+            Self::Rabbit(bus) => bus.set_aside(queue).await,
+        }
+    }
+}
+
+pub enum Consumer {
+    InProcess(in_process::Consumer),
+    Rabbit(Box<rabbit::Consumer>),
+}
+
+impl Consumer {
+    /// Waits for the next message; comes back by itself after the broker was away.
+    pub async fn next(&mut self) -> Result<Delivery, BusError> {
+        match self {
+            Self::InProcess(consumer) => Ok(Delivery(Kind::InProcess(consumer.next().await))),
+            Self::Rabbit(consumer) => Ok(Delivery(Kind::Rabbit(consumer.next().await?))),
+        }
+    }
+}
+
+/// One message under way. Dropped without a word, it comes again.
+pub struct Delivery(Kind);
+
+enum Kind {
+    InProcess(in_process::Delivery),
+    Rabbit(rabbit::Delivery),
+}
+
+impl Delivery {
+    pub fn message(&self) -> &Message {
+        match &self.0 {
+            Kind::InProcess(delivery) => delivery.message(),
+            Kind::Rabbit(delivery) => delivery.message(),
+        }
+    }
+
+    /// 1 the first time.
+    pub fn attempt(&self) -> u32 {
+        match &self.0 {
+            Kind::InProcess(delivery) => delivery.attempt(),
+            Kind::Rabbit(delivery) => delivery.attempt(),
+        }
+    }
+
+    /// Its effect is on disk. Should this fail, it comes again, and the inbox knows it.
+    pub async fn ack(self) -> Result<(), BusError> {
+        match self.0 {
+            Kind::InProcess(delivery) => {
+                delivery.ack();
+                Ok(())
+            }
+            Kind::Rabbit(delivery) => delivery.ack().await,
+        }
+    }
+
+    /// It could not be handled: it comes again before all others, [`ATTEMPTS_MAX`] times, and is then set aside.
+    pub async fn retry(self) -> Result<(), BusError> {
+        match self.0 {
+            Kind::InProcess(delivery) => {
+                delivery.retry();
+                Ok(())
+            }
+            Kind::Rabbit(delivery) => delivery.retry().await,
+        }
+    }
+}

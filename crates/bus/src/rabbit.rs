@@ -1,0 +1,326 @@
+//! RabbitMQ: quorum queues, publisher confirms, one active consumer a queue, one message under way at a time.
+//!
+//! Every connection declares the topology anew, so a broker that comes back empty is put in order, and a queue
+//! that is not durable is found whenever it appears. The connection is supervised here, with growing pauses.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicPublishOptions, BasicQosOptions,
+    ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+};
+use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ErrorKind, ExchangeKind};
+
+use crate::address::Address;
+use crate::{ATTEMPTS_MAX, BusError, Message};
+
+const EXCHANGE: &str = "slipway";
+const DEAD_EXCHANGE: &str = "slipway.dead";
+const PERSISTENT: u8 = 2;
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Confirms are awaited together for so many messages.
+const CONFIRM_TOGETHER: usize = 200;
+
+#[derive(Clone)]
+pub struct Rabbit {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    url: String,
+    queues: Vec<String>,
+    link: tokio::sync::Mutex<Option<Link>>,
+}
+
+struct Link {
+    connection: Connection,
+    publisher: Channel,
+}
+
+fn queue_name(queue: &str) -> String {
+    format!("slipway.{queue}")
+}
+
+fn dead_name(queue: &str) -> String {
+    format!("slipway.{queue}.dead")
+}
+
+fn short(text: &str) -> ShortString {
+    text.into()
+}
+
+fn failure(error: &lapin::Error) -> BusError {
+    match error.kind() {
+        ErrorKind::ProtocolError(refusal) if refusal.get_id() != 320 => {
+            BusError::Refused { why: refusal.to_string() }
+        }
+        _ => BusError::Unavailable { why: error.to_string() },
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = lapin::Result<T>>) -> Result<T, BusError> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, work).await {
+        Ok(done) => done.map_err(|error| failure(&error)),
+        Err(_) => Err(BusError::Unavailable { why: "no answer in time".into() }),
+    }
+}
+
+impl Rabbit {
+    pub(crate) async fn connect(address: &Address, queues: &[&str]) -> Result<Self, BusError> {
+        let inner = Inner {
+            url: address.url.clone(),
+            queues: queues.iter().map(|&queue| queue.to_owned()).collect(),
+            link: tokio::sync::Mutex::new(None),
+        };
+        let bus = Self { inner: Arc::new(inner) };
+        bus.channel().await?;
+        Ok(bus)
+    }
+
+    /// A channel of a connection that works now.
+    async fn channel(&self) -> Result<Channel, BusError> {
+        let mut link = self.inner.link.lock().await;
+        self.ensure(&mut link).await?;
+        let made = in_time(link.as_ref().expect("just made").connection.create_channel()).await;
+        if made.is_err() {
+            *link = None;
+        }
+        made
+    }
+
+    async fn ensure(&self, link: &mut Option<Link>) -> Result<(), BusError> {
+        if link
+            .as_ref()
+            .is_some_and(|link| link.connection.status().connected() && link.publisher.status().connected())
+        {
+            return Ok(());
+        }
+        *link = None;
+        let properties = ConnectionProperties::default().with_connection_name("slipway".into());
+        let connection = in_time(Connection::connect(&self.inner.url, properties)).await?;
+        let publisher = in_time(connection.create_channel()).await?;
+        in_time(publisher.confirm_select(ConfirmSelectOptions::default())).await?;
+        for (exchange, kind) in [(EXCHANGE, ExchangeKind::Topic), (DEAD_EXCHANGE, ExchangeKind::Direct)] {
+            let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+            in_time(publisher.exchange_declare(short(exchange), kind, options, FieldTable::default()))
+                .await?;
+        }
+        for queue in &self.inner.queues {
+            declare(&publisher, queue).await?;
+        }
+        *link = Some(Link { connection, publisher });
+        Ok(())
+    }
+
+    pub(crate) async fn publish(&self, messages: &[Message]) -> Result<(), BusError> {
+        let mut link = self.inner.link.lock().await;
+        self.ensure(&mut link).await?;
+        let channel = link.as_ref().expect("just made").publisher.clone();
+        let published = publish(&channel, messages).await;
+        if published.is_err() {
+            // Which of them arrived is not known; the next attempt starts clean.
+            *link = None;
+        }
+        published
+    }
+
+    pub(crate) fn consume(&self, queue: &str) -> Consumer {
+        let answered = Arc::new(AtomicBool::new(true));
+        Consumer { bus: self.clone(), queue: queue.to_owned(), open: None, answered }
+    }
+
+    pub(crate) async fn set_aside(&self, queue: &str) -> Result<u32, BusError> {
+        let channel = self.channel().await?;
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let found =
+            in_time(channel.queue_declare(short(&dead_name(queue)), options, FieldTable::default())).await?;
+        Ok(found.message_count())
+    }
+}
+
+async fn publish(channel: &Channel, messages: &[Message]) -> Result<(), BusError> {
+    for together in messages.chunks(CONFIRM_TOGETHER) {
+        let mut confirms = Vec::with_capacity(together.len());
+        for message in together {
+            let properties = BasicProperties::default()
+                .with_delivery_mode(PERSISTENT)
+                .with_message_id(short(&message.id))
+                .with_content_type(short("application/json"));
+            // Mandatory: a message that no queue takes is an error, not a loss.
+            let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+            let sent = channel.basic_publish(
+                short(EXCHANGE),
+                short(&message.topic),
+                options,
+                message.body.as_bytes(),
+                properties,
+            );
+            confirms.push(in_time(sent).await?);
+        }
+        for confirm in confirms {
+            let confirmation = in_time(confirm).await?;
+            let safe = confirmation.is_ack();
+            if !safe || confirmation.take_message().is_some() {
+                return Err(BusError::Unavailable { why: "the broker did not take a message".into() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A queue of another kind with this name is refused by the broker, and so by us.
+async fn declare(channel: &Channel, queue: &str) -> Result<(), BusError> {
+    let text = |text: &str| AMQPValue::LongString(LongString::from(text));
+    let mut arguments = FieldTable::default();
+    arguments.insert(short("x-queue-type"), text("quorum"));
+    arguments.insert(short("x-single-active-consumer"), AMQPValue::Boolean(true));
+    // Counted by the broker, so that also a message which kills its consumer is set aside in the end.
+    let limit = i32::try_from(ATTEMPTS_MAX - 1).expect("a small number");
+    arguments.insert(short("x-delivery-limit"), AMQPValue::LongInt(limit));
+    arguments.insert(short("x-dead-letter-exchange"), text(DEAD_EXCHANGE));
+    arguments.insert(short("x-dead-letter-routing-key"), text(queue));
+    let mut dead = FieldTable::default();
+    dead.insert(short("x-queue-type"), text("quorum"));
+    for (name, exchange, key, arguments) in
+        [(dead_name(queue), DEAD_EXCHANGE, queue, dead), (queue_name(queue), EXCHANGE, "#", arguments)]
+    {
+        let made =
+            in_time(channel.queue_declare(short(&name), QueueDeclareOptions::durable(), arguments)).await;
+        made.map_err(|error| match error {
+            BusError::Refused { why } => BusError::Unsafe { queue: name.clone(), why },
+            other => other,
+        })?;
+        let bound = channel.queue_bind(
+            short(&name),
+            short(exchange),
+            short(key),
+            QueueBindOptions::default(),
+            FieldTable::default(),
+        );
+        in_time(bound).await?;
+    }
+    Ok(())
+}
+
+pub struct Consumer {
+    bus: Rabbit,
+    queue: String,
+    open: Option<(Channel, lapin::Consumer)>,
+    /// Whether the last delivery was answered. One that was dropped goes back by closing its channel.
+    answered: Arc<AtomicBool>,
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+impl Consumer {
+    pub(crate) async fn next(&mut self) -> Result<Delivery, BusError> {
+        let mut pause = PAUSE;
+        loop {
+            match self.try_next().await {
+                Ok(delivery) => return Ok(delivery),
+                Err(error @ (BusError::Unsafe { .. } | BusError::Closed)) => return Err(error),
+                Err(error) => {
+                    self.let_go();
+                    tracing::debug!(%error, queue = self.queue, "The broker is away; connecting again.");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    /// What was delivered and not answered goes back to the queue.
+    fn let_go(&mut self) {
+        let Some((channel, _)) = self.open.take() else { return };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { in_time(channel.close(200, "done".into())).await });
+        }
+    }
+
+    async fn try_next(&mut self) -> Result<Delivery, BusError> {
+        if !self.answered.swap(true, Ordering::AcqRel) {
+            self.let_go();
+        }
+        if self.open.is_none() {
+            let channel = self.bus.channel().await?;
+            in_time(channel.basic_qos(1, BasicQosOptions::default())).await?;
+            let consuming = channel.basic_consume(
+                short(&queue_name(&self.queue)),
+                short(""),
+                BasicConsumeOptions::default(),
+                FieldTable::default(),
+            );
+            let consumer = in_time(consuming).await?;
+            self.open = Some((channel, consumer));
+        }
+        let (_, consumer) = self.open.as_mut().expect("just opened");
+        match consumer.next().await {
+            Some(Ok(delivery)) => {
+                self.answered.store(false, Ordering::Release);
+                Ok(Delivery::read(delivery, self.answered.clone()))
+            }
+            Some(Err(error)) => Err(failure(&error)),
+            None => Err(BusError::Unavailable { why: "the broker ended the subscription".into() }),
+        }
+    }
+}
+
+pub(crate) struct Delivery {
+    message: Message,
+    attempt: u32,
+    delivery: lapin::message::Delivery,
+    answered: Arc<AtomicBool>,
+}
+
+impl Delivery {
+    fn read(delivery: lapin::message::Delivery, answered: Arc<AtomicBool>) -> Self {
+        let headers = delivery.properties.headers().as_ref();
+        let returned = headers.and_then(|headers| headers.inner().get("x-delivery-count")).and_then(
+            |count| match count {
+                AMQPValue::LongLongInt(count) => u32::try_from(*count).ok(),
+                AMQPValue::LongInt(count) => u32::try_from(*count).ok(),
+                AMQPValue::ShortInt(count) => u32::try_from(*count).ok(),
+                AMQPValue::ShortShortInt(count) => u32::try_from(*count).ok(),
+                AMQPValue::LongUInt(count) => Some(*count),
+                _ => None,
+            },
+        );
+        let message = Message {
+            id: delivery.properties.message_id().as_ref().map(ToString::to_string).unwrap_or_default(),
+            topic: delivery.routing_key.to_string(),
+            body: String::from_utf8_lossy(&delivery.data).into_owned(),
+        };
+        Self { message, attempt: returned.unwrap_or(0) + 1, delivery, answered }
+    }
+
+    pub(crate) fn message(&self) -> &Message {
+        &self.message
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    pub(crate) async fn ack(self) -> Result<(), BusError> {
+        in_time(self.delivery.ack(BasicAckOptions::default())).await?;
+        self.answered.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    pub(crate) async fn retry(self) -> Result<(), BusError> {
+        let options = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+        in_time(self.delivery.nack(options)).await?;
+        self.answered.store(true, Ordering::Release);
+        Ok(())
+    }
+}

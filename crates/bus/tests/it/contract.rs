@@ -1,0 +1,195 @@
+use std::time::Duration;
+
+use slipway_bus::{ATTEMPTS_MAX, Bus, BusUrl, Consumer, Delivery, Message};
+use slipway_testkit::rabbitmq;
+
+#[derive(Clone, Copy)]
+enum On {
+    InProcess,
+    Rabbit,
+}
+
+macro_rules! on_both {
+    ($($test:ident),* $(,)?) => {
+        mod in_process {
+            $(#[tokio::test(flavor = "multi_thread")] async fn $test() { super::$test(super::On::InProcess).await })*
+        }
+        mod on_rabbitmq {
+            $(#[tokio::test(flavor = "multi_thread")] async fn $test() { super::$test(super::On::Rabbit).await })*
+        }
+    };
+}
+
+on_both!(
+    every_queue_gets_every_message_in_order,
+    what_was_not_acknowledged_comes_again_before_the_next,
+    a_message_that_always_fails_is_set_aside_and_the_next_flows,
+    two_consumers_of_one_queue_share_it_without_mixing_the_order,
+    publishing_the_same_again_delivers_it_again_with_the_same_id,
+);
+
+async fn bus(on: On, queues: &[&str]) -> Bus {
+    let url: BusUrl = match on {
+        On::InProcess => "in-process".parse().unwrap(),
+        On::Rabbit => {
+            tokio::task::spawn_blocking(|| rabbitmq::shared().host()).await.unwrap().parse().unwrap()
+        }
+    };
+    Bus::connect(&url, queues).await.unwrap()
+}
+
+fn message(number: usize) -> Message {
+    Message { id: format!("m{number}"), topic: "facts.test".into(), body: format!("{{\"number\":{number}}}") }
+}
+
+/// In-process a publisher waits for the consumers, so it runs beside them.
+fn publish(bus: &Bus, numbers: std::ops::Range<usize>) -> tokio::task::JoinHandle<()> {
+    let bus = bus.clone();
+    tokio::spawn(async move {
+        let messages: Vec<_> = numbers.map(message).collect();
+        bus.publish(&messages).await.unwrap();
+    })
+}
+
+async fn next(consumer: &mut Consumer) -> Delivery {
+    tokio::time::timeout(Duration::from_secs(20), consumer.next()).await.expect("a message comes").unwrap()
+}
+
+async fn every_queue_gets_every_message_in_order(on: On) {
+    let bus = bus(on, &["a", "b"]).await;
+    let publishing = publish(&bus, 0..50);
+    for queue in ["a", "b"] {
+        let mut consumer = bus.consume(queue);
+        for number in 0..50 {
+            let delivery = next(&mut consumer).await;
+            assert_eq!(delivery.message(), &message(number));
+            assert_eq!(delivery.attempt(), 1);
+            delivery.ack().await.unwrap();
+        }
+    }
+    publishing.await.unwrap();
+}
+
+async fn what_was_not_acknowledged_comes_again_before_the_next(on: On) {
+    let bus = bus(on, &["a"]).await;
+    let _publishing = publish(&bus, 0..3);
+    let mut consumer = bus.consume("a");
+    let first = next(&mut consumer).await;
+    assert_eq!(first.message().id, "m0");
+    drop(first);
+    let again = next(&mut consumer).await;
+    assert_eq!((again.message().id.as_str(), again.attempt()), ("m0", 2));
+    again.retry().await.unwrap();
+    let again = next(&mut consumer).await;
+    assert_eq!((again.message().id.as_str(), again.attempt()), ("m0", 3));
+    again.ack().await.unwrap();
+    // A consumer that goes away gives back what it held.
+    let held = next(&mut consumer).await;
+    assert_eq!(held.message().id, "m1");
+    drop((held, consumer));
+    let mut other = bus.consume("a");
+    for expected in ["m1", "m2"] {
+        let delivery = next(&mut other).await;
+        assert_eq!(delivery.message().id, expected);
+        delivery.ack().await.unwrap();
+    }
+}
+
+async fn a_message_that_always_fails_is_set_aside_and_the_next_flows(on: On) {
+    let bus = bus(on, &["a"]).await;
+    let publishing = publish(&bus, 0..2);
+    let mut consumer = bus.consume("a");
+    for attempt in 1..=ATTEMPTS_MAX {
+        let delivery = next(&mut consumer).await;
+        assert_eq!((delivery.message().id.as_str(), delivery.attempt()), ("m0", attempt));
+        delivery.retry().await.unwrap();
+    }
+    let neighbour = next(&mut consumer).await;
+    assert_eq!((neighbour.message().id.as_str(), neighbour.attempt()), ("m1", 1));
+    neighbour.ack().await.unwrap();
+    publishing.await.unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    while bus.set_aside("a").await.unwrap() != 1 {
+        assert!(std::time::Instant::now() < until, "the failing message was not set aside");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn two_consumers_of_one_queue_share_it_without_mixing_the_order(on: On) {
+    let bus = bus(on, &["a"]).await;
+    let publishing = publish(&bus, 0..40);
+    let (seen, mut order) = tokio::sync::mpsc::unbounded_channel();
+    let consumers: Vec<_> = (0..2)
+        .map(|_| {
+            let (bus, seen) = (bus.clone(), seen.clone());
+            tokio::spawn(async move {
+                let mut consumer = bus.consume("a");
+                loop {
+                    let delivery = consumer.next().await.unwrap();
+                    seen.send(delivery.message().id.clone()).unwrap();
+                    delivery.ack().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for number in 0..40 {
+        let id = tokio::time::timeout(Duration::from_secs(20), order.recv()).await.unwrap().unwrap();
+        assert_eq!(id, format!("m{number}"));
+    }
+    publishing.await.unwrap();
+    consumers.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+async fn publishing_the_same_again_delivers_it_again_with_the_same_id(on: On) {
+    let bus = bus(on, &["a"]).await;
+    let mut consumer = bus.consume("a");
+    for _ in 0..2 {
+        let publishing = publish(&bus, 7..8);
+        let delivery = next(&mut consumer).await;
+        assert_eq!(delivery.message(), &message(7));
+        delivery.ack().await.unwrap();
+        publishing.await.unwrap();
+    }
+}
+
+/// Safe means: the broker may be killed after `publish` has returned, and before anybody consumed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_published_outlives_a_killed_broker_and_consumers_come_back() {
+    let server = tokio::task::spawn_blocking(rabbitmq::Server::start).await.unwrap();
+    let server = std::sync::Arc::new(server);
+    let bus = Bus::connect(&server.host().parse().unwrap(), &["a"]).await.unwrap();
+    let mut consumer = bus.consume("a");
+    publish(&bus, 0..100).await.unwrap();
+    for number in 0..40 {
+        let delivery = next(&mut consumer).await;
+        assert_eq!(delivery.message().id, format!("m{number}"));
+        delivery.ack().await.unwrap();
+    }
+    let restarted = server.clone();
+    tokio::task::spawn_blocking(move || {
+        restarted.stop();
+        restarted.run();
+    })
+    .await
+    .unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while seen.len() < 60 {
+        assert!(std::time::Instant::now() < until, "only {} came", seen.len());
+        let Ok(delivery) = tokio::time::timeout(Duration::from_secs(30), consumer.next()).await.unwrap()
+        else {
+            continue;
+        };
+        let number: usize = delivery.message().id[1..].parse().unwrap();
+        // An acknowledgement that the killed broker had not written down yet may come again.
+        if number >= 40 {
+            seen.insert(number);
+        }
+        let _ = delivery.ack().await;
+    }
+    assert_eq!(seen, (40..100).collect());
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while bus.publish(&[message(100)]).await.is_err() {
+        assert!(std::time::Instant::now() < until, "the publisher did not come back");
+    }
+}

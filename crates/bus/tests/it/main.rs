@@ -1,0 +1,5 @@
+//! The bus as its users see it, the same on every implementation, against real servers.
+
+mod contract;
+mod live;
+mod unsafe_queues;

@@ -1,0 +1,73 @@
+//! The schema's history, written once for both engines.
+//!
+//! The files are SQL as SQLite reads it, in the words that [`crate::postgres`] translates: `INTEGER`, `TEXT`,
+//! `BLOB`, `INTEGER PRIMARY KEY AUTOINCREMENT`, constraints, plain and partial indexes. A file that has been
+//! released is never edited.
+
+use crate::StoreError;
+
+pub(crate) const ALL: &[&str] =
+    &[include_str!("../migrations/0001_skeleton.sql"), include_str!("../migrations/0003_bus.sql")];
+
+/// What is left to do on a database at version `found`: the version each gives, and its SQL.
+pub(crate) fn after(found: i64) -> Result<impl Iterator<Item = (usize, &'static str)>, StoreError> {
+    let known = i64::try_from(ALL.len()).expect("few migrations");
+    if found > known {
+        return Err(StoreError::Newer { found, known });
+    }
+    let done = usize::try_from(found).unwrap_or(0);
+    Ok(ALL.iter().enumerate().skip(done).map(|(index, sql)| (index + 1, *sql)))
+}
+
+/// Statements without comments, split at `;` outside of quotes.
+pub(crate) fn statements(sql: &str) -> Vec<String> {
+    let (mut statements, mut current, mut quoted) = (Vec::new(), String::new(), false);
+    for line in sql.lines().map(|line| line.split_once("--").map_or(line, |(code, _)| code)) {
+        for character in line.chars() {
+            quoted ^= character == '\'';
+            if character == ';' && !quoted {
+                statements.push(std::mem::take(&mut current));
+            } else {
+                current.push(character);
+            }
+        }
+        current.push('\n');
+    }
+    statements.push(current);
+    statements.into_iter().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()).collect()
+}
+
+/// Every table in the order in which they were made: none refers to a later one.
+pub(crate) fn tables() -> Vec<String> {
+    let mut tables = Vec::new();
+    for statement in ALL.iter().flat_map(|sql| statements(sql)) {
+        let words: Vec<_> = statement.split([' ', '\n', '(']).filter(|word| !word.is_empty()).collect();
+        match words[..] {
+            ["CREATE", "TABLE", "IF", "NOT", "EXISTS", name, ..] | ["CREATE", "TABLE", name, ..] => {
+                tables.push(name.to_owned());
+            }
+            ["DROP", "TABLE", name, ..] => tables.retain(|table| table != name),
+            ["ALTER", "TABLE", old, "RENAME", "TO", new, ..] => {
+                for table in tables.iter_mut().filter(|table| *table == old) {
+                    new.clone_into(table);
+                }
+            }
+            _ => {}
+        }
+    }
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_split_into_statements_and_tables_listed_in_their_order() {
+        let split = statements("CREATE TABLE a (x TEXT DEFAULT 'b;c'); -- d; e\nCREATE INDEX f ON a (x);\n");
+        assert_eq!(split, ["CREATE TABLE a (x TEXT DEFAULT 'b;c')", "CREATE INDEX f ON a (x)"]);
+        let tables = tables();
+        let at = |name: &str| tables.iter().position(|table| table == name).unwrap();
+        assert!(at("accounts") < at("users") && at("builds") < at("log_chunks"));
+    }
+}

@@ -1,0 +1,131 @@
+//! A `postgres://` address, and connecting to it. Without TLS only on this machine, or when asked for.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use postgres::config::{Host, SslMode};
+use postgres::{Client, Config, NoTls};
+
+use super::{failure, schemas, tls};
+use crate::StoreError;
+use crate::database::BadDatabaseUrl;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+#[derive(Clone)]
+pub struct Address {
+    config: Config,
+    tls: Tls,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Tls {
+    Off,
+    /// The server proves its name; with `sslrootcert` by that authority, else by those the system trusts.
+    On {
+        root: Option<PathBuf>,
+    },
+}
+
+impl FromStr for Address {
+    type Err = BadDatabaseUrl;
+
+    fn from_str(text: &str) -> Result<Self, BadDatabaseUrl> {
+        let refuse = |why: String| BadDatabaseUrl { shown: "postgres://…".into(), why };
+        let (start, query) = text.split_once('?').unwrap_or((text, ""));
+        let (mut mode, mut root, mut kept) = (None, None, Vec::new());
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", value)) => mode = Some(value),
+                Some(("sslrootcert", value)) => root = Some(PathBuf::from(value.replace("%2F", "/"))),
+                _ => kept.push(pair),
+            }
+        }
+        let rest = if kept.is_empty() { start.to_owned() } else { format!("{start}?{}", kept.join("&")) };
+        let mut config = Config::from_str(&rest).map_err(|error| {
+            refuse(std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string))
+        })?;
+        if config.get_hosts().is_empty() {
+            return Err(refuse("name a host, as in postgres://user@host/database".into()));
+        }
+        let here = config.get_hosts().iter().all(is_this_machine);
+        let tls = match mode {
+            Some("disable") => Tls::Off,
+            Some("require" | "verify-ca" | "verify-full") => Tls::On { root },
+            None if here => Tls::Off,
+            None => Tls::On { root },
+            Some(other) => {
+                return Err(refuse(format!("sslmode is `require` or `disable`, not `{other}`")));
+            }
+        };
+        config.ssl_mode(if tls == Tls::Off { SslMode::Disable } else { SslMode::Require });
+        config.connect_timeout(CONNECT_TIMEOUT).application_name("slipway");
+        config.keepalives_idle(Duration::from_secs(15)).tcp_user_timeout(Duration::from_secs(20));
+        Ok(Self { config, tls })
+    }
+}
+
+fn is_this_machine(host: &Host) -> bool {
+    match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+    }
+}
+
+impl Address {
+    pub(super) fn connect(&self) -> Result<Client, StoreError> {
+        let mut client = match &self.tls {
+            Tls::Off => self.config.connect(NoTls),
+            Tls::On { root } => self.config.connect(tls::connector(root.as_deref())?),
+        }
+        .map_err(|error| failure(&error))?;
+        // A paused process must not keep the writers' lock, and nothing waits for ever.
+        let settings = format!(
+            "SET search_path = {}; SET idle_in_transaction_session_timeout = '10s'; \
+             SET statement_timeout = '60s'; SET lock_timeout = '30s'; SET client_min_messages = warning",
+            schemas().join(", ")
+        );
+        client.batch_execute(&settings).map_err(|error| failure(&error))?;
+        Ok(client)
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "postgres://")?;
+        if let Some(user) = self.config.get_user() {
+            write!(f, "{user}@")?;
+        }
+        match self.config.get_hosts().first() {
+            Some(Host::Tcp(name)) => write!(f, "{name}")?,
+            Some(Host::Unix(path)) => write!(f, "{}", path.display())?,
+            None => {}
+        }
+        if let Some(port) = self.config.get_ports().first() {
+            write!(f, ":{port}")?;
+        }
+        write!(f, "/{}", self.config.get_dbname().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_tls_only_on_this_machine_or_when_asked_for() {
+        let tls = |text: &str| text.parse::<Address>().unwrap().tls;
+        assert_eq!(tls("postgres://a@127.0.0.1/d"), Tls::Off);
+        assert_eq!(tls("postgres://a@localhost/d"), Tls::Off);
+        assert_eq!(tls("postgres://a@%2Frun%2Fpostgresql/d"), Tls::Off);
+        assert_eq!(tls("postgres://a@10.0.0.1/d"), Tls::On { root: None });
+        assert_eq!(tls("postgres://a@10.0.0.1/d?sslmode=disable"), Tls::Off);
+        let root = Some(PathBuf::from("/etc/ca.pem"));
+        assert_eq!(tls("postgres://a@db/d?sslrootcert=/etc/ca.pem&application_name=x"), Tls::On { root });
+        assert!("postgres://a@db/d?sslmode=prefer".parse::<Address>().is_err());
+    }
+}
