@@ -45,7 +45,7 @@ real_kubernetes() {
 # The cases that the embedded cluster has just passed, with the real one as the judge.
 behaviour() {
   SLIPWAY_TEST_KUBECONFIG=$kubeconfig SLIPWAY_TEST_IMAGE=localhost/slipway-test:1 \
-    cargo test --quiet --locked --package slipway-devcluster --test it -- --skip kill::
+    cargo test --quiet --locked --package slipway-devcluster --test it -- --skip kill:: --test-threads 8
 }
 
 part "set-up" scripts/setup.sh test

@@ -27,7 +27,6 @@ addresses() { # of the slot
   dns_service_ip=10.$((232 + slot)).0.10
   link=slipway$slot
   netns=slipway-kube-$slot
-  cgroup=slipway-kube-$slot
   node=slipway-$name
 }
 

@@ -63,7 +63,6 @@ tlsPrivateKeyFile: $dir/pki/kubelet.key
 containerRuntimeEndpoint: unix://$dir/containerd/containerd.sock
 podLogsDir: $dir/logs/pods
 cgroupDriver: cgroupfs
-cgroupRoot: /$cgroup
 cgroupsPerQOS: false
 failCgroupV1: false
 failSwapOn: false
@@ -125,23 +124,29 @@ YAML
 
 # Works on what is there: also after a kill of everything, or of half of it.
 node_down() {
-  local part pid path try
+  local part try path id bundles=$dir/containerd/state/io.containerd.runtime.v2.task/k8s.io ids=()
   for part in kubelet proxy dns; do stop "$part" KILL 10; done
+  for path in "$bundles"/*/; do [ ! -d "$path" ] || ids+=("$(basename "$path")"); done
   for try in {1..100}; do
     kill_shims
-    kill_cgroup && break
+    kill_containers "${ids[@]}" && break
     sleep 0.1
   done
-  stop containerd KILL 10
   # The sockets of the shims are outside the folder; the bundles say where.
-  for path in "$dir"/containerd/state/io.containerd.runtime.v2.task/*/*/address; do
-    [ -e "$path" ] && rm -f "$(sed 's|^unix://||' "$path")"
+  for path in "$bundles"/*/address; do
+    [ ! -e "$path" ] || rm -f "$(sed 's|^unix://||' "$path")"
   done
-  while read -r path; do umount -l "$(printf %b "$path")"; done \
-    < <(awk -v under="$dir/" 'index($2, under) == 1 { print $2 }' /proc/self/mounts | sort -r)
-  find /sys/fs/cgroup -maxdepth 2 -type d -name "$cgroup" -exec find {} -depth -type d -exec rmdir {} + \; 2>/dev/null || true
+  stop containerd KILL 10
+  for try in {1..10}; do
+    grep -qF " $dir/" /proc/self/mounts || break
+    awk -v under="$dir/" 'index($2, under) == 1 { print $2 }' /proc/self/mounts | sort -ru |
+      while read -r path; do umount -l "$(printf %b "$path")" 2>/dev/null || true; done
+  done
+  for id in "${ids[@]}"; do
+    find /sys/fs/cgroup/k8s.io/"$id" /sys/fs/cgroup/*/k8s.io/"$id" -depth -type d -exec rmdir {} + 2>/dev/null || true
+    rm -f /var/lib/cni/results/*"-$id-"*
+  done
   [ ! -d /var/log/containers ] || find /var/log/containers -lname "$dir/*" -delete
-  rm -f "/var/lib/cni/results/$netns-"*
 }
 
 # A shim outlives its containerd, and would start nothing again but keep mounts. Its arguments name the socket.
@@ -153,11 +158,13 @@ kill_shims() {
   done
 }
 
-# Succeeds when no process is left in the cgroups of the pods.
-kill_cgroup() {
-  local pids
-  pids=$(find /sys/fs/cgroup -maxdepth 2 -type d -name "$cgroup" -exec find {} -name cgroup.procs -exec cat {} + \; 2>/dev/null | sort -u)
-  [ -n "$pids" ] || return 0
+# Succeeds when no process of these containers is left.
+kill_containers() { # ids
+  local id pids=
+  for id in "$@"; do
+    pids+=" $(cat /sys/fs/cgroup/k8s.io/"$id"/cgroup.procs /sys/fs/cgroup/*/k8s.io/"$id"/cgroup.procs 2>/dev/null || true)"
+  done
+  [[ $pids =~ [0-9] ]] || return 0
   # shellcheck disable=SC2086
   kill -KILL $pids 2>/dev/null || true
   return 1

@@ -51,7 +51,8 @@ impl Cluster {
             object.set_at("metadata.name", json!(format!("{prefix}{}", random_suffix())));
         }
         if !object.str_at("metadata.resourceVersion").is_empty() {
-            return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+            // Kubernetes blames itself for this one, without a reason.
+            return Err(ApiError::new(500, "", "resourceVersion should not be set on objects to be created"));
         }
         let name = object.name().to_owned();
         let key = self.key(resource, namespace, &name);
@@ -198,6 +199,9 @@ impl Cluster {
                 None => match step(&json!({}))? {
                     Next::Apply(config, _) if subresource.is_empty() => {
                         self.check_namespace(tx, resource, namespace, name)?;
+                        if config.name().is_empty() {
+                            return Err(ApiError::bad_request(format!("the name of the object ({name} based on URL) was undeterminable: name must be provided")));
+                        }
                         if !config.str_at("metadata.uid").is_empty() {
                             return Err(ApiError::conflict(&resource.group, &resource.plural, name, "uid mismatch: the provided object specified uid, and no existing object was found"));
                         }
@@ -480,7 +484,8 @@ fn check_apply(resource: &Resource, namespace: &str, name: &str, config: &mut Va
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     match config.name() {
-        "" => config.set_at("metadata.name", json!(name)),
+        // Enough for an object that is there; who wants a new one must name it.
+        "" => {}
         given if given != name => {
             return Err(ApiError::bad_request(format!(
                 "the name of the object ({given}) does not match the name on the URL ({name})"

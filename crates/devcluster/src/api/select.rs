@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::error::{ApiError, ApiResult};
-use crate::kinds::{Resource, selectable};
+use crate::kinds::{Resource, not_selectable, selectable};
 use crate::value::{Json as _, is_label_word};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -166,7 +166,7 @@ impl FieldSelector {
                 },
             };
             if !selectable(resource, path) {
-                return Err(ApiError::bad_request(format!("field label not supported: {path}")));
+                return Err(ApiError::bad_request(not_selectable(resource, path)));
             }
             parts.push((path.to_owned(), value.to_owned(), equal));
         }

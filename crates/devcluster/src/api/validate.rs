@@ -265,6 +265,14 @@ fn service(object: &Value, findings: &mut Vec<ShapeError>) {
                 "must be between 1 and 65535, inclusive",
             ));
         }
+        if port["targetPort"].as_i64().is_some_and(|n| !(1..=65535).contains(&n)) {
+            let path = format!("spec.ports[{index}].targetPort");
+            findings.push(ShapeError::invalid(
+                &path,
+                &port["targetPort"],
+                "must be between 1 and 65535, inclusive",
+            ));
+        }
         if ports.len() > 1 && port.str_at("name").is_empty() {
             findings.push(ShapeError::required(&format!("spec.ports[{index}].name"), ""));
         }

@@ -223,7 +223,7 @@ fn place_index(pod: &mut Value, job: &Value, index: i64) {
     }
 }
 
-/// `0-3,5`
+/// `0-3,5,7,8`: two neighbours are no range yet.
 fn ranges(indexes: &[i64]) -> String {
     let mut parts: Vec<(i64, i64)> = Vec::new();
     for index in indexes {
@@ -234,7 +234,11 @@ fn ranges(indexes: &[i64]) -> String {
     }
     parts
         .iter()
-        .map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
+        .map(|(a, b)| match b - a {
+            0 => a.to_string(),
+            1 => format!("{a},{b}"),
+            _ => format!("{a}-{b}"),
+        })
         .collect::<Vec<_>>()
         .join(",")
 }

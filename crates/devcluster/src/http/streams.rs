@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
-use super::reply::{json_reply, streaming};
+use super::reply::{json_reply, streaming, text_reply};
 use super::resources::{Target, body};
 use super::{Ask, Body, channels, forward};
 use crate::api::{Caller, Cluster, DeleteOptions};
@@ -61,6 +61,12 @@ fn status_of<'a>(pod: &'a Value, container: &str) -> Option<&'a Value> {
 
 async fn log(ask: Ask, pod: Value) -> ApiResult<Response<Body>> {
     let container = choose(&pod, ask.query.get("container"))?;
+    if pod.str_at("spec.nodeName").is_empty() {
+        // Nobody to ask yet: no log, and no mistake either.
+        let mut response = text_reply("");
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(response);
+    }
     let status = status_of(&pod, &container);
     let mut attempt = status.and_then(|s| s.int_at("restartCount")).unwrap_or(0);
     let waiting = status.is_none_or(|s| s.at("state.waiting").is_some());
@@ -84,14 +90,12 @@ async fn log(ask: Ask, pod: Value) -> ApiResult<Response<Body>> {
             .filter(|r| !r.is_empty())
             .unwrap_or("ContainerCreating");
         let why = match reason {
-            "PodInitializing" | "ContainerCreating" => format!("is waiting to start: {reason}"),
-            _ => format!(
-                "is waiting to start: {}",
-                status.map(|s| s.str_at("state.waiting.message")).filter(|m| !m.is_empty()).unwrap_or(reason)
-            ),
+            "ErrImagePull" => "image can't be pulled",
+            "ImagePullBackOff" => "trying and failing to pull image",
+            reason => reason,
         };
         return Err(ApiError::bad_request(format!(
-            "container \"{container}\" in pod \"{}\" {why}",
+            "container \"{container}\" in pod \"{}\" is waiting to start: {why}",
             pod.name()
         )));
     }

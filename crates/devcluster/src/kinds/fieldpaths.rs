@@ -9,7 +9,24 @@ pub(crate) fn selectable(resource: &Resource, path: &str) -> bool {
     if resource.is_custom() {
         return resource.selectable.iter().any(|field| field == path);
     }
-    let known: &[&str] = match resource.plural.as_str() {
+    of_builtin(resource).contains(&path)
+}
+
+/// What is said about a path that may not be named. Kinds with fields of their own have words of their own.
+pub(crate) fn not_selectable(resource: &Resource, path: &str) -> String {
+    match resource.plural.as_str() {
+        "jobs" if !resource.is_custom() => format!("field label {path:?} not supported for Job"),
+        _ if resource.is_custom() || !of_builtin(resource).is_empty() => {
+            format!("field label not supported: {path}")
+        }
+        _ => {
+            format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+    }
+}
+
+fn of_builtin(resource: &Resource) -> &'static [&'static str] {
+    match resource.plural.as_str() {
         "pods" => &[
             "spec.nodeName",
             "spec.restartPolicy",
@@ -46,10 +63,9 @@ pub(crate) fn selectable(resource: &Resource, path: &str) -> bool {
         "jobs" => &["status.successful"],
         "nodes" => &["spec.unschedulable"],
         "namespaces" => &["status.phase"],
-        "replicasets" | "replicationcontrollers" => &["status.replicas"],
+        "replicationcontrollers" => &["status.replicas"],
         "services" => &["spec.clusterIP", "spec.type"],
         "certificatesigningrequests" => &["spec.signerName"],
         _ => &[],
-    };
-    known.contains(&path)
+    }
 }

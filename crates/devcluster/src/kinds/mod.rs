@@ -17,7 +17,7 @@ use crate::schema::Node;
 pub(crate) use builtin::type_name;
 pub(crate) use custom::{crd_findings, custom_resources, established_status};
 pub(crate) use defaults::apply_builtin_defaults;
-pub(crate) use fieldpaths::selectable;
+pub(crate) use fieldpaths::{not_selectable, selectable};
 
 /// Where a `scale` subresource reads and writes.
 #[derive(Debug, Clone, PartialEq)]

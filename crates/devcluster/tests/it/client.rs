@@ -319,6 +319,33 @@ impl Test {
     }
 }
 
+impl Drop for Test {
+    /// A cluster that outlives this run keeps nothing of it: its one node has room for so many pods.
+    fn drop(&mut self) {
+        let Some(kubeconfig) = std::env::var_os("SLIPWAY_TEST_KUBECONFIG") else { return };
+        let ns = std::mem::take(&mut self.ns);
+        if ns.is_empty() {
+            return;
+        }
+        // A client of its own, on a thread of its own: the runtime of the test stands still in here.
+        let _ = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let access = from_kubeconfig(Path::new(&kubeconfig));
+                let definition = format!("widgets.{ns}.example.com");
+                for path in [
+                    format!("/api/v1/namespaces/{ns}"),
+                    format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"),
+                ] {
+                    let _ = access.http.delete(format!("{}{path}", access.url)).send().await;
+                }
+            });
+        })
+        .join();
+    }
+}
+
 /// A watch, one event at a time.
 pub(crate) struct Watch {
     response: reqwest::Response,
@@ -346,11 +373,9 @@ impl Watch {
         let mut names = Vec::new();
         while names.len() < count {
             let event = self.next().await.expect("the watch goes on");
-            names.push(format!(
-                "{} {}",
-                event["type"].as_str().unwrap_or(""),
-                event["object"]["metadata"]["name"].as_str().unwrap_or("")
-            ));
+            let object = &event["object"];
+            let name = object["metadata"]["name"].as_str().or(object["message"].as_str()).unwrap_or("");
+            names.push(format!("{} {name}", event["type"].as_str().unwrap_or("")));
         }
         names
     }

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Access, from_kubeconfig, image, make_image};
 
+mod load;
+
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);

@@ -170,7 +170,10 @@ async fn an_unknown_patch_type_is_refused() {
 async fn a_patch_of_a_missing_object_is_not_found_unless_it_applies() {
     let t = Test::api().await;
     assert_eq!(t.patch(&t.core("configmaps/a"), MERGE, json!({"data": {}})).await.0, 404);
-    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}});
+    let mut body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}});
+    let (code, status) = t.patch(&t.core("configmaps/a?fieldManager=m"), APPLY, body.clone()).await;
+    assert_eq!(code, 400, "to create, the name must be in the body too: {status}");
+    body["metadata"] = json!({"name": "a"});
     assert_eq!(t.patch(&t.core("configmaps/a?fieldManager=m"), APPLY, body).await.0, 201);
 }
 

@@ -223,13 +223,12 @@ async fn a_missing_image_is_told_as_kubernetes_tells_it() {
 #[tokio::test]
 async fn readiness_follows_the_probe() {
     let t = Test::pods().await;
-    let mut body = pod("p", "touch /tmp/ok; trap 'exit 0' TERM; while :; do sleep 0.2; done");
+    t.config_map("c", json!({"v": "up"})).await;
+    let mut body = pod("p", "trap 'exit 0' TERM; while :; do sleep 0.2; done");
     body["spec"]["containers"][0]["readinessProbe"] =
-        json!({"exec": {"command": ["test", "-e", "/tmp/ok"]}, "periodSeconds": 1, "failureThreshold": 1});
-    body["spec"]["volumes"] = json!([{"name": "x", "emptyDir": {}}]);
-    body["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "x", "mountPath": "/tmp"}]);
-    body["spec"]["containers"].as_array_mut().expect("a list").push(json!({"name": "hand", "image": image(), "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/sh", "-c", "sleep 4; rm /tmp/ok; while :; do sleep 0.2; done"], "volumeMounts": [{"name": "x", "mountPath": "/tmp"}]}));
+        json!({"exec": {"command": ["grep", "-q", "up", "/c/v"]}, "periodSeconds": 1, "failureThreshold": 1});
+    body["spec"]["volumes"] = json!([{"name": "c", "configMap": {"name": "c"}}]);
+    body["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "c", "mountPath": "/c"}]);
     t.create(&t.core("pods"), body).await;
     let ready = |p: &Value, wanted: &str| {
         p["status"]["conditions"]
@@ -237,6 +236,7 @@ async fn readiness_follows_the_probe() {
             .is_some_and(|c| c.iter().any(|c| c["type"] == "Ready" && c["status"] == wanted))
     };
     t.until(&t.core("pods/p"), "readiness", |p| ready(p, "True")).await;
+    t.patch(&t.core("configmaps/c"), crate::client::MERGE, json!({"data": {"v": "down"}})).await;
     let object = t.until(&t.core("pods/p"), "the loss of readiness", |p| ready(p, "False")).await;
     assert_eq!(object["status"]["phase"], "Running");
 }
@@ -300,15 +300,37 @@ async fn a_pod_that_fits_nowhere_says_why() {
 }
 
 #[tokio::test]
-async fn logs_of_a_container_that_has_not_started_are_refused() {
+async fn a_pod_without_a_node_has_no_log_yet() {
     let t = Test::pods().await;
     let mut body = pod("p", "true");
     body["spec"]["nodeSelector"] = json!({"no-such": "label"});
     t.create(&t.core("pods"), body).await;
-    let (code, _, _) = t.send("GET", &t.core("pods/p/log"), "", None).await;
-    assert_eq!(code, 400);
+    let (code, _, bytes) = t.send("GET", &t.core("pods/p/log"), "", None).await;
+    assert_eq!((code, bytes.len()), (204, 0));
     let (code, _, _) = t.send("GET", &t.core("pods/p/log?container=none"), "", None).await;
     assert_eq!(code, 400);
+}
+
+#[tokio::test]
+async fn logs_of_a_container_that_has_not_started_are_refused() {
+    let t = Test::pods().await;
+    let mut body = pod("p", "true");
+    body["spec"]["containers"][0]["env"] =
+        json!([{"name": "K", "valueFrom": {"configMapKeyRef": {"name": "late", "key": "K"}}}]);
+    t.create(&t.core("pods"), body).await;
+    t.until(&t.core("pods/p"), "the error", |p| {
+        state(p)["waiting"]["reason"] == "CreateContainerConfigError"
+    })
+    .await;
+    let (code, status) = t.get(&t.core("pods/p/log")).await;
+    assert_eq!(code, 400);
+    assert_eq!(
+        status["message"],
+        "container \"main\" in pod \"p\" is waiting to start: CreateContainerConfigError"
+    );
+    let (code, status) = t.get(&t.core("pods/p/log?previous=true")).await;
+    assert_eq!(code, 400);
+    assert_eq!(status["message"], "previous terminated container \"main\" in pod \"p\" not found");
 }
 
 #[tokio::test]

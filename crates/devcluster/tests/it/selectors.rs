@@ -65,9 +65,21 @@ async fn field_selectors_choose() {
 #[tokio::test]
 async fn an_unsupported_field_selector_is_refused() {
     let t = Test::api().await;
-    let (code, status) = t.get(&t.core("configmaps?fieldSelector=data.x%3Dy")).await;
-    assert_eq!(code, 400);
-    assert!(status["message"].as_str().is_some_and(|m| m.contains("field label not supported")), "{status}");
+    for (path, message) in [
+        (
+            t.core("configmaps"),
+            "\"data.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
+        (
+            t.group("apps/v1", "replicasets"),
+            "\"data.x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
+        (t.core("pods"), "field label not supported: data.x"),
+        (t.group("batch/v1", "jobs"), "field label \"data.x\" not supported for Job"),
+    ] {
+        let (code, status) = t.get(&format!("{path}?fieldSelector=data.x%3Dy")).await;
+        assert_eq!((code, status["message"].as_str()), (400, Some(message)), "{path}");
+    }
 }
 
 #[tokio::test]

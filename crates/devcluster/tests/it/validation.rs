@@ -135,7 +135,11 @@ async fn a_schedule_must_be_one() {
 async fn service_ports_are_checked() {
     let t = Test::api().await;
     let body = |ports: Value| json!({"metadata": {"name": "s"}, "spec": {"ports": ports}});
-    assert_eq!(refused(&t, &t.core("services"), body(json!([{"port": 0}]))).await, ["spec.ports[0].port"]);
+    // The target is the port unless it is given, and is as wrong.
+    assert_eq!(
+        refused(&t, &t.core("services"), body(json!([{"port": 0}]))).await,
+        ["spec.ports[0].port", "spec.ports[0].targetPort"]
+    );
     let found = refused(&t, &t.core("services"), body(json!([{"port": 1}, {"port": 2}]))).await;
     assert_eq!(found, ["spec.ports[0].name", "spec.ports[1].name"]);
     assert!(
