@@ -5,11 +5,10 @@ use slipway_api::agent::{PipelineSource, TriggerCommit, VariableLayer};
 use slipway_api::pipeline::{Pipeline, Variable};
 use slipway_model::AccountId;
 
-use crate::ctx::Server;
 use crate::error::ApiError;
-use crate::seal::Sealer;
-
-pub(crate) const MASK: &str = "*****";
+use crate::redact::MASK;
+use crate::seal::{DataKey, is_sealed};
+use crate::seams::Seams;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -79,15 +78,20 @@ fn place(account: AccountId, key: &str) -> String {
 }
 
 /// Seals what is marked encrypted. A value that a client read masked and sends back keeps what it was.
-pub(crate) fn seal_variables(server: &Server, account: AccountId, new: &mut [Variable], old: &[Variable]) {
+pub(crate) fn seal_variables(
+    key: &DataKey,
+    seams: &Seams,
+    account: AccountId,
+    new: &mut [Variable],
+    old: &[Variable],
+) {
     for variable in new.iter_mut().filter(|variable| variable.encrypted) {
         if variable.value == MASK
             && let Some(kept) = old.iter().find(|kept| kept.key == variable.key && kept.encrypted)
         {
             variable.value.clone_from(&kept.value);
-        } else if !Sealer::is_sealed(&variable.value) {
-            variable.value =
-                server.inner.sealer.seal(server.seams(), &place(account, &variable.key), &variable.value);
+        } else if !is_sealed(&variable.value) {
+            variable.value = key.seal(seams, &place(account, &variable.key), &variable.value);
         }
     }
 }
@@ -99,11 +103,11 @@ pub(crate) fn mask_variables(variables: &mut [Variable]) {
 }
 
 /// For the runner that has taken the build, and for nobody else.
-pub(crate) fn unseal_variables(server: &Server, account: AccountId, layers: &mut [VariableLayer]) {
+pub(crate) fn unseal_variables(key: &DataKey, account: AccountId, layers: &mut [VariableLayer]) {
     for variable in
         layers.iter_mut().flat_map(|layer| &mut layer.variables).filter(|variable| variable.encrypted)
     {
-        if let Some(opened) = server.inner.sealer.unseal(&place(account, &variable.key), &variable.value) {
+        if let Some(opened) = key.unseal(&place(account, &variable.key), &variable.value) {
             variable.value.clone_from(opened.expose());
         }
     }

@@ -15,7 +15,8 @@ use crate::{StoreError, Tx};
 const READERS: usize = 4;
 /// Bounds how long the first of a group waits for its answer.
 const GROUP_MAX: usize = 256;
-const SCHEMA: &[&str] = &[include_str!("../migrations/0001_skeleton.sql")];
+const SCHEMA: &[&str] =
+    &[include_str!("../migrations/0001_skeleton.sql"), include_str!("../migrations/0002_control_plane.sql")];
 
 /// Said after each commit that changed something worth waking for.
 #[derive(Debug, Clone, Default)]

@@ -5,7 +5,10 @@
 //! disk; writes that arrive together share one commit. It knows no HTTP, no clock and no randomness.
 
 pub mod applications;
+pub mod audit;
 pub mod builds;
+pub mod contexts;
+pub mod data_keys;
 pub mod engine;
 pub mod error;
 pub mod facts;
@@ -13,7 +16,10 @@ pub mod git;
 pub mod identity;
 pub mod logs;
 pub mod pipelines;
+pub mod rules;
 pub mod sql;
+pub mod sso;
+pub mod usage;
 
 pub use engine::{Committed, Store};
 pub use error::StoreError;

@@ -17,6 +17,7 @@ use super::{deadline, news};
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::limits;
 use crate::orders::{self, Order};
 use crate::tokens;
 
@@ -82,16 +83,10 @@ async fn exchange(server: &Server, scope: Scope, request: &RunnerSync) -> Result
         }
         let running: Vec<BuildId> = request.running.iter().filter_map(|run| run.id.parse().ok()).collect();
         builds::forget_unknown(tx, scope, &request.runner, &running)?;
-        if request.free > 0 {
-            let taken = builds::take(
-                tx,
-                scope,
-                &request.runner,
-                &request.executor,
-                i64::from(request.free),
-                now_ms,
-                now_ms + LEASE_MS,
-            )?;
+        let free = i64::from(request.free).min(limits::free_builds(tx, scope, now_ms)?);
+        if free > 0 {
+            let taken =
+                builds::take(tx, scope, &request.runner, &request.executor, free, now_ms, now_ms + LEASE_MS)?;
             for build in taken {
                 answer.taken.push(hand_over(&inner, tx, scope, build)?);
             }
@@ -124,9 +119,10 @@ fn renew(
 /// The build's own credential for the Git host is made here and dies with the build.
 fn hand_over(server: &Server, tx: &mut Tx<'_>, scope: Scope, build: Build) -> Result<TakenBuild, StoreError> {
     let mut order: Order = build.order()?;
-    orders::unseal_variables(server, build.account, &mut order.variables);
+    let key = server.keyring().account(tx, build.account)?;
+    orders::unseal_variables(&key, build.account, &mut order.variables);
     let subject = build.id.to_string();
-    identity::delete_keys_of(tx, Subject::Build, &subject)?;
+    identity::delete_keys_of(tx, scope, Subject::Build, &subject)?;
     let key =
         tokens::new_key(server.seams(), build.account, "build", Subject::Build, &subject, vec!["git".into()]);
     identity::create_key(tx, &key.row)?;
