@@ -299,7 +299,10 @@ pub(crate) async fn check_password(
         .unwrap_or(false);
     let user = user.filter(|user| good && user.enabled).ok_or_else(ApiError::wrong_credentials)?;
     let forget = move |tx: &mut Tx<'_>| {
-        counters.iter().try_for_each(|(subject, _)| identity::forget_failures(tx, subject))
+        let [(email, _), (network, _)] = &counters;
+        identity::forget_failures(tx, email)?;
+        // Only this try: somebody with one good password must not wipe out what they guess at others.
+        identity::forget_one_failure(tx, network)
     };
     server.store().write(forget).await?;
     Ok(user)

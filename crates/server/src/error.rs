@@ -76,7 +76,12 @@ impl ApiError {
     }
 
     pub fn too_large() -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "1013", "TOO_LARGE", "this is larger than the server takes in one call")
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "1013",
+            "TOO_LARGE",
+            "this is larger than the server takes in one call",
+        )
     }
 
     /// Everything that is wrong with what was sent, at once.

@@ -161,6 +161,7 @@ fn administration(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Contexts), routes!(contexts::create))
         .with(Policy::Member(Resource::Contexts), routes!(contexts::create_with_slash))
         .with(Policy::Member(Resource::Contexts), routes!(contexts::one))
+        .with(Policy::Member(Resource::Contexts), routes!(contexts::prepare))
         .with(Policy::Member(Resource::Contexts), routes!(contexts::replace))
         .with(Policy::Member(Resource::Contexts), routes!(contexts::patch))
         .with(Policy::Member(Resource::Contexts), routes!(contexts::delete))

@@ -17,6 +17,9 @@ pub(crate) struct Order {
     pub(crate) variables: Vec<VariableLayer>,
     pub(crate) commit: Option<TriggerCommit>,
     pub(crate) webhook: bool,
+    /// Names of shared configuration; what is in it is looked up when a runner takes the build.
+    #[serde(default)]
+    pub(crate) contexts: Vec<String>,
 }
 
 impl Order {
@@ -31,8 +34,16 @@ impl Order {
             VariableLayer { name: "pipeline".into(), variables: pipeline.spec.variables.clone() },
             VariableLayer { name: "build-run".into(), variables: run },
         ];
-        Ok(Self { source, variables, commit, webhook })
+        Ok(Self { source, variables, commit, webhook, contexts: contexts(pipeline) })
     }
+}
+
+/// `spec.contexts`: names, or objects with a name.
+fn contexts(pipeline: &Pipeline) -> Vec<String> {
+    let list = pipeline.spec.other.get("contexts").and_then(|list| list.as_array());
+    let name =
+        |item: &serde_json::Value| item.as_str().or_else(|| item.get("name")?.as_str()).map(str::to_owned);
+    list.map(|list| list.iter().filter_map(name).collect()).unwrap_or_default()
 }
 
 fn source(pipeline: &Pipeline) -> Result<PipelineSource, ApiError> {

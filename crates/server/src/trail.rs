@@ -21,6 +21,7 @@ use crate::seal::{DataKey, PLATFORM};
 
 /// Longer ones are cut: a record is for reading.
 const DETAIL_CHARS_MAX: usize = 16 << 10;
+const ANCHORED_WITHIN_MS: i64 = 15_000;
 
 #[derive(Clone)]
 pub(crate) struct Trail {
@@ -262,6 +263,7 @@ pub(crate) async fn verify(server: &Server, chain: &str) -> Result<Verified, Sto
         .await?;
     let anchored = server.anchor().of(chain, &key);
     let (mut seq, mut before, mut problems) = (0, String::new(), Vec::new());
+    let mut first_ms = None;
     let mut anchor_seen = false;
     loop {
         let (wanted, last) = (chain.to_owned(), seq);
@@ -284,6 +286,7 @@ pub(crate) async fn verify(server: &Server, chain: &str) -> Result<Verified, Sto
                     problems.push(format!("record {at} is not the one that was anchored"));
                 }
             }
+            first_ms = first_ms.or(Some(record.at_ms));
             (seq, before) = (record.seq, record.hash);
         }
     }
@@ -295,7 +298,10 @@ pub(crate) async fn verify(server: &Server, chain: &str) -> Result<Verified, Sto
             problems.push(format!("record {at} was anchored and is missing"));
         }
         Anchor::Forged => problems.push("the anchor beside the database was changed".into()),
-        Anchor::Missing if seq > 0 => {
+        // A chain that has just begun is anchored in a moment.
+        Anchor::Missing
+            if first_ms.is_some_and(|first_ms| server.now_ms() - first_ms > ANCHORED_WITHIN_MS) =>
+        {
             problems.push(
                 "there is no anchor beside the database: records at the end may have been dropped".into(),
             );

@@ -217,7 +217,7 @@ pub(crate) async fn add_member(
     Json(request): Json<AddMember>,
 ) -> Result<Json<Account>, ApiError> {
     let (email, role, now_ms) =
-        (super::email(&request.email)?, super::role(request.role.as_deref())?, server.now_ms());
+        (super::email(&request.email)?, super::role_by(&caller, request.role.as_deref())?, server.now_ms());
     let changed = server
         .change(move |tx| {
             let account = find(tx, &wanted)?;

@@ -236,6 +236,28 @@ fn row(
     }
 }
 
+/// What a build gets of a context: names with values, secret ones marked so that the runner masks them in logs.
+pub(crate) fn variables(
+    key: &DataKey,
+    scope: Scope,
+    row: &contexts::Context,
+) -> Vec<slipway_api::pipeline::Variable> {
+    if !matches!(row.kind.as_str(), "config" | "secret") {
+        return Vec::new();
+    }
+    let opened = unsealed(key, scope, row);
+    let encrypted = opened.is_some();
+    let data = opened.unwrap_or_else(|| shown(row).spec.data);
+    let Value::Object(data) = data else { return Vec::new() };
+    let text = |value: Value| match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    data.into_iter()
+        .map(|(key, value)| slipway_api::pipeline::Variable { key, value: text(value), encrypted })
+        .collect()
+}
+
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ContextQuery {
@@ -345,6 +367,18 @@ pub(crate) async fn one(
         })
         .await?;
     Ok(Json(context))
+}
+
+/// The context, ready for use: the published CLI asks for one here before it uses it.
+#[utoipa::path(get, path = "/api/contexts/{name}/prepare", tag = "contexts", params(("name" = String, Path), ContextQuery),
+    responses((status = 200, body = Context), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn prepare(
+    server: State<Server>,
+    caller: Caller,
+    name: Path<String>,
+    query: Query<ContextQuery>,
+) -> Result<Json<Context>, ApiError> {
+    one(server, caller, name, query).await
 }
 
 async fn make(server: Server, caller: Caller, context: Context) -> Result<Json<Context>, ApiError> {

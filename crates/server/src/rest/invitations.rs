@@ -61,7 +61,7 @@ pub(crate) async fn create(
     Json(request): Json<CreateInvitation>,
 ) -> Result<Json<CreatedInvitation>, ApiError> {
     let email = super::email(&request.email)?;
-    let role = super::role(request.role.as_deref())?;
+    let role = super::role_by(&caller, request.role.as_deref())?;
     let inner = server.clone();
     let made = server
         .change(move |tx| {

@@ -34,6 +34,15 @@ fn role(text: Option<&str>) -> Result<Role, ApiError> {
     })
 }
 
+/// The role to give somebody. A key that is limited to scopes does not make Administrators, who are limited by nothing.
+fn role_by(caller: &crate::auth::Caller, text: Option<&str>) -> Result<Role, ApiError> {
+    let role = role(text)?;
+    if role == Role::Administrator && caller.principal.scopes.is_limited() {
+        return Err(ApiError::forbidden("a key that is limited to scopes cannot make an Administrator"));
+    }
+    Ok(role)
+}
+
 /// Lowercase letters, digits and hyphens, as in an address.
 fn plain_name(what: &str, name: &str) -> Result<(), ApiError> {
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

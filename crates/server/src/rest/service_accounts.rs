@@ -60,7 +60,7 @@ pub(crate) async fn create(
     Json(request): Json<CreateServiceAccount>,
 ) -> Result<Json<ServiceAccount>, ApiError> {
     super::plain_name("a service account", &request.name)?;
-    let role = super::role(request.role.as_deref())?;
+    let role = super::role_by(&caller, request.role.as_deref())?;
     let (id, now_ms) = (server.seams().new_id(), server.now_ms());
     let made = server
         .change(move |tx| {
@@ -113,7 +113,7 @@ pub(crate) async fn change(
     Path(name): Path<String>,
     Json(request): Json<ChangeServiceAccount>,
 ) -> Result<Json<ServiceAccount>, ApiError> {
-    let role = request.role.as_deref().map(|text| super::role(Some(text))).transpose()?;
+    let role = request.role.as_deref().map(|text| super::role_by(&caller, Some(text))).transpose()?;
     let changed = server
         .change(move |tx| {
             let scope = caller.scope();

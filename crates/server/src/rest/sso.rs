@@ -386,6 +386,10 @@ fn who(
         ));
     }
     if identity::member(tx, scope, user.id)?.is_none() {
+        if let Some(invitation) = invited(tx, server, scope, &user.email)? {
+            join(tx, server, &invitation, &user)?;
+            return Ok(user);
+        }
         if !settings.create_members {
             return Err(ApiError::refused_sign_in(
                 "you are not a member of this account: ask its Administrator for an invitation",
@@ -409,6 +413,17 @@ fn become_member(
     Ok(())
 }
 
+/// An invitation of this address that is still good.
+fn invited(
+    tx: &mut Tx<'_>,
+    server: &Server,
+    scope: Scope,
+    email: &str,
+) -> Result<Option<identity::Invitation>, ApiError> {
+    let all = identity::invitations(tx, scope)?;
+    Ok(all.into_iter().find(|one| one.email == email && one.expires_ms >= server.now_ms()))
+}
+
 /// Somebody who was never here: by invitation to an address that the provider has checked, or because all are welcome.
 fn newcomer(
     tx: &mut Tx<'_>,
@@ -429,9 +444,7 @@ fn newcomer(
             "somebody with this e-mail is here already: sign in as before, then link this identity provider in your settings",
         ));
     }
-    let invitation = identity::invitations(tx, Scope::of(row.account))?
-        .into_iter()
-        .find(|invitation| invitation.email == email && invitation.expires_ms >= server.now_ms());
+    let invitation = invited(tx, server, Scope::of(row.account), &email)?;
     if invitation.is_none() && !settings.create_members {
         return Err(ApiError::refused_sign_in(
             "you are not a member of this account: ask its Administrator for an invitation",

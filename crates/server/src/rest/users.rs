@@ -94,7 +94,7 @@ pub(crate) async fn change(
     Path(id): Path<String>,
     Json(request): Json<ChangeMember>,
 ) -> Result<Json<Member>, ApiError> {
-    let role = request.role.as_deref().map(|text| super::role(Some(text))).transpose()?;
+    let role = request.role.as_deref().map(|text| super::role_by(&caller, Some(text))).transpose()?;
     let member = server
         .change(move |tx| {
             let scope = caller.scope();

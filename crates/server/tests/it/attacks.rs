@@ -558,6 +558,49 @@ async fn k22_streams_close_when_the_right_to_them_goes() {
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
+/// A page's live connection, kept open without a word.
+fn socket(platform: &Platform, key: &str) -> std::net::TcpStream {
+    let address = platform.url.strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let head = format!(
+        "GET /2.0/api/graphql HTTP/1.1\r\nhost: {address}\r\nauthorization: {key}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
+         sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-protocol: graphql-transport-ws\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        assert_eq!(stream.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&seen));
+        seen.push(byte[0]);
+    }
+    assert!(seen.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&seen));
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn k22_a_subscription_closes_when_the_key_is_revoked_and_not_before() {
+    let platform = Platform::start().await;
+    let (_, key) = platform.member("ada@example.com", "User").await;
+    let (_, other) = platform.member("bob@example.com", "User").await;
+    let (mut mine, mut others) = (socket(&platform, &key), socket(&platform, &other));
+    let id = key.split('.').next().unwrap();
+    assert_eq!(platform.call("DELETE", &format!("/api/auth/key/{id}"), &key, None).await.0, 200);
+    let closed = tokio::task::spawn_blocking(move || {
+        let started = Instant::now();
+        let mut rest = Vec::new();
+        let ended = mine.read_to_end(&mut rest);
+        (ended.is_ok(), started.elapsed())
+    });
+    let (ended, took) = closed.await.unwrap();
+    assert!(ended && took < Duration::from_secs(5), "{took:?}");
+    let open = tokio::task::spawn_blocking(move || {
+        others.set_read_timeout(Some(Duration::from_secs(4))).unwrap();
+        others.read(&mut [0; 16]).err().map(|error| error.kind())
+    });
+    assert_eq!(open.await.unwrap(), Some(std::io::ErrorKind::WouldBlock), "somebody else's stays open");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn k23_without_a_login_there_is_nothing_to_learn() {
     let platform = Platform::start().await;
@@ -629,6 +672,15 @@ async fn k107_nobody_raises_themselves_and_the_last_administrator_stays() {
         let (status, refused) = platform.call(method, &path, &platform.admin_key, body).await;
         assert_eq!(status, 409, "{method} {path}: {refused}");
         assert!(refused["message"].as_str().unwrap().contains("the last"), "{refused}");
+    }
+    // A key that may change people, and nothing else, makes no Administrator.
+    let limited =
+        platform.post("/api/auth/key", json!({"name": "k", "scopes": ["user", "service-account"]})).await;
+    for (path, body) in [
+        ("/api/invitations", json!({"email": "eve@example.com", "role": "Admin"})),
+        ("/api/service-users", json!({"name": "mine", "role": "Admin"})),
+    ] {
+        assert_eq!(platform.call("POST", path, limited.as_str().unwrap(), Some(body)).await.0, 403, "{path}");
     }
     // An Administrator of an account does not make platform administrators.
     let (_, second) = platform.member("second@example.com", "Admin").await;

@@ -256,3 +256,26 @@ async fn parallel_builds_are_limited_where_they_are_taken_and_the_build_says_why
     platform.call("PATCH", "/api/admin/accounts/default", &platform.admin_key, Some(more)).await;
     assert_eq!(sync(held).await.1["taken"][0]["id"], second);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_more_than_the_account_may_have_is_refused_in_words() {
+    let platform = Platform::start().await;
+    platform
+        .call(
+            "PATCH",
+            "/api/admin/accounts/default",
+            &platform.admin_key,
+            Some(json!({"limits": {"runtimes": 1}})),
+        )
+        .await;
+    let mut answers = Vec::new();
+    for name in ["one", "two", "one"] {
+        let key = platform.agent(slipway_store::identity::Subject::Runtime, name).await;
+        let body =
+            json!({"runtime": name, "version": "1", "cluster": "c", "applications": [], "complete": true});
+        answers.push(platform.call("POST", "/2.0/api/events", &key, Some(body)).await);
+    }
+    assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 403, 200]);
+    let text = answers[1].1["message"].as_str().unwrap();
+    assert!(text.contains("limit `runtimes` is reached: 1 of 1 are used"), "{text}");
+}

@@ -263,5 +263,7 @@ async fn another_account_finds_nothing_of_this_one() {
     }
     // What they asked for is in their own trail, and nothing that anybody else did.
     let (_, trail) = platform.call("GET", "/api/audit?limit=1000", &elsewhere, None).await;
-    assert!(trail["docs"].as_array().unwrap().iter().all(|record| record["userName"] != "member@example.com"));
+    assert!(
+        trail["docs"].as_array().unwrap().iter().all(|record| record["userName"] != "member@example.com")
+    );
 }

@@ -116,3 +116,38 @@ async fn keys_are_rotated_while_secrets_are_read_and_written() {
     assert_eq!(platform.get("/api/admin/health").await["rotating"], false);
     assert_eq!(platform.get("/api/admin/audit?entity=master-key").await["total"], 20);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_gets_the_shared_configuration_that_its_pipeline_names() {
+    let platform = Platform::start().await;
+    for (name, kind, data) in [
+        ("plain", "config", json!({"A": "from config", "B": "b"})),
+        ("hidden", "secret", json!({"A": "canary-shared"})),
+        ("unused", "secret", json!({"C": "canary-unused"})),
+    ] {
+        let body =
+            json!({"metadata": {"name": name, "forbidDecrypt": true}, "spec": {"type": kind, "data": data}});
+        platform.post("/api/contexts/", body).await;
+    }
+    let spec = json!({"contexts": ["plain", {"name": "hidden"}], "steps": {"a": {}}, "variables": [{"key": "B", "value": "own"}]});
+    platform.post("/api/pipelines", json!({"metadata": {"name": "demo/p"}, "spec": spec})).await;
+    platform.post("/api/pipelines/run/demo%2Fp", json!({})).await;
+    let key = platform.agent(slipway_store::identity::Subject::Runner, "r1").await;
+    let body =
+        json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
+    let (_, answer) = platform.call("POST", "/api/agent/runner/sync", &key, Some(body)).await;
+    let layers = &answer["taken"][0]["variables"];
+    assert_eq!(
+        (&layers[0]["name"], &layers[1]["name"]),
+        (&json!("shared-configuration"), &json!("pipeline"))
+    );
+    let expected = json!([{"key": "A", "value": "from config"}, {"key": "B", "value": "b"}, {"key": "A", "value": "canary-shared", "encrypted": true}]);
+    assert_eq!(layers[0]["variables"], expected);
+    assert!(!answer.to_string().contains("canary-unused"));
+    let used = platform.get("/api/audit?action=use&entity=context").await;
+    assert_eq!(
+        (&used["total"], &used["docs"][0]["userName"]),
+        (&json!(1), &json!("runner r1")),
+        "each use of a secret is recorded"
+    );
+}

@@ -126,6 +126,15 @@ pub fn forget_failures(tx: &mut Tx<'_>, subject: &str) -> Result<(), StoreError>
     Ok(())
 }
 
+/// Takes one try back: it was none.
+pub fn forget_one_failure(tx: &mut Tx<'_>, subject: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE login_failures SET failures = failures - 1 WHERE subject = $1 AND failures > 0",
+        &[subject.into()],
+    )?;
+    Ok(())
+}
+
 /// Old ones go by age, never to make room: nobody's counter is pushed out by inventing other names.
 pub fn forget_failures_before(tx: &mut Tx<'_>, before_ms: i64) -> Result<usize, StoreError> {
     tx.execute("DELETE FROM login_failures WHERE last_ms < $1", &[before_ms.into()])
