@@ -57,6 +57,11 @@ impl Client {
         &self.base
     }
 
+    /// For who has to show it to the same server in another way than in the Authorization header.
+    pub fn key(&self) -> &Secret<String> {
+        &self.key
+    }
+
     pub fn request(&self, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base)).header("authorization", self.key.expose())
     }

@@ -3,15 +3,20 @@
 //! In: nothing but values. Out: types that the server answers with and that the CLI, the runner, the
 //! runtime and the generated web types read. It decides nothing and stores nothing.
 
+pub mod access;
 pub mod agent;
 pub mod application;
+pub mod audit;
 pub mod auth;
 pub mod build;
 pub mod client;
+pub mod context;
 pub mod error;
+pub mod identity;
 pub mod pipeline;
 pub mod repo;
 pub mod runtime;
+pub mod sso;
 
 pub use client::{Client, ClientError};
 pub use error::ErrorBody;

@@ -57,4 +57,6 @@ pub enum ChangeKind {
     Application,
     Runtime,
     Repository,
+    /// Somebody's rights changed: open streams ask again whether they may stay open.
+    Access,
 }

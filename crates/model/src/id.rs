@@ -99,10 +99,16 @@ ids! {
     AgentId = Agent,
     ApiKeyId = ApiKey,
     BuildId = Build,
+    ContextId = Context,
+    InvitationId = Invitation,
     PipelineId = Pipeline,
     ProjectId = Project,
     RepoId = Repo,
+    RuleId = Rule,
+    ServiceAccountId = ServiceAccount,
     SessionId = Session,
+    SsoClientId = SsoClient,
+    TeamId = Team,
     UserId = User,
 }
 

@@ -11,6 +11,9 @@ mod secret;
 
 pub use build::{BuildStatus, StepStatus};
 pub use fact::{Change, ChangeKind, Fact, PushedCommit};
-pub use id::{AccountId, AgentId, ApiKeyId, BuildId, Id, PipelineId, ProjectId, RepoId, SessionId, UserId};
+pub use id::{
+    AccountId, AgentId, ApiKeyId, BuildId, ContextId, Id, InvitationId, PipelineId, ProjectId, RepoId,
+    RuleId, ServiceAccountId, SessionId, SsoClientId, TeamId, UserId,
+};
 pub use next::Next;
 pub use secret::Secret;

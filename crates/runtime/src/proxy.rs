@@ -32,7 +32,7 @@ use crate::queue::{AppKey, Wake};
 use crate::reconcile::is_running;
 
 /// How long an answer about who somebody is may be used again.
-const TRUST: Duration = Duration::from_secs(5);
+const TRUST: Duration = Duration::from_secs(2);
 
 /// Users by a fingerprint of the headers that they sent, and when the control plane was asked.
 type KnownUsers = HashMap<[u8; 32], (Instant, User)>;
@@ -104,13 +104,26 @@ impl From<ClusterError> for Refusal {
     }
 }
 
-/// Asks the control plane who this is, with the headers that came.
+/// What a rule has to allow for each verb of a path; those that only look need `VIEW`.
+fn action(path: &str) -> &'static str {
+    match path.rsplit('/').next().unwrap_or_default() {
+        "sync" => "SYNC",
+        "refresh" => "REFRESH",
+        "rollback" => "APP_ROLLBACK",
+        "terminate" => "TERMINATE_SYNC",
+        _ => "VIEW",
+    }
+}
+
+/// Asks the control plane whether this caller may do this to this Application, with the headers that came.
 async fn authorise(
     State(proxy): State<Proxy>,
+    Path((namespace, name)): AppPath,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let user = proxy.user(request.headers()).await?;
+    let asked = Asked { namespace, name, action: action(request.uri().path()) };
+    let user = proxy.user(request.headers(), &asked).await?;
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     // A cookie is sent by any page that the browser shows; the token only by ours.
     if changes && !request.headers().contains_key("authorization") {
@@ -127,6 +140,13 @@ async fn authorise(
     Ok(next.run(request).await)
 }
 
+/// What somebody wants to do to which Application.
+struct Asked {
+    namespace: String,
+    name: String,
+    action: &'static str,
+}
+
 impl Proxy {
     fn engine(&self) -> Result<&Arc<Engine>, Refusal> {
         self.handle.engine.get().ok_or_else(|| {
@@ -138,7 +158,7 @@ impl Proxy {
         })
     }
 
-    async fn user(&self, headers: &HeaderMap) -> Result<User, Refusal> {
+    async fn user(&self, headers: &HeaderMap, asked: &Asked) -> Result<User, Refusal> {
         let unknown = || Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "sign in first");
         let sent: Vec<(&str, &[u8])> = ["authorization", "cookie", "x-access-token"]
             .iter()
@@ -148,7 +168,9 @@ impl Proxy {
             return Err(unknown());
         }
         let mut hash = Sha256::new();
-        for (name, value) in &sent {
+        let what = [("namespace", &asked.namespace), ("name", &asked.name)];
+        let what = what.map(|(part, value)| (part, value.as_bytes()));
+        for (name, value) in sent.iter().chain(&what).chain(&[("action", asked.action.as_bytes())]) {
             hash.update(name);
             hash.update((value.len() as u64).to_be_bytes());
             hash.update(value);
@@ -168,7 +190,12 @@ impl Proxy {
                 "this runtime runs alone; use kubectl on the Application instead",
             ));
         };
-        let mut question = self.http.get(format!("{}/api/user", server.base()));
+        // Its own key says which runtime asks: people of another account are strangers here.
+        let mut question = self
+            .http
+            .get(format!("{}/api/access/application", server.base()))
+            .query(&[("action", asked.action), ("namespace", &asked.namespace), ("name", &asked.name)])
+            .header("x-slipway-runtime", server.key().expose());
         for (name, value) in sent {
             question = question.header(name, value);
         }
@@ -179,8 +206,15 @@ impl Proxy {
                 "the control plane does not answer; try again",
             )
         })?;
-        if !answer.status().is_success() {
-            return Err(unknown());
+        match answer.status().as_u16() {
+            200 => {}
+            status @ (403 | 404) => {
+                let said: Option<ErrorBody> = answer.json().await.ok();
+                let message = said.map_or_else(|| "you may not do this here".to_owned(), |body| body.message);
+                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
+                return Err(Refusal::new(status, "FORBIDDEN", message));
+            }
+            _ => return Err(unknown()),
         }
         let user: User = answer.json().await.map_err(|_| unknown())?;
         self.known.lock().expect("no panic while locked").insert(print, (Instant::now(), user.clone()));

@@ -1,39 +1,100 @@
 //! Who is asking: an API key in a header, a basic password, or a browser's session cookie.
+//!
+//! Nothing is remembered between calls: each looks at the key or session, the person and the account as they are
+//! now, so that a revocation holds from the next call on. Streams ask again while they are open.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Mutex;
 
 use axum::http::{HeaderMap, Method, header};
 use base64::Engine;
-use slipway_access::{Principal, Role, Who};
-use slipway_model::{ApiKeyId, Secret};
-use slipway_store::identity::{self, Subject, User};
+use slipway_access::{Principal, Role, Scopes, TeamRef, Who};
+use slipway_model::{AccountId, ApiKeyId, Secret, SessionId};
+use slipway_store::identity::{self, AccountStatus, ApiKey, Subject, User};
+use slipway_store::{Scope, StoreError, Tx};
 
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::settings::AccountSettings;
 use crate::tokens;
+use crate::trail::{Actor, Trail};
 
 pub(crate) const COOKIE: &str = "slipway_session";
-/// A browser that was quiet for this long signs in again.
-const INACTIVITY_MS: i64 = 12 * 60 * 60 * 1000;
 /// The session row is not written for every click.
 const TOUCH_EVERY_MS: i64 = 60 * 1000;
+/// For what a thief of a cookie would do first, the person has to have signed in lately.
+const FRESH_MS: i64 = 60 * 60 * 1000;
 
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
-    /// Present for a browser session.
-    pub(crate) csrf: Option<String>,
+    pub(crate) credential: Credential,
+    pub(crate) trail: Trail,
+}
+
+#[derive(Clone)]
+pub(crate) enum Credential {
+    Key(ApiKeyId),
+    Session(SessionRef),
+}
+
+#[derive(Clone)]
+pub(crate) struct SessionRef {
+    pub(crate) id: SessionId,
+    pub(crate) token_hash: String,
+    pub(crate) csrf: String,
+    pub(crate) authenticated_ms: i64,
+    pub(crate) address: String,
 }
 
 impl Caller {
-    pub(crate) fn scope(&self) -> slipway_store::Scope {
-        slipway_store::Scope::of(self.principal.account)
+    pub(crate) fn scope(&self) -> Scope {
+        Scope::of(self.principal.account)
+    }
+
+    pub(crate) fn actor(&self) -> Actor {
+        Actor::of(&self.principal)
+    }
+
+    /// Present for a browser session.
+    pub(crate) fn csrf(&self) -> Option<&str> {
+        match &self.credential {
+            Credential::Session(session) => Some(&session.csrf),
+            Credential::Key(_) => None,
+        }
+    }
+
+    /// Asks again with the same credential: what it is good for now.
+    pub(crate) async fn again(&self, server: &Server) -> Option<Self> {
+        let (credential, now_ms) = (self.credential.clone(), server.now_ms());
+        let found = server.store().read(move |tx| match &credential {
+            Credential::Key(id) => match identity::key_by_id(tx, *id)? {
+                Some(row) => Ok(by_row(tx, &row)?.map(|principal| (principal, credential))),
+                None => Ok(None),
+            },
+            Credential::Session(session) => by_token(tx, &session.token_hash, now_ms),
+        });
+        let (principal, credential) = found.await.ok().flatten()?;
+        Some(Self { principal, credential, trail: self.trail.clone() })
+    }
+
+    /// Somebody who found an open browser cannot make keys with it, nor from another network.
+    pub(crate) fn check_fresh(&self, now_ms: i64) -> Result<(), ApiError> {
+        let Credential::Session(session) = &self.credential else { return Ok(()) };
+        let moved = network(&session.address) != network(self.trail.address());
+        if moved || now_ms - session.authenticated_ms > FRESH_MS {
+            return Err(ApiError::confirm());
+        }
+        Ok(())
     }
 }
 
 /// `Ok(None)` when no credential was sent; an error when one was sent and is not good.
-pub(crate) async fn authenticate(server: &Server, headers: &HeaderMap) -> Result<Option<Caller>, ApiError> {
+pub(crate) async fn authenticate(
+    server: &Server,
+    headers: &HeaderMap,
+) -> Result<Option<(Principal, Credential)>, ApiError> {
     if let Some(key) = sent_key(headers) {
         return by_key(server, &key).await.map(Some);
     }
@@ -50,7 +111,7 @@ pub(crate) fn check_csrf(
     changes: bool,
     headers: &HeaderMap,
 ) -> Result<(), ApiError> {
-    let Some(expected) = &caller.csrf else { return Ok(()) };
+    let Some(expected) = caller.csrf() else { return Ok(()) };
     let safe = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) && !changes;
     let sent = headers.get("x-csrf-token").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if safe || tokens::same(expected, sent) {
@@ -73,130 +134,228 @@ fn sent_key(headers: &HeaderMap) -> Option<Secret<String>> {
 }
 
 pub(crate) fn session_token(headers: &HeaderMap) -> Option<Secret<String>> {
-    let value = headers.get(header::COOKIE)?.to_str().ok()?;
-    value.split(';').find_map(|pair| {
-        let (name, token) = pair.trim().split_once('=')?;
-        (name == COOKIE).then(|| Secret::new(token.to_owned()))
+    cookie(headers, COOKIE).map(Secret::new)
+}
+
+pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
+    headers.get_all(header::COOKIE).iter().find_map(|value| {
+        value.to_str().ok()?.split(';').find_map(|pair| {
+            let (name, token) = pair.trim().split_once('=')?;
+            (name == wanted).then(|| token.to_owned())
+        })
     })
 }
 
-async fn by_key(server: &Server, key: &Secret<String>) -> Result<Caller, ApiError> {
+async fn by_key(server: &Server, key: &Secret<String>) -> Result<(Principal, Credential), ApiError> {
     let refused = || ApiError::unauthenticated();
     let (id, secret) = key.expose().split_once('.').ok_or_else(refused)?;
     let id: ApiKeyId = id.parse().map_err(|_| refused())?;
     let hash = tokens::digest(secret);
-    let (row, user) = server
-        .store()
-        .read(move |tx| {
-            let Some(row) = identity::key_by_id(tx, id)? else { return Ok((None, None)) };
-            let user = match row.subject_kind {
-                Subject::User => match row.subject.parse() {
-                    Ok(id) => identity::user_by_id(tx, id)?,
-                    Err(_) => None,
-                },
-                _ => None,
-            };
-            Ok((Some(row), user))
-        })
-        .await?;
-    let row = row.filter(|row| tokens::same(&row.secret_hash, &hash)).ok_or_else(refused)?;
-    let who = match row.subject_kind {
-        Subject::User => return user.map(|user| person(&user, None)).ok_or_else(refused),
-        Subject::Runner => Who::Runner { name: row.subject },
-        Subject::Runtime => Who::Runtime { name: row.subject },
-        Subject::Build => Who::Build { id: row.subject.parse().map_err(|_| refused())? },
-    };
-    Ok(Caller { principal: Principal { account: row.account, who }, csrf: None })
+    let found = server.store().read(move |tx| {
+        let row = identity::key_by_id(tx, id)?;
+        // An id that is not there costs a comparison too.
+        let kept = row.as_ref().map_or("", |row| row.secret_hash.as_str());
+        match row.as_ref().filter(|_| tokens::same(kept, &hash)) {
+            Some(row) => by_row(tx, row),
+            None => Ok(None),
+        }
+    });
+    let principal = found.await?.ok_or_else(refused)?;
+    server.inner.used.note(id, server.now_ms());
+    Ok((principal, Credential::Key(id)))
 }
 
-async fn by_session(server: &Server, token: &Secret<String>) -> Result<Option<Caller>, ApiError> {
-    let hash = tokens::digest(token.expose());
-    let lookup = hash.clone();
-    let Some(session) = server.store().read(move |tx| identity::session(tx, &lookup)).await? else {
-        return Ok(None);
-    };
-    let now_ms = server.now_ms();
-    let quiet_ms = now_ms - session.last_seen_ms;
-    if quiet_ms > INACTIVITY_MS {
-        server.store().write(move |tx| identity::end_session(tx, &hash)).await?;
+/// Whom a key speaks for, as things are now.
+fn by_row(tx: &mut Tx<'_>, row: &ApiKey) -> Result<Option<Principal>, StoreError> {
+    if !is_open(tx, row.account)? {
         return Ok(None);
     }
-    if quiet_ms > TOUCH_EVERY_MS {
+    let scope = Scope::of(row.account);
+    let who = match row.subject_kind {
+        Subject::User => {
+            let Ok(id) = row.subject.parse() else { return Ok(None) };
+            match identity::member(tx, scope, id)?.filter(|member| member.user.enabled) {
+                Some(member) => person(tx, scope, &member.user, &member.role)?,
+                None => return Ok(None),
+            }
+        }
+        Subject::ServiceAccount => {
+            let found = identity::service_account(tx, scope, &row.subject)?;
+            let Some(robot) = found.filter(|robot| robot.enabled) else { return Ok(None) };
+            let role = Role::parse(&robot.role).unwrap_or(Role::User);
+            let teams = team_refs(tx, scope, &row.subject, role)?;
+            Who::ServiceAccount { id: robot.id, name: robot.name, role, teams }
+        }
+        Subject::Runner => Who::Runner { name: row.subject.clone() },
+        Subject::Runtime => Who::Runtime { name: row.subject.clone() },
+        Subject::Build => match row.subject.parse() {
+            Ok(id) => Who::Build { id },
+            Err(_) => return Ok(None),
+        },
+    };
+    let scopes = match row.subject_kind {
+        Subject::User | Subject::ServiceAccount => Scopes::stored(&row.scopes),
+        _ => Scopes::unlimited(),
+    };
+    Ok(Some(Principal { account: row.account, who, scopes }))
+}
+
+fn is_open(tx: &mut Tx<'_>, account: AccountId) -> Result<bool, StoreError> {
+    Ok(identity::account_by_id(tx, account)?.is_some_and(|account| account.status == AccountStatus::Active))
+}
+
+/// A member as a principal of this account.
+pub(crate) fn person(tx: &mut Tx<'_>, scope: Scope, user: &User, role: &str) -> Result<Who, StoreError> {
+    let role = Role::parse(role).unwrap_or(Role::User);
+    let teams = team_refs(tx, scope, &user.id.to_string(), role)?;
+    let (id, name, email, platform) = (user.id, user.name.clone(), user.email.clone(), user.platform_admin);
+    Ok(Who::User { id, name, email, role, platform, teams })
+}
+
+fn team_refs(tx: &mut Tx<'_>, scope: Scope, member: &str, role: Role) -> Result<Vec<TeamRef>, StoreError> {
+    let teams = identity::teams_of(tx, scope, member, role == Role::Administrator)?;
+    Ok(teams.into_iter().map(|team| TeamRef { id: team.id, name: team.name }).collect())
+}
+
+async fn by_session(
+    server: &Server,
+    token: &Secret<String>,
+) -> Result<Option<(Principal, Credential)>, ApiError> {
+    let (hash, now_ms) = (tokens::digest(token.expose()), server.now_ms());
+    let lookup = hash.clone();
+    let found = server.store().read(move |tx| {
+        let seen_ms = identity::session(tx, &lookup)?.map(|session| session.last_seen_ms);
+        Ok((by_token(tx, &lookup, now_ms)?, seen_ms))
+    });
+    let (found, seen_ms) = found.await?;
+    if found.is_some() && seen_ms.is_some_and(|seen_ms| now_ms - seen_ms > TOUCH_EVERY_MS) {
         server.store().write(move |tx| identity::touch_session(tx, &hash, now_ms)).await?;
     }
-    Ok(Some(person(&session.user, Some(session.csrf))))
+    Ok(found)
 }
 
-fn person(user: &User, csrf: Option<String>) -> Caller {
-    let who = Who::User {
-        id: user.id,
-        name: user.name.clone(),
-        email: user.email.clone(),
-        role: Role::parse(&user.role).unwrap_or(Role::User),
-    };
-    Caller { principal: Principal { account: user.account, who }, csrf }
+/// A session that is not over: neither quiet nor old for too long, of a person who may still be here.
+fn by_token(
+    tx: &mut Tx<'_>,
+    token_hash: &str,
+    now_ms: i64,
+) -> Result<Option<(Principal, Credential)>, StoreError> {
+    let Some(session) = identity::session(tx, token_hash)? else { return Ok(None) };
+    let Some(account) = identity::account_by_id(tx, session.account)? else { return Ok(None) };
+    let settings = AccountSettings::of(&account);
+    let over = now_ms - session.last_seen_ms > settings.inactivity_ms()
+        || now_ms - session.created_ms > settings.absolute_ms();
+    if over || account.status != AccountStatus::Active {
+        return Ok(None);
+    }
+    let scope = Scope::of(session.account);
+    let member = identity::member(tx, scope, session.user)?.filter(|member| member.user.enabled);
+    let Some(member) = member else { return Ok(None) };
+    let who = person(tx, scope, &member.user, &member.role)?;
+    let credential = Credential::Session(SessionRef {
+        id: session.id,
+        token_hash: session.token_hash,
+        csrf: session.csrf,
+        authenticated_ms: session.authenticated_ms,
+        address: session.address,
+    });
+    Ok(Some((Principal { account: session.account, who, scopes: Scopes::unlimited() }, credential)))
 }
 
 /// Checks a password; the same time passes whether the e-mail is known or not.
+///
+/// An attempt is counted before it is made, in the database: neither many at once nor a restart gives more of them.
 pub(crate) async fn check_password(
     server: &Server,
     email: &str,
     password: Secret<String>,
+    address: &str,
 ) -> Result<User, ApiError> {
     // A hash of nothing anybody knows, so that an unknown e-mail costs as much as a wrong password.
     const NOBODY: &str =
         "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-    server.inner.throttle.check(email, server.now_ms())?;
-    let wanted = email.to_owned();
-    let user = server.store().read(move |tx| identity::user_by_email(tx, &wanted)).await?;
-    let hash = user.as_ref().map_or_else(|| NOBODY.to_owned(), |user| user.password_hash.clone());
+    let counters = [
+        (format!("email:{}", email.chars().take(320).collect::<String>()), FREE_FAILURES),
+        (format!("net:{}", network(address)), FREE_FAILURES_OF_NETWORK),
+    ];
+    let (wanted, now_ms, counted) = (email.to_owned(), server.now_ms(), counters.clone());
+    let counted = server.store().write(move |tx| {
+        for (subject, free) in &counted {
+            let (failures, last_ms) = identity::login_failures(tx, subject)?;
+            if let Some(seconds) = wait_seconds(failures, *free, last_ms, now_ms) {
+                return Ok(Err(seconds));
+            }
+        }
+        for (subject, _) in &counted {
+            identity::login_failed(tx, subject, now_ms)?;
+        }
+        identity::user_by_email(tx, &wanted).map(Ok)
+    });
+    let user = counted.await?.map_err(ApiError::throttled)?;
+    let hash = user.as_ref().map(|user| user.password_hash.clone()).filter(|hash| !hash.is_empty());
+    let hash = hash.unwrap_or_else(|| NOBODY.to_owned());
     let good = tokio::task::spawn_blocking(move || tokens::password_matches(&hash, password.expose()))
         .await
         .unwrap_or(false);
-    match user.filter(|_| good) {
-        Some(user) => {
-            server.inner.throttle.forget(email);
-            Ok(user)
+    let user = user.filter(|user| good && user.enabled).ok_or_else(ApiError::wrong_credentials)?;
+    let forget = move |tx: &mut Tx<'_>| {
+        let [(email, _), (network, _)] = &counters;
+        identity::forget_failures(tx, email)?;
+        // Only this try: somebody with one good password must not wipe out what they guess at others.
+        identity::forget_one_failure(tx, network)
+    };
+    server.store().write(forget).await?;
+    Ok(user)
+}
+
+const FREE_FAILURES: i64 = 5;
+/// Many people may sign in from behind one address.
+const FREE_FAILURES_OF_NETWORK: i64 = 50;
+pub(crate) const FAILURES_FORGOTTEN_AFTER_MS: i64 = 60 * 60 * 1000;
+
+/// After a few failures, each further one doubles the wait.
+fn wait_seconds(failures: i64, free: i64, last_ms: i64, now_ms: i64) -> Option<u64> {
+    if failures < free || now_ms - last_ms > FAILURES_FORGOTTEN_AFTER_MS {
+        return None;
+    }
+    let wait_ms = 1000_i64 << (failures - free).min(9);
+    let left_ms = last_ms + wait_ms - now_ms;
+    (left_ms > 0).then(|| u64::try_from(left_ms / 1000 + 1).unwrap_or(1))
+}
+
+/// What an address is counted by: a whole IPv6 network belongs to one household, so does a /24.
+pub(crate) fn network(address: &str) -> String {
+    match address.parse::<IpAddr>().map(|address| address.to_canonical()) {
+        Ok(IpAddr::V4(v4)) => {
+            let [a, b, c, _] = v4.octets();
+            format!("{a}.{b}.{c}.0/24")
         }
-        None => {
-            server.inner.throttle.failed(email, server.now_ms());
-            Err(ApiError::wrong_credentials())
+        Ok(IpAddr::V6(v6)) => {
+            let [a, b, c, d, ..] = v6.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
         }
+        Err(_) => address.to_owned(),
     }
 }
 
-/// After a few failures for one e-mail, each further one doubles the wait.
+/// When keys were last used, until it is written down for all of them together.
 #[derive(Default)]
-pub(crate) struct Throttle {
-    failures: Mutex<HashMap<String, (u32, i64)>>,
+pub(crate) struct UsedKeys {
+    last_ms: Mutex<HashMap<ApiKeyId, i64>>,
 }
 
-const FREE_FAILURES: u32 = 5;
-const REMEMBERED_MAX: usize = 10_000;
-
-impl Throttle {
-    fn check(&self, email: &str, now_ms: i64) -> Result<(), ApiError> {
-        let failures = self.failures.lock().expect("not poisoned");
-        let Some(&(count, last_ms)) = failures.get(email) else { return Ok(()) };
-        let wait_ms = 1000 << count.saturating_sub(FREE_FAILURES).min(9);
-        let left_ms = last_ms + wait_ms - now_ms;
-        if count >= FREE_FAILURES && left_ms > 0 {
-            return Err(ApiError::throttled(u64::try_from(left_ms / 1000 + 1).unwrap_or(1)));
-        }
-        Ok(())
+impl UsedKeys {
+    fn note(&self, id: ApiKeyId, now_ms: i64) {
+        self.last_ms.lock().expect("not poisoned").insert(id, now_ms);
     }
 
-    fn failed(&self, email: &str, now_ms: i64) {
-        let mut failures = self.failures.lock().expect("not poisoned");
-        if failures.len() >= REMEMBERED_MAX {
-            failures.retain(|_, (_, last_ms)| now_ms - *last_ms < 10 * 60 * 1000);
-        }
-        let entry = failures.entry(email.to_owned()).or_insert((0, now_ms));
-        *entry = (entry.0 + 1, now_ms);
+    pub(crate) fn take(&self) -> Vec<(ApiKeyId, i64)> {
+        std::mem::take(&mut *self.last_ms.lock().expect("not poisoned")).into_iter().collect()
     }
 
-    fn forget(&self, email: &str) {
-        self.failures.lock().expect("not poisoned").remove(email);
+    /// Newer than what is in the database, if it was used since.
+    pub(crate) fn last(&self, id: ApiKeyId) -> Option<i64> {
+        self.last_ms.lock().expect("not poisoned").get(&id).copied()
     }
 }
 
@@ -205,15 +364,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sixth_failure_waits_and_success_forgets() {
-        let throttle = Throttle::default();
-        for _ in 0..FREE_FAILURES {
-            assert!(throttle.check("a", 0).is_ok());
-            throttle.failed("a", 0);
-        }
-        assert_eq!(throttle.check("a", 0).unwrap_err().status(), 429);
-        assert!(throttle.check("a", 1001).is_ok() && throttle.check("b", 0).is_ok());
-        throttle.forget("a");
-        assert!(throttle.check("a", 0).is_ok());
+    fn the_sixth_failure_waits_longer_each_time_and_an_hour_forgives() {
+        assert_eq!(wait_seconds(4, 5, 0, 0), None);
+        assert_eq!(wait_seconds(5, 5, 0, 0), Some(2));
+        assert_eq!(wait_seconds(5, 5, 0, 1001), None);
+        assert_eq!(wait_seconds(8, 5, 0, 1001), Some(7));
+        assert_eq!(wait_seconds(100, 5, 0, 0), Some(513));
+        assert_eq!(wait_seconds(100, 5, 0, FAILURES_FORGOTTEN_AFTER_MS + 1), None);
+    }
+
+    #[test]
+    fn addresses_are_counted_by_network() {
+        assert_eq!(network("10.1.2.3"), "10.1.2.0/24");
+        assert_eq!(network("::ffff:10.1.2.9"), "10.1.2.0/24");
+        assert_eq!(network("2001:db8:1:2:3::4"), "2001:db8:1:2::/64");
     }
 }

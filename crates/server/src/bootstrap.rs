@@ -4,10 +4,13 @@ use slipway_api::pipeline::Pipeline;
 use slipway_forge::builtin::SeedFile;
 use slipway_model::{AccountId, Secret};
 use slipway_store::identity::{self, Subject, User};
-use slipway_store::{Scope, git, pipelines};
+use slipway_store::{Scope, StoreError, Tx, data_keys, git, pipelines, rules};
 
+use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::seal::PLATFORM;
+use crate::trail::Entry;
 use crate::{git_host, rest, tokens};
 
 /// What is shown once, on the first start.
@@ -17,26 +20,123 @@ pub struct FirstAdministrator {
     pub api_key: Secret<String>,
 }
 
+/// What members of a new account may do until somebody says otherwise: everything with pipelines and shared configuration.
+const OPEN_AT_FIRST: [(&str, &[&str]); 6] = [
+    ("pipeline", &["create"]),
+    ("pipeline", &["read", "update", "delete", "run", "approve", "debug"]),
+    ("project", &["create"]),
+    ("project", &["read", "update", "delete"]),
+    ("shared-configuration", &["read"]),
+    ("git-context", &["use"]),
+];
+
+/// An account with its data key, its two teams that go by role, and the rules it starts with.
+pub(crate) fn make_account(
+    tx: &mut Tx<'_>,
+    server: &Server,
+    id: AccountId,
+    name: &str,
+) -> Result<(), StoreError> {
+    identity::create_account(tx, id, name, server.now_ms())?;
+    complete_account(tx, server, id)
+}
+
+fn complete_account(tx: &mut Tx<'_>, server: &Server, id: AccountId) -> Result<(), StoreError> {
+    let (scope, now_ms) = (Scope::of(id), server.now_ms());
+    server.keyring().ensure(tx, server.seams(), &id.to_string(), now_ms)?;
+    if identity::team_by_name(tx, scope, identity::EVERYBODY)?.is_some() {
+        return Ok(());
+    }
+    let team = |name: &str, kind: &str| identity::Team {
+        id: server.seams().new_id(),
+        name: name.into(),
+        kind: kind.into(),
+        source: "manual".into(),
+        tags: Vec::new(),
+        created_ms: now_ms,
+    };
+    let everybody = team(identity::EVERYBODY, "default");
+    identity::create_team(tx, scope, &everybody)?;
+    identity::create_team(tx, scope, &team(identity::ADMINISTRATORS, "admin"))?;
+    for (kind, actions) in OPEN_AT_FIRST {
+        let rule = rules::Rule {
+            id: server.seams().new_id(),
+            kind: kind.into(),
+            teams: vec![everybody.id.to_string()],
+            actions: actions.iter().map(|&action| action.to_owned()).collect(),
+            related: None,
+            tags: vec!["*".into()],
+            tag_match: "any".into(),
+            attributes: Vec::new(),
+            created_ms: now_ms,
+        };
+        rules::create(tx, scope, &rule)?;
+    }
+    Ok(())
+}
+
 impl Server {
+    /// Gives accounts of an older database what newer ones are made with, and ends a rotation that a crash left.
+    async fn bring_up_to_date(&self) -> Result<(), ApiError> {
+        let inner = self.clone();
+        self.store()
+            .write(move |tx| {
+                let accounts = identity::accounts(tx)?;
+                // Accounts without data keys: what they have sealed was sealed with the master key itself.
+                if !accounts.is_empty() && data_keys::list(tx)?.is_empty() {
+                    inner.keyring().keep_old(tx, inner.seams(), inner.now_ms())?;
+                }
+                inner.keyring().ensure(tx, inner.seams(), PLATFORM, inner.now_ms())?;
+                accounts.iter().try_for_each(|account| complete_account(tx, &inner, account.id))
+            })
+            .await?;
+        if self.keyring().is_rotating() {
+            tracing::warn!("A rotation of the master key was left unfinished; finishing it.");
+            self.rotate_secrets(None).await?;
+        }
+        Ok(())
+    }
+
+    /// A new master key for every data key; dying anywhere in here is repaired at the next start.
+    pub(crate) async fn rotate_secrets(&self, caller: Option<&Caller>) -> Result<(usize, String), ApiError> {
+        let failed = |error: std::io::Error| {
+            ApiError::unavailable(format!("the master key cannot be written: {error}"))
+        };
+        self.keyring().begin_rotation(self.seams()).map_err(failed)?;
+        let (inner, caller) = (self.clone(), caller.cloned());
+        let rewrapped = self
+            .store()
+            .write(move |tx| {
+                let rewrapped = inner.keyring().rewrap_all(tx, inner.seams())?;
+                if let Some(caller) = caller {
+                    let entry = Entry::new("rotate", "master-key", "", "").after(rewrapped);
+                    caller.trail.allowed(tx, &caller.actor().in_chain(PLATFORM), &entry)?;
+                }
+                Ok(rewrapped)
+            })
+            .await?;
+        Ok((rewrapped, self.keyring().end_rotation().map_err(failed)?))
+    }
+
     /// Makes the account and its administrator on an empty database; `None` when they are there already.
     pub async fn first_start(&self, email: &str) -> Result<Option<FirstAdministrator>, ApiError> {
+        self.bring_up_to_date().await?;
         if self.store().read(identity::first_account).await?.is_some() {
             return Ok(None);
         }
         let account: AccountId = self.seams().new_id();
         let password = tokens::readable_password(self.seams());
-        let (seams, plain) = (self.seams().clone(), password.clone());
-        let password_hash = tokio::task::spawn_blocking(move || tokens::hash_password(&seams, &plain))
-            .await
-            .map_err(|_| ApiError::unavailable("the server is shutting down"))?;
+        let password_hash = rest::auth::hash_of(self, password.clone()).await?;
         let user = User {
             id: self.seams().new_id(),
-            account,
-            account_name: "default".into(),
             email: email.to_owned(),
             name: email.split('@').next().unwrap_or("admin").to_owned(),
             password_hash,
-            role: slipway_access::Role::Administrator.as_str().into(),
+            platform_admin: true,
+            enabled: true,
+            active_account: account,
+            created_ms: self.now_ms(),
+            last_login_ms: None,
         };
         let key = tokens::new_key(
             self.seams(),
@@ -46,11 +146,13 @@ impl Server {
             &user.id.to_string(),
             Vec::new(),
         );
-        let (row, now_ms) = (key.row, self.now_ms());
+        let (row, inner) = (key.row, self.clone());
         self.store()
             .write(move |tx| {
-                identity::create_account(tx, account, &user.account_name, now_ms)?;
-                identity::create_user(tx, &user, now_ms)?;
+                make_account(tx, &inner, account, "default")?;
+                identity::create_user(tx, &user)?;
+                let admin = slipway_access::Role::Administrator.as_str();
+                identity::add_member(tx, Scope::of(account), user.id, admin, inner.now_ms())?;
                 identity::create_key(tx, &row)
             })
             .await?;
@@ -72,7 +174,7 @@ impl Server {
         let (row, subject) = (key.row, name.to_owned());
         self.store()
             .write(move |tx| {
-                identity::delete_keys_of(tx, kind, &subject)?;
+                identity::delete_keys_of(tx, Scope::of(account), kind, &subject)?;
                 identity::create_key(tx, &row)
             })
             .await?;
@@ -91,7 +193,7 @@ impl Server {
         let known = self.store().read(move |tx| git::by_name(tx, scope, &wanted)).await?;
         let repo = match known {
             Some(repo) => repo,
-            None => rest::repos::make(self, scope, name).await?,
+            None => rest::repos::make(self, scope, name, None).await?,
         };
         let id = repo.id;
         if !self.store().read(move |tx| git::known_refs(tx, id)).await?.is_empty() {

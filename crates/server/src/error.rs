@@ -15,11 +15,20 @@ pub struct ApiError {
     message: String,
     /// For the log, never for the wire.
     source: Option<Box<StoreError>>,
+    /// Why access was denied, for the audit trail; the answer may hide that anything is there.
+    denied: Option<String>,
+}
+
+/// Travels with a refused answer to the guard of the route, which records it.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    pub(crate) denied: bool,
+    pub(crate) reason: String,
 }
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, name: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, name, message: message.into(), source: None }
+        Self { status, code, name, message: message.into(), source: None, denied: None }
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -36,6 +45,11 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "2002", "WRONG_CREDENTIALS", message)
     }
 
+    /// Somebody known elsewhere is not let in here.
+    pub fn refused_sign_in(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "2007", "SIGN_IN_REFUSED", message)
+    }
+
     pub fn throttled(seconds: u64) -> Self {
         let message = format!("too many failed attempts: wait {seconds} s, then try again");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "2003", "TOO_MANY_ATTEMPTS", message)
@@ -43,6 +57,36 @@ impl ApiError {
 
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "2004", "FORBIDDEN_ERROR", message)
+    }
+
+    /// An open browser is not enough for this.
+    pub fn confirm() -> Self {
+        let message = "confirm that it is you: sign in again, or send your password to POST /api/auth/confirm; this browser's \
+             last sign-in is too long ago or was from another network";
+        Self::new(StatusCode::FORBIDDEN, "2005", "CONFIRM_PASSWORD", message)
+    }
+
+    pub fn over_limit(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "2006", "LIMIT_REACHED", message)
+    }
+
+    /// Not allowed to know that it is there: the same answer as for what is not.
+    pub fn hidden(what: impl std::fmt::Display, reason: impl Into<String>) -> Self {
+        Self { denied: Some(reason.into()), ..Self::not_found(what) }
+    }
+
+    pub fn too_large() -> Self {
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "1013",
+            "TOO_LARGE",
+            "this is larger than the server takes in one call",
+        )
+    }
+
+    /// Everything that is wrong with what was sent, at once.
+    pub fn findings(what: &str, findings: &[String]) -> Self {
+        Self::bad_request(format!("{what}: {}", findings.join("; ")))
     }
 
     /// The words "could not find" are what the published CLI looks for.
@@ -124,13 +168,18 @@ impl IntoResponse for ApiError {
             let source = self.source.as_ref().map(|error| format!("{error}: {error:?}")).unwrap_or_default();
             tracing::error!(source, "A request failed.");
         }
+        let denied =
+            self.denied.is_some() || matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let refusal = Refusal { denied, reason: self.denied.unwrap_or_else(|| self.message.clone()) };
         let body = ErrorBody {
             status: self.status.as_u16(),
             code: self.code.into(),
             name: self.name.into(),
             message: self.message,
-            request_id: None,
+            request_id: crate::http::request_id(),
         };
-        (self.status, Json(body)).into_response()
+        let mut response = (self.status, Json(body)).into_response();
+        response.extensions_mut().insert(refusal);
+        response
     }
 }

@@ -14,7 +14,7 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use futures::TryStreamExt;
-use slipway_access::Who;
+use slipway_access::{Resource, Verb, Who};
 use slipway_forge::builtin::{self, CgiRequest, GitHostError};
 use slipway_model::RepoId;
 use slipway_store::git::{self, MovedRef, Repo};
@@ -47,6 +47,12 @@ pub(crate) async fn serve(
     }
     if pushes && matches!(caller.principal.who, Who::Runtime { .. }) {
         return Err(ApiError::forbidden("a runtime may fetch, not push"));
+    }
+    let verb = if pushes { Verb::Write } else { Verb::Read };
+    if !caller.principal.scopes.allow(Resource::Repos, verb) {
+        return Err(ApiError::forbidden(
+            "this key is limited to other scopes: fetching needs `repos:read`, pushing `repos`",
+        ));
     }
     let wanted = name.clone();
     let scope = caller.scope();

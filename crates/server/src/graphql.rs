@@ -2,34 +2,56 @@
 
 use std::sync::Arc;
 
-use async_graphql::{Context, EmptyMutation, Object, Schema, SimpleObject, Subscription};
-use async_graphql_axum::{GraphQLProtocol, GraphQLRequest, GraphQLResponse, GraphQLWebSocket};
+use async_graphql::{Context, EmptyMutation, Guard, Object, Schema, SimpleObject, Subscription};
+use async_graphql_axum::{GraphQLProtocol, GraphQLResponse, GraphQLWebSocket};
 use axum::extract::{State, WebSocketUpgrade};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures::Stream;
-use slipway_access::Who;
+use slipway_access::{Policy, Resource, Verb, Who, decide, decide_on};
 use slipway_model::ChangeKind;
 use slipway_store::builds::Filter;
-use slipway_store::{applications, builds};
+use slipway_store::{applications, builds, usage};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::graphql_limits::DocumentLimits;
+use crate::{access, limits};
 
 pub(crate) type SlipwaySchema = Schema<Query, EmptyMutation, Changes>;
 
 const DEPTH_MAX: usize = 12;
-const COMPLEXITY_MAX: usize = 500;
+const COMPLEXITY_MAX: usize = 1000;
+const RECURSION_MAX: usize = 32;
+const DIRECTIVES_MAX: usize = 5;
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// A stream looks this often whether it may still be open, besides when it hears of a change of rights.
+pub(crate) const RECHECK: std::time::Duration = std::time::Duration::from_secs(3);
 
 pub(crate) fn schema() -> SlipwaySchema {
     Schema::build(Query, EmptyMutation, Changes)
         .limit_depth(DEPTH_MAX)
         .limit_complexity(COMPLEXITY_MAX)
+        .limit_recursive_depth(RECURSION_MAX)
+        .limit_directives(DIRECTIVES_MAX)
+        .extension(DocumentLimits)
         .finish()
+}
+
+/// Every field passes the same decision as a route does.
+struct Door(Policy);
+
+impl Guard for Door {
+    async fn check(&self, context: &Context<'_>) -> async_graphql::Result<()> {
+        let caller = context.data_unchecked::<Caller>();
+        decide(Some(&caller.principal), self.0, Verb::Read).map_err(|denied| {
+            let error: ApiError = denied.into();
+            async_graphql::Error::new(error.to_string())
+        })
+    }
 }
 
 pub(crate) struct Query;
@@ -68,12 +90,19 @@ struct ApplicationNode {
 #[Object]
 impl Query {
     /// Who is signed in.
+    #[graphql(guard = "Door(Policy::Oneself)")]
     async fn me(&self, context: &Context<'_>) -> Option<Me> {
         match &context.data_unchecked::<Caller>().principal.who {
-            Who::User { id, name, email, role } => Some(Me {
+            Who::User { id, name, email, role, .. } => Some(Me {
                 id: id.to_string(),
                 name: name.clone(),
                 email: email.clone(),
+                role: role.as_str().to_owned(),
+            }),
+            Who::ServiceAccount { id, name, role, .. } => Some(Me {
+                id: id.to_string(),
+                name: name.clone(),
+                email: String::new(),
                 role: role.as_str().to_owned(),
             }),
             _ => None,
@@ -81,16 +110,20 @@ impl Query {
     }
 
     /// Builds, newest first.
+    #[graphql(guard = "Door(Policy::Member(Resource::Builds))", complexity = "5 + child_complexity")]
     async fn builds(
         &self,
         context: &Context<'_>,
         #[graphql(default = 25)] limit: i32,
     ) -> async_graphql::Result<Vec<BuildNode>> {
-        let (server, scope) =
-            (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().scope());
-        let filter = Filter { limit: i64::from(limit.clamp(1, 500)), ..Filter::default() };
-        let (rows, _) =
-            server.store().read(move |tx| builds::list(tx, scope, &filter)).await.map_err(refuse)?;
+        let (server, caller) =
+            (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().clone());
+        let rows = server.store().read(move |tx| {
+            let pipelines = crate::rest::pipelines::readable(tx, &caller)?;
+            let filter = Filter { limit: i64::from(limit.clamp(1, 500)), pipelines, ..Filter::default() };
+            builds::list(tx, caller.scope(), &filter)
+        });
+        let (rows, _) = rows.await.map_err(refuse)?;
         let shown = rows
             .into_iter()
             .map(crate::rest::builds::shown)
@@ -110,12 +143,24 @@ impl Query {
     }
 
     /// Applications of every runtime.
+    #[graphql(guard = "Door(Policy::Member(Resource::Gitops))", complexity = "5 + child_complexity")]
     async fn applications(&self, context: &Context<'_>) -> async_graphql::Result<Vec<ApplicationNode>> {
-        let (server, scope) =
-            (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().scope());
-        let bodies = server.store().read(move |tx| applications::list(tx, scope)).await.map_err(refuse)?;
+        let (server, caller) =
+            (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().clone());
+        let asking = caller.clone();
+        let (bodies, rules) = server
+            .store()
+            .read(move |tx| {
+                let rules = access::rules_about(tx, &asking, "gitopsApplications")?;
+                Ok((applications::list(tx, asking.scope())?, rules))
+            })
+            .await
+            .map_err(refuse)?;
         let nodes = bodies.iter().filter_map(|body| {
             let app: slipway_api::application::Application = serde_json::from_str(body).ok()?;
+            if !decide_on(&caller.principal, &rules, "VIEW", &access::application_entity(&app)).allowed {
+                return None;
+            }
             Some(ApplicationNode {
                 runtime: app.runtime,
                 namespace: app.namespace,
@@ -128,6 +173,35 @@ impl Query {
         });
         Ok(nodes.collect())
     }
+
+    /// How much of its limits the account uses.
+    #[graphql(guard = "Door(Policy::Member(Resource::Usage))")]
+    async fn limits_status(&self, context: &Context<'_>) -> async_graphql::Result<Vec<LimitState>> {
+        let (server, scope) =
+            (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().scope());
+        let counted = server.store().read(move |tx| {
+            Ok((limits::Limits::load(tx, scope.account())?, usage::count(tx, scope, i64::MAX)?))
+        });
+        let (allowed, used) = counted.await.map_err(refuse)?;
+        let states = limits::states(&allowed, &used).into_iter().map(|state| LimitState {
+            name: state.name.to_owned(),
+            used: state.used,
+            limit: state.limit,
+            is_reached: state.is_reached,
+            is_exceeded: state.is_exceeded,
+        });
+        Ok(states.collect())
+    }
+}
+
+#[derive(SimpleObject)]
+struct LimitState {
+    name: String,
+    used: i64,
+    /// Absent: no limit.
+    limit: Option<i64>,
+    is_reached: bool,
+    is_exceeded: bool,
 }
 
 fn refuse(error: impl Into<ApiError>) -> async_graphql::Error {
@@ -149,20 +223,53 @@ struct ChangeNode {
 #[Subscription]
 impl Changes {
     /// Everything that changes in the account, from now on. Kind `all` after a gap: ask for everything again.
+    #[graphql(guard = "Door(Policy::Oneself)")]
     async fn changes(&self, context: &Context<'_>) -> impl Stream<Item = ChangeNode> + use<> {
-        let server = context.data_unchecked::<Server>();
+        let (server, caller) =
+            (context.data_unchecked::<Server>().clone(), context.data_unchecked::<Caller>().clone());
         let stop = server.inner.shutdown.clone().cancelled_owned();
+        let revoked = revoked(server.clone(), caller);
         let changes = BroadcastStream::new(server.store().subscribe()).map(|heard| match heard {
             Ok(commit) => commit
                 .changes
                 .into_iter()
-                .filter(|change| change.kind != ChangeKind::Log)
+                .filter(|change| !matches!(change.kind, ChangeKind::Log | ChangeKind::Access))
                 .map(|change| ChangeNode { kind: kind(change.kind).to_owned(), id: change.id })
                 .collect::<Vec<_>>(),
             Err(_) => vec![ChangeNode { kind: "all".into(), id: String::new() }],
         });
         let flat = futures::StreamExt::flat_map(changes, futures::stream::iter);
-        futures::StreamExt::take_until(flat, Box::pin(stop))
+        let over = async move {
+            tokio::select! { () = stop => {}, () = revoked => {} }
+        };
+        futures::StreamExt::take_until(flat, Box::pin(over))
+    }
+}
+
+/// Ends when the credential that opened a stream is no longer good.
+pub(crate) async fn revoked(server: Server, caller: Caller) {
+    let mut commits = server.store().subscribe();
+    loop {
+        if caller.again(&server).await.is_none() {
+            return;
+        }
+        let waited = tokio::time::sleep(RECHECK);
+        tokio::pin!(waited);
+        loop {
+            let heard = tokio::select! {
+                () = &mut waited => break,
+                heard = commits.recv() => heard,
+            };
+            let access = |commit: &slipway_store::Committed| {
+                commit.changes.iter().any(|change| change.kind == ChangeKind::Access)
+            };
+            match heard {
+                Ok(commit) if !access(&commit) => {}
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                // A change of rights, or so much happened that there may have been one.
+                _ => break,
+            }
+        }
     }
 }
 
@@ -174,19 +281,21 @@ fn kind(kind: ChangeKind) -> &'static str {
         ChangeKind::Application => "application",
         ChangeKind::Runtime => "runtime",
         ChangeKind::Repository => "repository",
+        ChangeKind::Access => "access",
     }
 }
 
 #[derive(Clone)]
 pub(crate) struct Endpoint(pub(crate) Arc<SlipwaySchema>);
 
+/// One operation, as JSON. The body is read by the server's own rules: the library's reader knows no limit.
 pub(crate) async fn query(
     State(server): State<Server>,
     axum::Extension(endpoint): axum::Extension<Endpoint>,
     caller: Caller,
-    request: GraphQLRequest,
+    axum::Json(request): axum::Json<async_graphql::Request>,
 ) -> GraphQLResponse {
-    endpoint.0.execute(request.into_inner().data(server).data(caller)).await.into()
+    endpoint.0.execute(request.data(server).data(caller)).await.into()
 }
 
 pub(crate) async fn subscribe(
@@ -198,16 +307,22 @@ pub(crate) async fn subscribe(
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, ApiError> {
     // A page of another site could open a socket with this browser's cookie.
-    if caller.csrf.is_some() && !same_origin(&headers) {
+    if caller.csrf().is_some() && !same_origin(&headers) {
         return Err(ApiError::forbidden("this page is from another address than the server"));
     }
+    let (watching, watched) = (server.clone(), caller.clone());
     let mut data = async_graphql::Data::default();
     data.insert(server);
     data.insert(caller);
     let upgrade =
         upgrade.protocols(async_graphql::http::ALL_WEBSOCKET_PROTOCOLS).max_message_size(MESSAGE_BYTES_MAX);
     let answer = upgrade.on_upgrade(move |socket| async move {
-        GraphQLWebSocket::new(socket, (*endpoint.0).clone(), protocol).with_data(data).serve().await;
+        let serving = GraphQLWebSocket::new(socket, (*endpoint.0).clone(), protocol).with_data(data).serve();
+        tokio::select! {
+            () = serving => {}
+            // Whoever lost their rights loses the connection with them.
+            () = revoked(watching, watched) => {}
+        }
     });
     Ok(answer.into_response())
 }

@@ -1,57 +1,71 @@
 //! All routes with their policies, and what surrounds every call: limits, request ids, logs.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
-use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::HeaderValue;
-use axum::middleware::{Next, from_fn};
-use axum::response::Response;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
-use slipway_access::Policy;
+use slipway_access::{Policy, Resource};
 use utoipa::openapi::{InfoBuilder, OpenApiBuilder};
 use utoipa_axum::routes;
 
 use crate::ctx::Server;
+use crate::error::ApiError;
 use crate::graphql::{self, Endpoint};
-use crate::rest::{applications, builds, keys, logs, pipelines, repos, user, validator};
+use crate::rest::{
+    accounts, admin, applications, audit, auth, builds, contexts, explain, invitations, keys, logs,
+    pipelines, repos, rules, service_accounts, sso, teams, usage, user, users, validator,
+};
 use crate::routes::Routes;
-use crate::{agent, git_host, refusals, web};
+use crate::{agent, git_host, metrics, refusals, web};
 
 const BODY_BYTES_MAX: usize = 8 << 20;
+const GRAPHQL_BYTES_MAX: usize = 256 << 10;
 
 /// Everything the control plane answers. `beside` is mounted on the same address (a runtime's app-proxy).
 pub fn router(server: &Server, beside: Option<axum::Router>) -> axum::Router {
     let (api, document) = described(server).finish();
     let document = Arc::new(document.to_pretty_json().expect("the document is JSON"));
-    let shown = document.clone();
-    let git = Routes::new(server.clone(), utoipa::openapi::OpenApi::default())
+    let endpoint = Endpoint(Arc::new(graphql::schema()));
+    let other = Routes::new(server.clone(), utoipa::openapi::OpenApi::default())
         .plain(
             Policy::Git,
             "/git/{owner}/{repo}/{*rest}",
             any(git_host::serve).layer(DefaultBodyLimit::disable()),
         )
-        .plain(Policy::Member, "/2.0/api/graphql", get(graphql::subscribe).post(graphql::query))
-        .finish()
-        .0
-        .layer(axum::Extension(Endpoint(Arc::new(graphql::schema()))));
-    let mut app = api
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .merge(git)
-        .route("/healthz", get(|| async { "ok" }))
-        .route(
-            "/api/openapi.json",
-            get(move || async move { ([("content-type", "application/json")], shown.to_string()) }),
+        .plain(
+            Policy::Oneself,
+            "/2.0/api/graphql",
+            get(graphql::subscribe)
+                .post(graphql::query)
+                .layer::<_, std::convert::Infallible>(axum::Extension(endpoint))
+                .layer(DefaultBodyLimit::max(GRAPHQL_BYTES_MAX)),
         )
-        .route(
+        // Without a login: that it lives, and whether it can work; nothing about what it is.
+        .plain(Policy::Public, "/healthz", get(|| async { "ok" }))
+        .plain(Policy::Public, "/readyz", get(ready))
+        .plain(Policy::Platform(Resource::Metrics), "/metrics", get(scrape))
+        .plain(
+            Policy::Oneself,
+            "/api/openapi.json",
+            get(move || async move { ([(header::CONTENT_TYPE, "application/json")], document.to_string()) }),
+        )
+        .plain(
+            Policy::Public,
             "/api/{*rest}",
-            any(|| async {
-                crate::ApiError::not_found("this path of the API: /api/openapi.json lists them")
-            }),
-        );
+            any(|| async { ApiError::not_found("this path of the API: /api/openapi.json lists them") }),
+        )
+        .finish()
+        .0;
+    let mut app = api.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).merge(other);
     if let Some(beside) = beside {
         app = app.merge(beside);
     }
-    app.fallback(web::serve).layer(from_fn(around))
+    app.fallback(web::serve).layer(from_fn_with_state(server.clone(), around))
 }
 
 /// The OpenAPI document of this version.
@@ -65,33 +79,15 @@ fn described(server: &Server) -> Routes {
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some("Pipelines, GitOps and their agents. Send an API key in the Authorization header."))
         .build();
-    Routes::new(server.clone(), OpenApiBuilder::new().info(info).build())
-        .with(Policy::Public, routes!(user::login))
-        .with(Policy::Public, routes!(user::logout))
-        .with(Policy::Member, routes!(user::me))
-        .with(Policy::Member, routes!(keys::list))
-        .with(Policy::Member, routes!(keys::create))
-        .with(Policy::Member, routes!(keys::delete))
-        .with(Policy::Member, routes!(pipelines::list))
-        .with(Policy::Member, routes!(pipelines::create))
-        .with(Policy::Member, routes!(pipelines::one))
-        .with(Policy::Member, routes!(pipelines::replace))
-        .with(Policy::Member, routes!(pipelines::delete))
-        .with(Policy::Member, routes!(pipelines::run))
-        .with(Policy::Member, routes!(validator::validate))
-        .with(Policy::Member, routes!(builds::list))
-        .with(Policy::Member, routes!(builds::one))
-        .changing(Policy::Member, routes!(builds::restart))
-        .with(Policy::Member, routes!(builds::progress))
-        .with(Policy::Member, routes!(builds::terminate))
-        .with(Policy::Member, routes!(logs::whole))
-        .with(Policy::Member, routes!(logs::follow))
-        .with(Policy::Member, routes!(repos::list))
-        .with(Policy::Administrator, routes!(repos::create))
-        .with(Policy::Member, routes!(applications::list))
-        .with(Policy::Member, routes!(applications::one))
-        .with(Policy::Member, routes!(applications::runtimes))
-        .with(Policy::Member, routes!(applications::runners))
+    let routes = Routes::new(server.clone(), OpenApiBuilder::new().info(info).build());
+    let routes = identity(routes);
+    let routes = administration(routes);
+    let routes = pipelines(routes);
+    routes
+        .with(Policy::Member(Resource::Gitops), routes!(applications::list))
+        .with(Policy::Member(Resource::Gitops), routes!(applications::one))
+        .with(Policy::Member(Resource::Gitops), routes!(applications::runtimes))
+        .with(Policy::Member(Resource::Agents), routes!(applications::runners))
         .with(Policy::Runner, routes!(agent::runner::sync))
         .with(Policy::Runner, routes!(agent::runner::report_build))
         .with(Policy::Runner, routes!(agent::runner::append_logs))
@@ -99,22 +95,194 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Runtime, routes!(agent::runtime::report_applications))
 }
 
+/// Signing in, who one is, and one's keys.
+fn identity(routes: Routes) -> Routes {
+    routes
+        .with(Policy::Public, routes!(auth::login))
+        .with(Policy::Public, routes!(auth::logout))
+        .with(Policy::Public, routes!(auth::options))
+        .reading(Policy::Public, routes!(invitations::look))
+        .with(Policy::Public, routes!(invitations::accept))
+        .with(Policy::Public, routes!(sso::begin))
+        .with(Policy::Public, routes!(sso::callback))
+        .with(Policy::Oneself, routes!(auth::confirm))
+        .with(Policy::Oneself, routes!(auth::change_password))
+        .with(Policy::Oneself, routes!(auth::sessions))
+        .with(Policy::Oneself, routes!(auth::end_session))
+        .with(Policy::Oneself, routes!(user::me))
+        .with(Policy::Oneself, routes!(user::change_account))
+        .with(Policy::Oneself, routes!(explain::application))
+        .with(Policy::Member(Resource::Keys), routes!(keys::list))
+        .with(Policy::Member(Resource::Keys), routes!(keys::one))
+        .fresh(Policy::Member(Resource::Keys), routes!(keys::create))
+        .fresh(Policy::Member(Resource::Keys), routes!(keys::change))
+        .with(Policy::Member(Resource::Keys), routes!(keys::delete))
+}
+
+/// What administrators of an account and of the platform do.
+fn administration(routes: Routes) -> Routes {
+    let admin = Policy::Administrator;
+    let platform = Policy::Platform(Resource::Platform);
+    routes
+        .with(Policy::Member(Resource::Account), routes!(accounts::one))
+        .fresh(admin(Resource::Account), routes!(accounts::change))
+        .with(admin(Resource::Users), routes!(users::list))
+        .with(admin(Resource::Users), routes!(users::one))
+        .fresh(admin(Resource::Users), routes!(users::change))
+        .with(admin(Resource::Users), routes!(users::remove))
+        .with(admin(Resource::Users), routes!(invitations::list))
+        .fresh(admin(Resource::Users), routes!(invitations::create))
+        .fresh(admin(Resource::Users), routes!(invitations::resend))
+        .with(admin(Resource::Users), routes!(invitations::revoke))
+        .with(Policy::Member(Resource::Teams), routes!(teams::list))
+        .fresh(admin(Resource::Teams), routes!(teams::create))
+        .with(Policy::Member(Resource::Teams), routes!(teams::one))
+        .fresh(admin(Resource::Teams), routes!(teams::change))
+        .with(admin(Resource::Teams), routes!(teams::delete))
+        .fresh(admin(Resource::Teams), routes!(teams::assign))
+        .with(admin(Resource::Teams), routes!(teams::unassign))
+        .with(admin(Resource::ServiceAccounts), routes!(service_accounts::list))
+        .fresh(admin(Resource::ServiceAccounts), routes!(service_accounts::create))
+        .with(admin(Resource::ServiceAccounts), routes!(service_accounts::one))
+        .fresh(admin(Resource::ServiceAccounts), routes!(service_accounts::change))
+        .with(admin(Resource::ServiceAccounts), routes!(service_accounts::delete))
+        .with(admin(Resource::Rules), routes!(rules::list))
+        .fresh(admin(Resource::Rules), routes!(rules::create))
+        .with(admin(Resource::Rules), routes!(rules::kinds))
+        .with(admin(Resource::Rules), routes!(rules::one))
+        .fresh(admin(Resource::Rules), routes!(rules::replace))
+        .fresh(admin(Resource::Rules), routes!(rules::delete))
+        .with(Policy::Member(Resource::Rules), routes!(explain::explain))
+        .with(admin(Resource::Audit), routes!(audit::list))
+        .with(admin(Resource::Audit), routes!(audit::download))
+        .with(admin(Resource::Audit), routes!(audit::entities))
+        .with(admin(Resource::Audit), routes!(audit::verify))
+        .with(Policy::Member(Resource::Contexts), routes!(contexts::list))
+        .with(Policy::Member(Resource::Contexts), routes!(contexts::create))
+        .with(Policy::Member(Resource::Contexts), routes!(contexts::create_with_slash))
+        .with(Policy::Member(Resource::Contexts), routes!(contexts::one))
+        .with(Policy::Member(Resource::Contexts), routes!(contexts::prepare))
+        .with(Policy::Member(Resource::Contexts), routes!(contexts::replace))
+        .with(Policy::Member(Resource::Contexts), routes!(contexts::patch))
+        .with(Policy::Member(Resource::Contexts), routes!(contexts::delete))
+        .with(Policy::Member(Resource::Usage), routes!(usage::status))
+        .with(admin(Resource::Sso), routes!(sso::list))
+        .fresh(admin(Resource::Sso), routes!(sso::create))
+        .fresh(admin(Resource::Sso), routes!(sso::change))
+        .with(admin(Resource::Sso), routes!(sso::delete))
+        .with(platform, routes!(admin::accounts))
+        .fresh(platform, routes!(admin::create_account))
+        .with(platform, routes!(admin::account))
+        .fresh(platform, routes!(admin::change_account))
+        .fresh(platform, routes!(admin::delete_account))
+        .fresh(platform, routes!(admin::set_status))
+        .fresh(platform, routes!(admin::add_member))
+        .with(platform, routes!(admin::users))
+        .fresh(platform, routes!(admin::change_user))
+        .with(platform, routes!(admin::audit))
+        .with(platform, routes!(admin::verify_audit))
+        .fresh(platform, routes!(admin::rotate_secrets))
+        .with(platform, routes!(admin::health))
+}
+
+fn pipelines(routes: Routes) -> Routes {
+    routes
+        .with(Policy::Member(Resource::Pipelines), routes!(pipelines::list))
+        .with(Policy::Member(Resource::Pipelines), routes!(pipelines::create))
+        .with(Policy::Member(Resource::Pipelines), routes!(pipelines::one))
+        .with(Policy::Member(Resource::Pipelines), routes!(pipelines::replace))
+        .with(Policy::Member(Resource::Pipelines), routes!(pipelines::delete))
+        .with(Policy::Member(Resource::Builds), routes!(pipelines::run))
+        .reading(Policy::Member(Resource::Pipelines), routes!(validator::validate))
+        .with(Policy::Member(Resource::Builds), routes!(builds::list))
+        .with(Policy::Member(Resource::Builds), routes!(builds::one))
+        .changing(Policy::Member(Resource::Builds), routes!(builds::restart))
+        .with(Policy::Member(Resource::Builds), routes!(builds::progress))
+        .with(Policy::Member(Resource::Builds), routes!(builds::terminate))
+        .with(Policy::Member(Resource::Builds), routes!(logs::whole))
+        .with(Policy::Member(Resource::Builds), routes!(logs::follow))
+        .with(Policy::Member(Resource::Repos), routes!(repos::list))
+        .with(Policy::Administrator(Resource::Repos), routes!(repos::create))
+}
+
+/// Ready: the database answers.
+async fn ready(State(server): State<Server>) -> Response {
+    match server.store().read(|tx| slipway_store::identity::first_account(tx)).await {
+        Ok(_) => "ready".into_response(),
+        Err(error) => {
+            tracing::error!(%error, "Not ready.");
+            ApiError::unavailable("the database does not answer: the server's log says why").into_response()
+        }
+    }
+}
+
+async fn scrape(State(server): State<Server>) -> Result<impl IntoResponse, ApiError> {
+    let text = metrics::render(&server).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
+}
+
+/// What is known of a call before anybody looks at it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestInfo {
+    pub(crate) id: String,
+    pub(crate) address: String,
+}
+
+tokio::task_local! {
+    static REQUEST_ID: String;
+}
+
+/// Of the call that is being answered, for its error.
+pub(crate) fn request_id() -> Option<String> {
+    REQUEST_ID.try_with(Clone::clone).ok()
+}
+
 /// A request id for every call, in the answer and in the log.
-async fn around(request: Request, next: Next) -> Response {
-    let mut bytes = [0; 8];
-    // Without randomness the id is a poorer one, and the call goes on.
-    let _ = getrandom::fill(&mut bytes);
-    let id = hex::encode(bytes);
+async fn around(State(server): State<Server>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = hex::encode(server.seams().random::<8>());
+    let address = client_address(&server, &request);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let span = tracing::info_span!("request", id, %method, path);
-    let mut response = tracing::Instrument::instrument(next.run(request), span.clone()).await;
+    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    request.extensions_mut().insert(RequestInfo { id: id.clone(), address: address.clone() });
+    let span = tracing::info_span!("request", id, %method, path, address);
+    let answered = tracing::Instrument::instrument(next.run(request), span.clone());
+    let mut response = REQUEST_ID.scope(id.clone(), answered).await;
     if path.starts_with("/api/") {
         response = refusals::in_our_words(response, &id).await;
     }
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", value);
     }
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    server.inner.metrics.request(method.as_str(), &route, status, took);
     let _entered = span.enter();
-    tracing::debug!(status = response.status().as_u16(), "Answered.");
+    tracing::debug!(status, took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX), "Answered.");
     response
+}
+
+/// What a client says about itself is believed only when a proxy that was named vouches for it.
+fn client_address(server: &Server, request: &Request) -> String {
+    let Some(ConnectInfo(peer)) = request.extensions().get::<ConnectInfo<SocketAddr>>() else {
+        return "unknown".into();
+    };
+    let peer = peer.ip().to_canonical();
+    let trusted = &server.inner.config.network.trusted_proxies;
+    if trusted.contains(&peer) {
+        // The last address that no trusted proxy has is the client's: those before it anybody can write.
+        let forwarded = forwarded_for(request.headers());
+        let client = forwarded.into_iter().rev().find(|address| !trusted.contains(address));
+        return client.unwrap_or(peer).to_string();
+    }
+    peer.to_string()
+}
+
+fn forwarded_for(headers: &HeaderMap) -> Vec<std::net::IpAddr> {
+    headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|part| part.trim().parse().ok())
+        .collect()
 }

@@ -1,29 +1,44 @@
 //! The control plane: identity, pipelines, builds, the Git host, the read model of GitOps, and the web UI.
 //!
 //! In: HTTP. Out: answers after commit, long-polled work for runners and runtimes, live pages. It dials
-//! nobody: runners and runtimes come to it. It holds no kubeconfig, no Git token of a user's, and no
+//! no agent: runners and runtimes come to it. It holds no kubeconfig, no Git token of a user's, and no
 //! source code beyond the repositories of the built-in host.
 
+mod access;
 pub mod agent;
+mod anchor;
 pub mod auth;
 pub mod bootstrap;
 mod ctx;
+mod egress;
 mod error;
 mod git_host;
 mod graphql;
+mod graphql_limits;
+mod housekeeping;
 mod http;
+mod limits;
+mod listen;
+mod metrics;
+mod oidc;
 mod orders;
+mod redact;
 mod refusals;
 mod rest;
 mod routes;
 mod seal;
 mod seams;
+mod sessions;
+mod settings;
 mod tokens;
+mod trail;
 mod triggers;
 mod web;
 
-pub use ctx::{Config, Server};
+pub use ctx::{Config, Network, Server};
+pub use egress::EgressRules;
 pub use error::ApiError;
 pub use http::{openapi, router};
+pub use listen::serve;
 pub use seams::Seams;
 pub use tokens::NewKey;

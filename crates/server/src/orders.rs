@@ -5,11 +5,10 @@ use slipway_api::agent::{PipelineSource, TriggerCommit, VariableLayer};
 use slipway_api::pipeline::{Pipeline, Variable};
 use slipway_model::AccountId;
 
-use crate::ctx::Server;
 use crate::error::ApiError;
-use crate::seal::Sealer;
-
-pub(crate) const MASK: &str = "*****";
+use crate::redact::MASK;
+use crate::seal::{DataKey, is_sealed};
+use crate::seams::Seams;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -18,6 +17,9 @@ pub(crate) struct Order {
     pub(crate) variables: Vec<VariableLayer>,
     pub(crate) commit: Option<TriggerCommit>,
     pub(crate) webhook: bool,
+    /// Names of shared configuration; what is in it is looked up when a runner takes the build.
+    #[serde(default)]
+    pub(crate) contexts: Vec<String>,
 }
 
 impl Order {
@@ -32,8 +34,16 @@ impl Order {
             VariableLayer { name: "pipeline".into(), variables: pipeline.spec.variables.clone() },
             VariableLayer { name: "build-run".into(), variables: run },
         ];
-        Ok(Self { source, variables, commit, webhook })
+        Ok(Self { source, variables, commit, webhook, contexts: contexts(pipeline) })
     }
+}
+
+/// `spec.contexts`: names, or objects with a name.
+fn contexts(pipeline: &Pipeline) -> Vec<String> {
+    let list = pipeline.spec.other.get("contexts").and_then(|list| list.as_array());
+    let name =
+        |item: &serde_json::Value| item.as_str().or_else(|| item.get("name")?.as_str()).map(str::to_owned);
+    list.map(|list| list.iter().filter_map(name).collect()).unwrap_or_default()
 }
 
 fn source(pipeline: &Pipeline) -> Result<PipelineSource, ApiError> {
@@ -79,15 +89,20 @@ fn place(account: AccountId, key: &str) -> String {
 }
 
 /// Seals what is marked encrypted. A value that a client read masked and sends back keeps what it was.
-pub(crate) fn seal_variables(server: &Server, account: AccountId, new: &mut [Variable], old: &[Variable]) {
+pub(crate) fn seal_variables(
+    key: &DataKey,
+    seams: &Seams,
+    account: AccountId,
+    new: &mut [Variable],
+    old: &[Variable],
+) {
     for variable in new.iter_mut().filter(|variable| variable.encrypted) {
         if variable.value == MASK
             && let Some(kept) = old.iter().find(|kept| kept.key == variable.key && kept.encrypted)
         {
             variable.value.clone_from(&kept.value);
-        } else if !Sealer::is_sealed(&variable.value) {
-            variable.value =
-                server.inner.sealer.seal(server.seams(), &place(account, &variable.key), &variable.value);
+        } else if !is_sealed(&variable.value) {
+            variable.value = key.seal(seams, &place(account, &variable.key), &variable.value);
         }
     }
 }
@@ -99,11 +114,11 @@ pub(crate) fn mask_variables(variables: &mut [Variable]) {
 }
 
 /// For the runner that has taken the build, and for nobody else.
-pub(crate) fn unseal_variables(server: &Server, account: AccountId, layers: &mut [VariableLayer]) {
+pub(crate) fn unseal_variables(key: &DataKey, account: AccountId, layers: &mut [VariableLayer]) {
     for variable in
         layers.iter_mut().flat_map(|layer| &mut layer.variables).filter(|variable| variable.encrypted)
     {
-        if let Some(opened) = server.inner.sealer.unseal(&place(account, &variable.key), &variable.value) {
+        if let Some(opened) = key.unseal(&place(account, &variable.key), &variable.value) {
             variable.value.clone_from(opened.expose());
         }
     }

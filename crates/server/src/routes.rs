@@ -1,16 +1,18 @@
-//! The only way to mount a route: with the policy that guards it.
+//! The only way to mount a route: with the policy that guards it. The guard also keeps the audit trail.
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use slipway_access::{Policy, decide};
+use slipway_access::{Policy, Verb, decide};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use crate::auth::{self, Caller};
 use crate::ctx::Server;
-use crate::error::ApiError;
+use crate::error::{ApiError, Refusal};
+use crate::http::RequestInfo;
+use crate::trail::{Actor, Trail};
 
 #[derive(Clone)]
 struct Guard {
@@ -18,6 +20,18 @@ struct Guard {
     policy: Policy,
     /// Published clients change things with GET in a few places; those are guarded as any other change.
     changes: bool,
+    /// A browser must have signed in lately.
+    fresh: bool,
+    /// Every change is recorded, not only denials.
+    audits: bool,
+    /// A POST that changes nothing: its question is too long for an address.
+    reads: bool,
+}
+
+impl Guard {
+    fn new(server: &Server, policy: Policy) -> Self {
+        Self { server: server.clone(), policy, changes: false, fresh: false, audits: true, reads: false }
+    }
 }
 
 pub(crate) struct Routes {
@@ -31,33 +45,42 @@ impl Routes {
     }
 
     pub(crate) fn with(self, policy: Policy, route: UtoipaMethodRouter<Server>) -> Self {
-        self.mount(policy, false, route)
+        let guard = Guard::new(&self.server, policy);
+        self.mount(guard, route)
     }
 
     /// For a GET that changes something.
     pub(crate) fn changing(self, policy: Policy, route: UtoipaMethodRouter<Server>) -> Self {
-        self.mount(policy, true, route)
+        let guard = Guard { changes: true, ..Guard::new(&self.server, policy) };
+        self.mount(guard, route)
     }
 
-    /// For what is no part of the described API: the Git host, GraphQL.
+    /// For what a thief of a browser's cookie would do first.
+    pub(crate) fn fresh(self, policy: Policy, route: UtoipaMethodRouter<Server>) -> Self {
+        let guard = Guard { fresh: true, ..Guard::new(&self.server, policy) };
+        self.mount(guard, route)
+    }
+
+    /// For a POST that only reads.
+    pub(crate) fn reading(self, policy: Policy, route: UtoipaMethodRouter<Server>) -> Self {
+        let guard = Guard { reads: true, ..Guard::new(&self.server, policy) };
+        self.mount(guard, route)
+    }
+
+    /// For what is no part of the described API: the Git host, GraphQL, metrics.
     pub(crate) fn plain(
         mut self,
         policy: Policy,
         path: &str,
         route: axum::routing::MethodRouter<Server>,
     ) -> Self {
-        let guard = Guard { server: self.server.clone(), policy, changes: false };
+        let guard = Guard { audits: false, ..Guard::new(&self.server, policy) };
         self.router = self.router.route(path, route.layer(from_fn_with_state(guard, check)));
         self
     }
 
-    fn mount(
-        mut self,
-        policy: Policy,
-        changes: bool,
-        (schemas, paths, methods): UtoipaMethodRouter<Server>,
-    ) -> Self {
-        let guard = Guard { server: self.server.clone(), policy, changes };
+    fn mount(mut self, guard: Guard, (schemas, mut paths, methods): UtoipaMethodRouter<Server>) -> Self {
+        declare(&guard, &mut paths);
         self.router = self.router.routes((schemas, paths, methods.layer(from_fn_with_state(guard, check))));
         self
     }
@@ -70,10 +93,45 @@ impl Routes {
     }
 }
 
+/// Who a route is for stands in the document, where clients and the test of every route read it.
+fn declare(guard: &Guard, paths: &mut utoipa::openapi::path::Paths) {
+    let (policy, resource) = match guard.policy {
+        Policy::Member(resource) => ("member", Some(resource)),
+        Policy::Administrator(resource) => ("administrator", Some(resource)),
+        Policy::Platform(resource) => ("platform", Some(resource)),
+        Policy::Public => ("public", None),
+        Policy::Oneself => ("oneself", None),
+        Policy::Runner => ("runner", None),
+        Policy::Runtime => ("runtime", None),
+        Policy::Git => ("git", None),
+    };
+    for item in paths.paths.values_mut() {
+        let all = [
+            (Method::GET, &mut item.get),
+            (Method::PUT, &mut item.put),
+            (Method::POST, &mut item.post),
+            (Method::PATCH, &mut item.patch),
+            (Method::DELETE, &mut item.delete),
+        ];
+        for (method, operation) in all {
+            let Some(operation) = operation else { continue };
+            let scope = resource.map(|resource| match guard.verb(&method) {
+                Verb::Read => format!("{}:read", resource.word()),
+                Verb::Write => resource.word().to_owned(),
+            });
+            let extensions = utoipa::openapi::extensions::ExtensionsBuilder::new()
+                .add("x-policy", policy)
+                .add("x-scope", scope)
+                .build();
+            operation.extensions = Some(extensions);
+        }
+    }
+}
+
 /// Handlers of different nouns share names; an operation's id is `noun.handler`.
 fn name_operations(document: &mut utoipa::openapi::OpenApi) {
     for item in document.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete]
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete]
             .into_iter()
             .filter_map(Option::as_mut);
         for operation in operations {
@@ -90,15 +148,50 @@ async fn check(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let admitted = admit(&guard, request.method(), request.headers()).await;
+    let info = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default();
+    let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+    let trail = Trail::new(guard.server.clone(), info.id, info.address, method, path);
+    let verb = guard.verb(request.method());
+    let admitted = admit(&guard, verb, request.method(), request.headers(), &trail).await;
     match admitted {
-        Ok(Some(caller)) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
+        Ok(caller) => {
+            let actor = caller.as_ref().map(Caller::actor);
+            request.extensions_mut().insert(trail.clone());
+            if let Some(caller) = caller {
+                request.extensions_mut().insert(caller);
+            }
+            let response = uniform(next.run(request).await).await;
+            let outcome = Outcome::of(&response);
+            keep_trail(&guard, verb, &trail, actor, outcome).await;
+            response
         }
-        Ok(None) => next.run(request).await,
-        Err(error) => refused(guard.policy, error),
+        Err((actor, error)) => {
+            let response = refused(guard.policy, error);
+            let outcome = Outcome::of(&response);
+            keep_trail(&guard, verb, &trail, actor, outcome).await;
+            response
+        }
     }
+}
+
+/// What the framework refuses by itself (a body that is no JSON, a query that does not parse) gets the shape of every refusal.
+async fn uniform(response: Response) -> Response {
+    const TEXT_BYTES_MAX: usize = 4 << 10;
+    let status = response.status();
+    let plain = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    if !status.is_client_error() || response.extensions().get::<Refusal>().is_some() || !plain {
+        return response;
+    }
+    let text = axum::body::to_bytes(response.into_body(), TEXT_BYTES_MAX).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let error = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
+        _ => ApiError::bad_request(format!("this call cannot be understood: {text}")),
+    };
+    error.into_response()
 }
 
 /// Git asks its user for a password when it sees this header. A browser would too, over the sign-in page.
@@ -113,21 +206,96 @@ fn refused(policy: Policy, error: ApiError) -> Response {
     response
 }
 
-async fn admit(guard: &Guard, method: &Method, headers: &HeaderMap) -> Result<Option<Caller>, ApiError> {
-    let caller = match auth::authenticate(&guard.server, headers).await {
+impl Guard {
+    fn verb(&self, method: &Method) -> Verb {
+        let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) && !self.changes;
+        if reads || self.reads { Verb::Read } else { Verb::Write }
+    }
+
+    /// Agents report all the time, and what a push does is told by its facts: of those only denials are kept.
+    fn keeps_changes(&self) -> bool {
+        self.audits && !matches!(self.policy, Policy::Runner | Policy::Runtime | Policy::Git)
+    }
+}
+
+async fn admit(
+    guard: &Guard,
+    verb: Verb,
+    method: &Method,
+    headers: &HeaderMap,
+    trail: &Trail,
+) -> Result<Option<Caller>, (Option<Actor>, ApiError)> {
+    let found = match auth::authenticate(&guard.server, headers).await {
         // A stale cookie must not keep anybody from signing in again.
         Err(_) if guard.policy == Policy::Public => None,
-        other => other?,
+        other => other.map_err(|error| (None, error))?,
     };
-    decide(caller.as_ref().map(|caller| &caller.principal), guard.policy)?;
+    let caller = found.map(|(principal, credential)| Caller { principal, credential, trail: trail.clone() });
+    let with_actor = |error: ApiError| (caller.as_ref().map(Caller::actor), error);
+    decide(caller.as_ref().map(|caller| &caller.principal), guard.policy, verb)
+        .map_err(|denied| with_actor(denied.into()))?;
     // Git and agents have no session, and a public route changes nothing in anybody's name.
     if let Some(caller) = caller.as_ref().filter(|_| guard.policy != Policy::Public) {
-        auth::check_csrf(caller, method, guard.changes, headers)?;
+        auth::check_csrf(caller, method, guard.changes, headers).map_err(with_actor)?;
+        if guard.fresh {
+            caller.check_fresh(guard.server.now_ms()).map_err(with_actor)?;
+        }
     }
     Ok(caller)
 }
 
+/// What of an answer the trail needs. The answer itself cannot be lent to something that waits.
+struct Outcome {
+    status: StatusCode,
+    refusal: Option<Refusal>,
+}
+
+impl Outcome {
+    fn of(response: &Response) -> Self {
+        Self { status: response.status(), refusal: response.extensions().get::<Refusal>().cloned() }
+    }
+}
+
+/// Records what the handler did not: denials of any call, failures of changes, and changes without a record of their own.
+async fn keep_trail(guard: &Guard, verb: Verb, trail: &Trail, actor: Option<Actor>, answer: Outcome) {
+    let Outcome { status, refusal } = answer;
+    let denied = refusal.as_ref().is_some_and(|refusal| refusal.denied);
+    let change = verb == Verb::Write && guard.keeps_changes();
+    if trail.is_settled()
+        || !(denied || change)
+        || (change && !denied && status.as_u16() < 400 && trail.is_recorded())
+    {
+        return;
+    }
+    let outcome = match (denied, status.as_u16() < 400) {
+        (true, _) => "denied",
+        (false, true) => "allowed",
+        (false, false) => "failed",
+    };
+    let actor = match actor {
+        Some(actor) => actor,
+        // Anybody can ask anything: what nobody asked is kept as long as it does not fill the disk.
+        None if !guard.server.inner.metrics.anonymous_denial(guard.server.now_ms()) => return,
+        None => Actor::unknown(None, "nobody"),
+    };
+    let mut entry = trail.entry_of_route();
+    if let Some(refusal) = refusal {
+        entry = entry.because(refusal.reason);
+    }
+    if let Err(error) = trail.afterwards(actor, entry, outcome, status.as_u16()).await {
+        tracing::error!(%error, "Could not keep the audit trail.");
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(ApiError::unauthenticated)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Trail {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {

@@ -25,6 +25,11 @@ impl Seams {
         }
     }
 
+    /// The system's randomness with a clock of one's own.
+    pub fn with_clock(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self { now_ms: Arc::new(now_ms), ..Self::system() }
+    }
+
     pub fn now_ms(&self) -> i64 {
         (self.now_ms)()
     }

@@ -32,6 +32,7 @@ pub(crate) fn new_key(
         subject: subject.to_owned(),
         scopes,
         created_ms: seams.now_ms(),
+        last_used_ms: None,
     };
     NewKey { row, text: Secret::new(format!("{id}.{secret}")) }
 }

@@ -41,6 +41,24 @@ enum Command {
     Build(cli::builds::BuildCommand),
     /// Run a pipeline file on this machine, or start a build of a pipeline on the server
     Run(cli::builds::RunArguments),
+    /// List: users, teams, service-accounts, api-keys, contexts, rules, audit, usage, …
+    Get(cli::nouns::GetArguments),
+    /// Show one of them whole
+    Describe(cli::nouns::DescribeArguments),
+    /// Make a user, a team, a service account, an API key, a context, a rule or an account
+    #[command(subcommand)]
+    Create(cli::create::CreateCommand),
+    /// Delete one of them
+    Delete(cli::nouns::DeleteArguments),
+    /// Ask who may do what
+    #[command(subcommand)]
+    Access(cli::access::AccessCommand),
+    /// Check or download the audit trail
+    #[command(subcommand)]
+    Audit(cli::access::AuditCommand),
+    /// Keys that secrets are sealed with
+    #[command(subcommand)]
+    Secrets(cli::access::SecretsCommand),
     /// List pipelines
     Pipelines(cli::output::OutputArguments),
     /// List repositories of the built-in Git host
@@ -142,6 +160,13 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Logs(arguments) => cli::builds::logs(arguments).await,
         Command::Build(command) => cli::builds::run(command).await,
         Command::Run(arguments) => cli::builds::start(arguments).await,
+        Command::Get(arguments) => cli::nouns::get(arguments).await,
+        Command::Describe(arguments) => cli::nouns::describe(arguments).await,
+        Command::Create(command) => cli::create::run(command).await,
+        Command::Delete(arguments) => cli::nouns::delete(arguments).await,
+        Command::Access(command) => cli::access::access(command).await,
+        Command::Audit(command) => cli::access::audit(command).await,
+        Command::Secrets(command) => cli::access::secrets(command).await,
         Command::Pipelines(output) => cli::lists::pipelines(&output).await,
         Command::Repos(output) => cli::lists::repos(&output).await,
         Command::App(command) => cli::apps::run(command).await,

@@ -118,19 +118,35 @@ pub fn by_id(tx: &mut Tx<'_>, scope: Scope, id: BuildId) -> Result<Option<Build>
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub pipeline: Option<PipelineId>,
+    /// Only builds of these, however many they are.
+    pub pipelines: Option<Vec<PipelineId>>,
     pub status: Option<String>,
     pub limit: i64,
     pub offset: i64,
 }
 
 pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build>, i64), StoreError> {
-    let condition = "account = $1 AND ($2 IS NULL OR pipeline = $2) AND ($3 IS NULL OR status = $3)";
+    let mut condition =
+        String::from("account = $1 AND ($2 IS NULL OR pipeline = $2) AND ($3 IS NULL OR status = $3)");
     let mut values = vec![scope.account().into(), filter.pipeline.into(), filter.status.clone().into()];
+    if let Some(pipelines) = &filter.pipelines {
+        let first = values.len() + 1;
+        values.extend(pipelines.iter().map(|&id| id.into()));
+        let places: Vec<_> = (first..=values.len()).map(|place| format!("${place}")).collect();
+        // Nothing is in an empty list, which SQL cannot write.
+        condition += &if places.is_empty() {
+            " AND 1 = 0".to_owned()
+        } else {
+            format!(" AND pipeline IN ({})", places.join(", "))
+        };
+    }
     let total = tx
         .one(&format!("SELECT count(*) FROM builds WHERE {condition}"), &values)?
         .map_or(Ok(0), |row| row.int(0))?;
     values.extend([filter.limit.into(), filter.offset.into()]);
-    let rows = tx.all(&format!("{BUILD} WHERE {condition} ORDER BY id DESC LIMIT $4 OFFSET $5"), &values)?;
+    let (limit, offset) = (values.len() - 1, values.len());
+    let sql = format!("{BUILD} WHERE {condition} ORDER BY id DESC LIMIT ${limit} OFFSET ${offset}");
+    let rows = tx.all(&sql, &values)?;
     Ok((rows.iter().map(build).collect::<Result<_, _>>()?, total))
 }
 
@@ -268,7 +284,7 @@ pub fn report<S: Serialize>(
     )?;
     tx.changed(ChangeKind::Build, id);
     if report.status.is_final() {
-        identity::delete_keys_of(tx, Subject::Build, &id.to_string())?;
+        identity::delete_keys_of(tx, scope, Subject::Build, &id.to_string())?;
         let fact = Fact::BuildFinished { account: scope.account(), build: id, status: report.status };
         facts::append(tx, scope.account(), &fact, now_ms)?;
     }

@@ -6,8 +6,11 @@
 //! queries do not know which. It knows no HTTP, no clock but the database's, and no randomness.
 
 pub mod applications;
+pub mod audit;
 pub mod backup;
 pub mod builds;
+pub mod contexts;
+pub mod data_keys;
 pub mod database;
 pub mod engine;
 pub mod error;
@@ -20,10 +23,13 @@ pub mod logs;
 mod migrations;
 pub mod pipelines;
 pub mod postgres;
+pub mod rules;
 pub mod services;
 mod session;
 pub mod sql;
 mod sqlite;
+pub mod sso;
+pub mod usage;
 
 pub use database::{Database, DatabaseUrl};
 pub use engine::{Committed, Store};

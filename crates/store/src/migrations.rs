@@ -6,8 +6,11 @@
 
 use crate::StoreError;
 
-pub(crate) const ALL: &[&str] =
-    &[include_str!("../migrations/0001_skeleton.sql"), include_str!("../migrations/0003_bus.sql")];
+pub(crate) const ALL: &[&str] = &[
+    include_str!("../migrations/0001_skeleton.sql"),
+    include_str!("../migrations/0002_control_plane.sql"),
+    include_str!("../migrations/0003_bus.sql"),
+];
 
 /// What is left to do on a database at version `found`: the version each gives, and its SQL.
 pub(crate) fn after(found: i64) -> Result<impl Iterator<Item = (usize, &'static str)>, StoreError> {

@@ -35,7 +35,7 @@ impl ControlPlane {
         let router = Router::new()
             .route("/api/agent/runtime/events", get(events))
             .route("/2.0/api/events", post(report))
-            .route("/api/user", get(user))
+            .route("/api/access/application", get(user))
             .with_state(plane.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -126,6 +126,9 @@ async fn user(State(plane): State<ControlPlane>, headers: HeaderMap) -> Result<J
     let with = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if with("authorization") != "user-key" && with("cookie") != "session=good" {
         return Err(StatusCode::UNAUTHORIZED);
+    }
+    if with("x-slipway-runtime") != "agent-key" {
+        return Err(StatusCode::BAD_REQUEST);
     }
     Ok(Json(json!({"_id": "1", "userName": "ada", "email": "ada@example.org", "roles": [],
         "activeAccountName": "a", "account": [], "csrfToken": "token"})))

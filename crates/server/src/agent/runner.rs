@@ -5,20 +5,23 @@ use axum::extract::{Path, State};
 use slipway_access::Who;
 use slipway_api::agent::{
     BuildReport, GitAccess, LogAppend, LogAppendAnswer, RunnerSync, RunnerSyncAnswer, RunningBuild,
-    TakenBuild,
+    TakenBuild, VariableLayer,
 };
 use slipway_api::error::ErrorBody;
 use slipway_model::{BuildId, BuildStatus, ChangeKind};
 use slipway_store::builds::{self, Build, Lease, Report, Runner};
 use slipway_store::identity::{self, Subject};
-use slipway_store::{Scope, StoreError, Tx, logs};
+use slipway_store::{Scope, StoreError, Tx, contexts, logs};
 
 use super::{deadline, news};
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::limits;
 use crate::orders::{self, Order};
+use crate::seal::DataKey;
 use crate::tokens;
+use crate::trail::Entry;
 
 /// A runner that is silent for this long loses what it holds to another.
 const LEASE_MS: i64 = 60_000;
@@ -48,7 +51,7 @@ pub(crate) async fn sync(
     let until = deadline(request.wait_ms);
     let mut commits = server.store().subscribe();
     loop {
-        let answer = exchange(&server, caller.scope(), &request).await?;
+        let answer = exchange(&server, &caller, &request).await?;
         if !answer.taken.is_empty() || !answer.terminate.is_empty() || !answer.lost.is_empty() {
             return Ok(Json(answer));
         }
@@ -62,9 +65,14 @@ pub(crate) async fn sync(
     }
 }
 
-async fn exchange(server: &Server, scope: Scope, request: &RunnerSync) -> Result<RunnerSyncAnswer, ApiError> {
-    let (inner, request) = (server.clone(), request.clone());
+async fn exchange(
+    server: &Server,
+    caller: &Caller,
+    request: &RunnerSync,
+) -> Result<RunnerSyncAnswer, ApiError> {
+    let (inner, caller, request) = (server.clone(), caller.clone(), request.clone());
     let answer = server.store().write(move |tx| {
+        let scope = caller.scope();
         let now_ms = inner.now_ms();
         let seen = Runner {
             name: request.runner.clone(),
@@ -82,18 +90,12 @@ async fn exchange(server: &Server, scope: Scope, request: &RunnerSync) -> Result
         }
         let running: Vec<BuildId> = request.running.iter().filter_map(|run| run.id.parse().ok()).collect();
         builds::forget_unknown(tx, scope, &request.runner, &running)?;
-        if request.free > 0 {
-            let taken = builds::take(
-                tx,
-                scope,
-                &request.runner,
-                &request.executor,
-                i64::from(request.free),
-                now_ms,
-                now_ms + LEASE_MS,
-            )?;
+        let free = i64::from(request.free).min(limits::free_builds(tx, scope, now_ms)?);
+        if free > 0 {
+            let taken =
+                builds::take(tx, scope, &request.runner, &request.executor, free, now_ms, now_ms + LEASE_MS)?;
             for build in taken {
-                answer.taken.push(hand_over(&inner, tx, scope, build)?);
+                answer.taken.push(hand_over(&inner, tx, &caller, build)?);
             }
         }
         Ok(answer)
@@ -121,12 +123,44 @@ fn renew(
     Ok(())
 }
 
+/// Values of the contexts that the pipeline names; later ones win. Each use of a secret is recorded.
+fn shared_configuration(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    key: &DataKey,
+    build: &Build,
+    order: &Order,
+) -> Result<VariableLayer, StoreError> {
+    let mut layer = VariableLayer { name: "shared-configuration".into(), variables: Vec::new() };
+    for name in &order.contexts {
+        let Some(row) = contexts::by_name(tx, caller.scope(), name)? else {
+            tracing::warn!(build = %build.id, context = name, "A build names a context that is not there.");
+            continue;
+        };
+        layer.variables.extend(crate::rest::contexts::variables(key, caller.scope(), &row));
+        if row.sealed.is_some() {
+            let entry = Entry::new("use", "context", row.id, &row.name).after(build.id);
+            caller.trail.record(tx, &caller.actor(), &entry, "allowed", 200)?;
+        }
+    }
+    Ok(layer)
+}
+
 /// The build's own credential for the Git host is made here and dies with the build.
-fn hand_over(server: &Server, tx: &mut Tx<'_>, scope: Scope, build: Build) -> Result<TakenBuild, StoreError> {
+fn hand_over(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    build: Build,
+) -> Result<TakenBuild, StoreError> {
+    let scope = caller.scope();
     let mut order: Order = build.order()?;
-    orders::unseal_variables(server, build.account, &mut order.variables);
+    let key = server.keyring().account(tx, build.account)?;
+    orders::unseal_variables(&key, build.account, &mut order.variables);
+    let shared = shared_configuration(tx, caller, &key, &build, &order)?;
+    order.variables.insert(0, shared);
     let subject = build.id.to_string();
-    identity::delete_keys_of(tx, Subject::Build, &subject)?;
+    identity::delete_keys_of(tx, scope, Subject::Build, &subject)?;
     let key =
         tokens::new_key(server.seams(), build.account, "build", Subject::Build, &subject, vec!["git".into()]);
     identity::create_key(tx, &key.row)?;

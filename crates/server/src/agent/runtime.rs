@@ -8,13 +8,14 @@ use slipway_api::error::ErrorBody;
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents, RuntimeReport};
 use slipway_model::{ChangeKind, Fact};
 use slipway_store::applications::{self, Runtime};
-use slipway_store::facts;
+use slipway_store::{Scope, Tx, facts};
 use utoipa::IntoParams;
 
 use super::{deadline, news};
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::limits;
 
 const BATCH: i64 = 200;
 
@@ -70,6 +71,19 @@ pub(crate) async fn events(
     }
 }
 
+/// A runtime or cluster that is new here must fit into what the account may have.
+fn within_limits(tx: &mut Tx<'_>, scope: Scope, report: &RuntimeReport) -> Result<(), ApiError> {
+    let known = applications::runtimes(tx, scope)?;
+    let new_runtime = !known.iter().any(|runtime| runtime.name == report.runtime);
+    let new_cluster = !known.iter().any(|runtime| runtime.cluster == report.cluster);
+    for (is_new, limit) in [(new_runtime, "runtimes"), (new_cluster, "clusters")] {
+        if let Some(refusal) = is_new.then(|| limits::refusal(tx, scope, limit)).transpose()?.flatten() {
+            return Err(ApiError::over_limit(refusal));
+        }
+    }
+    Ok(())
+}
+
 /// The state of Applications, whole or what changed.
 #[utoipa::path(post, path = "/2.0/api/events", tag = "agents", request_body = RuntimeReport,
     responses((status = 200, body = bool), (status = 403, body = ErrorBody)))]
@@ -82,7 +96,8 @@ pub(crate) async fn report_applications(
         return Err(ApiError::forbidden(format!("this key is not the key of runtime `{}`", report.runtime)));
     }
     let (scope, now_ms) = (caller.scope(), server.now_ms());
-    let kept = server.store().write(move |tx| {
+    let kept = server.change(move |tx| {
+        within_limits(tx, scope, &report)?;
         let runtime = Runtime {
             name: report.runtime.clone(),
             version: report.version,

@@ -2,11 +2,13 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
+use slipway_access::decide_on;
 use slipway_api::application::{Application, ApplicationList};
 use slipway_api::error::ErrorBody;
 use slipway_api::runtime::{Runner, Runtime};
 use slipway_store::{applications, builds};
 
+use crate::access;
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
@@ -21,9 +23,18 @@ pub(crate) async fn list(
     State(server): State<Server>,
     caller: Caller,
 ) -> Result<Json<ApplicationList>, ApiError> {
-    let scope = caller.scope();
-    let bodies = server.store().read(move |tx| applications::list(tx, scope)).await?;
-    let applications = bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect();
+    let applications = server
+        .store()
+        .read(move |tx| {
+            let rules = access::rules_about(tx, &caller, "gitopsApplications")?;
+            let bodies = applications::list(tx, caller.scope())?;
+            let all = bodies.iter().filter_map(|body| serde_json::from_str::<Application>(body).ok());
+            let sees = |app: &Application| {
+                decide_on(&caller.principal, &rules, "VIEW", &access::application_entity(app)).allowed
+            };
+            Ok(all.filter(sees).collect())
+        })
+        .await?;
     Ok(Json(ApplicationList { applications }))
 }
 
@@ -36,12 +47,17 @@ pub(crate) async fn one(
     caller: Caller,
     Path((runtime, namespace, name)): Path<(String, String, String)>,
 ) -> Result<Json<Application>, ApiError> {
-    let scope = caller.scope();
     let what = format!("application `{namespace}/{name}` of runtime `{runtime}`");
-    let body =
-        server.store().read(move |tx| applications::one(tx, scope, &runtime, &namespace, &name)).await?;
-    let found = body.and_then(|body| serde_json::from_str(&body).ok());
-    found.map(Json).ok_or_else(|| ApiError::not_found(what))
+    let found = server
+        .look(move |tx| {
+            let body = applications::one(tx, caller.scope(), &runtime, &namespace, &name)?;
+            let app: Option<Application> = body.and_then(|body| serde_json::from_str(&body).ok());
+            let app = app.ok_or_else(|| ApiError::not_found(&what))?;
+            access::require(tx, &caller, "VIEW", "VIEW", &access::application_entity(&app), &what)??;
+            Ok(app)
+        })
+        .await?;
+    Ok(Json(found))
 }
 
 /// GitOps runtimes.

@@ -7,14 +7,15 @@ use slipway_api::build::{Build, BuildCan, BuildDocs, BuildPage, BuildStep, Progr
 use slipway_api::error::ErrorBody;
 use slipway_model::BuildId;
 use slipway_store::builds::{self, Filter, NewBuild};
-use slipway_store::logs;
+use slipway_store::{Scope, StoreError, Tx, logs};
 use utoipa::IntoParams;
 
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::orders::Order;
-use crate::seams;
+use crate::trail::Entry;
+use crate::{limits, seams};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -43,11 +44,32 @@ pub(crate) async fn list(
         })
         .transpose()?;
     let offset = (query.page.unwrap_or(1).max(1) - 1).saturating_mul(limit);
-    let filter = Filter { pipeline, status: query.status, limit, offset };
-    let scope = caller.scope();
-    let (rows, total) = server.store().read(move |tx| builds::list(tx, scope, &filter)).await?;
-    let docs = rows.into_iter().map(shown).collect::<Result<_, _>>()?;
+    let found = server.store().read(move |tx| {
+        let pipelines = super::pipelines::readable(tx, &caller)?;
+        let filter = Filter { pipeline, pipelines, status: query.status, limit, offset };
+        let waits = waits_for_limit(tx, caller.scope(), caller.trail.now_ms())?;
+        Ok((builds::list(tx, caller.scope(), &filter)?, waits))
+    });
+    let ((rows, total), waits) = found.await?;
+    let docs = rows.into_iter().map(|row| explained(row, waits.as_deref())).collect::<Result<_, _>>()?;
     Ok(Json(BuildPage { workflows: BuildDocs { docs, total } }))
+}
+
+/// Why no build can start, when a limit of the account is the reason.
+fn waits_for_limit(tx: &mut Tx<'_>, scope: Scope, now_ms: i64) -> Result<Option<String>, StoreError> {
+    match limits::free_builds(tx, scope, now_ms)? {
+        0 => limits::refusal(tx, scope, "parallelBuilds"),
+        _ => Ok(None),
+    }
+}
+
+fn explained(row: builds::Build, waits: Option<&str>) -> Result<Build, ApiError> {
+    let waiting = row.status == slipway_model::BuildStatus::Pending && row.message.is_none();
+    let mut build = shown(row)?;
+    if let Some(why) = waits.filter(|_| waiting) {
+        build.message = Some(format!("waiting: {why}"));
+    }
+    Ok(build)
 }
 
 pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
@@ -91,9 +113,16 @@ fn parse(id: &str) -> Result<BuildId, ApiError> {
 }
 
 pub(crate) async fn find(server: &Server, caller: &Caller, id: &str) -> Result<builds::Build, ApiError> {
-    let (scope, parsed) = (caller.scope(), parse(id)?);
-    let row = server.store().read(move |tx| builds::by_id(tx, scope, parsed)).await?;
-    row.ok_or_else(|| ApiError::not_found(format!("build `{id}`")))
+    let (caller, id) = (caller.clone(), id.to_owned());
+    server.look(move |tx| find_in(tx, &caller, &id, "read")).await
+}
+
+/// The build, if the caller may do this to its pipeline.
+fn find_in(tx: &mut Tx<'_>, caller: &Caller, id: &str, action: &str) -> Result<builds::Build, ApiError> {
+    let (what, parsed) = (format!("build `{id}`"), parse(id)?);
+    let row = builds::by_id(tx, caller.scope(), parsed)?.ok_or_else(|| ApiError::not_found(&what))?;
+    super::pipelines::require_by_id(tx, caller, row.pipeline, action, &what)?;
+    Ok(row)
 }
 
 /// One build with its steps.
@@ -104,10 +133,15 @@ pub(crate) async fn one(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Build>, ApiError> {
-    let row = find(&server, &caller, &id).await?;
-    let id = row.id;
-    let held = server.store().read(move |tx| logs::held(tx, id)).await?;
-    let mut build = shown(row)?;
+    let (row, held, waits) = server
+        .look(move |tx| {
+            let row = find_in(tx, &caller, &id, "read")?;
+            let waits = waits_for_limit(tx, caller.scope(), caller.trail.now_ms())?;
+            let held = logs::held(tx, row.id)?;
+            Ok((row, held, waits))
+        })
+        .await?;
+    let mut build = explained(row, waits.as_deref())?;
     for step in &mut build.steps {
         step.log_bytes = held.get(&step.name).copied().unwrap_or(0);
     }
@@ -122,21 +156,23 @@ pub(crate) async fn restart(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<String>, ApiError> {
-    let old = find(&server, &caller, &id).await?;
-    let order: Order = old.order()?;
-    let id = server.seams().new_id();
-    let (scope, now_ms, cause) = (caller.scope(), server.now_ms(), format!("restart:{id}"));
+    let (new_id, now_ms) = (server.seams().new_id(), server.now_ms());
     let made = server
-        .store()
-        .write(move |tx| {
+        .change(move |tx| {
+            let old = find_in(tx, &caller, &id, "run")?;
+            let order: Order = old.order()?;
+            let cause = format!("restart:{new_id}");
             let new = NewBuild {
-                id,
+                id: new_id,
                 pipeline: old.pipeline,
                 pipeline_name: &old.pipeline_name,
                 order: &order,
                 cause: &cause,
             };
-            builds::create(tx, scope, &new, now_ms)
+            let made = builds::create(tx, caller.scope(), &new, now_ms)?;
+            let entry = Entry::new("restart", "build", old.id, &old.pipeline_name).after(made);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(made)
         })
         .await?;
     Ok(Json(made.to_string()))
@@ -168,8 +204,15 @@ pub(crate) async fn terminate(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<String>, ApiError> {
-    let (scope, parsed, now_ms, by) =
-        (caller.scope(), parse(&id)?, server.now_ms(), caller.principal.display_name());
-    server.store().write(move |tx| builds::terminate(tx, scope, parsed, &by, now_ms)).await?;
-    Ok(Json(id))
+    let (now_ms, ended) = (server.now_ms(), id.clone());
+    server
+        .change(move |tx| {
+            let row = find_in(tx, &caller, &id, "run")?;
+            builds::terminate(tx, caller.scope(), row.id, &caller.principal.display_name(), now_ms)?;
+            let entry = Entry::new("terminate", "build", row.id, &row.pipeline_name);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(())
+        })
+        .await?;
+    Ok(Json(ended))
 }

@@ -1,87 +1,252 @@
-//! API keys of the person who asks. A key's text is shown once, when it is made.
+//! API keys of people and of service accounts. A key's text is shown once, when it is made.
 
 use axum::Json;
-use axum::extract::{Path, State};
-use slipway_access::Who;
-use slipway_api::auth::{ApiKey, ApiKeySubject, CreateApiKey};
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use slipway_access::{Role, Scopes, Who};
+use slipway_api::auth::{ApiKey, ApiKeySubject, ChangeApiKey, CreateApiKey};
 use slipway_api::error::ErrorBody;
-use slipway_model::UserId;
+use slipway_store::Tx;
 use slipway_store::identity::{self, Subject};
+use utoipa::IntoParams;
 
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::trail::Entry;
 use crate::{seams, tokens};
 
-fn person(caller: &Caller) -> Result<UserId, ApiError> {
-    match &caller.principal.who {
-        Who::User { id, .. } => Ok(*id),
-        _ => Err(ApiError::forbidden("only a person has API keys")),
+const KEYS_OF_ONE_MAX: usize = 100;
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SubjectQuery {
+    /// `user` (oneself, when left out) or `service-account`.
+    subject_type: Option<String>,
+    /// Name or id of the service account.
+    subject_reference: Option<String>,
+}
+
+/// Whose keys are meant. Those of a service account are its Administrators' business.
+fn subject(tx: &mut Tx<'_>, caller: &Caller, query: &SubjectQuery) -> Result<(Subject, String), ApiError> {
+    match query.subject_type.as_deref().unwrap_or("user") {
+        "user" => match (&caller.principal.who, &query.subject_reference) {
+            (Who::User { id, .. }, None) => Ok((Subject::User, id.to_string())),
+            (Who::User { id, .. }, Some(wanted)) if id.to_string() == *wanted => {
+                Ok((Subject::User, id.to_string()))
+            }
+            (Who::User { .. }, Some(_)) => {
+                Err(ApiError::forbidden("a person makes their own keys; for a robot, make a service account"))
+            }
+            (Who::ServiceAccount { id, .. }, None) => Ok((Subject::ServiceAccount, id.to_string())),
+            _ => Err(ApiError::forbidden("only people and service accounts have API keys")),
+        },
+        "service-account" | "serviceUser" | "service-user" => {
+            let wanted = query.subject_reference.as_deref().unwrap_or_default();
+            if caller.principal.role() != Some(Role::Administrator) {
+                return Err(ApiError::forbidden(
+                    "keys of service accounts are made by an Administrator of the account",
+                ));
+            }
+            let found = identity::service_account(tx, caller.scope(), wanted)?;
+            let robot = found.ok_or_else(|| ApiError::not_found(format!("service account `{wanted}`")))?;
+            Ok((Subject::ServiceAccount, robot.id.to_string()))
+        }
+        other => Err(ApiError::bad_request(format!(
+            "there is no subjectType `{other}`: there are `user` and `service-account`"
+        ))),
     }
 }
 
-/// Your API keys, without their secrets.
-#[utoipa::path(get, path = "/api/auth/keys", tag = "auth", responses((status = 200, body = [ApiKey]), (status = 401, body = ErrorBody)))]
-pub(crate) async fn list(
-    State(server): State<Server>,
-    caller: Caller,
-) -> Result<Json<Vec<ApiKey>>, ApiError> {
-    let (scope, user) = (caller.scope(), person(&caller)?);
-    let rows =
-        server.store().read(move |tx| identity::keys_of(tx, scope, Subject::User, &user.to_string())).await?;
-    let keys = rows.into_iter().map(|row| ApiKey {
+/// One's own, and for an Administrator those of service accounts.
+fn mine(caller: &Caller, row: &identity::ApiKey) -> bool {
+    let (kind, id) = caller.principal.reference();
+    let own = row.subject_kind.as_str() == kind && row.subject == id;
+    let robot = row.subject_kind == Subject::ServiceAccount;
+    own || (robot && caller.principal.role() == Some(Role::Administrator))
+}
+
+fn shown(
+    tx: &mut Tx<'_>,
+    server: &Server,
+    caller: &Caller,
+    row: identity::ApiKey,
+) -> Result<ApiKey, ApiError> {
+    let name = match row.subject_kind {
+        Subject::ServiceAccount => {
+            identity::service_account(tx, caller.scope(), &row.subject)?.map(|robot| robot.name)
+        }
+        _ => match row.subject.parse() {
+            Ok(id) => identity::user_by_id(tx, id)?.map(|user| user.name),
+            Err(_) => None,
+        },
+    };
+    let used_ms = server.inner.used.last(row.id).or(row.last_used_ms);
+    Ok(ApiKey {
         id: row.id.to_string(),
         name: row.name,
         token_prefix: row.prefix,
         created: seams::rfc3339(row.created_ms),
         scopes: row.scopes,
-        subject: ApiKeySubject { kind: row.subject_kind.as_str().into(), reference: row.subject },
-    });
-    Ok(Json(keys.collect()))
+        subject: ApiKeySubject {
+            kind: row.subject_kind.as_str().into(),
+            reference: row.subject,
+            name: name.unwrap_or_default(),
+        },
+        last_used: used_ms.map(seams::rfc3339),
+    })
+}
+
+/// Your API keys, and for an Administrator also those of service accounts; without their secrets.
+#[utoipa::path(get, path = "/api/auth/keys", tag = "keys", params(SubjectQuery),
+    responses((status = 200, body = [ApiKey]), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+    Query(query): Query<SubjectQuery>,
+) -> Result<Json<Vec<ApiKey>>, ApiError> {
+    let inner = server.clone();
+    let keys = server
+        .look(move |tx| {
+            let narrowed = match query.subject_type.is_some() || query.subject_reference.is_some() {
+                true => Some(subject(tx, &caller, &query)?),
+                false => None,
+            };
+            let mut keys = Vec::new();
+            for row in identity::keys_of_account(tx, caller.scope())? {
+                let wanted = narrowed
+                    .as_ref()
+                    .is_none_or(|(kind, id)| row.subject_kind == *kind && row.subject == *id);
+                if wanted && mine(&caller, &row) {
+                    keys.push(shown(tx, &inner, &caller, row)?);
+                }
+            }
+            Ok(keys)
+        })
+        .await?;
+    Ok(Json(keys))
 }
 
 /// Make an API key. The answer is its text; it is not shown again.
-#[utoipa::path(post, path = "/api/auth/key", tag = "auth", request_body = CreateApiKey,
-    responses((status = 200, body = String), (status = 400, body = ErrorBody)))]
+#[utoipa::path(post, path = "/api/auth/key", tag = "keys", params(SubjectQuery), request_body = CreateApiKey,
+    responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn create(
     State(server): State<Server>,
     caller: Caller,
+    Query(query): Query<SubjectQuery>,
     Json(request): Json<CreateApiKey>,
 ) -> Result<Json<String>, ApiError> {
-    let user = person(&caller)?;
-    if request.name.trim().is_empty() {
-        return Err(ApiError::bad_request("an API key needs a name: say what it is for"));
+    let name = request.name.trim().to_owned();
+    check(&name, &request.scopes, &caller)?;
+    let inner = server.clone();
+    let text = server
+        .change(move |tx| {
+            let (kind, reference) = subject(tx, &caller, &query)?;
+            let held = identity::keys_of(tx, caller.scope(), kind, &reference)?.len();
+            if held >= KEYS_OF_ONE_MAX {
+                return Err(ApiError::bad_request(format!(
+                    "there are {held} keys already: revoke some that are not used"
+                )));
+            }
+            let account = caller.principal.account;
+            let key = tokens::new_key(inner.seams(), account, &name, kind, &reference, request.scopes);
+            identity::create_key(tx, &key.row)?;
+            let entry = Entry::new("create", "api-key", key.row.id, &name).after(
+                serde_json::json!({"subject": reference, "kind": kind.as_str(), "scopes": key.row.scopes}),
+            );
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(key.text)
+        })
+        .await?;
+    Ok(Json(text.expose().clone()))
+}
+
+fn check(name: &str, scopes: &[String], caller: &Caller) -> Result<(), ApiError> {
+    if name.is_empty() || name.len() > 200 {
+        return Err(ApiError::bad_request(
+            "an API key needs a name of up to 200 letters: say what it is for",
+        ));
     }
-    let account = caller.principal.account;
-    let key = tokens::new_key(
-        server.seams(),
-        account,
-        request.name.trim(),
-        Subject::User,
-        &user.to_string(),
-        request.scopes,
-    );
-    let row = key.row;
-    server.store().write(move |tx| identity::create_key(tx, &row)).await?;
-    Ok(Json(key.text.expose().clone()))
+    let wanted = Scopes::parse(scopes).map_err(ApiError::bad_request)?;
+    if !caller.principal.scopes.cover(&wanted) {
+        return Err(ApiError::forbidden(
+            "the key that you use is limited to scopes: it cannot make one that may more",
+        ));
+    }
+    Ok(())
+}
+
+fn find(tx: &mut Tx<'_>, caller: &Caller, id: &str) -> Result<identity::ApiKey, ApiError> {
+    let what = || ApiError::not_found(format!("API key `{id}`"));
+    let parsed = id.parse().map_err(|_| what())?;
+    let found = identity::key_by_id(tx, parsed)?.filter(|row| row.account == caller.principal.account);
+    found.filter(|row| mine(caller, row)).ok_or_else(what)
+}
+
+/// One API key, without its secret.
+#[utoipa::path(get, path = "/api/auth/key/{id}", tag = "keys", params(("id" = String, Path)),
+    responses((status = 200, body = ApiKey), (status = 404, body = ErrorBody)))]
+pub(crate) async fn one(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<ApiKey>, ApiError> {
+    let inner = server.clone();
+    let key = server
+        .look(move |tx| {
+            let row = find(tx, &caller, &id)?;
+            shown(tx, &inner, &caller, row)
+        })
+        .await?;
+    Ok(Json(key))
+}
+
+/// Rename an API key or change its scopes.
+#[utoipa::path(patch, path = "/api/auth/key/{id}", tag = "keys", params(("id" = String, Path)), request_body = ChangeApiKey,
+    responses((status = 200, body = ApiKey), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn change(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(request): Json<ChangeApiKey>,
+) -> Result<Json<ApiKey>, ApiError> {
+    let inner = server.clone();
+    let key = server
+        .change(move |tx| {
+            let row = find(tx, &caller, &id)?;
+            let name = request.name.map_or_else(|| row.name.clone(), |name| name.trim().to_owned());
+            let scopes = request.scopes.unwrap_or_else(|| row.scopes.clone());
+            check(&name, &scopes, &caller)?;
+            identity::change_key(tx, caller.scope(), row.id, &name, &scopes)?;
+            let entry = Entry::new("update", "api-key", row.id, &name)
+                .before(serde_json::json!({"name": row.name, "scopes": row.scopes}))
+                .after(serde_json::json!({"name": name, "scopes": scopes}));
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            let row = find(tx, &caller, &id)?;
+            shown(tx, &inner, &caller, row)
+        })
+        .await?;
+    Ok(Json(key))
 }
 
 /// Revoke an API key; it stops working at once.
-#[utoipa::path(delete, path = "/api/auth/key/{id}", tag = "auth", params(("id" = String, Path)),
+#[utoipa::path(delete, path = "/api/auth/key/{id}", tag = "keys", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(
     State(server): State<Server>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<String>, ApiError> {
-    let (scope, user) = (caller.scope(), person(&caller)?);
-    let parsed = id.parse().map_err(|_| ApiError::not_found(format!("API key `{id}`")))?;
-    let gone = server
-        .store()
-        .write(move |tx| {
-            let mine = identity::keys_of(tx, scope, Subject::User, &user.to_string())?;
-            Ok(mine.iter().any(|key| key.id == parsed) && identity::delete_key(tx, scope, parsed)?)
+    let gone = id.clone();
+    server
+        .change(move |tx| {
+            let row = find(tx, &caller, &id)?;
+            identity::delete_key(tx, caller.scope(), row.id)?;
+            let entry = Entry::new("delete", "api-key", row.id, &row.name);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(())
         })
         .await?;
-    if gone { Ok(Json(id)) } else { Err(ApiError::not_found(format!("API key `{id}`"))) }
+    Ok(Json(gone))
 }

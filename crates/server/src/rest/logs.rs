@@ -21,6 +21,7 @@ use super::builds::find;
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::graphql::RECHECK;
 
 const BATCH: i64 = 200;
 
@@ -75,6 +76,7 @@ struct Follow {
     pending: std::collections::VecDeque<Chunk>,
     commits: broadcast::Receiver<Committed>,
     ended: bool,
+    caller: Caller,
 }
 
 /// The log as server-sent events, live. Send `Last-Event-ID` to go on after a piece; the event `end` comes last.
@@ -91,7 +93,8 @@ pub(crate) async fn follow(
     let build = find(&server, &caller, &id).await?.id;
     let after = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0);
     let scope = caller.scope();
-    let follow = Follow { server, scope, build, after, pending: Default::default(), commits, ended: false };
+    let follow =
+        Follow { server, scope, build, after, pending: Default::default(), commits, ended: false, caller };
     Ok(Sse::new(stream::unfold(follow, next)).keep_alive(KeepAlive::default()))
 }
 
@@ -129,15 +132,34 @@ async fn next(mut follow: Follow) -> Option<(Result<Event, Infallible>, Follow)>
     }
 }
 
-/// `false` when the server stops: the client reconnects and resumes.
+/// The caller's credential is still good, and the build still theirs to see.
+async fn still_may(follow: &Follow) -> bool {
+    match follow.caller.again(&follow.server).await {
+        Some(caller) => find(&follow.server, &caller, &follow.build.to_string()).await.is_ok(),
+        None => false,
+    }
+}
+
+/// `false` when the server stops (the client reconnects and resumes), or when the caller may no longer look.
 async fn wait_for_news(follow: &mut Follow) -> bool {
     let id = follow.build.to_string();
     let shutdown = follow.server.inner.shutdown.clone();
     loop {
         let heard = tokio::select! {
             () = shutdown.cancelled() => return false,
+            () = tokio::time::sleep(RECHECK) => {
+                if !still_may(follow).await {
+                    return false;
+                }
+                continue;
+            }
             heard = follow.commits.recv() => heard,
         };
+        let access =
+            |commit: &Committed| commit.changes.iter().any(|change| change.kind == ChangeKind::Access);
+        if heard.as_ref().is_ok_and(access) && !still_may(follow).await {
+            return false;
+        }
         match heard {
             Ok(commit) => {
                 let mine = |change: &slipway_model::Change| {

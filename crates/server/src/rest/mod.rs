@@ -1,10 +1,78 @@
 //! REST, one module a noun. Handlers translate between the wire and the store; nothing is decided here.
 
+pub(crate) mod accounts;
+pub(crate) mod admin;
 pub(crate) mod applications;
+pub(crate) mod audit;
+pub(crate) mod auth;
 pub(crate) mod builds;
+pub(crate) mod contexts;
+pub(crate) mod explain;
+pub(crate) mod invitations;
 pub(crate) mod keys;
 pub(crate) mod logs;
 pub(crate) mod pipelines;
 pub(crate) mod repos;
+pub(crate) mod rules;
+pub(crate) mod service_accounts;
+pub(crate) mod sso;
+pub(crate) mod teams;
+pub(crate) mod usage;
 pub(crate) mod user;
+pub(crate) mod users;
 pub(crate) mod validator;
+
+use slipway_access::Role;
+
+use crate::error::ApiError;
+
+/// `User` when none is named.
+fn role(text: Option<&str>) -> Result<Role, ApiError> {
+    let Some(text) = text else { return Ok(Role::User) };
+    Role::parse(text).ok_or_else(|| {
+        ApiError::bad_request(format!("there is no role `{text}`: there are `User` and `Admin`"))
+    })
+}
+
+/// The role to give somebody. A key that is limited to scopes does not make Administrators, who are limited by nothing.
+fn role_by(caller: &crate::auth::Caller, text: Option<&str>) -> Result<Role, ApiError> {
+    let role = role(text)?;
+    if role == Role::Administrator && caller.principal.scopes.is_limited() {
+        return Err(ApiError::forbidden("a key that is limited to scopes cannot make an Administrator"));
+    }
+    Ok(role)
+}
+
+/// Lowercase letters, digits and hyphens, as in an address.
+fn plain_name(what: &str, name: &str) -> Result<(), ApiError> {
+    let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let good = !name.is_empty()
+        && name.len() <= 63
+        && name.chars().all(letter)
+        && !name.starts_with('-')
+        && !name.ends_with('-');
+    if good {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "`{name}` is no name for {what}: use up to 63 lowercase letters, digits and hyphens, with no hyphen at either end"
+    )))
+}
+
+/// Kept in lowercase, so that one person is one row.
+fn email(text: &str) -> Result<String, ApiError> {
+    let email = text.trim().to_lowercase();
+    let (local, domain) = email.split_once('@').unwrap_or_default();
+    let good = !local.is_empty()
+        && domain.contains('.')
+        && !domain.starts_with('.')
+        && !domain.ends_with('.')
+        && email.len() <= 254
+        && !email.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | ',' | ';'))
+        && !domain.contains('@');
+    if good {
+        Ok(email)
+    } else {
+        Err(ApiError::bad_request(format!("`{}` is not an e-mail address", text.trim())))
+    }
+}

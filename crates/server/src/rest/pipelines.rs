@@ -3,19 +3,22 @@
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use slipway_access::Who;
+use slipway_access::{Entity, Role, Rule, Who, decide_on};
 use slipway_api::agent::TriggerCommit;
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::{Pipeline, PipelineList, RunRequest};
+use slipway_model::PipelineId;
 use slipway_store::builds::{self, NewBuild};
-use slipway_store::{git, pipelines};
+use slipway_store::{StoreError, Tx, git, pipelines};
 use utoipa::IntoParams;
 
+use crate::access;
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::orders::{self, Order};
 use crate::seams;
+use crate::trail::Entry;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -34,13 +37,56 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<PipelineList>, ApiError> {
-    let scope = caller.scope();
-    let rows = server.store().read(move |tx| pipelines::list(tx, scope)).await?;
+    let rows = server
+        .store()
+        .read(move |tx| {
+            let rules = access::rules_about(tx, &caller, "pipeline")?;
+            let mut rows = pipelines::list(tx, caller.scope())?;
+            rows.retain(|row| reads(&caller, &rules, row));
+            Ok(rows)
+        })
+        .await?;
     let part = query.id.unwrap_or_default();
     let matching: Vec<_> = rows.iter().filter(|row| row.name.contains(&part)).collect();
     let page = matching.iter().skip(query.offset.unwrap_or(0)).take(query.limit.unwrap_or(25));
     let docs = page.map(|row| shown(row)).collect::<Result<_, _>>()?;
     Ok(Json(PipelineList { docs, count: i64::try_from(matching.len()).unwrap_or(i64::MAX) }))
+}
+
+fn reads(caller: &Caller, rules: &[Rule], row: &pipelines::Pipeline) -> bool {
+    let Ok(body) = serde_json::from_str::<Pipeline>(&row.body) else { return false };
+    decide_on(&caller.principal, rules, "read", &access::pipeline_entity(&row.name, &body)).allowed
+}
+
+/// The pipelines whose builds the caller may see; `None` when it is all of them.
+pub(crate) fn readable(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Vec<PipelineId>>, StoreError> {
+    if caller.principal.role() == Some(Role::Administrator) {
+        return Ok(None);
+    }
+    let rules = access::rules_about(tx, caller, "pipeline")?;
+    let all = pipelines::list(tx, caller.scope())?;
+    let some: Vec<_> = all.iter().filter(|row| reads(caller, &rules, row)).map(|row| row.id).collect();
+    Ok((some.len() < all.len()).then_some(some))
+}
+
+/// A build goes by its pipeline. One whose pipeline is gone goes by a pipeline without tags.
+pub(crate) fn require_by_id(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    pipeline: PipelineId,
+    action: &str,
+    what: &str,
+) -> Result<(), ApiError> {
+    match pipelines::by_name(tx, caller.scope(), &pipeline.to_string())? {
+        Some(row) => {
+            let body = stored(&row)?;
+            access::require(tx, caller, action, "read", &access::pipeline_entity(&row.name, &body), what)?
+        }
+        None => {
+            let gone = Entity { kind: "pipeline", name: "(deleted)", ..Entity::default() };
+            access::require(tx, caller, action, "read", &gone, what)?
+        }
+    }
 }
 
 fn stored(row: &pipelines::Pipeline) -> Result<Pipeline, ApiError> {
@@ -60,10 +106,13 @@ fn shown(row: &pipelines::Pipeline) -> Result<Pipeline, ApiError> {
     Ok(pipeline)
 }
 
-async fn find(server: &Server, caller: &Caller, name: &str) -> Result<pipelines::Pipeline, ApiError> {
-    let (scope, wanted) = (caller.scope(), name.to_owned());
-    let row = server.store().read(move |tx| pipelines::by_name(tx, scope, &wanted)).await?;
-    row.ok_or_else(|| ApiError::not_found(format!("pipeline `{name}`")))
+/// The pipeline, if the caller may do this to it.
+fn find(tx: &mut Tx<'_>, caller: &Caller, name: &str, action: &str) -> Result<pipelines::Pipeline, ApiError> {
+    let what = format!("pipeline `{name}`");
+    let row = pipelines::by_name(tx, caller.scope(), name)?.ok_or_else(|| ApiError::not_found(&what))?;
+    let body = stored(&row)?;
+    access::require(tx, caller, action, "read", &access::pipeline_entity(&row.name, &body), &what)??;
+    Ok(row)
 }
 
 /// One pipeline, by name or id.
@@ -74,7 +123,7 @@ pub(crate) async fn one(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<Pipeline>, ApiError> {
-    shown(&find(&server, &caller, &name).await?).map(Json)
+    Ok(Json(server.look(move |tx| shown(&find(tx, &caller, &name, "read")?)).await?))
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {
@@ -98,7 +147,8 @@ pub(crate) async fn create(
     Json(mut pipeline): Json<Pipeline>,
 ) -> Result<Json<Pipeline>, ApiError> {
     check_name(&pipeline.metadata.name)?;
-    orders::seal_variables(&server, caller.principal.account, &mut pipeline.spec.variables, &[]);
+    let key = server.data_key(caller.principal.account).await?;
+    orders::seal_variables(&key, server.seams(), caller.principal.account, &mut pipeline.spec.variables, &[]);
     let now_ms = server.now_ms();
     let row = pipelines::Pipeline {
         id: server.seams().new_id(),
@@ -108,9 +158,21 @@ pub(crate) async fn create(
         created_ms: now_ms,
         updated_ms: now_ms,
     };
-    let (scope, kept) = (caller.scope(), row.clone());
-    server.store().write(move |tx| pipelines::create(tx, scope, &kept)).await?;
-    shown(&row).map(Json)
+    let made = server
+        .change(move |tx| {
+            let entity = access::pipeline_entity(&row.name, &pipeline);
+            access::refuse(access::may(tx, &caller, "create", &entity)?, true, &row.name)?;
+            pipelines::create(tx, caller.scope(), &row)?;
+            let made = shown(&row)?;
+            caller.trail.allowed(
+                tx,
+                &caller.actor(),
+                &Entry::new("create", "pipeline", row.id, &row.name).after(&made),
+            )?;
+            Ok(made)
+        })
+        .await?;
+    Ok(Json(made))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -131,18 +193,36 @@ pub(crate) async fn replace(
     Json(mut pipeline): Json<Pipeline>,
 ) -> Result<Json<Pipeline>, ApiError> {
     check_name(&pipeline.metadata.name)?;
-    let known = find(&server, &caller, &name).await?;
-    let old = stored(&known)?.spec.variables;
-    orders::seal_variables(&server, caller.principal.account, &mut pipeline.spec.variables, &old);
-    let expect = (query.disable_revision_check != Some(true)).then_some(pipeline.metadata.revision);
-    let body = serde_json::to_string(&pipeline).map_err(|error| ApiError::bad_request(error.to_string()))?;
-    let (scope, id, now_ms, renamed) =
-        (caller.scope(), known.id, server.now_ms(), pipeline.metadata.name.clone());
-    server
-        .store()
-        .write(move |tx| pipelines::replace(tx, scope, id, &renamed, &body, expect, now_ms))
+    let key = server.data_key(caller.principal.account).await?;
+    let inner = server.clone();
+    let changed = server
+        .change(move |tx| {
+            let known = find(tx, &caller, &name, "update")?;
+            let old = stored(&known)?.spec.variables;
+            orders::seal_variables(
+                &key,
+                inner.seams(),
+                caller.principal.account,
+                &mut pipeline.spec.variables,
+                &old,
+            );
+            // Tags decide who may what: nobody tags a pipeline into or out of reach without the right to.
+            let entity = access::pipeline_entity(&pipeline.metadata.name, &pipeline);
+            access::refuse(access::may(tx, &caller, "update", &entity)?, true, &name)?;
+            let expect = (query.disable_revision_check != Some(true)).then_some(pipeline.metadata.revision);
+            let body =
+                serde_json::to_string(&pipeline).map_err(|error| ApiError::bad_request(error.to_string()))?;
+            let (id, scope) = (known.id, caller.scope());
+            pipelines::replace(tx, scope, id, &pipeline.metadata.name, &body, expect, inner.now_ms())?;
+            let row = pipelines::by_name(tx, scope, &id.to_string())?
+                .ok_or_else(|| ApiError::not_found(format!("pipeline `{name}`")))?;
+            let after = shown(&row)?;
+            let entry = Entry::new("update", "pipeline", id, &row.name).before(shown(&known)?).after(&after);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(after)
+        })
         .await?;
-    shown(&find(&server, &caller, &id.to_string()).await?).map(Json)
+    Ok(Json(changed))
 }
 
 /// Delete a pipeline. Its builds stay.
@@ -153,8 +233,15 @@ pub(crate) async fn delete(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<String>, ApiError> {
-    let (scope, id) = (caller.scope(), find(&server, &caller, &name).await?.id);
-    server.store().write(move |tx| pipelines::delete(tx, scope, id)).await?;
+    let id = server
+        .change(move |tx| {
+            let row = find(tx, &caller, &name, "delete")?;
+            pipelines::delete(tx, caller.scope(), row.id)?;
+            let entry = Entry::new("delete", "pipeline", row.id, &row.name).before(shown(&row)?);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(row.id)
+        })
+        .await?;
     Ok(Json(id.to_string()))
 }
 
@@ -176,25 +263,30 @@ pub(crate) async fn run(
     Query(query): Query<RunQuery>,
     Json(mut request): Json<RunRequest>,
 ) -> Result<Json<String>, ApiError> {
-    let row = find(&server, &caller, &name).await?;
+    let (asking, wanted) = (caller.clone(), name.clone());
+    let row = server.look(move |tx| find(tx, &asking, &wanted, "run")).await?;
     let pipeline = stored(&row)?;
-    orders::seal_variables(
-        &server,
-        caller.principal.account,
-        &mut request.variables,
-        &pipeline.spec.variables,
-    );
+    let key = server.data_key(caller.principal.account).await?;
+    let account = caller.principal.account;
+    orders::seal_variables(&key, server.seams(), account, &mut request.variables, &pipeline.spec.variables);
     let commit = commit_for(&server, &caller, &pipeline, &request).await?;
     let order = Order::new(&pipeline, commit, request.variables, false)?;
     let id = server.seams().new_id();
     let cause = query.req_id.map_or_else(|| format!("run:{id}"), |req_id| format!("request:{req_id}"));
-    let (scope, now_ms) = (caller.scope(), server.now_ms());
+    let now_ms = server.now_ms();
     let made = server
-        .store()
-        .write(move |tx| {
+        .change(move |tx| {
+            // Asked again where it counts: the right may have gone since.
+            let row = find(tx, &caller, &name, "run")?;
             let new =
                 NewBuild { id, pipeline: row.id, pipeline_name: &row.name, order: &order, cause: &cause };
-            builds::create(tx, scope, &new, now_ms)
+            let made = builds::create(tx, caller.scope(), &new, now_ms)?;
+            caller.trail.allowed(
+                tx,
+                &caller.actor(),
+                &Entry::new("run", "pipeline", row.id, &row.name).after(made),
+            )?;
+            Ok(made)
         })
         .await?;
     Ok(Json(made.to_string()))

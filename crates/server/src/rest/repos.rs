@@ -11,6 +11,7 @@ use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::seams;
+use crate::trail::Entry;
 
 /// Repositories, with the latest commit of each one's default branch.
 #[utoipa::path(get, path = "/api/repos", tag = "repositories", responses((status = 200, body = [Repository]), (status = 401, body = ErrorBody)))]
@@ -54,7 +55,7 @@ pub(crate) async fn create(
     caller: Caller,
     Json(request): Json<CreateRepository>,
 ) -> Result<Json<Repository>, ApiError> {
-    let repo = make(&server, caller.scope(), &request.name).await?;
+    let repo = make(&server, caller.scope(), &request.name, Some(&caller)).await?;
     Ok(Json(Repository {
         id: repo.id.to_string(),
         clone_url: server.clone_url(&repo.name),
@@ -65,7 +66,12 @@ pub(crate) async fn create(
 }
 
 /// The folder first, then the row: a repository that is listed can be pushed to.
-pub(crate) async fn make(server: &Server, scope: slipway_store::Scope, name: &str) -> Result<Repo, ApiError> {
+pub(crate) async fn make(
+    server: &Server,
+    scope: slipway_store::Scope,
+    name: &str,
+    caller: Option<&Caller>,
+) -> Result<Repo, ApiError> {
     check_name(name)?;
     let repo = Repo {
         id: server.seams().new_id(),
@@ -78,7 +84,20 @@ pub(crate) async fn make(server: &Server, scope: slipway_store::Scope, name: &st
         return Err(ApiError::conflict(format!("repository `{name}` exists already")));
     }
     server.repository(repo.id).create(&repo.default_branch).await?;
-    let (row, now_ms) = (repo.clone(), server.now_ms());
-    server.store().write(move |tx| git::create(tx, &row, now_ms)).await?;
+    let (row, now_ms, caller) = (repo.clone(), server.now_ms(), caller.cloned());
+    server
+        .store()
+        .write(move |tx| {
+            git::create(tx, &row, now_ms)?;
+            match &caller {
+                Some(caller) => caller.trail.allowed(
+                    tx,
+                    &caller.actor(),
+                    &Entry::new("create", "repository", row.id, &row.name),
+                ),
+                None => Ok(()),
+            }
+        })
+        .await?;
     Ok(repo)
 }

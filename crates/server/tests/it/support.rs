@@ -1,10 +1,12 @@
 //! A server on a free port, with its first administrator.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::Value;
 use slipway_model::AccountId;
-use slipway_server::{Config, Seams, Server};
+use slipway_server::{Config, Network, Seams, Server};
 use slipway_store::identity::Subject;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +19,8 @@ pub(crate) struct Platform {
     pub(crate) server: Server,
     pub(crate) folder: tempfile::TempDir,
     shutdown: CancellationToken,
+    ahead_ms: Arc<AtomicI64>,
+    http: reqwest::Client,
 }
 
 impl Drop for Platform {
@@ -27,16 +31,23 @@ impl Drop for Platform {
 
 impl Platform {
     pub(crate) async fn start() -> Self {
+        Self::start_with(Network::default()).await
+    }
+
+    pub(crate) async fn start_with(network: Network) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let shutdown = CancellationToken::new();
-        let config = Config { data: folder.path().to_owned(), public_url: url.clone() };
-        let server = Server::open(config, Seams::system(), shutdown.clone()).unwrap();
+        let config = Config { data: folder.path().to_owned(), public_url: url.clone(), network };
+        let ahead_ms = Arc::new(AtomicI64::new(0));
+        let (ahead, system) = (ahead_ms.clone(), Seams::system());
+        let seams = Seams::with_clock(move || system.now_ms() + ahead.load(Ordering::SeqCst));
+        let server = Server::open(config, seams, shutdown.clone()).unwrap();
         let first = server.first_start("admin@example.com").await.unwrap().expect("an empty database");
         let account = server.first_account().await.unwrap().unwrap();
         let app = slipway_server::router(&server, None);
-        tokio::spawn(async move { axum::serve(listener, app).await });
+        tokio::spawn(slipway_server::serve(listener, app, shutdown.clone()));
         let background = server.clone();
         tokio::spawn(async move { background.run().await });
         Self {
@@ -48,7 +59,18 @@ impl Platform {
             server,
             folder,
             shutdown,
+            ahead_ms,
+            http: reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap(),
         }
+    }
+
+    pub(crate) fn http(&self) -> &reqwest::Client {
+        &self.http
+    }
+
+    /// The server's clock moves on.
+    pub(crate) fn pass(&self, ms: i64) {
+        self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
     }
 
     pub(crate) async fn agent(&self, kind: Subject, name: &str) -> String {
@@ -63,7 +85,7 @@ impl Platform {
         body: Option<Value>,
     ) -> (u16, Value) {
         let method: reqwest::Method = method.parse().unwrap();
-        let mut request = reqwest::Client::new().request(method, format!("{}{path}", self.url));
+        let mut request = self.http.request(method, format!("{}{path}", self.url));
         if !key.is_empty() {
             request = request.header("authorization", key);
         }
@@ -86,6 +108,46 @@ impl Platform {
         let (status, answer) = self.call("POST", path, &self.admin_key, Some(body)).await;
         assert_eq!(status, 200, "POST {path}: {answer}");
         answer
+    }
+
+    /// Somebody who was invited to the caller's account and came; gives back their id and a key of theirs.
+    pub(crate) async fn member_of(&self, key: &str, email: &str, role: &str) -> (String, String) {
+        let browser = self.invited(key, email, role).await;
+        let (status, made) =
+            browser.send(self, "POST", "/api/auth/key", Some(serde_json::json!({"name": "k"}))).await;
+        assert_eq!(status, 200, "{made}");
+        (browser.user["_id"].as_str().unwrap().to_owned(), made.as_str().unwrap().to_owned())
+    }
+
+    pub(crate) async fn member(&self, email: &str, role: &str) -> (String, String) {
+        self.member_of(&self.admin_key, email, role).await
+    }
+
+    pub(crate) async fn invited(&self, key: &str, email: &str, role: &str) -> Browser {
+        let body = serde_json::json!({"email": email, "role": role});
+        let (status, made) = self.call("POST", "/api/invitations", key, Some(body)).await;
+        assert_eq!(status, 200, "{made}");
+        let token = made["url"].as_str().unwrap().split_once('#').unwrap().1.to_owned();
+        let body = serde_json::json!({"token": token, "name": email, "password": PASSWORD});
+        Browser::enter(self, "/api/auth/invitation/accept", &body).await.unwrap()
+    }
+
+    /// Another account with an administrator of its own: its id and a key.
+    pub(crate) async fn account(&self, name: &str) -> (String, String) {
+        let email = format!("admin@{name}.example");
+        let made =
+            self.post("/api/admin/accounts", serde_json::json!({"name": name, "adminEmail": email})).await;
+        let token = made["invitationUrl"].as_str().unwrap().split_once('#').unwrap().1.to_owned();
+        let body = serde_json::json!({"token": token, "password": PASSWORD});
+        let browser = Browser::enter(self, "/api/auth/invitation/accept", &body).await.unwrap();
+        let (_, key) =
+            browser.send(self, "POST", "/api/auth/key", Some(serde_json::json!({"name": "k"}))).await;
+        (made["account"]["_id"].as_str().unwrap().to_owned(), key.as_str().unwrap().to_owned())
+    }
+
+    pub(crate) async fn sign_in(&self, email: &str, password: &str) -> Result<Browser, u16> {
+        let body = serde_json::json!({"email": email, "password": password});
+        Browser::enter(self, "/api/auth/login", &body).await
     }
 
     pub(crate) fn clone_url(&self, repo: &str, key: &str) -> String {
@@ -135,5 +197,57 @@ pub(crate) fn commit(work: &Path, text: &str) {
     for arguments in [&["add", "."][..], &["commit", "-q", "-m", text]] {
         let (good, output) = git(work, arguments);
         assert!(good, "{output}");
+    }
+}
+
+pub(crate) const PASSWORD: &str = "correct horse battery staple";
+
+/// A browser that is signed in: its cookie, and the token that its page has.
+#[derive(Clone)]
+pub(crate) struct Browser {
+    pub(crate) cookie: String,
+    pub(crate) csrf: String,
+    pub(crate) user: Value,
+}
+
+impl Browser {
+    async fn enter(platform: &Platform, path: &str, body: &Value) -> Result<Self, u16> {
+        let answer = platform.http.post(format!("{}{path}", platform.url)).json(body).send().await.unwrap();
+        if answer.status() != 200 {
+            return Err(answer.status().as_u16());
+        }
+        Ok(Self::from_answer(answer).await)
+    }
+
+    pub(crate) async fn from_answer(answer: reqwest::Response) -> Self {
+        let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let user: Value = answer.json().await.unwrap();
+        Self { cookie, csrf: user["csrfToken"].as_str().unwrap().to_owned(), user }
+    }
+
+    pub(crate) fn request(&self, platform: &Platform, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let method: reqwest::Method = method.parse().unwrap();
+        platform
+            .http
+            .request(method, format!("{}{path}", platform.url))
+            .header("cookie", &self.cookie)
+            .header("x-csrf-token", &self.csrf)
+    }
+
+    pub(crate) async fn send(
+        &self,
+        platform: &Platform,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> (u16, Value) {
+        let mut request = self.request(platform, method, path);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 }

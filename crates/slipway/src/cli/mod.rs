@@ -1,8 +1,11 @@
 //! CLI verbs. Online ones are clients of the same API as the web UI; offline ones run the pure rooms here.
 
+pub(crate) mod access;
 pub(crate) mod apps;
 pub(crate) mod builds;
 pub(crate) mod context;
+pub(crate) mod create;
 pub(crate) mod lists;
+pub(crate) mod nouns;
 pub(crate) mod offline;
 pub(crate) mod output;

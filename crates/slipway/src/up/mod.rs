@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use slipway_api::Client;
-use slipway_server::{Config, Seams, Server};
+use slipway_server::{Config, EgressRules, Network, Seams, Server};
 use tokio_util::sync::CancellationToken;
 
 /// Long enough for answers under way, short enough for somebody who waits.
@@ -40,6 +40,12 @@ pub(crate) struct UpArguments {
     /// Do not make the demo repositories, pipeline and Application
     #[arg(long)]
     no_demo: bool,
+    /// A proxy in front whose X-Forwarded-For is believed; as often as needed
+    #[arg(long = "trusted-proxy", env = "SLIPWAY_TRUSTED_PROXIES", value_delimiter = ',')]
+    trusted_proxies: Vec<std::net::IpAddr>,
+    /// A host, address or network inside that the server may call (an identity provider, say); as often as needed
+    #[arg(long, env = "SLIPWAY_EGRESS_ALLOW", value_delimiter = ',')]
+    egress_allow: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -69,8 +75,13 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
     let url = format!("http://{}", reachable(listener.local_addr()?));
     let stop = CancellationToken::new();
-    let server =
-        Server::open(Config { data: data.clone(), public_url: url.clone() }, Seams::system(), stop.clone())?;
+    let network = Network {
+        trusted_proxies: arguments.trusted_proxies,
+        egress_allowed: EgressRules::parse(&arguments.egress_allow)
+            .map_err(|error| anyhow!("--egress-allow: {error}"))?,
+    };
+    let config = Config { data: data.clone(), public_url: url.clone(), network };
+    let server = Server::open(config, Seams::system(), stop.clone())?;
     let first = server.first_start("admin@slipway.local").await?;
     let account = server.first_account().await?.context("the database has no account")?;
     if !arguments.no_demo {
@@ -88,7 +99,7 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     config.cluster.clone_from(&cluster_words);
     let runtime = slipway_runtime::Runtime::new(config);
     let app = slipway_server::router(&server, Some(slipway_runtime::app_proxy_router(runtime.handle())));
-    let serving = tokio::spawn(serve(listener, app, stop.clone()));
+    let serving = tokio::spawn(slipway_server::serve(listener, app, stop.clone()));
     let mut roles = tokio::task::JoinSet::new();
     let follow_up = server.clone();
     roles.spawn(async move { follow_up.run().await });
@@ -202,13 +213,6 @@ async fn embedded(data: &Path, stop: &CancellationToken) -> anyhow::Result<(Path
         Err(why) => format!("pods stay Pending: {why}"),
     };
     Ok((kubeconfig, format!("the embedded cluster, {pods}")))
-}
-
-async fn serve(listener: tokio::net::TcpListener, app: axum::Router, stop: CancellationToken) {
-    let served = axum::serve(listener, app).with_graceful_shutdown(async move { stop.cancelled().await });
-    if let Err(error) = served.await {
-        tracing::error!(%error, "The server has stopped listening.");
-    }
 }
 
 /// Held until the process ends, however it ends.

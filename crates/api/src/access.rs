@@ -1,0 +1,76 @@
+//! Access rules, and why somebody may or may not.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Teams, what they may do, and to which entities. `team`, `action` and `resource` are how published clients say
+/// `teams`, `actions` and `entityType`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleSpec {
+    #[serde(default, alias = "resource")]
+    pub entity_type: String,
+    /// Names or ids of teams.
+    #[serde(default)]
+    pub teams: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    #[serde(default)]
+    pub actions: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// `project`: the tags are those of the pipeline's project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub related_resource: Option<String>,
+    /// `*` is any entity, `untagged` one without tags.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// `any` (when left out) or `all`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag_match: Option<String>,
+    #[serde(default)]
+    pub attributes: Vec<RuleAttribute>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct RuleAttribute {
+    /// CLUSTER, NAMESPACE, RUNTIME, GIT_SOURCE, LABEL, PRODUCT_NAME, ENVIRONMENT_NAME or ENVIRONMENT_KIND.
+    pub name: String,
+    /// Of a LABEL.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// `*` stands for anything.
+    pub value: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Rule {
+    pub id: String,
+    #[serde(flatten)]
+    pub spec: RuleSpec,
+    /// In words.
+    #[serde(rename = "teamNames")]
+    pub team_names: Vec<String>,
+    pub created: String,
+}
+
+/// What rules can be about.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleKind {
+    pub entity_type: String,
+    pub actions: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    pub user: String,
+    pub action: String,
+    pub entity: String,
+    pub allowed: bool,
+    /// A sentence, whichever way it went.
+    pub reason: String,
+    /// The rule that allowed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}

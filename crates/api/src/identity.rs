@@ -1,0 +1,255 @@
+//! Accounts, their members, invitations, teams and service accounts.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Account {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub name: String,
+    /// `active`, `suspended` or `deleted`.
+    pub status: String,
+    pub created: String,
+    #[schema(value_type = Object)]
+    pub settings: Value,
+    #[schema(value_type = Object)]
+    pub limits: Value,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ChangeAccount {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The whole of the settings; what is left out has its default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub settings: Option<Value>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateAccount {
+    pub name: String,
+    /// E-mail of its first Administrator: invited, or added at once when known to the platform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin_email: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub limits: Option<Value>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedAccount {
+    pub account: Account,
+    /// When its Administrator was invited: the link to send them, shown once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invitation_url: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct AdminChangeAccount {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The whole of the limits; what is left out is not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub limits: Option<Value>,
+}
+
+/// `suspend`, `activate` or `restore`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct AccountStatusChange {
+    pub action: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct AddMember {
+    pub email: String,
+    #[serde(default)]
+    pub role: Option<String>,
+}
+
+/// A member of the account.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Member {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub user_name: String,
+    pub email: String,
+    /// `User` or `Admin`.
+    pub role: String,
+    pub enabled: bool,
+    pub teams: Vec<String>,
+    pub created: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_login: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ChangeMember {
+    /// `User` or `Admin`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+}
+
+/// Somebody on the platform, in whichever accounts.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlatformUser {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub user_name: String,
+    pub email: String,
+    pub enabled: bool,
+    pub platform_admin: bool,
+    pub accounts: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_login: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangePlatformUser {
+    /// A disabled person gets in nowhere, by no way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform_admin: Option<bool>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Invitation {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub email: String,
+    pub role: String,
+    pub teams: Vec<String>,
+    pub invited_by: String,
+    pub created: String,
+    pub expires: String,
+    pub expired: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreateInvitation {
+    pub email: String,
+    #[serde(default)]
+    pub role: Option<String>,
+    /// Names or ids of teams.
+    #[serde(default)]
+    pub teams: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreatedInvitation {
+    pub invitation: Invitation,
+    /// The link to send, shown once.
+    pub url: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct InvitationToken {
+    pub token: String,
+}
+
+/// What an invited person sees before accepting.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InvitationView {
+    pub account_name: String,
+    pub email: String,
+    pub role: String,
+    /// The person has an account on the platform already: the password asked for is their own.
+    pub known: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct AcceptInvitation {
+    pub token: String,
+    /// How to be called; kept as it is for somebody known.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// A new password, or the present one of somebody known.
+    pub password: String,
+}
+
+/// In the shape that the published CLI reads.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Team {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub name: String,
+    /// `default` (everybody), `admin` (Administrators) or `custom`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub account: String,
+    /// `manual` or `sso`.
+    pub source: String,
+    pub tags: Vec<String>,
+    pub users: Vec<TeamMember>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct TeamMember {
+    #[serde(rename = "_id")]
+    pub id: String,
+    #[serde(rename = "userName")]
+    pub user_name: String,
+    /// `user` or `service-account`.
+    #[serde(default)]
+    pub kind: String,
+    /// `manual`, `sso`, or `role` where membership goes by role.
+    #[serde(default)]
+    pub source: String,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct CreateTeam {
+    pub name: String,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// Ids of people and service accounts.
+    #[serde(default)]
+    pub users: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceAccount {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub name: String,
+    pub role: String,
+    pub enabled: bool,
+    pub teams: Vec<String>,
+    pub keys: usize,
+    pub created: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateServiceAccount {
+    pub name: String,
+    #[serde(default)]
+    pub role: Option<String>,
+    /// Names or ids of teams.
+    #[serde(default)]
+    pub teams: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ChangeServiceAccount {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// The whole list of teams, by name or id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teams: Option<Vec<String>>,
+}

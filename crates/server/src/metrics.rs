@@ -1,0 +1,137 @@
+//! Counters for Prometheus, and the one bound on how much an anonymous caller can make the server write.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use slipway_store::{StoreError, usage};
+
+use crate::ctx::Server;
+
+const BUCKETS_S: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0];
+const DENIALS_PER_SECOND: i64 = 10;
+const DENIALS_BURST: i64 = 100;
+
+#[derive(Default)]
+pub(crate) struct Metrics {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By route as it is mounted, never as it was asked: a caller must not make series.
+    requests: BTreeMap<(String, String, u16), u64>,
+    durations: BTreeMap<(String, String), Histogram>,
+    denials_suppressed: u64,
+    /// Milli-denials that may still be written, and when that was so.
+    allowance: Option<(i64, i64)>,
+}
+
+#[derive(Default, Clone)]
+struct Histogram {
+    buckets: [u64; BUCKETS_S.len()],
+    count: u64,
+    seconds: f64,
+}
+
+impl Metrics {
+    pub(crate) fn request(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let mut state = self.state.lock().expect("not poisoned");
+        *state.requests.entry((method.to_owned(), route.to_owned(), status)).or_default() += 1;
+        let histogram = state.durations.entry((method.to_owned(), route.to_owned())).or_default();
+        let seconds = took.as_secs_f64();
+        for (bucket, bound) in histogram.buckets.iter_mut().zip(BUCKETS_S) {
+            *bucket += u64::from(seconds <= bound);
+        }
+        histogram.count += 1;
+        histogram.seconds += seconds;
+    }
+
+    /// Whether there is room for a record of a call that nobody made.
+    pub(crate) fn anonymous_denial(&self, now_ms: i64) -> bool {
+        let mut state = self.state.lock().expect("not poisoned");
+        let (left, since_ms) = state.allowance.unwrap_or((DENIALS_BURST * 1000, now_ms));
+        let refilled = left + (now_ms - since_ms).max(0) * DENIALS_PER_SECOND;
+        let left = refilled.min(DENIALS_BURST * 1000) - 1000;
+        let fits = left >= 0;
+        state.allowance = Some((if fits { left } else { left + 1000 }, now_ms));
+        state.denials_suppressed += u64::from(!fits);
+        fits
+    }
+}
+
+/// The exposition format's own three escapes.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+pub(crate) async fn render(server: &Server) -> Result<String, StoreError> {
+    let totals = server.store().read(usage::everywhere).await?;
+    let mut out = String::new();
+    let head = |out: &mut String, name: &str, kind: &str, help: &str| {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    };
+    {
+        let state = server.inner.metrics.state.lock().expect("not poisoned");
+        head(&mut out, "slipway_http_requests_total", "counter", "Calls answered.");
+        for ((method, route, status), count) in &state.requests {
+            let route = label(route);
+            let _ = writeln!(
+                out,
+                "slipway_http_requests_total{{method=\"{method}\",route=\"{route}\",status=\"{status}\"}} {count}"
+            );
+        }
+        head(&mut out, "slipway_http_request_duration_seconds", "histogram", "How long calls took.");
+        for ((method, route), histogram) in &state.durations {
+            let labels = format!("method=\"{method}\",route=\"{}\"", label(route));
+            for (bound, count) in BUCKETS_S.iter().zip(histogram.buckets) {
+                let _ = writeln!(
+                    out,
+                    "slipway_http_request_duration_seconds_bucket{{{labels},le=\"{bound}\"}} {count}"
+                );
+            }
+            let (count, seconds) = (histogram.count, histogram.seconds);
+            let _ =
+                writeln!(out, "slipway_http_request_duration_seconds_bucket{{{labels},le=\"+Inf\"}} {count}");
+            let _ = writeln!(out, "slipway_http_request_duration_seconds_sum{{{labels}}} {seconds}");
+            let _ = writeln!(out, "slipway_http_request_duration_seconds_count{{{labels}}} {count}");
+        }
+        head(
+            &mut out,
+            "slipway_audit_suppressed_total",
+            "counter",
+            "Denials of anonymous calls that were not recorded.",
+        );
+        let _ = writeln!(out, "slipway_audit_suppressed_total {}", state.denials_suppressed);
+    }
+    head(&mut out, "slipway_builds", "gauge", "Builds by status.");
+    for (status, count) in &totals.builds {
+        let _ = writeln!(out, "slipway_builds{{status=\"{}\"}} {count}", label(status));
+    }
+    for (name, count, help) in [
+        ("slipway_accounts", totals.accounts, "Active accounts."),
+        ("slipway_users", totals.users, "People who may sign in."),
+        ("slipway_sessions", totals.sessions, "Browser sessions."),
+        ("slipway_runtimes", totals.runtimes, "GitOps runtimes."),
+        ("slipway_applications", totals.applications, "Applications."),
+        ("slipway_audit_records", totals.audit, "Records in the audit trail."),
+    ] {
+        head(&mut out, name, "gauge", help);
+        let _ = writeln!(out, "{name} {count}");
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_fills_the_disk_with_denials() {
+        let metrics = Metrics::default();
+        let kept = (0..1000).filter(|_| metrics.anonymous_denial(0)).count();
+        assert_eq!(kept, 100);
+        assert_eq!((0..1000).filter(|_| metrics.anonymous_denial(1000)).count(), 10);
+    }
+}

@@ -1,0 +1,577 @@
+//! Shared configuration and integrations: read masked, written sealed, decrypted for those who may, used by builds.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use slipway_access::{Entity, Role};
+use slipway_api::context::{Context, ContextLabels, ContextMetadata, ContextSpec};
+use slipway_api::error::ErrorBody;
+use slipway_store::{Scope, Tx, contexts, pipelines};
+use utoipa::IntoParams;
+
+use crate::access;
+use crate::auth::Caller;
+use crate::ctx::Server;
+use crate::error::ApiError;
+use crate::redact::{MASK, mask_all};
+use crate::seal::DataKey;
+use crate::seams;
+use crate::trail::Entry;
+
+/// All data of these is secret; of the others only what is named so.
+const SECRET_TYPES: [&str; 2] = ["secret", "secret-yaml"];
+const TYPES: [&str; 17] = [
+    "config",
+    "secret",
+    "yaml",
+    "secret-yaml",
+    "git.github",
+    "git.gitlab",
+    "git.bitbucket",
+    "git.stash",
+    "git.gitea",
+    "helm-repository",
+    "secret-store.kubernetes",
+    "secret-store.kubernetes-runtime",
+    "secret-store.hashicorp-vault",
+    "storage.s3",
+    "storage.gc",
+    "storage.azuref",
+    "storage.minio",
+];
+const SECRET_FIELDS: [&str; 14] = [
+    "password",
+    "secret",
+    "token",
+    "accesstoken",
+    "privatekey",
+    "accesskey",
+    "secretkey",
+    "secretaccesskey",
+    "secretid",
+    "jwt",
+    "accountkey",
+    "jsonconfig",
+    "credentials",
+    "apikey",
+];
+const BYTES_MAX: usize = 512 << 10;
+
+/// What rules look at.
+pub(crate) fn entity(row: &contexts::Context) -> Entity<'_> {
+    let kind = if row.kind.starts_with("git.") { "git-context" } else { "shared-configuration" };
+    let tags = row.tags.iter().map(String::as_str).collect();
+    Entity { kind, name: &row.name, tags, ..Entity::default() }
+}
+
+/// Everything but shared configuration and Git integrations is for Administrators.
+fn require(tx: &mut Tx<'_>, caller: &Caller, action: &str, row: &contexts::Context) -> Result<(), ApiError> {
+    let administrator = caller.principal.role() == Some(Role::Administrator);
+    let shared = matches!(row.kind.as_str(), "config" | "secret" | "yaml" | "secret-yaml")
+        || row.kind.starts_with("git.");
+    let what = format!("context `{}`", row.name);
+    if administrator {
+        return Ok(());
+    }
+    let spec: Map<String, Value> = serde_json::from_str(&row.spec).unwrap_or_default();
+    if spec.get("sharingPolicy").and_then(Value::as_str) == Some("AccountAdmins") {
+        return Err(ApiError::hidden(what, "its sharing policy is AccountAdmins"));
+    }
+    if !shared {
+        return match action {
+            "read" => Ok(()),
+            _ => Err(ApiError::forbidden("integrations are changed by an Administrator of the account")),
+        };
+    }
+    let entity = entity(row);
+    let (look, action) = match (entity.kind, action) {
+        ("git-context", "read") => ("use", "use"),
+        ("git-context", action) => ("use", action),
+        (_, action) => ("read", action),
+    };
+    access::require(tx, caller, action, look, &entity, &what)?
+}
+
+/// Takes what is secret out of `data`; gives back what may be shown and, if there was any, what may not.
+fn split(kind: &str, data: &Value) -> (Value, Option<Value>) {
+    if SECRET_TYPES.contains(&kind) {
+        return (mask_all(data), Some(data.clone()));
+    }
+    let shown = mask_named(data);
+    let secret = (shown != *data).then(|| data.clone());
+    (shown, secret)
+}
+
+fn mask_named(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => Value::Object(
+            map.iter()
+                .map(|(name, value)| {
+                    let plain: String =
+                        name.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+                    let secret = SECRET_FIELDS.contains(&plain.as_str());
+                    (name.clone(), if secret { mask_all(value) } else { mask_named(value) })
+                })
+                .collect(),
+        ),
+        Value::Array(items) => Value::Array(items.iter().map(mask_named).collect()),
+        other => other.clone(),
+    }
+}
+
+/// A value that a client read masked and sends back keeps what it was.
+fn keep_masked(new: &Value, old: &Value) -> Value {
+    match (new, old) {
+        (Value::String(text), _) if text == MASK => old.clone(),
+        (Value::Object(new), Value::Object(old)) => Value::Object(
+            new.iter()
+                .map(|(name, value)| {
+                    (name.clone(), keep_masked(value, old.get(name).unwrap_or(&Value::Null)))
+                })
+                .collect(),
+        ),
+        (Value::Array(new), Value::Array(old)) => Value::Array(
+            new.iter()
+                .enumerate()
+                .map(|(index, value)| keep_masked(value, old.get(index).unwrap_or(&Value::Null)))
+                .collect(),
+        ),
+        (new, _) => new.clone(),
+    }
+}
+
+fn place(scope: Scope, id: impl std::fmt::Display) -> String {
+    format!("context/{}/{id}", scope.account())
+}
+
+/// The kept spec: `type` and `data` are columns of their own in spirit; the rest is as it came.
+fn shown(row: &contexts::Context) -> Context {
+    let mut spec: Map<String, Value> = serde_json::from_str(&row.spec).unwrap_or_default();
+    let data = spec.remove("data").unwrap_or(Value::Object(Map::new()));
+    let forbid_decrypt = spec.remove("forbidDecrypt") == Some(Value::Bool(true));
+    Context {
+        api_version: "v1".into(),
+        kind: "context".into(),
+        metadata: ContextMetadata {
+            name: row.name.clone(),
+            labels: ContextLabels { tags: row.tags.clone() },
+            forbid_decrypt,
+            revision: row.revision,
+            created_at: seams::rfc3339(row.created_ms),
+            updated_at: seams::rfc3339(row.updated_ms),
+            ..ContextMetadata::default()
+        },
+        spec: ContextSpec { kind: row.kind.clone(), data, other: spec },
+        owner: Some(row.owner.clone()),
+    }
+}
+
+fn unsealed(key: &DataKey, scope: Scope, row: &contexts::Context) -> Option<Value> {
+    let opened = key.unseal(&place(scope, row.id), row.sealed.as_deref()?)?;
+    serde_json::from_str(opened.expose()).ok()
+}
+
+fn check(context: &Context) -> Result<(), ApiError> {
+    let mut wrong = Vec::new();
+    let (name, kind) = (&context.metadata.name, &context.spec.kind);
+    let good_name =
+        !name.is_empty() && name.len() <= 100 && !name.chars().any(|c| c.is_control() || c == '/');
+    if !good_name {
+        wrong.push("metadata.name is needed: up to 100 letters, without `/`".to_owned());
+    }
+    if !TYPES.contains(&kind.as_str()) && !kind.starts_with("helm-repository") {
+        wrong.push(format!("spec.type `{kind}` is not known: there are {}", TYPES.join(", ")));
+    }
+    if matches!(kind.as_str(), "config" | "secret") {
+        let flat = context
+            .spec
+            .data
+            .as_object()
+            .is_some_and(|data| data.values().all(|value| !value.is_object() && !value.is_array()));
+        if !flat {
+            wrong.push(format!("spec.data of type `{kind}` is a list of names with one value each"));
+        }
+    }
+    if context.spec.data.to_string().len() > BYTES_MAX {
+        wrong.push(format!("spec.data is larger than {BYTES_MAX} bytes"));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this context cannot be kept", &wrong)) }
+}
+
+/// From the wire to a row. `old` is what is there already.
+fn row(
+    server: &Server,
+    key: &DataKey,
+    caller: &Caller,
+    context: Context,
+    old: Option<&contexts::Context>,
+) -> contexts::Context {
+    let scope = caller.scope();
+    let id = old.map_or_else(|| server.seams().new_id(), |old| old.id);
+    let before = old.and_then(|old| unsealed(key, scope, old));
+    let data = match &before {
+        Some(before) => keep_masked(&context.spec.data, before),
+        None => context.spec.data,
+    };
+    let (visible, secret) = split(&context.spec.kind, &data);
+    let mut spec = context.spec.other;
+    spec.insert("data".into(), visible);
+    if context.metadata.forbid_decrypt || old.is_some_and(|old| shown(old).metadata.forbid_decrypt) {
+        // Once forbidden, it stays so: lifting it would be a way to read.
+        spec.insert("forbidDecrypt".into(), true.into());
+    }
+    let now_ms = server.now_ms();
+    contexts::Context {
+        id,
+        name: context.metadata.name,
+        kind: context.spec.kind,
+        tags: context.metadata.labels.tags,
+        spec: Value::Object(spec).to_string(),
+        sealed: secret.map(|secret| key.seal(server.seams(), &place(scope, id), &secret.to_string())),
+        owner: old.map_or_else(|| caller.principal.display_name(), |old| old.owner.clone()),
+        revision: old.map_or(0, |old| old.revision),
+        created_ms: old.map_or(now_ms, |old| old.created_ms),
+        updated_ms: now_ms,
+    }
+}
+
+/// What a build gets of a context: names with values, secret ones marked so that the runner masks them in logs.
+pub(crate) fn variables(
+    key: &DataKey,
+    scope: Scope,
+    row: &contexts::Context,
+) -> Vec<slipway_api::pipeline::Variable> {
+    if !matches!(row.kind.as_str(), "config" | "secret") {
+        return Vec::new();
+    }
+    let opened = unsealed(key, scope, row);
+    let encrypted = opened.is_some();
+    let data = opened.unwrap_or_else(|| shown(row).spec.data);
+    let Value::Object(data) = data else { return Vec::new() };
+    let text = |value: Value| match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    data.into_iter()
+        .map(|(key, value)| slipway_api::pipeline::Variable { key, value: text(value), encrypted })
+        .collect()
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ContextQuery {
+    /// Only of this type, or of types that begin with it.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// With secrets, for those who may; recorded.
+    decrypt: Option<String>,
+}
+
+impl ContextQuery {
+    fn decrypts(&self) -> bool {
+        self.decrypt.as_deref().is_some_and(|text| text != "false")
+    }
+}
+
+/// Puts the secrets in, if the caller may have them.
+fn decrypt(
+    tx: &mut Tx<'_>,
+    key: &DataKey,
+    caller: &Caller,
+    row: &contexts::Context,
+) -> Result<Context, ApiError> {
+    let mut context = shown(row);
+    if context.metadata.forbid_decrypt {
+        return Err(ApiError::forbidden(format!(
+            "context `{}` forbids that its secrets are read back: builds get them, nobody else",
+            row.name
+        )));
+    }
+    require(tx, caller, "update", row).map_err(|_| {
+        ApiError::forbidden(format!(
+            "secrets of context `{}` are read by those who may also change it",
+            row.name
+        ))
+    })?;
+    caller.check_fresh(caller.trail.now_ms())?;
+    if let Some(data) = unsealed(key, caller.scope(), row) {
+        context.spec.data = data;
+    }
+    Ok(context)
+}
+
+/// Contexts, with their secrets masked.
+#[utoipa::path(get, path = "/api/contexts", tag = "contexts", params(ContextQuery),
+    responses((status = 200, body = [Context]), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+    Query(query): Query<ContextQuery>,
+) -> Result<Json<Vec<Context>>, ApiError> {
+    let key = server.data_key(caller.principal.account).await?;
+    let reads = query.decrypts();
+    let work = move |tx: &mut Tx<'_>| {
+        let mut found = Vec::new();
+        for row in contexts::list(tx, caller.scope())? {
+            let wanted = query
+                .kind
+                .as_deref()
+                .is_none_or(|kind| row.kind == kind || row.kind.starts_with(&format!("{kind}.")));
+            if !wanted || require(tx, &caller, "read", &row).is_err() {
+                continue;
+            }
+            // In a list, what may not be read stays masked.
+            match query.decrypts().then(|| decrypt(tx, &key, &caller, &row)) {
+                Some(Ok(context)) => {
+                    let entry = Entry::new("decrypt", "context", row.id, &row.name);
+                    caller.trail.record(tx, &caller.actor(), &entry, "allowed", 200)?;
+                    found.push(context);
+                }
+                _ => found.push(shown(&row)),
+            }
+        }
+        Ok(found)
+    };
+    let found = if reads { server.change(work).await? } else { server.look(work).await? };
+    Ok(Json(found))
+}
+
+fn find(tx: &mut Tx<'_>, caller: &Caller, name: &str, action: &str) -> Result<contexts::Context, ApiError> {
+    let found = contexts::by_name(tx, caller.scope(), name)?;
+    let row = found.ok_or_else(|| ApiError::not_found(format!("context `{name}`")))?;
+    require(tx, caller, action, &row)?;
+    Ok(row)
+}
+
+/// One context. With `decrypt=true` its secrets too, for those who may change it; each time is recorded.
+#[utoipa::path(get, path = "/api/contexts/{name}", tag = "contexts", params(("name" = String, Path), ContextQuery),
+    responses((status = 200, body = Context), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn one(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(query): Query<ContextQuery>,
+) -> Result<Json<Context>, ApiError> {
+    if !query.decrypts() {
+        return Ok(Json(server.look(move |tx| Ok(shown(&find(tx, &caller, &name, "read")?))).await?));
+    }
+    let key = server.data_key(caller.principal.account).await?;
+    let context = server
+        .change(move |tx| {
+            let row = find(tx, &caller, &name, "read")?;
+            let context = decrypt(tx, &key, &caller, &row)?;
+            let entry = Entry::new("decrypt", "context", row.id, &row.name);
+            caller.trail.record(tx, &caller.actor(), &entry, "allowed", 200)?;
+            Ok(context)
+        })
+        .await?;
+    Ok(Json(context))
+}
+
+/// The context, ready for use: the published CLI asks for one here before it uses it.
+#[utoipa::path(get, path = "/api/contexts/{name}/prepare", tag = "contexts", params(("name" = String, Path), ContextQuery),
+    responses((status = 200, body = Context), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn prepare(
+    server: State<Server>,
+    caller: Caller,
+    name: Path<String>,
+    query: Query<ContextQuery>,
+) -> Result<Json<Context>, ApiError> {
+    one(server, caller, name, query).await
+}
+
+async fn make(server: Server, caller: Caller, context: Context) -> Result<Json<Context>, ApiError> {
+    check(&context)?;
+    let key = server.data_key(caller.principal.account).await?;
+    let inner = server.clone();
+    let made = server
+        .change(move |tx| {
+            let row = row(&inner, &key, &caller, context, None);
+            require(tx, &caller, "create", &row)?;
+            contexts::create(tx, caller.scope(), &row)?;
+            let made = shown(&row);
+            caller.trail.allowed(
+                tx,
+                &caller.actor(),
+                &Entry::new("create", "context", row.id, &row.name).after(&made),
+            )?;
+            Ok(made)
+        })
+        .await?;
+    Ok(Json(made))
+}
+
+/// Make a context.
+#[utoipa::path(post, path = "/api/contexts", tag = "contexts", request_body = Context,
+    responses((status = 200, body = Context), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn create(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(context): Json<Context>,
+) -> Result<Json<Context>, ApiError> {
+    make(server, caller, context).await
+}
+
+/// Make a context, at the address that the published CLI uses.
+#[utoipa::path(post, path = "/api/contexts/", tag = "contexts", request_body = Context,
+    responses((status = 200, body = Context), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn create_with_slash(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(context): Json<Context>,
+) -> Result<Json<Context>, ApiError> {
+    make(server, caller, context).await
+}
+
+async fn put(
+    server: Server,
+    caller: Caller,
+    name: String,
+    mut context: Context,
+) -> Result<Json<Context>, ApiError> {
+    if context.metadata.name.is_empty() {
+        context.metadata.name.clone_from(&name);
+    }
+    check(&context)?;
+    let key = server.data_key(caller.principal.account).await?;
+    let inner = server.clone();
+    let changed = server
+        .change(move |tx| {
+            let old = find(tx, &caller, &name, "update")?;
+            if context.metadata.name != old.name {
+                let users = used_by(tx, caller.scope(), &old.name)?;
+                if !users.is_empty() {
+                    return Err(ApiError::conflict(format!(
+                        "context `{name}` cannot be renamed: pipelines use it: {}",
+                        users.join(", ")
+                    )));
+                }
+            }
+            let new = row(&inner, &key, &caller, context, Some(&old));
+            // What it becomes has to be allowed too: nobody moves a secret to where others see it without the right to.
+            require(tx, &caller, "update", &new)?;
+            contexts::replace(tx, caller.scope(), &new)?;
+            let after = shown(&new);
+            let entry = Entry::new("update", "context", new.id, &new.name).before(shown(&old)).after(&after);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(after)
+        })
+        .await?;
+    Ok(Json(changed))
+}
+
+/// Replace a context. A secret that is sent back masked keeps its value.
+#[utoipa::path(put, path = "/api/contexts/{name}", tag = "contexts", params(("name" = String, Path)), request_body = Context,
+    responses((status = 200, body = Context), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn replace(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Json(context): Json<Context>,
+) -> Result<Json<Context>, ApiError> {
+    put(server, caller, name, context).await
+}
+
+/// The same as replacing: the published CLI sends the whole context here.
+#[utoipa::path(patch, path = "/api/contexts/{name}", tag = "contexts", params(("name" = String, Path)), request_body = Context,
+    responses((status = 200, body = Context), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn patch(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Json(context): Json<Context>,
+) -> Result<Json<Context>, ApiError> {
+    put(server, caller, name, context).await
+}
+
+/// Names of pipelines that use a context, by their own list or by that of a trigger, a specTemplate or a variable import.
+fn used_by(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Vec<String>, ApiError> {
+    let mut users = Vec::new();
+    for row in pipelines::list(tx, scope)? {
+        let body: Value = serde_json::from_str(&row.body).unwrap_or_default();
+        if names_context(&body["spec"], name) {
+            users.push(format!("`{}`", row.name));
+        }
+    }
+    Ok(users)
+}
+
+fn names_context(value: &Value, name: &str) -> bool {
+    let is_name = |value: &Value| {
+        value.as_str() == Some(name) || value.get("name").and_then(Value::as_str) == Some(name)
+    };
+    match value {
+        Value::Object(map) => map.iter().any(|(key, value)| match key.as_str() {
+            "contexts" => value.as_array().is_some_and(|list| list.iter().any(is_name)),
+            "context" | "git" => is_name(value) || names_context(value, name),
+            _ => names_context(value, name),
+        }),
+        Value::Array(items) => items.iter().any(|item| names_context(item, name)),
+        _ => false,
+    }
+}
+
+/// Delete a context. Refused while a pipeline uses it.
+#[utoipa::path(delete, path = "/api/contexts/{name}", tag = "contexts", params(("name" = String, Path)),
+    responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn delete(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<String>, ApiError> {
+    let gone = name.clone();
+    server
+        .change(move |tx| {
+            let row = find(tx, &caller, &name, "delete")?;
+            let users = used_by(tx, caller.scope(), &row.name)?;
+            if !users.is_empty() {
+                return Err(ApiError::conflict(format!(
+                    "context `{name}` cannot be deleted: pipelines use it: {}; take it out of those first",
+                    users.join(", ")
+                )));
+            }
+            contexts::delete(tx, caller.scope(), row.id)?;
+            caller.trail.allowed(
+                tx,
+                &caller.actor(),
+                &Entry::new("delete", "context", row.id, &row.name).before(shown(&row)),
+            )?;
+            Ok(())
+        })
+        .await?;
+    Ok(Json(gone))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_secret_goes_out_and_comes_back() {
+        let (visible, secret) = split("secret", &json!({"A": "x"}));
+        assert_eq!((visible, secret), (json!({"A": MASK}), Some(json!({"A": "x"}))));
+        assert_eq!(split("config", &json!({"A": "x"})), (json!({"A": "x"}), None));
+        let git = json!({"auth": {"type": "basic", "password": "tok", "apiHost": "h"}});
+        let (visible, secret) = split("git.github", &git);
+        assert_eq!(visible, json!({"auth": {"type": "basic", "password": MASK, "apiHost": "h"}}));
+        let sent = json!({"auth": {"type": "basic", "password": MASK, "apiHost": "other"}});
+        let kept = keep_masked(&sent, &secret.unwrap());
+        assert_eq!(kept, json!({"auth": {"type": "basic", "password": "tok", "apiHost": "other"}}));
+    }
+
+    #[test]
+    fn a_pipeline_names_a_context_in_several_ways() {
+        for spec in [
+            json!({"contexts": ["c"]}),
+            json!({"contexts": [{"name": "c"}]}),
+            json!({"specTemplate": {"context": "c"}}),
+            json!({"triggers": [{"context": "c"}]}),
+        ] {
+            assert!(names_context(&spec, "c"), "{spec}");
+        }
+        assert!(!names_context(&json!({"variables": [{"key": "c", "value": "c"}]}), "c"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Why somebody may or may not, and the question that an app-proxy asks for its caller.
+
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use serde::Deserialize;
+use slipway_access::{Entity, Principal, Role, Scopes, Who, decide_on};
+use slipway_api::access::Explanation;
+use slipway_api::application::Application;
+use slipway_api::auth::User;
+use slipway_api::error::ErrorBody;
+use slipway_api::pipeline::Pipeline;
+use slipway_store::{StoreError, Tx, applications, contexts, identity, pipelines, rules};
+use utoipa::IntoParams;
+
+use crate::access;
+use crate::auth::{self, Caller};
+use crate::ctx::Server;
+use crate::error::ApiError;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ExplainQuery {
+    /// E-mail or id of a member, or name or id of a service account. Oneself when left out.
+    user: Option<String>,
+    /// For example `run` or `SYNC`.
+    action: String,
+    /// `kind/name`, for example `pipeline/demo/build`, or `gitopsApplications/RUNTIME/NAMESPACE/NAME`.
+    entity: String,
+}
+
+/// May this person do this to that, and why.
+#[utoipa::path(get, path = "/api/access/explain", tag = "rules", params(ExplainQuery),
+    responses((status = 200, body = Explanation), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn explain(
+    State(server): State<Server>,
+    caller: Caller,
+    Query(query): Query<ExplainQuery>,
+) -> Result<Json<Explanation>, ApiError> {
+    let answer = server
+        .look(move |tx| {
+            let subject = match query.user.as_deref() {
+                None => caller.principal.clone(),
+                // What others may is an Administrator's business.
+                Some(_) if caller.principal.role() != Some(Role::Administrator) => {
+                    return Err(ApiError::forbidden(
+                        "only an Administrator asks about others: leave `user` out to ask about yourself",
+                    ));
+                }
+                Some(wanted) => principal(tx, &caller, wanted)?,
+            };
+            let Some((kind, name)) = query.entity.split_once('/') else {
+                return Err(ApiError::bad_request(
+                    "entity is `kind/name`, for example `pipeline/demo/build`",
+                ));
+            };
+            let rules: Vec<_> = rules::about(tx, caller.scope(), kind)?.iter().map(access::rule).collect();
+            let decide = |entity: &Entity<'_>| decide_on(&subject, &rules, &query.action, entity);
+            let what = || ApiError::not_found(format!("{kind} `{name}`"));
+            let decision = match kind {
+                "pipeline" => {
+                    let row = pipelines::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
+                    let body: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
+                    decide(&access::pipeline_entity(&row.name, &body))
+                }
+                "gitopsApplications" => {
+                    decide(&access::application_entity(&load(tx, &caller, name)?.ok_or_else(what)?))
+                }
+                "shared-configuration" | "git-context" => {
+                    let row = contexts::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
+                    decide(&super::contexts::entity(&row))
+                }
+                // Entities that are not kept here yet are asked about as if they had no tags.
+                _ => decide(&Entity { kind, name, ..Entity::default() }),
+            };
+            Ok(Explanation {
+                user: subject.display_name(),
+                action: query.action,
+                entity: query.entity,
+                allowed: decision.allowed,
+                reason: decision.reason,
+                rule: decision.rule.map(|rule| rule.to_string()),
+            })
+        })
+        .await?;
+    Ok(Json(answer))
+}
+
+/// Another person or service account of the account, as the decision sees it.
+fn principal(tx: &mut Tx<'_>, caller: &Caller, wanted: &str) -> Result<Principal, ApiError> {
+    let (scope, account) = (caller.scope(), caller.principal.account);
+    let who = match super::users::find(tx, scope, wanted) {
+        Ok(member) => auth::person(tx, scope, &member.user, &member.role)?,
+        Err(unknown) => {
+            let robot = identity::service_account(tx, scope, wanted)?.ok_or(unknown)?;
+            let role = Role::parse(&robot.role).unwrap_or(Role::User);
+            let teams = identity::teams_of(tx, scope, &robot.id.to_string(), role == Role::Administrator)?;
+            let teams =
+                teams.into_iter().map(|team| slipway_access::TeamRef { id: team.id, name: team.name });
+            Who::ServiceAccount { id: robot.id, name: robot.name, role, teams: teams.collect() }
+        }
+    };
+    Ok(Principal { account, who, scopes: Scopes::unlimited() })
+}
+
+/// `RUNTIME/NAMESPACE/NAME`.
+fn load(tx: &mut Tx<'_>, caller: &Caller, path: &str) -> Result<Option<Application>, ApiError> {
+    let mut parts = path.splitn(3, '/');
+    let (Some(runtime), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(ApiError::bad_request("an application is `gitopsApplications/RUNTIME/NAMESPACE/NAME`"));
+    };
+    let body = applications::one(tx, caller.scope(), runtime, namespace, name)?;
+    Ok(body.and_then(|body| serde_json::from_str(&body).ok()))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ApplicationQuery {
+    /// For example `SYNC`.
+    action: String,
+    namespace: String,
+    name: String,
+}
+
+/// Asked by a runtime's app-proxy with its caller's credential and, in `X-Slipway-Runtime`, its own key: may the caller
+/// do this to that Application of the runtime? Answers who the caller is.
+#[utoipa::path(get, path = "/api/access/application", tag = "rules", params(ApplicationQuery),
+    responses((status = 200, body = User), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn application(
+    State(server): State<Server>,
+    caller: Caller,
+    headers: HeaderMap,
+    Query(query): Query<ApplicationQuery>,
+) -> Result<Json<User>, ApiError> {
+    let mut own = HeaderMap::new();
+    if let Some(key) = headers.get("x-slipway-runtime") {
+        own.insert(axum::http::header::AUTHORIZATION, key.clone());
+    }
+    let proxy = auth::authenticate(&server, &own).await?;
+    let Some((Principal { account, who: Who::Runtime { name: runtime }, .. }, _)) = proxy else {
+        return Err(ApiError::bad_request(
+            "this is asked by a runtime, with its own key in X-Slipway-Runtime",
+        ));
+    };
+    let what = format!("application `{}/{}` of runtime `{runtime}`", query.namespace, query.name);
+    // A person of another account learns nothing of what this runtime runs.
+    if account != caller.principal.account {
+        return Err(ApiError::hidden(what, "the runtime is of another account"));
+    }
+    let asking = caller.clone();
+    server
+        .look(move |tx| {
+            let body = applications::one(tx, asking.scope(), &runtime, &query.namespace, &query.name)?;
+            // An Application that was not reported yet goes by where it is.
+            let app: Option<Application> = body.and_then(|body| serde_json::from_str(&body).ok());
+            let at = |name: &str, value: &str| slipway_access::Attribute {
+                name: name.into(),
+                key: String::new(),
+                value: value.into(),
+            };
+            let entity = match &app {
+                Some(app) => access::application_entity(app),
+                None => Entity {
+                    kind: "gitopsApplications",
+                    name: &query.name,
+                    attributes: vec![at("RUNTIME", &runtime), at("NAMESPACE", &query.namespace)],
+                    ..Entity::default()
+                },
+            };
+            access::require(tx, &asking, &query.action, "VIEW", &entity, &what)?
+        })
+        .await?;
+    super::user::me(State(server), caller).await
+}

@@ -1,0 +1,247 @@
+//! Access rules.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use slipway_access::{TagMatch, known_actions, known_kinds, lint};
+use slipway_api::access::{Rule, RuleAttribute, RuleKind, RuleSpec};
+use slipway_api::error::ErrorBody;
+use slipway_model::RuleId;
+use slipway_store::{Scope, Tx, identity, rules};
+use utoipa::IntoParams;
+
+use crate::access;
+use crate::auth::Caller;
+use crate::ctx::Server;
+use crate::error::ApiError;
+use crate::seams;
+use crate::trail::Entry;
+
+fn shown(tx: &mut Tx<'_>, scope: Scope, row: &rules::Rule) -> Result<Rule, ApiError> {
+    let mut team_names = Vec::new();
+    for team in &row.teams {
+        team_names
+            .push(identity::team_by_name(tx, scope, team)?.map_or_else(|| team.clone(), |team| team.name));
+    }
+    let attributes = row.attributes.iter().map(|attribute| RuleAttribute {
+        name: attribute.name.clone(),
+        key: attribute.key.clone(),
+        value: attribute.value.clone(),
+    });
+    Ok(Rule {
+        id: row.id.to_string(),
+        spec: RuleSpec {
+            entity_type: row.kind.clone(),
+            teams: row.teams.clone(),
+            team: row.teams.first().cloned(),
+            actions: row.actions.clone(),
+            action: row.actions.first().cloned(),
+            related_resource: row.related.clone(),
+            tags: row.tags.clone(),
+            tag_match: Some(row.tag_match.clone()),
+            attributes: attributes.collect(),
+        },
+        team_names,
+        created: seams::rfc3339(row.created_ms),
+    })
+}
+
+/// Words of published clients for the same kinds.
+fn kind(text: &str) -> String {
+    match text {
+        "pipelines" => "pipeline",
+        "projects" => "project",
+        "clusters" => "cluster",
+        "gitContexts" | "git" => "git-context",
+        "sharedConfiguration" | "shared-config" | "context" => "shared-configuration",
+        "helmCharts" | "helm-chart" => "chart",
+        "executionContext" => "execution-context",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// From the wire to a row; everything that is wrong is said at once.
+fn row(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: RuleId,
+    spec: RuleSpec,
+    now_ms: i64,
+) -> Result<rules::Rule, ApiError> {
+    let mut problems = Vec::new();
+    let mut teams = Vec::new();
+    for wanted in spec.teams.iter().chain(spec.team.iter().filter(|_| spec.teams.is_empty())) {
+        match identity::team_by_name(tx, scope, wanted)? {
+            Some(team) => teams.push(team.id.to_string()),
+            None => problems.push(format!("there is no team `{wanted}`")),
+        }
+    }
+    let actions = if spec.actions.is_empty() { spec.action.into_iter().collect() } else { spec.actions };
+    let tag_match = spec.tag_match.unwrap_or_else(|| TagMatch::Any.as_str().to_owned());
+    if TagMatch::parse(&tag_match).is_none() {
+        problems.push(format!("tagMatch is `any` or `all`, not `{tag_match}`"));
+    }
+    let attributes = spec.attributes.into_iter().map(|attribute| rules::Attribute {
+        name: attribute.name,
+        key: attribute.key,
+        value: attribute.value,
+    });
+    let row = rules::Rule {
+        id,
+        kind: kind(&spec.entity_type),
+        teams,
+        actions,
+        related: spec.related_resource,
+        tags: spec.tags,
+        tag_match,
+        attributes: attributes.collect(),
+        created_ms: now_ms,
+    };
+    let found = lint(&access::rule(&row)).into_iter().map(|problem| problem.0);
+    // That a team is not there was said already.
+    problems.extend(found.filter(|text| problems_allow(text, &spec.teams, &spec.team)));
+    if problems.is_empty() { Ok(row) } else { Err(ApiError::findings("this rule cannot be kept", &problems)) }
+}
+
+fn problems_allow(text: &str, teams: &[String], team: &Option<String>) -> bool {
+    text != "name at least one team" || (teams.is_empty() && team.is_none())
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListQuery {
+    entity_type: Option<String>,
+}
+
+/// Access rules of the account.
+#[utoipa::path(get, path = "/api/abac", tag = "rules", params(ListQuery),
+    responses((status = 200, body = [Rule]), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<Vec<Rule>>, ApiError> {
+    let found = server
+        .look(move |tx| {
+            let (scope, wanted) = (caller.scope(), query.entity_type.as_deref().map(kind));
+            let rows = rules::list(tx, scope)?;
+            rows.iter()
+                .filter(|row| wanted.as_ref().is_none_or(|kind| row.kind == *kind))
+                .map(|row| shown(tx, scope, row))
+                .collect()
+        })
+        .await?;
+    Ok(Json(found))
+}
+
+/// What rules can be about: kinds of entities and their actions.
+#[utoipa::path(get, path = "/api/abac/kinds", tag = "rules", responses((status = 200, body = [RuleKind]), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
+pub(crate) async fn kinds() -> Json<Vec<RuleKind>> {
+    let kinds = known_kinds().map(|kind| RuleKind {
+        entity_type: kind.to_owned(),
+        actions: known_actions(kind).iter().map(|&action| action.to_owned()).collect(),
+    });
+    Json(kinds.collect())
+}
+
+/// Make a rule.
+#[utoipa::path(post, path = "/api/abac", tag = "rules", request_body = RuleSpec,
+    responses((status = 200, body = Rule), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
+pub(crate) async fn create(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(spec): Json<RuleSpec>,
+) -> Result<Json<Rule>, ApiError> {
+    let (id, now_ms) = (server.seams().new_id(), server.now_ms());
+    let made = server
+        .change(move |tx| {
+            let scope = caller.scope();
+            let row = row(tx, scope, id, spec, now_ms)?;
+            rules::create(tx, scope, &row)?;
+            let made = shown(tx, scope, &row)?;
+            caller.trail.allowed(
+                tx,
+                &caller.actor(),
+                &Entry::new("create", "rule", id, &row.kind).after(&made),
+            )?;
+            Ok(made)
+        })
+        .await?;
+    Ok(Json(made))
+}
+
+fn find(tx: &mut Tx<'_>, scope: Scope, id: &str) -> Result<rules::Rule, ApiError> {
+    let what = || ApiError::not_found(format!("rule `{id}`"));
+    let parsed = id.parse().map_err(|_| what())?;
+    rules::one(tx, scope, parsed)?.ok_or_else(what)
+}
+
+/// One rule.
+#[utoipa::path(get, path = "/api/abac/{id}", tag = "rules", params(("id" = String, Path)),
+    responses((status = 200, body = Rule), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn one(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Rule>, ApiError> {
+    let found = server
+        .look(move |tx| {
+            let row = find(tx, caller.scope(), &id)?;
+            shown(tx, caller.scope(), &row)
+        })
+        .await?;
+    Ok(Json(found))
+}
+
+/// Replace a rule.
+#[utoipa::path(put, path = "/api/abac/{id}", tag = "rules", params(("id" = String, Path)), request_body = RuleSpec,
+    responses((status = 200, body = Rule), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn replace(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(spec): Json<RuleSpec>,
+) -> Result<Json<Rule>, ApiError> {
+    let changed = server
+        .change(move |tx| {
+            let scope = caller.scope();
+            let old = find(tx, scope, &id)?;
+            let before = shown(tx, scope, &old)?;
+            let new = row(tx, scope, old.id, spec, old.created_ms)?;
+            rules::replace(tx, scope, &new)?;
+            let after = shown(tx, scope, &new)?;
+            let entry = Entry::new("update", "rule", new.id, &new.kind).before(before).after(&after);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(after)
+        })
+        .await?;
+    Ok(Json(changed))
+}
+
+/// Delete a rule.
+#[utoipa::path(delete, path = "/api/abac/{id}", tag = "rules", params(("id" = String, Path)),
+    responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn delete(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<String>, ApiError> {
+    let gone = id.clone();
+    server
+        .change(move |tx| {
+            let scope = caller.scope();
+            let row = find(tx, scope, &id)?;
+            let before = shown(tx, scope, &row)?;
+            rules::delete(tx, scope, row.id)?;
+            caller.trail.allowed(
+                tx,
+                &caller.actor(),
+                &Entry::new("delete", "rule", row.id, &row.kind).before(before),
+            )?;
+            Ok(())
+        })
+        .await?;
+    Ok(Json(gone))
+}

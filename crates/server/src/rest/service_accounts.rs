@@ -1,0 +1,178 @@
+//! Service accounts: robots with keys.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use slipway_access::Role;
+use slipway_api::error::ErrorBody;
+use slipway_api::identity::{ChangeServiceAccount, CreateServiceAccount, ServiceAccount};
+use slipway_store::identity::{self, Subject};
+use slipway_store::{Scope, Tx};
+
+use super::accounts::QUARANTINE_MS;
+use super::invitations::teams;
+use crate::auth::Caller;
+use crate::ctx::Server;
+use crate::error::ApiError;
+use crate::seams;
+use crate::trail::Entry;
+
+fn shown(tx: &mut Tx<'_>, scope: Scope, row: &identity::ServiceAccount) -> Result<ServiceAccount, ApiError> {
+    let (id, administrator) = (row.id.to_string(), row.role == Role::Administrator.as_str());
+    let teams = identity::teams_of(tx, scope, &id, administrator)?;
+    let keys = identity::keys_of(tx, scope, Subject::ServiceAccount, &id)?.len();
+    Ok(ServiceAccount {
+        id,
+        name: row.name.clone(),
+        role: row.role.clone(),
+        enabled: row.enabled,
+        teams: teams.into_iter().map(|team| team.name).collect(),
+        keys,
+        created: seams::rfc3339(row.created_ms),
+    })
+}
+
+fn find(tx: &mut Tx<'_>, scope: Scope, wanted: &str) -> Result<identity::ServiceAccount, ApiError> {
+    identity::service_account(tx, scope, wanted)?
+        .ok_or_else(|| ApiError::not_found(format!("service account `{wanted}`")))
+}
+
+/// Service accounts.
+#[utoipa::path(get, path = "/api/service-users", tag = "service-accounts", responses((status = 200, body = [ServiceAccount]), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
+pub(crate) async fn list(
+    State(server): State<Server>,
+    caller: Caller,
+) -> Result<Json<Vec<ServiceAccount>>, ApiError> {
+    let rows = server
+        .look(move |tx| {
+            let scope = caller.scope();
+            identity::service_accounts(tx, scope)?.iter().map(|row| shown(tx, scope, row)).collect()
+        })
+        .await?;
+    Ok(Json(rows))
+}
+
+/// Make a service account. Its keys are made with `POST /api/auth/key?subjectType=service-account&subjectReference=NAME`.
+#[utoipa::path(post, path = "/api/service-users", tag = "service-accounts", request_body = CreateServiceAccount,
+    responses((status = 200, body = ServiceAccount), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn create(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(request): Json<CreateServiceAccount>,
+) -> Result<Json<ServiceAccount>, ApiError> {
+    super::plain_name("a service account", &request.name)?;
+    let role = super::role_by(&caller, request.role.as_deref())?;
+    let (id, now_ms) = (server.seams().new_id(), server.now_ms());
+    let made = server
+        .change(move |tx| {
+            let scope = caller.scope();
+            let row = identity::ServiceAccount {
+                id,
+                name: request.name,
+                role: role.as_str().into(),
+                enabled: true,
+                created_ms: now_ms,
+            };
+            identity::create_service_account(tx, scope, &row)?;
+            for team in teams(tx, scope, &request.teams)? {
+                if let Ok(team) = team.parse() {
+                    identity::add_to_team(tx, team, &id.to_string(), "manual")?;
+                }
+            }
+            let made = shown(tx, scope, &row)?;
+            let entry = Entry::new("create", "service-account", id, &row.name).after(&made);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(made)
+        })
+        .await?;
+    Ok(Json(made))
+}
+
+/// One service account, by name or id.
+#[utoipa::path(get, path = "/api/service-users/{name}", tag = "service-accounts", params(("name" = String, Path)),
+    responses((status = 200, body = ServiceAccount), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn one(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<ServiceAccount>, ApiError> {
+    let found = server
+        .look(move |tx| {
+            let row = find(tx, caller.scope(), &name)?;
+            shown(tx, caller.scope(), &row)
+        })
+        .await?;
+    Ok(Json(found))
+}
+
+/// Change a service account's role or teams, or switch it off: its keys stop working at once, and work again when it is on.
+#[utoipa::path(patch, path = "/api/service-users/{name}", tag = "service-accounts", params(("name" = String, Path)), request_body = ChangeServiceAccount,
+    responses((status = 200, body = ServiceAccount), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn change(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Json(request): Json<ChangeServiceAccount>,
+) -> Result<Json<ServiceAccount>, ApiError> {
+    let role = request.role.as_deref().map(|text| super::role_by(&caller, Some(text))).transpose()?;
+    let changed = server
+        .change(move |tx| {
+            let scope = caller.scope();
+            let row = find(tx, scope, &name)?;
+            let before = shown(tx, scope, &row)?;
+            let role = role.map_or_else(|| row.role.clone(), |role| role.as_str().to_owned());
+            identity::update_service_account(
+                tx,
+                scope,
+                row.id,
+                &role,
+                request.enabled.unwrap_or(row.enabled),
+            )?;
+            if let Some(wanted) = &request.teams {
+                set_teams(tx, scope, &row.id.to_string(), wanted)?;
+            }
+            let row = find(tx, scope, &row.id.to_string())?;
+            let after = shown(tx, scope, &row)?;
+            let entry =
+                Entry::new("update", "service-account", row.id, &row.name).before(before).after(&after);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(after)
+        })
+        .await?;
+    Ok(Json(changed))
+}
+
+fn set_teams(tx: &mut Tx<'_>, scope: Scope, member: &str, wanted: &[String]) -> Result<(), ApiError> {
+    let wanted = teams(tx, scope, wanted)?;
+    for team in identity::teams(tx, scope)?.into_iter().filter(|team| team.kind == "custom") {
+        if wanted.contains(&team.id.to_string()) {
+            identity::add_to_team(tx, team.id, member, "manual")?;
+        } else {
+            identity::remove_from_team(tx, team.id, member)?;
+        }
+    }
+    Ok(())
+}
+
+/// Delete a service account with its keys. Its name is not given to another for a while.
+#[utoipa::path(delete, path = "/api/service-users/{name}", tag = "service-accounts", params(("name" = String, Path)),
+    responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn delete(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<String>, ApiError> {
+    let until_ms = server.now_ms() + QUARANTINE_MS;
+    let gone = server
+        .change(move |tx| {
+            let scope = caller.scope();
+            let row = find(tx, scope, &name)?;
+            let before = shown(tx, scope, &row)?;
+            identity::delete_service_account(tx, scope, row.id)?;
+            identity::quarantine(tx, "service-account", &scope.account().to_string(), &row.name, until_ms)?;
+            let entry = Entry::new("delete", "service-account", row.id, &row.name).before(before);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(row.id.to_string())
+        })
+        .await?;
+    Ok(Json(gone))
+}

@@ -1,0 +1,113 @@
+//! Who may do what, and whether the records of it are whole.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use serde_json::{Value, json};
+use slipway_api::access::{Explanation, RuleKind};
+use slipway_api::audit::AuditVerification;
+
+use super::context;
+use super::nouns::part;
+use super::output::{OutputArguments, print};
+
+#[derive(Subcommand)]
+pub(crate) enum AccessCommand {
+    /// Say whether somebody may do something, and why: exit 0 when allowed, 1 when not
+    Explain {
+        /// E-mail or id, or the name of a service account; yourself when left out
+        #[arg(long)]
+        user: Option<String>,
+        /// For example run or SYNC
+        #[arg(long)]
+        action: String,
+        /// For example pipeline/demo/build or gitopsApplications/RUNTIME/NAMESPACE/NAME
+        #[arg(long)]
+        entity: String,
+    },
+    /// List what rules can be about
+    Kinds(OutputArguments),
+}
+
+pub(crate) async fn access(command: AccessCommand) -> anyhow::Result<ExitCode> {
+    let client = context::client()?;
+    match command {
+        AccessCommand::Explain { user, action, entity } => {
+            let user = user.map(|user| format!("&user={}", part(&user))).unwrap_or_default();
+            let path = format!("/api/access/explain?action={}&entity={}{user}", part(&action), part(&entity));
+            let answer: Explanation = client.get(&path).await?;
+            let rule = answer.rule.map(|rule| format!(" (rule {rule})")).unwrap_or_default();
+            say!("{}: {}{rule}", if answer.allowed { "allowed" } else { "denied" }, answer.reason);
+            Ok(if answer.allowed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        AccessCommand::Kinds(output) => {
+            let kinds: Vec<RuleKind> = client.get("/api/abac/kinds").await?;
+            let row = |kind: &RuleKind| vec![kind.entity_type.clone(), kind.actions.join(" ")];
+            print(output.output, &kinds, &["KIND", "ACTIONS"], row, "There are none.")?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Check that no record was changed, dropped, added or moved: exit 0 when the chain is whole, 1 when not
+    Verify {
+        /// The chain of the platform instead of the account's
+        #[arg(long)]
+        platform: bool,
+    },
+    /// Save the records as CSV
+    Download {
+        /// Where to
+        #[arg(long, default_value = "audit.csv")]
+        file: PathBuf,
+    },
+}
+
+pub(crate) async fn audit(command: AuditCommand) -> anyhow::Result<ExitCode> {
+    let client = context::client()?;
+    match command {
+        AuditCommand::Verify { platform } => {
+            let path = if platform { "/api/admin/audit/verify" } else { "/api/audit/verify" };
+            let found: AuditVerification = client.get(path).await?;
+            if found.ok {
+                say!("The chain is whole: {} records, head {}", found.records, found.head);
+                return Ok(ExitCode::SUCCESS);
+            }
+            for problem in &found.problems {
+                eprintln!("error: {problem}");
+            }
+            say!("The chain is not whole: {} records", found.records);
+            Ok(ExitCode::FAILURE)
+        }
+        AuditCommand::Download { file } => {
+            let request = client.request(reqwest::Method::GET, "/api/audit/download");
+            let text = client.send(request).await?.text().await?;
+            std::fs::write(&file, &text)?;
+            say!("Saved {} records to {}", text.lines().count().saturating_sub(1), file.display());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum SecretsCommand {
+    /// Make a new master key and wrap every account's key with it; the old one opens nothing afterwards
+    Rotate,
+}
+
+pub(crate) async fn secrets(command: SecretsCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        SecretsCommand::Rotate => {
+            let done: Value = context::client()?.post("/api/admin/secrets/rotate", &json!({})).await?;
+            say!(
+                "Rotated: {} data keys are wrapped by the new master key {}",
+                done["dataKeys"],
+                done["master"].as_str().unwrap_or_default()
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

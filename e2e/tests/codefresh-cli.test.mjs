@@ -1,0 +1,123 @@
+// The published command line, unchanged, against this platform: a client that nobody here wrote.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { Platform } from "../platform.mjs";
+
+const platform = new Platform(["--no-demo", "--executor", "host"]);
+const cli = resolve(import.meta.dirname, "../node_modules/codefresh/lib/interface/cli/codefresh");
+
+// Its own home: it keeps contexts in ~/.cfconfig and caches beside it.
+async function codefresh(...args) {
+  const home = join(platform.folder, "cf-home");
+  mkdirSync(home, { recursive: true });
+  const env = { ...platform.environment(), HOME: home, CF_URL: "", CF_API_KEY: "", DISABLE_VERSION_CHECK: "true", NO_COLOR: "1" };
+  delete env.CF_URL;
+  delete env.CF_API_KEY;
+  return platform.command(process.execPath, [cli, ...args], { env, cwd: home, timeout: 60_000 });
+}
+
+async function json(...args) {
+  const text = await codefresh(...args, "-o", "json");
+  const start = text.search(/^[[{]/m);
+  assert.notEqual(start, -1, text);
+  return JSON.parse(text.slice(start));
+}
+
+const list = (value) => (Array.isArray(value) ? value : [value]);
+
+before(async () => {
+  assert.ok(existsSync(cli), "run npm ci in e2e first");
+  await platform.start();
+});
+after(() => platform.remove());
+
+test("auth: a context is made with an API key, and says which account it is", async () => {
+  const made = await codefresh("auth", "create-context", "here", "--api-key", platform.credentials.apiKey, "--url", platform.url);
+  assert.match(made, /Created new context: here/);
+  assert.match(await codefresh("auth", "get-contexts"), /here[\s\S]*default/);
+  assert.match(await codefresh("auth", "current-context"), /here/);
+});
+
+test("auth: a key that is not good is refused in words", async () => {
+  await assert.rejects(
+    codefresh("auth", "create-context", "bad", "--api-key", "acacacacacacacacacacacac.00", "--url", platform.url),
+    (error) => error.code !== 0,
+  );
+});
+
+let token;
+test("tokens: made, listed, changed, used and revoked", async () => {
+  const made = await codefresh("create", "token", "from-cli", "-s", "pipeline", "-s", "build");
+  token = made.match(/[0-9a-f]{24}\.[0-9a-f]{40}/)[0];
+  const [listed] = list(await json("get", "tokens", "from-cli"));
+  assert.deepEqual(listed.scopes, ["pipeline", "build"]);
+  assert.equal(listed.id, token.split(".")[0]);
+  assert.match(await codefresh("patch", "token", listed.id, "--name", "renamed"), /updated/);
+  assert.equal(list(await json("get", "tokens", "renamed")).length, 1);
+  const used = await fetch(`${platform.url}/api/pipelines`, { headers: { authorization: token } });
+  assert.equal(used.status, 200);
+  const elsewhere = await fetch(`${platform.url}/api/contexts`, { headers: { authorization: token } });
+  assert.equal(elsewhere.status, 403, "its scopes do not reach that far");
+  assert.match(await codefresh("delete", "token", listed.id), /Deleted token/);
+  assert.equal((await fetch(`${platform.url}/api/pipelines`, { headers: { authorization: token } })).status, 401);
+});
+
+test("teams: made, listed, filled and emptied", async () => {
+  const me = await platform.api("/api/user");
+  assert.match(await codefresh("create", "team", "devs", "-t", "backend"), /Team: devs created/);
+  const teams = list(await json("get", "teams"));
+  assert.deepEqual(teams.map((team) => team.name).sort(), ["admins", "devs", "users"]);
+  const devs = teams.find((team) => team.name === "devs");
+  assert.deepEqual(devs.tags, ["backend"]);
+  await codefresh("add", "teams", "--team-id", devs.id, "--user-id", me._id);
+  assert.deepEqual((await platform.api("/api/team/devs")).users.map((user) => user._id), [me._id]);
+  await codefresh("remove", "teams", "--team-id", devs.id, "--user-id", me._id);
+  assert.deepEqual((await platform.api("/api/team/devs")).users, []);
+  await assert.rejects(codefresh("create", "team", "Not A Name"), /no name for a team/);
+});
+
+test("contexts: config, secret, yaml, Git; masked, decrypted, changed, deleted", async () => {
+  await codefresh("create", "context", "config", "plain", "-v", "GREETING=hello");
+  await codefresh("create", "context", "secret", "hidden", "-v", "TOKEN=canary-e2e");
+  const file = join(platform.folder, "values.yaml");
+  writeFileSync(file, "image:\n  tag: v1\n");
+  await codefresh("create", "context", "yaml", "values", "-f", file);
+  await codefresh("create", "context", "git", "github", "my-git", "--access-token", "canary-git");
+  const names = list(await json("get", "contexts")).map((context) => context.metadata.name);
+  assert.deepEqual(names.sort(), ["hidden", "my-git", "plain", "values"]);
+  const [plain] = list(await json("get", "context", "plain"));
+  assert.equal(plain.spec.data.GREETING, "hello");
+  const masked = JSON.stringify(await json("get", "contexts"));
+  assert.ok(!masked.includes("canary"), masked);
+  const [opened] = list(await json("get", "context", "hidden", "--decrypt"));
+  assert.equal(opened.spec.data.TOKEN, "canary-e2e");
+  assert.equal(list(await json("get", "contexts", "--type", "secret")).length, 1);
+  assert.match(await codefresh("delete", "context", "plain"), /deleted/i);
+  await assert.rejects(codefresh("get", "context", "plain"));
+});
+
+test("audit: downloaded as CSV, with a filter", async () => {
+  const file = join(platform.folder, "audit.csv");
+  await codefresh("download", "audit", "--file", file, "--entity", "context");
+  const lines = readFileSync(file, "utf8").trim().split("\n");
+  assert.match(lines[0], /^seq,createdAt/);
+  assert.ok(lines.length > 4, lines.join("\n"));
+  assert.ok(lines.slice(1).every((line) => line.includes(",context,")));
+  assert.ok(!lines.join().includes("canary"), "no secret in the trail");
+});
+
+test("our own command line sees the same", async () => {
+  assert.match(await platform.slipway("get", "teams"), /devs/);
+  assert.match(await platform.slipway("get", "contexts", "-o", "name"), /^hidden$/m);
+  assert.match(await platform.slipway("get", "usage"), /seats/);
+  assert.match(await platform.slipway("describe", "team", "devs"), /name: devs/);
+  assert.match(await platform.slipway("create", "user", "ada@example.com"), /\/invitation#[0-9a-f]{64}/);
+  assert.match(await platform.slipway("access", "explain", "--action", "PROMOTE_TO", "--entity", "environments/prod"), /^allowed: .*Administrator/);
+  assert.match(await platform.slipway("get", "audit", "--filter", "entity=team", "-o", "wide"), /devs/);
+  assert.match(await platform.slipway("secrets", "rotate"), /Rotated: \d+ data keys/);
+  assert.match(await platform.slipway("audit", "verify", "--platform"), /The chain is whole/);
+  const opened = await platform.api("/api/contexts/hidden?decrypt=true");
+  assert.equal(opened.spec.data.TOKEN, "canary-e2e", "secrets open after a rotation");
+});
