@@ -23,7 +23,7 @@ conformance() {
 }
 
 end_to_end() {
-  (cd e2e && { [ -d node_modules ] || npm --no-fund --no-audit --loglevel=error ci; })
+  (cd e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm --no-fund --no-audit --loglevel=error ci; })
   SLIPWAY_BIN=$CARGO_TARGET_DIR/debug/slipway node --test --test-concurrency=1 e2e/tests/*.test.mjs
 }
 

@@ -1,7 +1,8 @@
 // The published command line, unchanged, against this platform: a client that nobody here wrote.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Platform } from "../platform.mjs";
 
@@ -71,9 +72,9 @@ test("teams: made, listed, filled and emptied", async () => {
   assert.deepEqual(teams.map((team) => team.name).sort(), ["admins", "devs", "users"]);
   const devs = teams.find((team) => team.name === "devs");
   assert.deepEqual(devs.tags, ["backend"]);
-  await codefresh("add", "teams", "--team-id", devs.id, "--user-id", me._id);
+  await codefresh("patch", "teams", "--team-id", devs.id, "--user-id", me._id);
   assert.deepEqual((await platform.api("/api/team/devs")).users.map((user) => user._id), [me._id]);
-  await codefresh("remove", "teams", "--team-id", devs.id, "--user-id", me._id);
+  await codefresh("delete", "teams", "--team-id", devs.id, "--user-id", me._id);
   assert.deepEqual((await platform.api("/api/team/devs")).users, []);
   await assert.rejects(codefresh("create", "team", "Not A Name"), /no name for a team/);
 });
@@ -106,6 +107,24 @@ test("audit: downloaded as CSV, with a filter", async () => {
   assert.ok(lines.length > 4, lines.join("\n"));
   assert.ok(lines.slice(1).every((line) => line.includes(",context,")));
   assert.ok(!lines.join().includes("canary"), "no secret in the trail");
+});
+
+test("our own command line signs in with a password from standard input and keeps a key", async () => {
+  const { adminEmail, adminPassword } = platform.credentials;
+  const config = join(platform.folder, "own-contexts.json");
+  const text = await new Promise((done, failed) => {
+    const child = spawn(resolve(process.env.SLIPWAY_BIN), ["auth", "login", "--url", platform.url, "--email", adminEmail, "--name", "mine"], {
+      env: { ...platform.environment(), SLIPWAY_CONFIG: config },
+    });
+    let out = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (part) => (out += part));
+    child.once("exit", (code) => (code === 0 ? done(out) : failed(new Error(out))));
+    child.stdin.end(`${adminPassword}\n`);
+  });
+  assert.match(text, /Signed in as admin to account default; using context `mine`/);
+  const saved = JSON.parse(readFileSync(config, "utf8"));
+  assert.match(saved.contexts.mine.api_key, /^[0-9a-f]{24}\.[0-9a-f]{40}$/);
+  assert.equal((statSync(config).mode & 0o777).toString(8), "600");
 });
 
 test("our own command line sees the same", async () => {

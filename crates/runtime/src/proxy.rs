@@ -105,7 +105,7 @@ impl From<ClusterError> for Refusal {
 }
 
 /// What a rule has to allow for each verb of a path; those that only look need `VIEW`.
-fn action(path: &str) -> &'static str {
+fn right_for(path: &str) -> &'static str {
     match path.rsplit('/').next().unwrap_or_default() {
         "sync" => "SYNC",
         "refresh" => "REFRESH",
@@ -122,7 +122,7 @@ async fn authorise(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let asked = Asked { namespace, name, action: action(request.uri().path()) };
+    let asked = Asked { namespace, name, action: right_for(request.uri().path()) };
     let user = proxy.user(request.headers(), &asked).await?;
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     // A cookie is sent by any page that the browser shows; the token only by ours.

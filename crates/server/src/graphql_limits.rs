@@ -60,7 +60,7 @@ fn count_tokens(query: &str) -> usize {
             '"' => {
                 count += 1;
                 let mut escaped = false;
-                while let Some(c) = characters.next() {
+                for c in characters.by_ref() {
                     if c == '"' && !escaped {
                         break;
                     }

@@ -207,7 +207,7 @@ fn pipelines(routes: Routes) -> Routes {
 
 /// Ready: the database answers.
 async fn ready(State(server): State<Server>) -> Response {
-    match server.store().read(|tx| slipway_store::identity::first_account(tx)).await {
+    match server.store().read(slipway_store::identity::first_account).await {
         Ok(_) => "ready".into_response(),
         Err(error) => {
             tracing::error!(%error, "Not ready.");

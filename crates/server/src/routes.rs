@@ -261,10 +261,8 @@ async fn keep_trail(guard: &Guard, verb: Verb, trail: &Trail, actor: Option<Acto
     let Outcome { status, refusal } = answer;
     let denied = refusal.as_ref().is_some_and(|refusal| refusal.denied);
     let change = verb == Verb::Write && guard.keeps_changes();
-    if trail.is_settled()
-        || !(denied || change)
-        || (change && !denied && status.as_u16() < 400 && trail.is_recorded())
-    {
+    let nothing_to_say = !denied && (!change || (status.as_u16() < 400 && trail.is_recorded()));
+    if trail.is_settled() || nothing_to_say {
         return;
     }
     let outcome = match (denied, status.as_u16() < 400) {

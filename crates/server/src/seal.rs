@@ -309,6 +309,25 @@ mod tests {
         assert!(again.unseal("pipeline/a", "sealed:v2:AAAA").is_none());
     }
 
+    #[tokio::test]
+    async fn what_was_sealed_before_there_were_data_keys_opens_still_and_after_a_rotation() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, seams) = (folder.path().join("master.key"), Seams::system());
+        let keyring = Arc::new(Keyring::open(&path, &seams).unwrap());
+        let master: Bytes = std::fs::read(&path).unwrap().try_into().unwrap();
+        let old = format!("{OLD_PREFIX}{}", encrypt(&cipher(&master), &seams, "p", b"hunter2"));
+        let store = Store::open(folder.path()).unwrap();
+        let keep = keyring.clone();
+        store.write(move |tx| keep.keep_old(tx, &Seams::system(), 1)).await.unwrap();
+        assert_eq!(key(&store, &keyring).await.unseal("p", &old).unwrap().expose(), "hunter2");
+        keyring.begin_rotation(&seams).unwrap();
+        let rotating = keyring.clone();
+        assert_eq!(store.write(move |tx| rotating.rewrap_all(tx, &Seams::system())).await.unwrap(), 2);
+        keyring.end_rotation().unwrap();
+        let again = Arc::new(Keyring::open(&path, &seams).unwrap());
+        assert_eq!(key(&store, &again).await.unseal("p", &old).unwrap().expose(), "hunter2");
+    }
+
     /// A rotation dies after each of its steps; at the next start everything opens, and when it is done the old key opens nothing.
     #[tokio::test]
     async fn a_rotation_may_die_anywhere() {

@@ -14,12 +14,15 @@ use slipway_server::{EgressRules, Network};
 
 use crate::support::{Browser, PASSWORD, Platform};
 
+/// Claims to a token.
+type Make = Box<dyn Fn(&Provider, Value) -> String + Send + Sync>;
+
 struct Inner {
     url: String,
     pkcs8: Vec<u8>,
     public: Vec<u8>,
     /// How the next token is made.
-    make: Mutex<Box<dyn Fn(&Provider, Value) -> String + Send + Sync>>,
+    make: Mutex<Make>,
     claims: Mutex<Value>,
     /// What the browser was sent with.
     asked: Mutex<Value>,
@@ -253,7 +256,6 @@ async fn k01_k02_k03_a_token_that_is_not_exactly_right_opens_nothing() {
     let unsigned = |header: Value, claims: &Value| {
         format!("{}.{}.", b64(header.to_string().as_bytes()), b64(claims.to_string().as_bytes()))
     };
-    type Make = Box<dyn Fn(&Provider, Value) -> String + Send + Sync>;
     let edit = |change: fn(&mut Value)| -> Make {
         Box::new(move |provider, mut claims| {
             change(&mut claims);

@@ -14,6 +14,16 @@ use slipway_api::auth::User;
 
 #[derive(Subcommand)]
 pub(crate) enum AuthCommand {
+    /// Sign in with e-mail and password, and save a context with an API key made for it
+    Login {
+        #[arg(long, default_value = "http://127.0.0.1:8080")]
+        url: String,
+        #[arg(long)]
+        email: String,
+        /// Name of the context
+        #[arg(long, default_value = "default")]
+        name: String,
+    },
     /// Save a context and use it
     CreateContext {
         /// Its name
@@ -110,6 +120,7 @@ pub(crate) fn client() -> anyhow::Result<Client> {
 
 pub(crate) async fn run(command: AuthCommand) -> anyhow::Result<ExitCode> {
     match command {
+        AuthCommand::Login { url, email, name } => super::login::login(&name, &url, &email).await?,
         AuthCommand::CreateContext { name, url, api_key } => {
             let user: User = Client::new(&url, api_key.clone().into()).get("/api/user").await?;
             save(&name, &url, &api_key)?;

@@ -6,6 +6,7 @@ pub(crate) mod builds;
 pub(crate) mod context;
 pub(crate) mod create;
 pub(crate) mod lists;
+pub(crate) mod login;
 pub(crate) mod nouns;
 pub(crate) mod offline;
 pub(crate) mod output;

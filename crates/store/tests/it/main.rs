@@ -8,3 +8,4 @@ mod bookkeeping;
 mod contract;
 mod durability;
 mod postgres;
+mod upgrade;
