@@ -5,7 +5,7 @@ coredns_version=1.14.7
 registry_version=3.1.2
 kwok_version=0.8.0
 helm_version=3.22.0
-kustomize_version=5.8.3
+kustomize_version=5.8.0
 
 kubernetes=$cache/kubernetes-$kubernetes_version/bin
 coredns=$cache/coredns-$coredns_version/bin
