@@ -62,6 +62,7 @@ up() {
   wait "$control" || exit 1
   if [ "$nodes" = real ]; then node_up; else fake_nodes_up "$count"; fi
   objects_up
+  [ ! -e "$dir/registry.yaml" ] || start_registry
   : >"$dir/whole"
   say "cluster $name is ready after $((SECONDS - began)) s"
   echo "$dir/kubeconfig"

@@ -143,7 +143,7 @@ test("a change: diff, apply, undo, scale", async () => {
 });
 
 test("server-side apply tells who owns what", async () => {
-  const patch = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 1}}";
+  const patch = JSON.stringify({ apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "web" }, spec: { replicas: 1 } });
   const answer = await shell(`echo '${patch}' | kubectl apply --server-side --field-manager=other -f -`, { fails: true });
   assert.match(answer, /conflict with "kubectl"/);
   assert.match(await shell(`echo '${patch}' | kubectl apply --server-side --field-manager=other --force-conflicts -f -`), /serverside-applied/);
@@ -155,7 +155,7 @@ test("a kind of one's own is explained, checked and listed", async () => {
   assert.match(await shell("kubectl explain deployment.spec.replicas"), /integer/);
   await until("the schema of the new kind", async () => /In metres/.test((await run("kubectl", ["explain", "boat.spec"], { env: environment })).stdout), 30);
   assert.match(await shell("kubectl explain boat.spec"), /length/);
-  const boat = (length) => `{apiVersion: harbour.example.com/v1, kind: Boat, metadata: {name: ada}, spec: {length: ${length}}}`;
+  const boat = (length) => JSON.stringify({ apiVersion: "harbour.example.com/v1", kind: "Boat", metadata: { name: "ada" }, spec: { length } });
   assert.match(await shell(`echo '${boat(0)}' | kubectl apply -f -`, { fails: true }), /should be greater than or equal to 1/);
   await shell(`echo '${boat(12)}' | kubectl apply -f -`);
   assert.match(await shell("kubectl get bt"), /NAME +LENGTH\s+ada +12/);

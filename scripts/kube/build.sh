@@ -5,7 +5,7 @@ coredns_version=1.14.7
 registry_version=3.1.2
 kwok_version=0.8.0
 helm_version=3.22.0
-kustomize_version=5.8.3
+kustomize_version=5.8.0
 
 kubernetes=$cache/kubernetes-$kubernetes_version/bin
 coredns=$cache/coredns-$coredns_version/bin
@@ -59,6 +59,17 @@ from_module() { # folder linker-flags packages…
 
 from_proxy() { GOBIN=$out go install -v -trimpath -ldflags "-s -w" "$1"; } # package@version
 
+# What fake nodes and pods do is told to kwok by files of its module.
+kwok_with_stages() {
+  from_proxy "sigs.k8s.io/kwok/cmd/kwok@v$kwok_version"
+  local module file
+  module=$(go mod download -json "sigs.k8s.io/kwok@v$kwok_version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+  for file in "$module"/kustomize/stage/{node/fast/node-initialize,node/heartbeat-with-lease/node-heartbeat-with-lease,pod/fast/pod-ready,pod/fast/pod-complete,pod/fast/pod-delete}.yaml; do
+    cat "$file"
+    echo ---
+  done >"$out/stages.yaml"
+}
+
 stamp_of() { cat "$modules/$1"/* | sha256sum | cut -c1-16; }
 
 # etcd as Kubernetes is tested with it: Debian's is too old for lists and watches to be served from memory consistently.
@@ -84,7 +95,7 @@ tool() {
   case $1 in
     coredns) build "coredns-$coredns_version" "$(stamp_of coredns)" from_module "$modules/coredns" "" . && echo "$coredns/coredns" ;;
     registry) build "registry-$registry_version" "$(stamp_of registry)" from_module "$modules/registry" "" . && echo "$cache/registry-$registry_version/bin/registry" ;;
-    kwok) build "kwok-$kwok_version" "$kwok_version" from_proxy "sigs.k8s.io/kwok/cmd/kwok@v$kwok_version" && echo "$cache/kwok-$kwok_version/bin/kwok" ;;
+    kwok) build "kwok-$kwok_version" "$kwok_version with stages" kwok_with_stages && echo "$cache/kwok-$kwok_version/bin/kwok" ;;
     helm) build "helm-$helm_version" "$helm_version" from_proxy "helm.sh/helm/v3/cmd/helm@v$helm_version" && echo "$cache/helm-$helm_version/bin/helm" ;;
     kustomize) build "kustomize-$kustomize_version" "$kustomize_version" from_proxy "sigs.k8s.io/kustomize/kustomize/v5@v$kustomize_version" && echo "$cache/kustomize-$kustomize_version/bin/kustomize" ;;
     *) fail "there is no tool $1 here; there are coredns, registry, kwok, helm, kustomize" ;;

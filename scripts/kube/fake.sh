@@ -2,7 +2,7 @@
 
 fake_nodes_up() { # count
   kwok=$(tool kwok)
-  start kwok "$kwok" --kubeconfig="$dir/kubeconfig" --manage-all-nodes=true --cidr="$pods" --node-ip="$node_ip" \
+  start kwok "$kwok" --kubeconfig="$dir/kubeconfig" --config="${kwok%/*}/stages.yaml" --manage-all-nodes=true --cidr="$pods" --node-ip="$node_ip" \
     --server-address="$local_ip:10247"
   local number
   for ((number = 0; number < $1; number++)); do

@@ -90,8 +90,7 @@ import_folder() {
 # Pods name its images localhost:5000/…; pushes from this machine go to the printed address, without TLS.
 registry_up() {
   must_be_root
-  local registry
-  registry=$(tool registry)
+  tool registry >/dev/null
   take_lock
   [ -e "$dir/slot" ] || fail "there is no cluster $name; NAME=$name make kube-up starts it"
   open_slot
@@ -101,7 +100,11 @@ log: {level: warn}
 storage: {filesystem: {rootdirectory: $dir/registry}, delete: {enabled: true}}
 http: {addr: "$host_ip:5000"}
 YAML
-  OTEL_TRACES_EXPORTER=none start registry "$registry" serve "$dir/registry.yaml"
-  wait_for registry 30 "the registry's first answer" curl -sf --max-time 2 "http://$host_ip:5000/v2/"
+  start_registry
   echo "$host_ip:5000"
+}
+
+start_registry() {
+  OTEL_TRACES_EXPORTER=none start registry "$(tool registry)" serve "$dir/registry.yaml"
+  wait_for registry 30 "the registry's first answer" curl -sf --max-time 2 "http://$host_ip:5000/v2/"
 }

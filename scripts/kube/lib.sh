@@ -76,6 +76,7 @@ parts() {
     nodes=fake*) echo etcd apiserver controller-manager scheduler kwok ;;
     *) echo etcd apiserver controller-manager scheduler containerd kubelet proxy dns ;;
   esac
+  [ ! -e "$dir/registry.yaml" ] || echo registry
 }
 
 # ── processes ──

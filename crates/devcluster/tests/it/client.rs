@@ -107,26 +107,30 @@ pub(crate) fn start_embedded(data: PathBuf, engine: Option<slipway_devcluster::E
     kubeconfig
 }
 
+/// A cluster that was there before these tests and stays after them.
+fn outside() -> Option<PathBuf> {
+    std::env::var_os("SLIPWAY_TEST_KUBECONFIG").map(PathBuf::from)
+}
+
 /// The cluster for cases that need no containers.
-fn api_access() -> Access {
+fn api_cluster() -> &'static Path {
     static KUBECONFIG: OnceLock<PathBuf> = OnceLock::new();
-    from_kubeconfig(KUBECONFIG.get_or_init(|| match std::env::var_os("SLIPWAY_TEST_KUBECONFIG") {
-        Some(path) => path.into(),
-        None => start_embedded(scratch("api"), Some(slipway_devcluster::EngineChoice::Off)),
-    }))
+    KUBECONFIG.get_or_init(|| {
+        outside()
+            .unwrap_or_else(|| start_embedded(scratch("api"), Some(slipway_devcluster::EngineChoice::Off)))
+    })
 }
 
 /// The cluster for cases that run pods.
-fn pod_access() -> Access {
+fn pod_cluster() -> &'static Path {
     static KUBECONFIG: OnceLock<PathBuf> = OnceLock::new();
-    from_kubeconfig(KUBECONFIG.get_or_init(|| match std::env::var_os("SLIPWAY_TEST_KUBECONFIG") {
-        Some(path) => path.into(),
-        None => {
+    KUBECONFIG.get_or_init(|| {
+        outside().unwrap_or_else(|| {
             make_image();
             std::thread::spawn(remove_leftovers).join().expect("leftovers can be removed");
             start_embedded(scratch("pods"), None)
-        }
-    }))
+        })
+    })
 }
 
 const IMAGE: &str = "localhost/slipway-devcluster-test:1";
@@ -169,21 +173,40 @@ pub(crate) fn make_image() {
 pub(crate) struct Test {
     access: Access,
     pub(crate) ns: String,
+    leaves: Leaves,
+}
+
+/// What a test has to take away again.
+#[derive(Clone, Copy, PartialEq)]
+enum Leaves {
+    /// The cluster goes with the test process.
+    Nothing,
+    /// Somebody else's cluster: one node has room for so many pods.
+    Objects(&'static Path),
+    /// Containers outlive the embedded cluster on purpose; here nobody comes back for them.
+    Containers(&'static Path),
 }
 
 pub(crate) type Answer = (u16, Value);
 
 impl Test {
     pub(crate) async fn api() -> Test {
-        Test::on(api_access()).await
+        let cluster = api_cluster();
+        let leaves = if outside().is_some() { Leaves::Objects(cluster) } else { Leaves::Nothing };
+        Test::on(cluster, leaves).await
     }
 
     pub(crate) async fn pods() -> Test {
-        Test::on(pod_access()).await
+        let cluster = pod_cluster();
+        let leaves = match outside() {
+            Some(_) => Leaves::Objects(cluster),
+            None => Leaves::Containers(cluster),
+        };
+        Test::on(cluster, leaves).await
     }
 
-    async fn on(access: Access) -> Test {
-        let mut test = Test { access, ns: String::new() };
+    async fn on(cluster: &Path, leaves: Leaves) -> Test {
+        let mut test = Test { access: from_kubeconfig(cluster), ns: String::new(), leaves };
         let (code, object) =
             test.post("/api/v1/namespaces", json!({"metadata": {"generateName": "case-"}})).await;
         assert_eq!(code, 201, "{object}");
@@ -320,10 +343,13 @@ impl Test {
 }
 
 impl Drop for Test {
-    /// A cluster that outlives this run keeps nothing of it: its one node has room for so many pods.
     fn drop(&mut self) {
-        let Some(kubeconfig) = std::env::var_os("SLIPWAY_TEST_KUBECONFIG") else { return };
         let ns = std::mem::take(&mut self.ns);
+        let (kubeconfig, wait) = match self.leaves {
+            Leaves::Objects(kubeconfig) => (kubeconfig, false),
+            Leaves::Containers(kubeconfig) => (kubeconfig, true),
+            Leaves::Nothing => return,
+        };
         if ns.is_empty() {
             return;
         }
@@ -331,18 +357,24 @@ impl Drop for Test {
         let _ = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async {
-                let access = from_kubeconfig(Path::new(&kubeconfig));
-                let definition = format!("widgets.{ns}.example.com");
-                for path in [
-                    format!("/api/v1/namespaces/{ns}"),
-                    format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"),
-                ] {
-                    let _ = access.http.delete(format!("{}{path}", access.url)).send().await;
-                }
-            });
+            runtime.block_on(take_away(&from_kubeconfig(kubeconfig), &ns, wait));
         })
         .join();
+    }
+}
+
+/// Removes a test's namespace and its definition, if it made one.
+async fn take_away(access: &Access, ns: &str, wait: bool) {
+    let url = |path: String| format!("{}{path}", access.url);
+    let namespace = url(format!("/api/v1/namespaces/{ns}"));
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let _ = access.http.delete(url(format!("{definitions}/widgets.{ns}.example.com"))).send().await;
+    let _ = access.http.delete(&namespace).send().await;
+    let end = Instant::now() + Duration::from_secs(if wait { 30 } else { 0 });
+    while Instant::now() < end
+        && access.http.get(&namespace).send().await.is_ok_and(|answer| answer.status().is_success())
+    {
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
