@@ -114,10 +114,10 @@ fn revisions(application: &Application) -> Vec<String> {
     Some(sync.revision.clone()).into_iter().filter(|revision| !revision.is_empty()).collect()
 }
 
-/// Times are RFC 3339 in UTC with the same precision, so that texts compare as times do.
-fn is_after(a: &str, b: &str) -> bool {
+/// Times are written in whole seconds: what happens within the same one may well have come later.
+fn is_since(a: &str, b: &str) -> bool {
     match (a.parse::<jiff::Timestamp>(), b.parse::<jiff::Timestamp>()) {
-        (Ok(a), Ok(b)) => a > b,
+        (Ok(a), Ok(b)) => a.as_second() >= b.as_second(),
         _ => false,
     }
 }
@@ -195,9 +195,9 @@ fn pending_next(
     move_to: &mut impl FnMut(&mut ApplicationSetApplicationStatus, &str, &str),
 ) {
     // Only what was seen after it became its turn counts.
-    let seen = application.status.reconciled_at.as_deref().is_none_or(|at| is_after(at, since));
+    let seen = application.status.reconciled_at.as_deref().is_none_or(|at| is_since(at, since));
     let operation =
-        application.status.operation_state.as_ref().filter(|state| is_after(&state.started_at, since));
+        application.status.operation_state.as_ref().filter(|state| is_since(&state.started_at, since));
     let broken = application
         .status
         .conditions

@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+/// Whether a `LabelSelector` takes these labels.
+pub fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> Result<bool, String> {
+    Selector::parse(selector).map(|selector| selector.matches(labels))
+}
+
 pub(super) struct Selector {
     requirements: Vec<Requirement>,
 }

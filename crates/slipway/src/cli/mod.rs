@@ -1,6 +1,7 @@
 //! CLI verbs. Online ones are clients of the same API as the web UI; offline ones run the pure rooms here.
 
 pub(crate) mod apps;
+pub(crate) mod appset;
 pub(crate) mod builds;
 pub(crate) mod context;
 pub(crate) mod lists;
