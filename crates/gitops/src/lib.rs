@@ -4,6 +4,7 @@
 //! values. This room knows no cluster, no Git and no clock: the `runtime` room watches, fetches, applies and reports.
 
 pub mod actions;
+pub mod appset;
 mod auto;
 pub mod cluster;
 pub mod compare;

@@ -20,6 +20,9 @@ use crate::report::Reporter;
 use crate::settings::{RepositoryAccess, read_settings};
 use crate::sources::Desired;
 
+/// ApplicationSets looked at at once.
+const SET_WORKERS: usize = 4;
+
 /// What is known of one application between two looks at it. Everything here can be lost at any time.
 #[derive(Default)]
 pub(crate) struct Memory {
@@ -52,6 +55,10 @@ pub(crate) struct Engine {
     pub(crate) cluster: Cluster,
     pub(crate) renderer: Renderer,
     pub(crate) queue: Queue,
+    /// ApplicationSets to be looked at.
+    pub(crate) sets: Queue,
+    /// When each set is looked at next without anything having happened.
+    pub(crate) set_timers: Mutex<HashMap<AppKey, Instant>>,
     pub(crate) reporter: Reporter,
     memory: Mutex<HashMap<AppKey, Memory>>,
     settings: RwLock<Arc<Settings>>,
@@ -72,6 +79,8 @@ impl Engine {
             cluster,
             renderer,
             queue: Queue::default(),
+            sets: Queue::default(),
+            set_timers: Mutex::default(),
             memory: Mutex::default(),
             settings: RwLock::new(Arc::new(settings)),
             access: RwLock::default(),
@@ -184,9 +193,13 @@ impl Engine {
         self.reload_settings();
         self.cluster_info();
         self.wake_all(Wake::STATE);
+        self.wake_sets(Wake::STATE);
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..self.config.workers.max(1) {
             tasks.spawn(self.clone().work());
+        }
+        for _ in 0..SET_WORKERS {
+            tasks.spawn(self.clone().work_on_sets());
         }
         tasks.spawn(self.clone().listen());
         tasks.spawn(self.clone().keep_house());
@@ -230,6 +243,8 @@ impl Engine {
             if settings {
                 self.reload_settings();
                 self.wake_all(Wake::STATE);
+                // Secrets are clusters too, and projects say what may be generated.
+                self.wake_sets(Wake::STATE);
             }
         }
     }
@@ -251,6 +266,12 @@ impl Engine {
             (names::GROUP, "Application") if ours => {
                 let app = AppKey { namespace: key.namespace.clone(), name: key.name.clone() };
                 self.queue.add(app, Wake::APPLICATION);
+                self.wake_owner(key);
+                false
+            }
+            (names::GROUP, "ApplicationSet") if ours => {
+                let set = AppKey { namespace: key.namespace.clone(), name: key.name.clone() };
+                self.sets.add(set, Wake::APPLICATION);
                 false
             }
             (names::GROUP, "AppProject") if ours => true,

@@ -4,6 +4,7 @@
 //! are observed, compared, synced and reported on; the pure rooms decide, this one fetches, applies and writes
 //! down. It dials the control plane and the repositories; nobody dials it but browsers, through the app-proxy.
 
+mod appset;
 mod deletion;
 mod engine;
 mod observe;

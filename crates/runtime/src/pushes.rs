@@ -36,6 +36,7 @@ impl Engine {
                         for key in self.applications() {
                             self.queue.add(key, Wake::latest(Instant::now()));
                         }
+                        self.wake_sets(Wake::latest(Instant::now()));
                     }
                     let heard = Instant::now();
                     for event in &answer.events {
@@ -60,6 +61,7 @@ impl Engine {
     }
 
     fn pushed(&self, event: &RuntimeEvent, heard: Instant) {
+        self.pushed_to_sets(&event.clone_url, heard);
         for key in self.applications() {
             if let Some((app, _)) = self.application(&key)
                 && concerns(&app, event)

@@ -66,6 +66,9 @@ enum Command {
     /// Look at Applications, and act on them
     #[command(subcommand)]
     App(cli::apps::AppCommand),
+    /// Try ApplicationSets out
+    #[command(subcommand)]
+    Appset(cli::appset::AppsetCommand),
     /// Check pipeline files: exit 0 when valid, 1 with findings, 2 when a file cannot be read
     Lint(cli::offline::LintArguments),
     /// Evaluate a condition: prints true or false; exit 2 and the reason when it is not valid
@@ -126,6 +129,7 @@ fn main() -> ExitCode {
         Command::Lint(arguments) => return cli::offline::lint(&arguments),
         Command::Eval(arguments) => return cli::offline::eval(&arguments),
         Command::Schema => return cli::offline::schema(),
+        Command::Appset(command) => cli::appset::run(&command),
         Command::Conformance(command) => return cli::offline::conformance(&command),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());

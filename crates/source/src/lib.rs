@@ -14,7 +14,9 @@ mod repo_url;
 pub mod git;
 pub mod git_cache;
 
-pub use git_cache::{Commit, Credentials, GitCache, GitError, GitLimits, GitOptions, Repository, Since};
+pub use git_cache::{
+    Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, Repository, Since,
+};
 pub use glob::Glob;
 pub use render::{
     Directory, Finding, Helm, HelmParameter, Kustomize, Origin, RenderError, RenderLimits, RenderRequest,

@@ -48,7 +48,7 @@ fn positional(value: f64, digits: &str, exponent: i32) -> String {
 }
 
 /// `%v` and `%g` without a precision: the shortest digits, with an exponent below 1e-04 and from 1e+06 on.
-pub(crate) fn general(value: f64) -> String {
+pub fn general(value: f64) -> String {
     if let Some(word) = special(value) {
         return word.to_owned();
     }

@@ -32,4 +32,5 @@ pub use data::Data;
 pub use environment::{Environment, Limits};
 pub use error::TemplateError;
 pub use exec::{MissingKey, Template};
+pub use float::general as go_float;
 pub use functions::Functions;

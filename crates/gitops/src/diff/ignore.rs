@@ -100,7 +100,7 @@ impl IgnoreRules {
 }
 
 /// Removes what a JSON pointer names; a path that is not there is fine.
-fn remove_pointer(object: &mut Value, pointer: &str) {
+pub(crate) fn remove_pointer(object: &mut Value, pointer: &str) {
     let Some((parent, last)) = pointer.rsplit_once('/') else { return };
     let last = last.replace("~1", "/").replace("~0", "~");
     match object.pointer_mut(parent) {

@@ -6,7 +6,7 @@
 //! The live side is predicted: the manifest is merged into the live object as an apply would do it, so what the
 //! cluster filled in by itself does not count as a difference, and what was taken out of the manifest does.
 
-mod ignore;
+pub(crate) mod ignore;
 mod mask;
 mod merge;
 mod normalize;

@@ -1,5 +1,6 @@
 //! The engine as its shell uses it, against a cluster made of a map.
 
+mod appset;
 mod compare;
 mod health;
 mod interruption;

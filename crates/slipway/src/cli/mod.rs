@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod apps;
+pub(crate) mod appset;
 pub(crate) mod builds;
 pub(crate) mod context;
 pub(crate) mod create;

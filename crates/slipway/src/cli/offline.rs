@@ -46,7 +46,7 @@ pub(crate) enum ConformanceCommand {
     Gitops { dir: PathBuf },
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
+pub(super) fn read(path: &Path) -> anyhow::Result<String> {
     if path == Path::new("-") {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("cannot read standard input as text")?;
