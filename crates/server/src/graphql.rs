@@ -153,6 +153,7 @@ impl Changes {
         let server = context.data_unchecked::<Server>();
         let stop = server.inner.shutdown.clone().cancelled_owned();
         let changes = BroadcastStream::new(server.store().subscribe()).map(|heard| match heard {
+            Ok(commit) if commit.missed => vec![ChangeNode { kind: "all".into(), id: String::new() }],
             Ok(commit) => commit
                 .changes
                 .into_iter()

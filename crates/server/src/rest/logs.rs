@@ -23,6 +23,7 @@ use crate::ctx::Server;
 use crate::error::ApiError;
 
 const BATCH: i64 = 200;
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// In the shape that the published CLI prints.
 #[derive(Debug, Serialize, ToSchema)]
@@ -136,6 +137,8 @@ async fn wait_for_news(follow: &mut Follow) -> bool {
     loop {
         let heard = tokio::select! {
             () = shutdown.cancelled() => return false,
+            // What other processes say of a log may be lost.
+            () = tokio::time::sleep(LOOK_EVERY) => return true,
             heard = follow.commits.recv() => heard,
         };
         match heard {
@@ -143,7 +146,7 @@ async fn wait_for_news(follow: &mut Follow) -> bool {
                 let mine = |change: &slipway_model::Change| {
                     matches!(change.kind, ChangeKind::Build | ChangeKind::Log) && change.id == id
                 };
-                if commit.changes.iter().any(mine) {
+                if commit.missed || commit.changes.iter().any(mine) {
                     return true;
                 }
             }

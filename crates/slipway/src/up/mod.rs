@@ -224,20 +224,20 @@ fn lock(data: &Path) -> anyhow::Result<std::fs::File> {
 }
 
 /// An address that listens everywhere is reached here by loopback.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
     }
     address
 }
 
-fn log_to_stderr() {
+pub(crate) fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SLIPWAY_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,slipway=info"));
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
 
-async fn signalled() {
+pub(crate) async fn signalled() {
     let mut terminate =
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals work");
     tokio::select! {
