@@ -49,11 +49,16 @@ kube-status: ## what of it runs (NAME=test)
 	@NAME=$(or $(NAME),test) scripts/kube.sh status
 
 .PHONY: soak
-soak: build ## the long proofs: many kills, at other moments each time (KILLS=50)
-	SLIPWAY_KILLS=$(or $(KILLS),50) cargo test --locked --package slipway-store durability
+soak: build ## the long proofs: many kills, at other moments each time (KILLS=200 CUTS=50 RESTARTS=50)
+	SLIPWAY_KILLS=$(or $(KILLS),200) SLIPWAY_CUTS=$(or $(CUTS),50) cargo test --locked --package slipway-store --test it durability -- --nocapture
+	SLIPWAY_RESTARTS=$(or $(RESTARTS),50) cargo test --locked --package slipway --test it restarts -- --nocapture
 	SLIPWAY_TEST_ROUNDS=6 cargo test --locked --package slipway-runner --test it crash
 	SLIPWAY_TEST_KILLS=$(or $(KILLS),100) SLIPWAY_SEED=$$RANDOM cargo test --locked --package slipway-devcluster --test it kill:: -- --nocapture
 	SLIPWAY_BIN=target/release/slipway SLIPWAY_KILLS=$(or $(KILLS),50) SLIPWAY_SEED=$$RANDOM node --test e2e/tests/kill.test.mjs
+
+.PHONY: bench
+bench: ## API and durable intake, beside a bare handler and the disk itself
+	cargo run --release --locked --package slipway-bench
 
 .PHONY: fmt
 fmt: ## format everything

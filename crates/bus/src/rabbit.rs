@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use lapin::options::{
@@ -23,6 +23,8 @@ const DEAD_EXCHANGE: &str = "slipway.dead";
 const PERSISTENT: u8 = 2;
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// A broker that restarts is back before this.
+const LONG: Duration = Duration::from_secs(60);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Confirms are awaited together for so many messages.
 const CONFIRM_TOGETHER: usize = 200;
@@ -224,14 +226,18 @@ impl Drop for Consumer {
 
 impl Consumer {
     pub(crate) async fn next(&mut self) -> Result<Delivery, BusError> {
-        let mut pause = PAUSE;
+        let (mut pause, away_since) = (PAUSE, Instant::now());
         loop {
             match self.try_next().await {
                 Ok(delivery) => return Ok(delivery),
                 Err(error @ (BusError::Unsafe { .. } | BusError::Closed)) => return Err(error),
                 Err(error) => {
                     self.let_go();
-                    tracing::debug!(%error, queue = self.queue, "The broker is away; connecting again.");
+                    if away_since.elapsed() > LONG {
+                        tracing::error!(%error, queue = self.queue, "Nothing can be consumed for a while; trying again.");
+                    } else {
+                        tracing::debug!(%error, queue = self.queue, "The broker is away; connecting again.");
+                    }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use slipway_bus::{Bus, BusError, BusUrl, Live, LiveUrl};
 use slipway_forge::builtin::Repository;
 use slipway_model::{AccountId, RepoId};
-use slipway_store::{Store, StoreError, Tx};
+use slipway_store::{Database, DatabaseUrl, Store, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 
 use crate::anchor::Anchors;
@@ -14,11 +15,13 @@ use crate::egress::{Egress, EgressRules};
 use crate::error::ApiError;
 use crate::git_host::Pushes;
 use crate::metrics::Metrics;
+use crate::roles::{Role, Roles};
 use crate::seal::{DataKey, Keyring};
 use crate::seams::Seams;
 
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// Repositories and the key that seals secrets. Processes of one platform share it.
     pub data: PathBuf,
     /// Where people, agents and `git` reach this server, without a slash at the end.
     pub public_url: String,
@@ -34,6 +37,30 @@ pub struct Network {
     pub egress_allowed: EgressRules,
 }
 
+/// What this process stands on, and what it does.
+#[derive(Debug, Clone)]
+pub struct Parts {
+    pub database: DatabaseUrl,
+    pub bus: BusUrl,
+    pub cache: LiveUrl,
+    pub roles: Roles,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    #[error(
+        "{which} works within one process, but the database is PostgreSQL, which several may share: give {flag} an address"
+    )]
+    Lonely { which: &'static str, flag: &'static str },
+}
+
+/// Who consumes from the bus.
+pub(crate) const QUEUES: [&str; 1] = [crate::triggers::CONSUMER];
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct Server {
@@ -43,6 +70,11 @@ pub struct Server {
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) store: Store,
+    pub(crate) bus: Bus,
+    pub(crate) live: Live,
+    pub(crate) roles: Roles,
+    /// This process among those that share the database.
+    pub(crate) holder: String,
     pub(crate) seams: Seams,
     pub(crate) keyring: Keyring,
     pub(crate) anchors: Anchors,
@@ -54,24 +86,90 @@ pub(crate) struct Inner {
 }
 
 impl Server {
-    /// Opens the store and makes the folders. Nothing runs yet.
+    /// Everything in this process: SQLite in the data folder, an in-process bus, every role. Nothing runs yet.
     pub fn open(config: Config, seams: Seams, shutdown: CancellationToken) -> Result<Self, StoreError> {
         let store = Store::open(&config.data)?;
+        let (bus, live) = (Bus::in_process(&QUEUES), Live::in_process());
+        Self::assemble(config, store, bus, live, Roles::all(), seams, shutdown)
+    }
+
+    /// One of the processes of a platform. Settings that could lose what was acknowledged are refused here.
+    pub async fn connect(
+        config: Config,
+        parts: Parts,
+        seams: Seams,
+        shutdown: CancellationToken,
+    ) -> Result<Self, StartError> {
+        let store = Store::connect(&parts.database)?;
+        if store.database() == Database::Postgres && matches!(parts.bus, BusUrl::InProcess) {
+            return Err(StartError::Lonely { which: "the in-process bus", flag: "--bus" });
+        }
+        if store.database() == Database::Postgres && matches!(parts.cache, LiveUrl::InProcess) {
+            return Err(StartError::Lonely { which: "the in-process cache", flag: "--cache" });
+        }
+        let bus = Bus::connect(&parts.bus, &QUEUES).await?;
+        let live = Live::connect(&parts.cache).await?;
+        Ok(Self::assemble(config, store, bus, live, parts.roles, seams, shutdown)?)
+    }
+
+    /// For commands beside the platform: no role, nothing runs.
+    pub fn beside(
+        config: Config,
+        store: Store,
+        seams: Seams,
+        shutdown: CancellationToken,
+    ) -> Result<Self, StoreError> {
+        let (bus, live) = (Bus::in_process(&[]), Live::in_process());
+        Self::assemble(config, store, bus, live, Roles::all(), seams, shutdown)
+    }
+
+    fn assemble(
+        config: Config,
+        store: Store,
+        bus: Bus,
+        live: Live,
+        roles: Roles,
+        seams: Seams,
+        shutdown: CancellationToken,
+    ) -> Result<Self, StoreError> {
         let keyring = Keyring::open(&config.data.join("master.key"), &seams)
             .map_err(|error| StoreError::corrupt(format!("master.key: {error}")))?;
+        // SQLite has one process, which takes up its own leases at once after a crash.
+        let holder = match store.database() {
+            Database::Sqlite => "the only process".to_owned(),
+            Database::Postgres => format!("{}-{}", std::process::id(), hex::encode(seams.random::<6>())),
+        };
         let anchors = Anchors::at(config.data.join("audit.anchor"));
         let egress = Egress::new(config.network.egress_allowed.clone());
         let (used, metrics, pushes) = (UsedKeys::default(), Metrics::default(), Pushes::default());
-        let inner = Inner { config, store, seams, keyring, anchors, used, egress, metrics, pushes, shutdown };
+        let inner = Inner {
+            config,
+            store,
+            bus,
+            live,
+            roles,
+            holder,
+            seams,
+            keyring,
+            anchors,
+            used,
+            egress,
+            metrics,
+            pushes,
+            shutdown,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Runs until shutdown: what follows from facts, and a look for pushes that a crash left unannounced.
+    /// Runs until shutdown: what this process's roles do in the background.
     pub async fn run(&self) {
+        let has = |role| self.inner.roles.has(role);
         tokio::join!(
-            crate::git_host::keep_sweeping(self),
-            crate::triggers::run(self),
-            crate::anchor::keep_anchoring(self),
+            only_if(has(Role::CronExecutor), crate::git_host::keep_sweeping(self)),
+            only_if(has(Role::EventHandler), crate::relay::run(self)),
+            only_if(has(Role::PipelineManager), crate::triggers::run(self)),
+            crate::fan_out::run(self),
+            only_if(has(Role::CronExecutor), crate::anchor::keep_anchoring(self)),
             crate::housekeeping::run(self),
         );
     }
@@ -150,5 +248,11 @@ impl Server {
 
     pub(crate) fn clone_url(&self, name: &str) -> String {
         format!("{}/git/{name}.git", self.inner.config.public_url)
+    }
+}
+
+async fn only_if(wanted: bool, work: impl Future<Output = ()>) {
+    if wanted {
+        work.await;
     }
 }

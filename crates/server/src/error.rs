@@ -1,7 +1,7 @@
 //! Every refusal has one shape and says what to do.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use slipway_access::Denied;
 use slipway_api::ErrorBody;
@@ -103,6 +103,10 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "3001", "FENCED", message)
     }
 
+    pub fn misdirected(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "4021", "MISDIRECTED", message)
+    }
+
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "5003", "UNAVAILABLE", message)
     }
@@ -135,6 +139,9 @@ impl From<StoreError> for ApiError {
             StoreError::Duplicate { .. } => Self::conflict(error.to_string()),
             StoreError::Conflict { .. } => Self::conflict(error.to_string()),
             StoreError::NotFound { what } => Self::not_found(what),
+            StoreError::Unavailable { .. } => {
+                Self::unavailable("the database does not answer: try again in a moment")
+            }
             StoreError::Closed => Self::unavailable("the server is shutting down: try again in a moment"),
             _ => Self::internal(),
         };
@@ -180,6 +187,9 @@ impl IntoResponse for ApiError {
         };
         let mut response = (self.status, Json(body)).into_response();
         response.extensions_mut().insert(refusal);
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+        }
         response
     }
 }

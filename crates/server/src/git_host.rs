@@ -18,15 +18,19 @@ use slipway_access::{Resource, Verb, Who};
 use slipway_forge::builtin::{self, CgiRequest, GitHostError};
 use slipway_model::RepoId;
 use slipway_store::git::{self, MovedRef, Repo};
+use slipway_store::inbox;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::leading::lead;
 
 /// What Git answers to a push: a few lines and progress, never a pack.
 const PUSH_ANSWER_MAX: u64 = 16 << 20;
+/// Longer than a broker keeps a message under way.
+const INBOX_KEPT_MS: i64 = 14 * 24 * 60 * 60 * 1000;
 /// Whose push it was died with the process that took it.
 const FOUND_LATER: &str = "unknown (found after a restart)";
 
@@ -136,12 +140,20 @@ pub(crate) async fn take_note(
         .await?)
 }
 
-/// Looks at start, soon again, and then as a safety net.
+/// Looks at start, soon again, and then as a safety net. One process of the platform does.
 pub(crate) async fn keep_sweeping(server: &Server) {
+    lead(server, "sweep", |_| sweep_again_and_again(server)).await;
+}
+
+async fn sweep_again_and_again(server: &Server) {
     let mut pauses = [1, 2, 5, 10].into_iter();
     loop {
         if let Err(error) = sweep(server).await {
             tracing::warn!(%error, "Could not look for pushes that were left unannounced.");
+        }
+        let before_ms = server.now_ms() - INBOX_KEPT_MS;
+        if let Err(error) = server.store().write(move |tx| inbox::trim(tx, before_ms)).await {
+            tracing::warn!(%error, "The inbox could not be tidied.");
         }
         let pause = Duration::from_secs(pauses.next().unwrap_or(60));
         tokio::select! {

@@ -230,6 +230,7 @@ impl Changes {
         let stop = server.inner.shutdown.clone().cancelled_owned();
         let revoked = revoked(server.clone(), caller);
         let changes = BroadcastStream::new(server.store().subscribe()).map(|heard| match heard {
+            Ok(commit) if commit.missed => vec![ChangeNode { kind: "all".into(), id: String::new() }],
             Ok(commit) => commit
                 .changes
                 .into_iter()

@@ -65,7 +65,25 @@ pub fn router(server: &Server, beside: Option<axum::Router>) -> axum::Router {
     if let Some(beside) = beside {
         app = app.merge(beside);
     }
-    app.fallback(web::serve).layer(from_fn_with_state(server.clone(), around))
+    app.fallback(web::serve)
+        .layer(from_fn_with_state(server.clone(), own_roles))
+        .layer(from_fn_with_state(server.clone(), around))
+}
+
+/// What another role answers is refused here with its name, so that a wrong route in front of the processes shows.
+async fn own_roles(State(server): State<Server>, request: Request, next: Next) -> Response {
+    let upgrade = request.headers().contains_key(header::UPGRADE);
+    match server.inner.roles.answers(request.uri().path(), upgrade) {
+        Ok(()) => next.run(request).await,
+        Err(role) => {
+            let message = format!(
+                "this process has the roles {}; this path belongs to {}: send it to a process that has that role",
+                server.inner.roles,
+                role.name()
+            );
+            crate::ApiError::misdirected(message).into_response()
+        }
+    }
 }
 
 /// The OpenAPI document of this version.

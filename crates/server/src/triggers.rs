@@ -1,70 +1,80 @@
 //! From facts to builds: a push starts the pipelines whose triggers match it.
 //!
-//! Handling facts and moving the cursor is one transaction, and a build is made once for each (fact,
-//! pipeline, trigger): dying between any two lines of this starts nothing twice and loses nothing.
+//! Facts come from the bus, each at least once. Noting one in the inbox and making its builds is one transaction,
+//! and the bus hears of it after the commit: dying between any two lines of this starts nothing twice and loses
+//! nothing.
+
+use std::time::Duration;
 
 use slipway_api::agent::TriggerCommit;
 use slipway_api::pipeline::{GitTrigger, Pipeline};
-use slipway_model::{Fact, PushedCommit};
+use slipway_bus::Delivery;
+use slipway_model::{Fact, Next, PushedCommit};
 use slipway_store::builds::NewBuild;
-use slipway_store::facts::{self, Recorded};
-use slipway_store::{Scope, StoreError, Tx, builds, pipelines};
-use tokio::sync::broadcast::error::RecvError;
+use slipway_store::facts::Recorded;
+use slipway_store::{Scope, Service, StoreError, Tx, builds, inbox, pipelines};
 
 use crate::ctx::Server;
 use crate::orders::Order;
+use crate::relay;
 
-const CONSUMER: &str = "triggers";
-const BATCH: i64 = 100;
+pub(crate) const CONSUMER: &str = "triggers";
 const SKIP_MARKS: [&str; 5] = ["[skip ci]", "[ci skip]", "[no ci]", "[skip codefresh]", "[codefresh skip]"];
+const PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(server: &Server) {
-    let mut commits = server.store().subscribe();
+    let mut consumer = server.inner.bus.consume(CONSUMER);
     let shutdown = server.inner.shutdown.clone();
     loop {
-        match handle_batch(server).await {
-            Ok(0) => {}
-            Ok(_) => continue,
+        let delivery = tokio::select! {
+            () = shutdown.cancelled() => return,
+            delivery = consumer.next() => delivery,
+        };
+        let delivery = match delivery {
+            Ok(delivery) => delivery,
             Err(error) => {
-                tracing::error!(%error, "Could not follow up on what happened; trying again.");
-                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                tracing::error!(%error, "Pushes are not followed up: the bus cannot be used.");
+                tokio::time::sleep(PAUSE * 10).await;
                 continue;
             }
-        }
-        loop {
-            let heard = tokio::select! {
+        };
+        // The database may be away: that is not this message's fault, and does not count against it.
+        let mut outcome = take(server, &delivery).await;
+        while let Err(error) = &outcome
+            && matches!(error.next(), Next::Retry)
+        {
+            tracing::warn!(%error, "Could not follow up on what happened; trying again.");
+            tokio::select! {
                 () = shutdown.cancelled() => return,
-                heard = commits.recv() => heard,
-            };
-            match heard {
-                Ok(commit) if commit.facts => break,
-                // Missed some: look.
-                Err(RecvError::Lagged(_)) => break,
-                Err(RecvError::Closed) => return,
-                Ok(_) => {}
+                () = tokio::time::sleep(PAUSE) => {}
             }
+            outcome = take(server, &delivery).await;
+        }
+        let answered = match outcome {
+            Ok(()) => delivery.ack().await,
+            Err(error) => {
+                tracing::error!(%error, message = delivery.message().id, "Could not follow up on what happened.");
+                tokio::time::sleep(PAUSE).await;
+                delivery.retry().await
+            }
+        };
+        if let Err(error) = answered {
+            tracing::debug!(%error, "An answer did not reach the bus; the message comes again.");
         }
     }
 }
 
-async fn handle_batch(server: &Server) -> Result<usize, StoreError> {
-    let cursor = server.store().read(|tx| facts::cursor(tx, CONSUMER)).await?;
-    if server.store().read(move |tx| facts::after(tx, cursor, None, 1)).await?.is_empty() {
-        return Ok(0);
-    }
-    let server_in = server.clone();
-    server
-        .store()
+/// The inbox and what follows from the message are one transaction.
+async fn take(server: &Server, delivery: &Delivery) -> Result<(), StoreError> {
+    let recorded = relay::read(delivery.message())?;
+    let (inner, id) = (server.clone(), delivery.message().id.clone());
+    let store = server.store().acting_as(Service::PipelineManager);
+    store
         .write(move |tx| {
-            let cursor = facts::cursor(tx, CONSUMER)?;
-            let batch = facts::after(tx, cursor, None, BATCH)?;
-            for recorded in &batch {
-                handle(&server_in, tx, recorded)?;
+            if inbox::first_time(tx, CONSUMER, &id, inner.now_ms())? {
+                handle(&inner, tx, &recorded)?;
             }
-            if let Some(last) = batch.last() {
-                facts::move_cursor(tx, CONSUMER, last.seq)?;
-            }
-            Ok(batch.len())
+            Ok(())
         })
         .await
 }

@@ -2,8 +2,10 @@
 
 #[macro_use]
 mod say;
+mod admin;
 mod cli;
 mod local;
+mod serve;
 mod up;
 
 use std::path::PathBuf;
@@ -23,6 +25,11 @@ struct Arguments {
 enum Command {
     /// Run the whole platform on this machine, with a demo
     Up(up::UpArguments),
+    /// Run one process of a platform that may have several, on PostgreSQL, RabbitMQ and Redis
+    Server(serve::ServerArguments),
+    /// Back up, restore, and other work beside the platform
+    #[command(subcommand)]
+    Admin(admin::AdminCommand),
     /// Remove the containers that a stopped platform's pods left running; its data stays
     Down {
         /// The folder that `up` was given
@@ -150,6 +157,8 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => up::up(arguments).await,
+        Command::Server(arguments) => serve::serve(arguments).await,
+        Command::Admin(command) => admin::run(command).await,
         Command::Down { data } => up::down(&data).await,
         Command::Devcluster(arguments) => {
             up::devcluster(arguments.data, arguments.listen, arguments.kubeconfig).await

@@ -97,6 +97,12 @@ impl Server {
         let _ = child.wait();
     }
 
+    /// RabbitMQ 3.10 notes a new quorum queue in a file that it syncs a few seconds later; killed before that, the queue
+    /// comes back without a leader. This has the notes on disk at once.
+    pub fn settle(&self) {
+        self.ctl(&["eval", "[dets:sync(Table) || Table <- dets:all()]."]);
+    }
+
     pub fn ctl(&self, arguments: &[&str]) -> String {
         let output =
             self.command("rabbitmqctl").arg("-q").args(arguments).output().expect("rabbitmqctl starts");

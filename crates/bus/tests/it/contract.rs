@@ -167,6 +167,7 @@ async fn what_was_published_outlives_a_killed_broker_and_consumers_come_back() {
     }
     let restarted = server.clone();
     tokio::task::spawn_blocking(move || {
+        restarted.settle();
         restarted.stop();
         restarted.run();
     })

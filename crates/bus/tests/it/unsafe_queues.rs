@@ -18,7 +18,12 @@ async fn refused(options: QueueDeclareOptions) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_classic_queue_in_the_place_of_ours_is_refused_by_name() {
     let said = refused(QueueDeclareOptions::durable()).await;
-    assert!(said.contains("slipway.triggers") && said.contains("x-queue-type"), "{said}");
+    assert!(
+        said.contains("`slipway.triggers`")
+            && said.contains("durable quorum queue")
+            && said.contains("PRECONDITION"),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

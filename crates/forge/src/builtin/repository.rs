@@ -122,6 +122,26 @@ impl Repository {
         Ok(())
     }
 
+    /// Every branch, tag and object of one instant in one file; an empty file for an empty repository.
+    pub async fn bundle(&self, file: &Path) -> Result<(), GitHostError> {
+        if self.git(&["for-each-ref", "--count=1"]).await?.is_empty() {
+            return Ok(std::fs::write(file, "")?);
+        }
+        let file = std::path::absolute(file)?;
+        self.git(&["bundle", "create", "--quiet", &file.to_string_lossy(), "--all"]).await?;
+        Ok(())
+    }
+
+    /// Makes the repository from what [`Self::bundle`] wrote.
+    pub async fn restore(&self, file: &Path, default_branch: &str) -> Result<(), GitHostError> {
+        self.create(default_branch).await?;
+        if std::fs::metadata(file)?.len() > 0 {
+            let file = std::path::absolute(file)?;
+            self.git(&["fetch", "--quiet", &file.to_string_lossy(), "+refs/*:refs/*"]).await?;
+        }
+        Ok(())
+    }
+
     async fn git(&self, arguments: &[&str]) -> Result<String, GitHostError> {
         self.run(arguments, None).await
     }

@@ -31,7 +31,7 @@ async fn news(
             heard = commits.recv() => heard,
         };
         match heard {
-            Ok(commit) if matters(&commit) => return true,
+            Ok(commit) if commit.missed || matters(&commit) => return true,
             Ok(_) => {}
             Err(broadcast::error::RecvError::Lagged(_)) => return true,
             Err(broadcast::error::RecvError::Closed) => return false,

@@ -147,12 +147,8 @@ async fn wait_for_news(follow: &mut Follow) -> bool {
     loop {
         let heard = tokio::select! {
             () = shutdown.cancelled() => return false,
-            () = tokio::time::sleep(RECHECK) => {
-                if !still_may(follow).await {
-                    return false;
-                }
-                continue;
-            }
+            // Also a look for news: what other processes say of a log may be lost.
+            () = tokio::time::sleep(RECHECK) => return still_may(follow).await,
             heard = follow.commits.recv() => heard,
         };
         let access =
@@ -165,7 +161,7 @@ async fn wait_for_news(follow: &mut Follow) -> bool {
                 let mine = |change: &slipway_model::Change| {
                     matches!(change.kind, ChangeKind::Build | ChangeKind::Log) && change.id == id
                 };
-                if commit.changes.iter().any(mine) {
+                if commit.missed || commit.changes.iter().any(mine) {
                     return true;
                 }
             }

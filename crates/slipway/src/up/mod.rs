@@ -40,12 +40,29 @@ pub(crate) struct UpArguments {
     /// Do not make the demo repositories, pipeline and Application
     #[arg(long)]
     no_demo: bool,
+    #[command(flatten)]
+    network: NetworkArguments,
+}
+
+/// Whom the server believes and whom it may call.
+#[derive(Args)]
+pub(crate) struct NetworkArguments {
     /// A proxy in front whose X-Forwarded-For is believed; as often as needed
     #[arg(long = "trusted-proxy", env = "SLIPWAY_TRUSTED_PROXIES", value_delimiter = ',')]
     trusted_proxies: Vec<std::net::IpAddr>,
     /// A host, address or network inside that the server may call (an identity provider, say); as often as needed
     #[arg(long, env = "SLIPWAY_EGRESS_ALLOW", value_delimiter = ',')]
     egress_allow: Vec<String>,
+}
+
+impl NetworkArguments {
+    pub(crate) fn read(self) -> anyhow::Result<Network> {
+        Ok(Network {
+            trusted_proxies: self.trusted_proxies,
+            egress_allowed: EgressRules::parse(&self.egress_allow)
+                .map_err(|error| anyhow!("--egress-allow: {error}"))?,
+        })
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,11 +92,7 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
     let url = format!("http://{}", reachable(listener.local_addr()?));
     let stop = CancellationToken::new();
-    let network = Network {
-        trusted_proxies: arguments.trusted_proxies,
-        egress_allowed: EgressRules::parse(&arguments.egress_allow)
-            .map_err(|error| anyhow!("--egress-allow: {error}"))?,
-    };
+    let network = arguments.network.read()?;
     let config = Config { data: data.clone(), public_url: url.clone(), network };
     let server = Server::open(config, Seams::system(), stop.clone())?;
     let first = server.first_start("admin@slipway.local").await?;
@@ -228,20 +241,20 @@ fn lock(data: &Path) -> anyhow::Result<std::fs::File> {
 }
 
 /// An address that listens everywhere is reached here by loopback.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
     }
     address
 }
 
-fn log_to_stderr() {
+pub(crate) fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SLIPWAY_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,slipway=info"));
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
 
-async fn signalled() {
+pub(crate) async fn signalled() {
     let mut terminate =
         tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals work");
     tokio::select! {

@@ -1,0 +1,71 @@
+//! Growth of logs, told to other processes through the cache: there is much of it, and losing some costs a follower
+//! a moment. All other changes go through the database itself.
+
+use serde::{Deserialize, Serialize};
+use slipway_bus::Heard;
+use slipway_model::{Change, ChangeKind};
+use slipway_store::Committed;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::ctx::Server;
+
+#[derive(Serialize, Deserialize)]
+struct Said {
+    by: String,
+    logs: Vec<String>,
+}
+
+/// Until shutdown. Nothing to do without a cache that others reach.
+pub(crate) async fn run(server: &Server) {
+    if !server.inner.live.reaches_others() {
+        return;
+    }
+    server.store().tell_logs_elsewhere();
+    let both = async { tokio::join!(say(server), hear(server)) };
+    tokio::select! {
+        () = server.inner.shutdown.cancelled() => {}
+        _ = both => {}
+    }
+}
+
+async fn say(server: &Server) {
+    let mut commits = server.store().subscribe();
+    loop {
+        let commit = match commits.recv().await {
+            // What came from others goes no further.
+            Ok(commit) if commit.elsewhere => continue,
+            Ok(commit) => commit,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        let logs: Vec<_> = commit
+            .changes
+            .into_iter()
+            .filter(|change| change.kind == ChangeKind::Log)
+            .map(|change| change.id)
+            .collect();
+        if !logs.is_empty() {
+            let said = Said { by: server.inner.holder.clone(), logs };
+            server.inner.live.say(serde_json::to_string(&said).expect("it is JSON"));
+        }
+    }
+}
+
+async fn hear(server: &Server) {
+    let mut heard = server.inner.live.listen();
+    loop {
+        let text = match heard.recv().await {
+            Ok(Heard::Text(text)) => text,
+            Ok(Heard::Gap) | Err(RecvError::Lagged(_)) => {
+                server.store().announce(Committed { missed: true, ..Committed::default() });
+                continue;
+            }
+            Err(RecvError::Closed) => return,
+        };
+        let Ok(said) = serde_json::from_str::<Said>(&text) else { continue };
+        if said.by != server.inner.holder {
+            let changes = said.logs.into_iter().map(|id| Change { kind: ChangeKind::Log, id }).collect();
+            server.store().announce(Committed { changes, ..Committed::default() });
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What the one who runs the platform does beside it: back it up, restore it, give agents their keys.
+
+mod archive;
+mod backup;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use slipway_server::{Config, Seams, Server};
+use slipway_store::identity::Subject;
+use slipway_store::{DatabaseUrl, Store};
+use tokio_util::sync::CancellationToken;
+
+#[derive(Subcommand)]
+pub(crate) enum AdminCommand {
+    /// Write everything into one file, while the platform runs: rows of one instant, repositories, the key of secrets
+    Backup {
+        #[command(flatten)]
+        place: Place,
+        /// The file to write; it holds secrets and is readable by its owner alone
+        file: PathBuf,
+    },
+    /// Put a backup in place, on either database. The platform must not be running
+    Restore {
+        #[command(flatten)]
+        place: Place,
+        /// Replace what is there
+        #[arg(long)]
+        force: bool,
+        file: PathBuf,
+    },
+    /// Make a new key for a runner or a runtime and print it; older keys of that name stop working
+    AgentKey {
+        #[command(flatten)]
+        place: Place,
+        kind: AgentKind,
+        name: String,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum AgentKind {
+    Runner,
+    Runtime,
+}
+
+#[derive(Args)]
+pub(crate) struct Place {
+    /// `postgres://user@host/database`, or `sqlite:FOLDER`; SQLite in the data folder when left out
+    #[arg(long, env = "SLIPWAY_DATABASE", hide_env_values = true)]
+    database: Option<String>,
+    /// Git repositories and the key that seals secrets
+    #[arg(long, default_value = ".slipway", env = "SLIPWAY_DATA")]
+    data: PathBuf,
+}
+
+impl Place {
+    fn database(&self) -> anyhow::Result<DatabaseUrl> {
+        match &self.database {
+            Some(url) => Ok(url.parse()?),
+            None => Ok(DatabaseUrl::Sqlite(self.data.clone())),
+        }
+    }
+}
+
+pub(crate) async fn run(command: AdminCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        AdminCommand::Backup { place, file } => {
+            let store = Store::connect_to_read(&place.database()?)?;
+            let written = backup::write(&store, &place.data, &file).await?;
+            say!("Wrote {}: {} rows, {} repositories", file.display(), written.rows, written.repositories);
+        }
+        AdminCommand::Restore { place, force, file } => {
+            std::fs::create_dir_all(&place.data)?;
+            let store = Store::connect(&place.database()?)?;
+            let restored = backup::restore(&store, &place.data, &file, force).await?;
+            store.close();
+            say!("Restored {} rows and {} repositories", restored.rows, restored.repositories);
+        }
+        AdminCommand::AgentKey { place, kind, name } => {
+            let store = Store::connect(&place.database()?)?;
+            let config = Config { data: place.data, public_url: String::new(), network: Default::default() };
+            let server = Server::beside(config, store, Seams::system(), CancellationToken::new())?;
+            let account = server
+                .first_account()
+                .await?
+                .context("the database has no account: start the platform first")?;
+            let kind = match kind {
+                AgentKind::Runner => Subject::Runner,
+                AgentKind::Runtime => Subject::Runtime,
+            };
+            let key = server.agent_key(account, kind, &name).await?;
+            say!("{}", key.expose());
+            server.close();
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,146 @@
+//! `slipway server`: one process of a platform that may have several. They share a database, a bus, a cache, and
+//! for now a folder with the Git repositories and the key that seals secrets.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+use slipway_bus::{BusUrl, LiveUrl};
+use slipway_server::{Config, Parts, Role, Roles, Seams, Server};
+use slipway_store::DatabaseUrl;
+use tokio_util::sync::CancellationToken;
+
+use crate::up::{Output, log_to_stderr, reachable, signalled};
+
+/// Requests under way are answered within this time after SIGTERM; what is left then is cut.
+const DRAIN: Duration = Duration::from_secs(8);
+
+#[derive(Args)]
+#[command(after_help = roles_help())]
+pub(crate) struct ServerArguments {
+    /// What this process does, separated by commas; all of it when left out
+    #[arg(long, value_delimiter = ',', value_parser = role, hide_possible_values = true, env = "SLIPWAY_ROLES")]
+    roles: Vec<Role>,
+    /// `postgres://user@host/database`, or `sqlite:FOLDER` for a single process
+    #[arg(long, env = "SLIPWAY_DATABASE", hide_env_values = true)]
+    database: Option<String>,
+    /// RabbitMQ as `amqps://user:password@host/vhost`, or `in-process` for a single process
+    #[arg(long, env = "SLIPWAY_BUS", default_value = "in-process", hide_env_values = true)]
+    bus: String,
+    /// Redis as `rediss://host`, or `in-process` for a single process
+    #[arg(long, env = "SLIPWAY_CACHE_URL", default_value = "in-process", hide_env_values = true)]
+    cache: String,
+    /// Git repositories and the key that seals secrets: a folder that all processes of the platform share
+    #[arg(long, default_value = ".slipway", env = "SLIPWAY_DATA")]
+    data: PathBuf,
+    /// Where it listens; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8080", env = "SLIPWAY_LISTEN")]
+    listen: SocketAddr,
+    /// Where people, agents and `git` reach the platform; the address it listens on when left out
+    #[arg(long, env = "SLIPWAY_PUBLIC_URL")]
+    public_url: Option<String>,
+    /// How to say that it is ready: text for people, or one line of JSON for programs
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+    #[command(flatten)]
+    network: crate::up::NetworkArguments,
+}
+
+fn role(name: &str) -> Result<Role, String> {
+    Role::parse(name).ok_or_else(|| {
+        let names: Vec<_> = Role::ALL.iter().map(|role| role.name()).collect();
+        format!("there is no role `{name}`; the roles are {}", names.join(", "))
+    })
+}
+
+fn roles_help() -> String {
+    let lines: Vec<_> =
+        Role::ALL.iter().map(|role| format!("  {:<17} {}", role.name(), role.about())).collect();
+    format!("Roles:\n{}", lines.join("\n"))
+}
+
+pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode> {
+    log_to_stderr();
+    std::fs::create_dir_all(&arguments.data)
+        .with_context(|| format!("cannot make the folder {}", arguments.data.display()))?;
+    let data = arguments.data.canonicalize()?;
+    let listener = tokio::net::TcpListener::bind(arguments.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
+    let address = reachable(listener.local_addr()?);
+    let public_url = arguments
+        .public_url
+        .map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned());
+    let roles = Roles::of(arguments.roles).unwrap_or_else(Roles::all);
+    let parts = Parts {
+        // Read here, because the parser of arguments would repeat a wrong address with its password.
+        database: arguments.database.map_or(Ok(DatabaseUrl::Sqlite(data.clone())), |url| url.parse())?,
+        bus: arguments.bus.parse::<BusUrl>()?,
+        cache: arguments.cache.parse::<LiveUrl>()?,
+        roles: roles.clone(),
+    };
+    let stop = CancellationToken::new();
+    let network = arguments.network.read()?;
+    let (server, first) = {
+        // Processes that start together make the key and the first administrator once.
+        let _turn = turn(&data).await?;
+        let config = Config { data: data.clone(), public_url: public_url.clone(), network };
+        let server = Server::connect(config, parts, Seams::system(), stop.clone()).await?;
+        let first = server.first_start("admin@slipway.local").await?;
+        (server, first)
+    };
+    let app = slipway_server::router(&server, None);
+    let serving = tokio::spawn(slipway_server::serve(listener, app, stop.clone()));
+    let background = server.clone();
+    let working = tokio::spawn(async move { background.run().await });
+    match arguments.output {
+        Output::Json => say!(
+            "{}",
+            json!({
+                "url": format!("http://{address}"),
+                "publicUrl": public_url,
+                "roles": roles.to_string(),
+                "adminEmail": first.as_ref().map(|first| &first.email),
+                "adminPassword": first.as_ref().map(|first| first.password.expose()),
+                "apiKey": first.as_ref().map(|first| first.api_key.expose()),
+            })
+        ),
+        Output::Text => {
+            say!("Slipway server at http://{address}");
+            say!("Roles       {roles}");
+            if let Some(first) = &first {
+                say!("Sign in     {}", first.email);
+                say!("Password    {}", first.password.expose());
+                say!("API key     {}", first.api_key.expose());
+                say!("            (shown now and never again)");
+            }
+        }
+    }
+    signalled().await;
+    tracing::info!("Stopping: answering what is under way.");
+    stop.cancel();
+    let drained = async {
+        let _ = serving.await;
+        let _ = working.await;
+    };
+    if tokio::time::timeout(DRAIN, drained).await.is_err() {
+        tracing::warn!("Some requests were still under way and are cut.");
+    }
+    let closing = tokio::task::spawn_blocking(move || server.close());
+    let _ = tokio::time::timeout(Duration::from_secs(2), closing).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Held while a process starts; the folder is shared, so the lock is too.
+async fn turn(data: &std::path::Path) -> anyhow::Result<std::fs::File> {
+    let file = std::fs::File::create(data.join("starting.lock"))?;
+    tokio::task::spawn_blocking(move || {
+        file.lock()?;
+        Ok(file)
+    })
+    .await?
+}

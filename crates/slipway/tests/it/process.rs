@@ -1,0 +1,204 @@
+//! Processes of the built binary, and a `git` that pushes to them.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use slipway_testkit::{postgres, rabbitmq, redis};
+
+pub(crate) fn slipway(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_slipway")).args(arguments).output().unwrap()
+}
+
+/// What all processes of one platform share.
+pub(crate) struct Shared {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) database: String,
+    pub(crate) bus: String,
+    pub(crate) cache: String,
+}
+
+impl Shared {
+    pub(crate) fn new() -> Self {
+        Self::on(postgres::shared(), rabbitmq::shared())
+    }
+
+    pub(crate) fn on(postgres: &postgres::Server, rabbitmq: &rabbitmq::Server) -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            database: postgres.database(),
+            bus: rabbitmq.host(),
+            cache: redis::shared().url(),
+        }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub(crate) fn start(&self, roles: &str) -> Process {
+        let data = self.data();
+        let mut arguments = vec!["--database", &self.database, "--bus", &self.bus, "--cache", &self.cache];
+        arguments.extend(["--data", data.to_str().unwrap()]);
+        if !roles.is_empty() {
+            arguments.extend(["--roles", roles]);
+        }
+        Process::start(&arguments)
+    }
+
+    pub(crate) fn agent_key(&self, kind: &str, name: &str) -> String {
+        let data = self.data();
+        let made = slipway(&[
+            "admin",
+            "agent-key",
+            "--database",
+            &self.database,
+            "--data",
+            data.to_str().unwrap(),
+            kind,
+            name,
+        ]);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        String::from_utf8(made.stdout).unwrap().trim().to_owned()
+    }
+}
+
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) url: String,
+    /// Of the first administrator, when this process made it.
+    pub(crate) first_key: Option<String>,
+}
+
+impl Process {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_slipway"))
+            .args(["server", "--output", "json", "--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .env("SLIPWAY_LOG", "info")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let ready: Value = serde_json::from_str(&line).expect("the process says that it is ready");
+        Self {
+            child,
+            url: ready["url"].as_str().unwrap().to_owned(),
+            first_key: ready["apiKey"].as_str().map(str::to_owned),
+        }
+    }
+
+    /// SIGTERM; how long it took, and whether it went well.
+    pub(crate) fn stop(mut self) -> (Duration, Option<i32>) {
+        let asked = Instant::now();
+        Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        let status = self.child.wait().unwrap();
+        (asked.elapsed(), status.code())
+    }
+
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        key: &str,
+        body: Option<Value>,
+    ) -> (u16, Value) {
+        let client = reqwest::Client::builder().timeout(Duration::from_secs(40)).build().unwrap();
+        let mut request = client
+            .request(method.parse().unwrap(), format!("{}{path}", self.url))
+            .header("authorization", key);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        match request.send().await {
+            Ok(response) => {
+                let status = response.status().as_u16();
+                let text = response.text().await.unwrap_or_default();
+                (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+            }
+            Err(error) => (0, Value::String(error.to_string())),
+        }
+    }
+
+    pub(crate) async fn good(&self, method: &str, path: &str, key: &str, body: Option<Value>) -> Value {
+        let (status, answer) = self.call(method, path, key, body).await;
+        assert_eq!(status, 200, "{method} {path}: {answer}");
+        answer
+    }
+
+    pub(crate) async fn repository_with_pipeline(&self, key: &str) {
+        self.good("POST", "/api/repos", key, Some(json!({"name": "demo/app"}))).await;
+        let trigger = json!({"name": "push", "type": "git", "repo": "demo/app", "events": ["push.heads"]});
+        let steps = json!({"hello": {"image": "busybox", "commands": ["echo hello"]}});
+        let body =
+            json!({"metadata": {"name": "demo/build"}, "spec": {"triggers": [trigger], "steps": steps}});
+        self.good("POST", "/api/pipelines", key, Some(body)).await;
+    }
+
+    pub(crate) async fn builds(&self, key: &str) -> Vec<Value> {
+        let (status, answer) = self.call("GET", "/api/workflow?limit=1000", key, None).await;
+        if status != 200 {
+            return Vec::new();
+        }
+        answer["workflows"]["docs"].as_array().cloned().unwrap_or_default()
+    }
+
+    pub(crate) async fn wait_for_builds(&self, key: &str, count: usize, within: Duration) -> Vec<Value> {
+        let until = Instant::now() + within;
+        loop {
+            let found = self.builds(key).await;
+            if found.len() >= count || Instant::now() > until {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub(crate) fn remote(&self, key: &str) -> String {
+        format!("{}/git/demo/app.git", self.url).replacen("http://", &format!("http://me:{key}@"), 1)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn git(folder: &Path, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_AUTHOR_NAME", "Ada")
+        .env("GIT_AUTHOR_EMAIL", "ada@example.com")
+        .env("GIT_COMMITTER_NAME", "Ada")
+        .env("GIT_COMMITTER_EMAIL", "ada@example.com")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    (output.status.success(), text)
+}
+
+pub(crate) fn working_copy(folder: &Path) -> PathBuf {
+    let path = folder.join("work");
+    std::fs::create_dir_all(&path).unwrap();
+    assert!(git(&path, &["init", "-q", "-b", "main"]).0);
+    path
+}
+
+/// The commit's id.
+pub(crate) fn commit(work: &Path, text: &str) -> String {
+    std::fs::write(work.join("file.txt"), text).unwrap();
+    for arguments in [&["add", "."][..], &["commit", "-q", "-m", text]] {
+        let (good, output) = git(work, arguments);
+        assert!(good, "{output}");
+    }
+    git(work, &["rev-parse", "HEAD"]).1.trim().to_owned()
+}
