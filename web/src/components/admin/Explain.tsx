@@ -95,7 +95,8 @@ function Answer({ question }: { question: Question }) {
               </span>
             </div>
             <p>
-              <Prose>{sentence(reason)}</Prose>
+              {/* A name keeps its own first letter. */}
+              <Prose>{reason.startsWith(user) ? `${reason}.` : sentence(reason)}</Prose>
             </p>
           </div>
         )}

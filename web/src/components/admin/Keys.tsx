@@ -100,7 +100,7 @@ function KeyTable({ keys, onRevoke }: { keys: ApiKey[]; onRevoke: (key: ApiKey) 
           <tr>
             <th>Key</th>
             <th>Begins with</th>
-            <th>Limited to</th>
+            <th>May do</th>
             <th>Made</th>
             <th>Last used</th>
             <th className="right">Actions</th>
@@ -115,7 +115,7 @@ function KeyTable({ keys, onRevoke }: { keys: ApiKey[]; onRevoke: (key: ApiKey) 
                 {key.scopes.length > 0 ? (
                   <code>{key.scopes.join(', ')}</code>
                 ) : (
-                  <span className="muted">nothing</span>
+                  <span className="muted">whatever its owner may</span>
                 )}
               </td>
               <td>

@@ -95,15 +95,16 @@ function Provider({ provider, change }: ProviderProps) {
           </Button>
         </div>
       </header>
-      <div className="body">
+      <div className="body stack">
+        <div className="row" style={{ flexWrap: 'wrap' }}>
+          <span className="muted">Register this address at the provider:</span>
+          <CopyText text={provider.callbackUrl} what="callback address" />
+        </div>
         <Properties>
           <Property name="Issuer">{settings.issuer}</Property>
           <Property name="Client id">
             <code>{settings.clientId}</code>
             {!provider.hasSecret && <span className="muted"> (without a secret)</span>}
-          </Property>
-          <Property name="Register this address at the provider">
-            <CopyText text={provider.callbackUrl} what="callback address" />
           </Property>
           <Property name="Scopes">{settings.scopes?.join(' ') || 'the usual ones'}</Property>
           <Property name="Groups become teams">
