@@ -135,7 +135,11 @@ function PeopleTable({ people, onAsk }: { people: PlatformUser[]; onAsk: (ask: A
                   <Button
                     size="compact-xs"
                     variant="default"
-                    aria-label={`Platform administration of ${person.userName}`}
+                    aria-label={
+                      person.platformAdmin
+                        ? `Take administration from ${person.userName}`
+                        : `Make administrator: ${person.userName}`
+                    }
                     onClick={() => onAsk(askPlatform(person))}
                   >
                     {person.platformAdmin ? 'Take administration' : 'Make administrator'}

@@ -82,6 +82,8 @@ export function ServiceAccountsPage() {
   );
 }
 
+const keyCount = ({ keys }: ServiceAccount): string => (keys === 1 ? '1 key' : `${keys} keys`);
+
 interface RobotTableProps {
   robots: ServiceAccount[];
   shown: string | undefined;
@@ -122,12 +124,12 @@ function RobotTable({ robots, shown, onChange, onDelete }: RobotTableProps) {
                   size="compact-xs"
                   variant="subtle"
                   aria-expanded={shown === robot.name}
-                  aria-label={`Keys of ${robot.name}`}
+                  aria-label={`${keyCount(robot)} of ${robot.name}`}
                   onClick={() =>
                     void navigate({ search: shown === robot.name ? {} : { keys: robot.name }, replace: true })
                   }
                 >
-                  {robot.keys === 1 ? '1 key' : `${robot.keys} keys`}
+                  {keyCount(robot)}
                 </Button>
               </td>
               <td className="right">

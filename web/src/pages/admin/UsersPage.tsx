@@ -156,7 +156,7 @@ function MemberTable({ members, self, onAsk }: MemberTableProps) {
                   <Button
                     size="compact-xs"
                     variant="default"
-                    aria-label={`Change the role of ${member.userName}`}
+                    aria-label={`Change role of ${member.userName}`}
                     onClick={() => onAsk({ member, what: 'role' })}
                   >
                     Change role
