@@ -250,6 +250,8 @@ describe('access', () => {
     await dialog().getByText('Name at least one team').waitFor();
     await dialog().getByRole('combobox', { name: 'Teams that may' }).click();
     await page.getByRole('option', { name: 'developers' }).click();
+    // What is offered lies over the next field until this one is left.
+    await page.keyboard.press('Tab');
     await dialog().getByRole('combobox', { name: 'Actions' }).click();
     await page.getByRole('listbox', { name: 'Actions' }).getByRole('option', { name: 'debug' }).click();
     await page.keyboard.press('Escape');
