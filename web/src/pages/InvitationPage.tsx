@@ -55,7 +55,8 @@ function Accept({ view, token }: { view: InvitationView; token: string }) {
     mutationFn: ({ name, password }: { name: string; password: string }) =>
       acceptInvitation({ token, password, name: name.trim() || null }),
     onSuccess: (user) => {
-      queryClient.clear();
+      // Whoever was signed in here before is forgotten; the invitation, which is used up now, is not asked for again.
+      queryClient.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'invitation' });
       queryClient.setQueryData(userQuery.queryKey, user);
       router.history.push('/');
     },
