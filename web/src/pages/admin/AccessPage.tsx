@@ -122,7 +122,7 @@ function RuleTable({ rules, onChange, onDelete }: RuleTableProps) {
                 <td>{rule.teamNames.join(', ')}</td>
                 <td>{(rule.actions ?? []).join(', ')}</td>
                 <td className="nowrap">{rule.entityType}</td>
-                <td>{conditionText(rule)}</td>
+                <td style={{ minWidth: 200 }}>{conditionText(rule)}</td>
                 <td className="right">
                   <span className="row" style={{ justifyContent: 'flex-end' }}>
                     <Button
