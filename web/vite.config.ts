@@ -18,6 +18,8 @@ export default defineConfig({
     proxy: {
       '/api': { target: server },
       '/app-proxy': { target: server },
+      '/readyz': { target: server },
+      '/metrics': { target: server },
       '/2.0': { target: server, ws: true },
     },
   },

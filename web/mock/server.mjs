@@ -3,7 +3,8 @@
 // Sign in as admin@slipway.local with the password slipway.
 //
 // A cookie `mock` changes what it answers, so that every state of a page can be seen:
-//   empty: nothing is there; forbidden: 403 on what is read; error: 500; slow: answers after two seconds.
+//   empty: nothing is there; forbidden: 403 on what is read; error: 500; slow: answers after two seconds;
+//   member: signed in without a role that administers; stale: changes of people and rights ask for the password first.
 import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { extname, join, normalize } from 'node:path';
@@ -20,11 +21,14 @@ const TYPES = {
   '.svg': 'image/svg+xml',
 };
 
+const SIGNED_IN = { 'Set-Cookie': 'slipway_session=mock; HttpOnly; SameSite=Lax; Path=/' };
+
 class Refusal extends Error {
-  constructor(status, name, message) {
+  constructor(status, name, message, code = String(status)) {
     super(message);
     this.status = status;
     this.name = name;
+    this.code = code;
   }
 }
 
@@ -37,7 +41,7 @@ export function startMock({ port = 4010, speed = 1 } = {}) {
       if (!error.status) console.error(error);
       send(response, status, {
         status,
-        code: String(status),
+        code: error.code ?? String(status),
         name: error.name,
         message: error.status ? error.message : 'the mock broke; see its output',
         requestId: 'mock-0001',
@@ -83,28 +87,66 @@ async function bodyOf(request) {
 
 async function handle(state, request, response) {
   const url = new URL(request.url, 'http://mock');
+  if (url.pathname === '/readyz' || url.pathname === '/metrics') {
+    response.writeHead(200, { 'Content-Type': 'text/plain' });
+    return response.end(url.pathname === '/readyz' ? 'ready' : 'slipway_accounts 2\n');
+  }
   if (!/^\/(api|app-proxy)\//.test(url.pathname)) return sendPage(url.pathname, request, response);
   const path = url.pathname.split('/').slice(2).map(decodeURIComponent);
   const route = `${request.method} /${path.slice(0, 2).join('/')}`;
   if (route === 'POST /auth/login') return login(state, request, response);
+  if (path[0] === 'auth' && (path[1] === 'options' || path[1] === 'invitation')) {
+    const answer = state.answer(request.method, path, url.searchParams, await bodyOf(request), false);
+    if (answer.refuse) throw new Refusal(answer.refuse, 'REFUSED', answer.message);
+    return send(response, 200, answer, path[2] === 'accept' ? SIGNED_IN : {});
+  }
+  // The identity provider, in short: it sends the browser back at once.
+  if (path[0] === 'auth' && path[2] === 'login') {
+    response.writeHead(302, { ...SIGNED_IN, Location: url.searchParams.get('return_to') ?? '/' });
+    return response.end();
+  }
   if (!signedIn(request)) throw new Refusal(401, 'UNAUTHORIZED', 'sign in first');
   if (request.method !== 'GET' && request.headers['x-csrf-token'] !== 'mock-csrf') {
     throw new Refusal(403, 'CSRF', 'the page is out of date; reload it');
   }
   const mode = cookies(request).mock ?? '';
   if (path[0] !== 'user' && path[0] !== 'auth') await misbehave(mode);
+  if (mode === 'member') refuseMembers(url.pathname);
   if (path[0] === 'builds' && path[2] === 'logs') {
     return streamLog(state.build(path[1]), request, response, state);
   }
+  if (path[0] === 'audit' && path[1] === 'download') {
+    response.writeHead(200, { 'Content-Type': 'text/csv; charset=utf-8' });
+    return response.end(state.auditCsv(url.searchParams));
+  }
   const body = request.method === 'GET' ? {} : await bodyOf(request);
+  if (mode === 'stale' && request.method !== 'GET' && path[0] !== 'auth') {
+    throw new Refusal(403, 'CONFIRM_PASSWORD', 'confirm that it is you: sign in again', '2005');
+  }
   const answer = url.pathname.startsWith('/app-proxy/')
     ? state.appProxy(request.method, path.slice(2), body)
     : state.answer(request.method, path, url.searchParams, body, mode === 'empty');
   if (answer === undefined)
     throw new Refusal(404, 'NOT_FOUND', `there is no ${url.pathname} here; check the id`);
-  if (answer.refuse) throw new Refusal(answer.refuse, 'REFUSED', answer.message);
-  const headers = path[1] === 'logout' ? { 'Set-Cookie': 'slipway_session=; Max-Age=0; Path=/' } : {};
-  send(response, 200, answer, headers);
+  if (answer.refuse) throw new Refusal(answer.refuse, 'REFUSED', answer.message, answer.code);
+  send(response, 200, mode === 'member' && path[0] === 'user' ? asMember(answer) : answer, cookieOf(path));
+}
+
+/** Signing out takes the session; a confirmation makes it fresh again. */
+function cookieOf([noun, verb]) {
+  if (noun !== 'auth') return {};
+  if (verb === 'logout') return { 'Set-Cookie': 'slipway_session=; Max-Age=0; Path=/' };
+  return verb === 'confirm' ? { 'Set-Cookie': 'mock=; Max-Age=0; Path=/' } : {};
+}
+
+const asMember = (user) => ({ ...user, roles: ['User'], platformAdmin: false, teams: ['users'] });
+
+/** What only administrators are let into. */
+const ADMINISTERED = /^\/api\/(users|invitations|service-users|abac|audit|idp|admin)\b/;
+
+function refuseMembers(pathname) {
+  if (!ADMINISTERED.test(pathname)) return;
+  throw new Refusal(403, 'FORBIDDEN', 'this needs the Administrator role, and admin is not that', '2004');
 }
 
 async function misbehave(mode) {
@@ -121,9 +163,10 @@ async function login(state, request, response) {
       401,
       'UNAUTHORIZED',
       'e-mail or password is wrong; `slipway up` printed the first ones',
+      '2002',
     );
   }
-  send(response, 200, state.user, { 'Set-Cookie': 'slipway_session=mock; HttpOnly; SameSite=Lax; Path=/' });
+  send(response, 200, state.user, SIGNED_IN);
 }
 
 /** The built pages; an address that is no file is the app's own and gets its one page. */

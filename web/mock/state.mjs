@@ -1,4 +1,5 @@
 // What the mock knows, and the scenario that plays when a pipeline is run: build, commit, sync, healthy.
+import { createAdmin } from './admin.mjs';
 import { commit, createApplications, demoResources, diff, plan } from './applications.mjs';
 import { texts } from './logs.mjs';
 
@@ -61,11 +62,19 @@ export function createState(changed, speed) {
     _id: hex(1),
     userName: 'admin',
     email: 'admin@slipway.local',
-    roles: ['Admin'],
+    roles: ['User', 'Admin'],
     activeAccountName: 'default',
-    account: [{ _id: hex(2), name: 'default' }],
+    account: [
+      { _id: hex(2), name: 'default', role: 'Admin', active: true },
+      { _id: hex(3), name: 'research', role: 'User', active: false },
+    ],
+    platformAdmin: true,
+    teams: ['admins', 'users'],
+    kind: 'user',
     csrfToken: 'mock-csrf',
+    sessionEnds: iso(now + 4.1e7),
   };
+  const admin = createAdmin(user);
 
   const pipelines = PIPELINES.map((name, index) => ({
     version: '1.0',
@@ -404,14 +413,29 @@ export function createState(changed, speed) {
     listen: (listener) => listeners.add(listener),
     unlisten: (listener) => listeners.delete(listener),
     stop: () => timers.forEach(clearTimeout),
+    auditCsv: admin.csv,
 
     answer(method, path, query, body, empty) {
+      const administered = admin.answer(method, path, query, body, empty);
+      if (administered !== undefined) return administered;
       const [noun, first, second] = path;
       switch (`${method} ${noun}`) {
         case 'GET user':
           return user;
         case 'POST auth':
           return {};
+        case 'POST repos': {
+          if (!/^[^/\s]+\/[^/\s]+$/.test(body.name))
+            return { refuse: 400, message: `\`${body.name}\` is no name for a repository: write owner/name` };
+          const made = {
+            id: hex(nextId++),
+            name: body.name,
+            cloneUrl: `http://127.0.0.1:8080/git/${body.name}.git`,
+            defaultBranch: 'main',
+          };
+          repositories.push(made);
+          return made;
+        }
         case 'GET pipelines':
           if (first) return pipelines.find(({ metadata }) => metadata.name === first);
           return empty ? { docs: [], count: 0 } : { docs: page(pipelines, query), count: pipelines.length };

@@ -2,7 +2,7 @@
 import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query';
 import { createRouter } from '@tanstack/react-router';
 import { Invalidator } from './api/changes';
-import { ApiError } from './api/client';
+import { ApiError, endsSession } from './api/client';
 import { Live } from './api/live';
 import { userQuery } from './api/queries';
 import { PageError, PageLoading } from './components/PageStates';
@@ -15,7 +15,7 @@ const POLL_MS = 5000;
 
 export function createApp() {
   const onError = (error: unknown) => {
-    if (!(error instanceof ApiError) || error.status !== 401) return;
+    if (!endsSession(error)) return;
     // The session ended under the page: forget who it was, and let the guard lead to the sign-in page.
     queryClient.setQueryData(userQuery.queryKey, null);
     void router.invalidate();

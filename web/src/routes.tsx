@@ -54,6 +54,9 @@ const pageNumber = (value: unknown): number | undefined => {
   return Number.isInteger(number) && number > 1 ? number : undefined;
 };
 
+const wholeNumber = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isInteger(value) ? value : undefined;
+
 const pipelines = createRoute({
   getParentRoute: () => signedIn,
   path: '/pipelines',
@@ -117,11 +120,129 @@ const runtimes = createRoute({
   component: lazyRouteComponent(() => import('./pages/RuntimesPage'), 'RuntimesPage'),
 });
 
+/** Outside the frame: whoever is invited is not signed in yet. The token is behind `#`, where no server sees it. */
+const invitation = createRoute({
+  getParentRoute: () => root,
+  path: '/invitation',
+  component: lazyRouteComponent(() => import('./pages/InvitationPage'), 'InvitationPage'),
+});
+
+const profile = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/profile',
+  component: lazyRouteComponent(() => import('./pages/admin/ProfilePage'), 'ProfilePage'),
+});
+
+const keys = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/profile/keys',
+  component: lazyRouteComponent(() => import('./pages/admin/KeysPage'), 'KeysPage'),
+});
+
+const adminAccount = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/account',
+  component: lazyRouteComponent(() => import('./pages/admin/AccountPage'), 'AccountPage'),
+});
+
+const users = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/users',
+  component: lazyRouteComponent(() => import('./pages/admin/UsersPage'), 'UsersPage'),
+});
+
+const teams = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/teams',
+  component: lazyRouteComponent(() => import('./pages/admin/TeamsPage'), 'TeamsPage'),
+});
+
+const serviceAccounts = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/service-accounts',
+  validateSearch: (search: Record<string, unknown>) => compact({ keys: text(search['keys']) }),
+  component: lazyRouteComponent(() => import('./pages/admin/ServiceAccountsPage'), 'ServiceAccountsPage'),
+});
+
+const access = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/access',
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({ user: text(search['user']), action: text(search['action']), entity: text(search['entity']) }),
+  component: lazyRouteComponent(() => import('./pages/admin/AccessPage'), 'AccessPage'),
+});
+
+const sso = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/sso',
+  component: lazyRouteComponent(() => import('./pages/admin/SsoPage'), 'SsoPage'),
+});
+
+const integrations = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/integrations',
+  component: lazyRouteComponent(() => import('./pages/admin/ContextsPage'), 'IntegrationsPage'),
+});
+
+const configuration = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/configuration',
+  component: lazyRouteComponent(() => import('./pages/admin/ContextsPage'), 'ConfigurationPage'),
+});
+
+/** Filters, the page, and the record that is unfolded. */
+const auditSearch = (search: Record<string, unknown>) =>
+  compact({
+    user: text(search['user']),
+    entity: text(search['entity']),
+    action: text(search['action']),
+    outcome: text(search['outcome']),
+    search: text(search['search']),
+    from: text(search['from']),
+    to: text(search['to']),
+    platform: search['platform'] === true ? true : undefined,
+    page: pageNumber(search['page']),
+    record: wholeNumber(search['record']),
+  });
+
+const audit = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/audit',
+  validateSearch: auditSearch,
+  component: lazyRouteComponent(() => import('./pages/admin/AuditPage'), 'AuditPage'),
+});
+
+const usage = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/usage',
+  component: lazyRouteComponent(() => import('./pages/admin/UsagePage'), 'UsagePage'),
+});
+
+const accounts = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/platform/accounts',
+  component: lazyRouteComponent(() => import('./pages/admin/AccountsPage'), 'AccountsPage'),
+});
+
+const people = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/platform/people',
+  validateSearch: (search: Record<string, unknown>) => compact({ page: pageNumber(search['page']) }),
+  component: lazyRouteComponent(() => import('./pages/admin/PeoplePage'), 'PeoplePage'),
+});
+
+const health = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/admin/platform/health',
+  component: lazyRouteComponent(() => import('./pages/admin/HealthPage'), 'HealthPage'),
+});
+
 /** Inside the frame, so that the way on is in sight. */
 const nowhere = createRoute({ getParentRoute: () => signedIn, path: '$', component: NotFoundPage });
 
 export const routeTree = root.addChildren([
   login,
+  invitation,
   signedIn.addChildren([
     home,
     pipelines,
@@ -132,6 +253,21 @@ export const routeTree = root.addChildren([
     applications,
     application,
     runtimes,
+    profile,
+    keys,
+    adminAccount,
+    users,
+    teams,
+    serviceAccounts,
+    access,
+    sso,
+    integrations,
+    configuration,
+    audit,
+    usage,
+    accounts,
+    people,
+    health,
     nowhere,
   ]),
 ]);

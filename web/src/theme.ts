@@ -77,7 +77,13 @@ export const theme = createTheme({
         events: { hover: true, focus: true, touch: true },
       },
     },
-    Modal: { defaultProps: { centered: true, transitionProps: { duration: 100 } } },
+    Modal: {
+      defaultProps: {
+        centered: true,
+        transitionProps: { duration: 100 },
+        closeButtonProps: { 'aria-label': 'Close' },
+      },
+    },
     Button: { defaultProps: { size: 'xs' } },
     TextInput: { defaultProps: { size: 'sm' } },
   },

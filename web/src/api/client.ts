@@ -22,6 +22,13 @@ export class ApiError extends Error {
   }
 }
 
+const WRONG_CREDENTIALS = '2002';
+
+/** Nobody is signed in any more. A wrong password says less: whoever mistyped it while signed in still is. */
+export function endsSession(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 401 && error.code !== WRONG_CREDENTIALS;
+}
+
 let csrfToken: string | undefined;
 
 /** Signing in and `GET /api/user` hand out the token; every call that changes something sends it back. */

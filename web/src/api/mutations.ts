@@ -1,6 +1,6 @@
 /** What pages change on the control plane. Each answers when the server has made it durable. */
 import { http, setCsrfToken, unwrap } from './client';
-import type { LoginRequest, RunRequest, User, ValidateResponse } from './types';
+import type { LoginRequest, Repository, RunRequest, User, ValidateResponse } from './types';
 
 export async function signIn(request: LoginRequest): Promise<User> {
   const user = await unwrap(http.POST('/api/auth/login', { body: request }));
@@ -11,6 +11,15 @@ export async function signIn(request: LoginRequest): Promise<User> {
 export async function signOut(): Promise<void> {
   await unwrap(http.POST('/api/auth/logout'));
   setCsrfToken(undefined);
+}
+
+/** By name or id. The session changes with it, and so does its token. */
+export async function switchAccount(account: string): Promise<User> {
+  const user = await unwrap(
+    http.POST('/api/user/changeaccount/{account}', { params: { path: { account } } }),
+  );
+  setCsrfToken(user.csrfToken);
+  return user;
 }
 
 /** Answers the new build's id. */
@@ -29,4 +38,9 @@ export async function terminateBuild(id: string): Promise<void> {
 
 export function validateYaml(yaml: string): Promise<ValidateResponse> {
   return unwrap(http.POST('/api/pipelines/yaml/validator', { body: { yaml, outputFormat: 'lint' } }));
+}
+
+/** `owner/name`, on the built-in Git host. */
+export function createRepository(name: string): Promise<Repository> {
+  return unwrap(http.POST('/api/repos', { body: { name } }));
 }

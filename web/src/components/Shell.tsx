@@ -1,30 +1,98 @@
 import { ActionIcon, Drawer, Menu as DropMenu, UnstyledButton } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
+import { notifications } from '@mantine/notifications';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useRouter, useRouterState, type LinkProps } from '@tanstack/react-router';
 import { Suspense, useEffect, type ComponentType } from 'react';
 import type { LiveState } from '../api/live';
-import { signOut } from '../api/mutations';
+import { signOut, switchAccount } from '../api/mutations';
 import { userQuery } from '../api/queries';
+import type { User } from '../api/types';
+import { useConfirmIdentity } from '../hooks/useConfirmIdentity';
 import { useLiveConnection } from '../hooks/useLive';
-import { Box, Branch, ChevronUp, Hammer, Home, Layers, Menu, Person, Play, Server } from '../ui/icons';
-import { Loading } from '../ui/States';
+import {
+  Box,
+  Branch,
+  Building,
+  ChevronUp,
+  Gauge,
+  Hammer,
+  Home,
+  Key,
+  Layers,
+  Menu,
+  People,
+  Person,
+  Play,
+  Plug,
+  Pulse,
+  Robot,
+  Scroll,
+  Server,
+  Shield,
+  Sliders,
+} from '../ui/icons';
+import { Loading, sentence, toFailure } from '../ui/States';
 import { ColorSchemeSwitch } from './ColorSchemeSwitch';
 import { Mark } from './Mark';
 import styles from './Shell.module.css';
 
-const places: { to: LinkProps['to']; label: string; icon: ComponentType; exact?: boolean }[] = [
-  { to: '/', label: 'Home', icon: Home, exact: true },
-  { to: '/pipelines', label: 'Pipelines', icon: Play },
-  { to: '/builds', label: 'Builds', icon: Hammer },
-  { to: '/applications', label: 'Applications', icon: Layers },
-  { to: '/repositories', label: 'Repositories', icon: Branch },
-  { to: '/runtimes', label: 'Runtimes & runners', icon: Server },
+interface Place {
+  to: LinkProps['to'];
+  label: string;
+  icon: ComponentType;
+  exact?: boolean;
+}
+
+interface PlaceGroup {
+  label?: string;
+  /** What helps nobody else is not in their way; whether it opens is the server's to say. */
+  helps?: (user: User) => boolean;
+  places: Place[];
+}
+
+const groups: PlaceGroup[] = [
+  {
+    places: [
+      { to: '/', label: 'Home', icon: Home, exact: true },
+      { to: '/pipelines', label: 'Pipelines', icon: Play },
+      { to: '/builds', label: 'Builds', icon: Hammer },
+      { to: '/applications', label: 'Applications', icon: Layers },
+      { to: '/repositories', label: 'Repositories', icon: Branch },
+      { to: '/runtimes', label: 'Runtimes & runners', icon: Server },
+      { to: '/admin/configuration', label: 'Shared configuration', icon: Sliders },
+      { to: '/admin/integrations', label: 'Integrations', icon: Plug },
+    ],
+  },
+  {
+    label: 'Administration',
+    helps: (user) => user.roles.includes('Admin'),
+    places: [
+      { to: '/admin/account', label: 'Account', icon: Building },
+      { to: '/admin/users', label: 'Users', icon: Person },
+      { to: '/admin/teams', label: 'Teams', icon: People },
+      { to: '/admin/service-accounts', label: 'Service accounts', icon: Robot },
+      { to: '/admin/access', label: 'Access rules', icon: Shield },
+      { to: '/admin/sso', label: 'Single sign-on', icon: Key },
+      { to: '/admin/audit', label: 'Audit log', icon: Scroll },
+      { to: '/admin/usage', label: 'Usage & limits', icon: Gauge },
+    ],
+  },
+  {
+    label: 'Platform',
+    helps: (user) => user.platformAdmin === true,
+    places: [
+      { to: '/admin/platform/accounts', label: 'Accounts', icon: Building },
+      { to: '/admin/platform/people', label: 'People', icon: People },
+      { to: '/admin/platform/health', label: 'System health', icon: Pulse },
+    ],
+  },
 ];
 
 /** The frame of every signed-in page: where one can go, who one is, and whether the page is live. */
 export function Shell() {
   const live = useLiveConnection();
+  const confirmation = useConfirmIdentity();
   const [opened, menu] = useDisclosure();
   const path = useRouterState({ select: (state) => state.location.pathname });
   const { close } = menu;
@@ -59,6 +127,7 @@ export function Shell() {
           <Outlet />
         </Suspense>
       </main>
+      {confirmation}
     </div>
   );
 }
@@ -73,16 +142,38 @@ function Brand() {
 }
 
 function Side({ live }: { live: LiveState }) {
+  const { data: user } = useQuery(userQuery);
   return (
     <>
       <Brand />
       <nav className={styles.nav} aria-label="Pages">
-        {places.map(({ to, label, icon: Icon, exact }) => (
-          <Link key={to} to={to} className={styles.place} activeOptions={{ exact: exact ?? false }}>
-            <Icon />
-            {label}
-          </Link>
-        ))}
+        {groups
+          .filter(({ helps }) => !helps || (user && helps(user)))
+          .map(({ label, places }) => (
+            <div
+              key={label ?? ''}
+              className={styles.group}
+              {...(label ? { role: 'group', 'aria-label': label } : {})}
+            >
+              {label && (
+                <div className={styles.groupLabel} aria-hidden="true">
+                  {label}
+                </div>
+              )}
+              {places.map(({ to, label: name, icon: Icon, exact }) => (
+                <Link
+                  key={to}
+                  to={to}
+                  className={styles.place}
+                  // The page stays the same whatever it filters by.
+                  activeOptions={{ exact: exact ?? false, includeSearch: false }}
+                >
+                  <Icon />
+                  {name}
+                </Link>
+              ))}
+            </div>
+          ))}
       </nav>
       <div className={styles.foot}>
         <LiveSign state={live} />
@@ -107,6 +198,20 @@ function LiveSign({ state }: { state: LiveState }) {
   );
 }
 
+async function enter(account: string): Promise<void> {
+  try {
+    await switchAccount(account);
+    // Everything on screen and the change stream are of the account that is left: start afresh.
+    window.location.assign('/');
+  } catch (error) {
+    notifications.show({
+      color: 'red',
+      title: 'The account was not switched',
+      message: sentence(toFailure(error).message),
+    });
+  }
+}
+
 function Account() {
   const { data: user } = useQuery(userQuery);
   const queryClient = useQueryClient();
@@ -117,6 +222,7 @@ function Account() {
     await router.navigate({ to: '/login' });
   };
   if (!user) return null;
+  const others = user.account.filter(({ active, name }) => !active && name !== user.activeAccountName);
   return (
     <DropMenu position="top-start" width={220}>
       <DropMenu.Target>
@@ -132,6 +238,28 @@ function Account() {
           <br />
           account {user.activeAccountName}
         </DropMenu.Label>
+        <DropMenu.Item leftSection={<Person />} component={Link} to="/profile">
+          Your profile
+        </DropMenu.Item>
+        <DropMenu.Item leftSection={<Key />} component={Link} to="/profile/keys">
+          Your API keys
+        </DropMenu.Item>
+        {others.length > 0 && (
+          <>
+            <DropMenu.Divider />
+            <DropMenu.Label>Switch to</DropMenu.Label>
+            {others.map((account) => (
+              <DropMenu.Item
+                key={account._id}
+                leftSection={<Building />}
+                onClick={() => void enter(account._id)}
+              >
+                {account.name}
+              </DropMenu.Item>
+            ))}
+          </>
+        )}
+        <DropMenu.Divider />
         <DropMenu.Item
           leftSection={<Box />}
           component="a"

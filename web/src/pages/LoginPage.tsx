@@ -1,19 +1,22 @@
 import { Button, PasswordInput, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, useRouter } from '@tanstack/react-router';
 import { useEffect } from 'react';
 import { signIn } from '../api/mutations';
-import { userQuery } from '../api/queries';
+import { loginOptionsQuery, userQuery } from '../api/queries';
 import { Mark } from '../components/Mark';
-import { Prose } from '../ui/Prose';
-import { sentence, toFailure } from '../ui/States';
+import { FormError } from '../ui/FormDialog';
+import { Key } from '../ui/icons';
 import styles from './LoginPage.module.css';
 
 const route = getRouteApi('/login');
 
 export function LoginPage() {
   const { next } = route.useSearch();
+  const { data: options } = useQuery({ ...loginOptionsQuery, refetchInterval: false });
+  // Only an address of this app: `next` comes from the address bar, and anybody may have written it.
+  const onward = next?.startsWith('/') && !next.startsWith('//') ? next : '/';
   const router = useRouter();
   const queryClient = useQueryClient();
   const form = useForm({
@@ -28,8 +31,7 @@ export function LoginPage() {
     onSuccess: (user) => {
       queryClient.clear();
       queryClient.setQueryData(userQuery.queryKey, user);
-      // Only an address of this app: `next` comes from the address bar, and anybody may have written it.
-      router.history.push(next?.startsWith('/') && !next.startsWith('//') ? next : '/');
+      router.history.push(onward);
     },
   });
   useEffect(() => {
@@ -53,14 +55,28 @@ export function LoginPage() {
           {...form.getInputProps('email')}
         />
         <PasswordInput label="Password" autoComplete="current-password" {...form.getInputProps('password')} />
-        {login.isError && (
-          <p role="alert" className={styles.error}>
-            <Prose>{sentence(toFailure(login.error).message)}</Prose>
-          </p>
-        )}
+        <FormError error={login.error} />
         <Button type="submit" size="sm" fullWidth loading={login.isPending}>
           Sign in
         </Button>
+        {options && options.sso.length > 0 && (
+          <>
+            <div className={styles.or}>or</div>
+            {options.sso.map((provider) => (
+              <Button
+                key={provider.name}
+                component="a"
+                href={`${provider.loginUrl}?${new URLSearchParams({ return_to: onward })}`}
+                variant="default"
+                size="sm"
+                fullWidth
+                leftSection={<Key />}
+              >
+                Sign in with {provider.displayName}
+              </Button>
+            ))}
+          </>
+        )}
         <p className="muted" style={{ fontSize: 12 }}>
           The first administrator's address and password are printed by <code>slipway up</code>.
         </p>

@@ -1,20 +1,29 @@
+import { Button } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { repositoriesQuery } from '../api/queries';
 import type { Repository } from '../api/types';
 import { CommitLine } from '../components/CommitLine';
+import { NewRepositoryDialog } from '../components/NewRepositoryDialog';
 import { CopyText } from '../ui/CopyText';
-import { Branch } from '../ui/icons';
+import { Branch, Plus } from '../ui/icons';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
 import { Ago } from '../ui/Time';
 
 export function RepositoriesPage() {
   const repositories = useQuery(repositoriesQuery);
+  const [making, dialog] = useDisclosure();
   return (
     <Page
       title="Repositories"
       documentTitle="Repositories"
       subtitle="On the built-in Git host. Clone and push with any user name and an API key as the password."
+      actions={
+        <Button leftSection={<Plus />} onClick={dialog.open}>
+          New repository
+        </Button>
+      }
     >
       <div className="panel">
         <QueryView
@@ -22,7 +31,7 @@ export function RepositoriesPage() {
           empty={(all) =>
             all.length === 0 && (
               <Empty title="No repository yet" icon={<Branch />}>
-                Create one with <code>slipway repo create owner/name</code>.
+                Make one here, then push to it: its address to clone from is shown in the list.
               </Empty>
             )
           }
@@ -30,6 +39,7 @@ export function RepositoriesPage() {
           {(all) => <RepositoryTable repositories={all} />}
         </QueryView>
       </div>
+      {making && <NewRepositoryDialog onClose={dialog.close} />}
     </Page>
   );
 }

@@ -48,6 +48,56 @@ const pages = [
   ['application-plan', '/applications/local/argocd/shop-frontend?tab=plan'],
   ['application-history', '/applications/local/argocd/demo?tab=history'],
   ['runtimes', '/runtimes'],
+  ['repository-new', '/repositories', (page) => page.getByRole('button', { name: 'New repository' }).click()],
+  ['admin-profile', '/profile'],
+  ['admin-keys', '/profile/keys'],
+  [
+    'admin-key-new',
+    '/profile/keys',
+    async (page) => {
+      await page.getByRole('button', { name: 'New key' }).click();
+      await page.getByLabel('May do').selectOption('chosen');
+      await page.getByPlaceholder('pipeline, build:read').fill('pipe');
+    },
+  ],
+  ['admin-account', '/admin/account'],
+  ['admin-users', '/admin/users'],
+  ['admin-invite', '/admin/users', (page) => page.getByRole('button', { name: 'Invite somebody' }).click()],
+  ['admin-teams', '/admin/teams'],
+  [
+    'admin-team',
+    '/admin/teams',
+    (page) => page.getByRole('button', { name: 'Change team operators' }).click(),
+  ],
+  ['admin-service-accounts', '/admin/service-accounts?keys=release-bot'],
+  ['admin-access', '/admin/access?user=ada%40example.com&action=delete&entity=pipeline%2Fdemo%2Fdemo-app'],
+  [
+    'admin-rule',
+    '/admin/access',
+    (page) => page.getByRole('button', { name: 'Change the rule operators: SYNC' }).click(),
+  ],
+  ['admin-sso', '/admin/sso'],
+  ['admin-sso-new', '/admin/sso', (page) => page.getByRole('button', { name: 'New provider' }).click()],
+  ['admin-integrations', '/admin/integrations'],
+  [
+    'admin-integration',
+    '/admin/integrations',
+    (page) => page.getByRole('button', { name: 'Change github' }).click(),
+  ],
+  ['admin-configuration', '/admin/configuration'],
+  [
+    'admin-secret',
+    '/admin/configuration',
+    (page) => page.getByRole('button', { name: 'Change registry-login' }).click(),
+  ],
+  ['admin-audit', '/admin/audit'],
+  ['admin-audit-diff', '/admin/audit?entity=pipeline&record=130', undefined, undefined, 2000],
+  ['admin-usage', '/admin/usage'],
+  ['admin-accounts', '/admin/platform/accounts'],
+  ['admin-people', '/admin/platform/people'],
+  ['admin-health', '/admin/platform/health'],
+  ['invitation', '/invitation#good'],
+  ['invitation-old', '/invitation#old'],
   ['not-found', '/nowhere'],
   ['phone-home', '/', undefined, undefined, 0, PHONE],
   ['phone-build', `/builds/${ids.failed}`, undefined, undefined, 0, PHONE],
@@ -67,6 +117,9 @@ const pages = [
     0,
     PHONE,
   ],
+  ['phone-users', '/admin/users', undefined, undefined, 0, PHONE],
+  ['phone-audit', '/admin/audit', undefined, undefined, 0, PHONE],
+  ['phone-access', '/admin/access', undefined, undefined, 0, PHONE],
   ['application-not-found', '/applications/local/argocd/none'],
 ];
 

@@ -1,8 +1,7 @@
 // The built pages in a real browser, against the mock. Needs `npm run build` first.
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { settled, violations } from './axe.mjs';
 import { open } from './browser.mjs';
 
 let world;
@@ -216,7 +215,6 @@ describe('actions', () => {
 });
 
 describe('everybody can use it', () => {
-  const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
   const pages = () => [
     '/',
     '/pipelines',
@@ -236,26 +234,13 @@ describe('everybody can use it', () => {
 
   for (const scheme of ['light', 'dark']) {
     test(`no page breaks a rule of accessibility in ${scheme}`, { timeout: 180_000 }, async () => {
-      const source = await readFile(axe, 'utf8');
       await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
       const found = [];
       for (const path of ['/login', ...pages()]) {
         if (path === '/login') await page.goto(world.mock.url + path);
         else await visit(path);
-        await page.getByRole('heading', { level: 1 }).waitFor();
-        // Chunks and answers have come when nothing says that it loads.
-        await page.waitForFunction(() => !document.querySelector('[aria-label=Loading]'));
-        await page.waitForFunction(() =>
-          document.getAnimations().every(({ playState }) => playState !== 'running'),
-        );
-        await page.evaluate(source);
-        const { violations } = await page.evaluate(() =>
-          globalThis.axe.run(document, { resultTypes: ['violations'] }),
-        );
-        for (const { id, nodes } of violations)
-          found.push(
-            `${path}: ${id}: ${nodes.map((node) => `${node.target} ${node.any[0]?.message ?? ''}`).join(' | ')}`,
-          );
+        await settled(page);
+        found.push(...(await violations(page, path)));
       }
       assert.deepEqual(found, []);
     });

@@ -1,0 +1,64 @@
+import { MultiSelect, TagsInput, TextInput } from '@mantine/core';
+import { useForm } from '@mantine/form';
+import { useQuery } from '@tanstack/react-query';
+import { membersQuery, serviceAccountsQuery } from '../../api/adminQueries';
+import type { CreateTeam, Team } from '../../api/types';
+import { FormDialog } from '../../ui/FormDialog';
+
+interface TeamDialogProps {
+  /** Absent: a new one. */
+  team?: Team;
+  onClose: () => void;
+  save: (request: CreateTeam) => Promise<unknown>;
+}
+
+export function TeamDialog({ team, onClose, save }: TeamDialogProps) {
+  const { data: members = [] } = useQuery(membersQuery);
+  const { data: robots = [] } = useQuery(serviceAccountsQuery);
+  // Members that come from the identity provider are its business: they stay, whatever is chosen here.
+  const mine = (team?.users ?? []).filter(({ source }) => source !== 'sso');
+  const theirs = (team?.users ?? []).filter(({ source }) => source === 'sso');
+  const form = useForm({
+    initialValues: { name: team?.name ?? '', tags: team?.tags ?? [], users: mine.map(({ _id }) => _id) },
+    validate: { name: (name) => (name.trim() ? null : 'Give it a name') },
+  });
+  const known = [
+    ...members.map(({ _id, userName, email }) => ({ value: _id, label: `${userName} (${email})` })),
+    ...robots.map(({ _id, name }) => ({ value: _id, label: `${name} (service account)` })),
+  ];
+  const missing = mine
+    .filter(({ _id }) => !known.some(({ value }) => value === _id))
+    .map(({ _id, userName }) => ({ value: _id, label: userName }));
+  return (
+    <FormDialog
+      title={team ? `Change team ${team.name}` : 'New team'}
+      verb={team ? 'Save' : 'Make the team'}
+      onClose={onClose}
+      submit={() => {
+        if (form.validate().hasErrors) return undefined;
+        return () => save({ ...form.values, name: form.values.name.trim() });
+      }}
+    >
+      <TextInput
+        data-autofocus
+        label="Name"
+        description="Lowercase letters, digits and hyphens"
+        placeholder="developers"
+        {...form.getInputProps('name')}
+      />
+      <MultiSelect
+        label="Members"
+        data={[...known, ...missing]}
+        searchable
+        nothingFoundMessage="Nobody of that name"
+        {...(theirs.length > 0
+          ? {
+              description: `From the identity provider, and kept: ${theirs.map(({ userName }) => userName).join(', ')}`,
+            }
+          : {})}
+        {...form.getInputProps('users')}
+      />
+      <TagsInput label="Tags" {...form.getInputProps('tags')} />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,37 @@
+import type { RuleAttribute, RuleSpec } from '../../api/types';
+
+/** What GitOps rules can look at. The words are the contract's (`RuleAttribute.name`). */
+export const ATTRIBUTES = [
+  'CLUSTER',
+  'NAMESPACE',
+  'RUNTIME',
+  'GIT_SOURCE',
+  'LABEL',
+  'PRODUCT_NAME',
+  'ENVIRONMENT_NAME',
+  'ENVIRONMENT_KIND',
+] as const;
+
+/** When a rule applies, in words: "with any of the tags prod, staging", "where RUNTIME local". */
+export function conditionText(rule: RuleSpec): string {
+  const parts: string[] = [];
+  const tags = rule.tags ?? [];
+  const whose = rule.relatedResource ? ` of the ${rule.relatedResource}` : '';
+  if (tags.includes('*')) parts.push('whatever its tags');
+  else if (tags.length === 1 && tags[0] === 'untagged') parts.push(`without tags${whose}`);
+  else if (tags.length === 1) parts.push(`with the tag ${tags[0]}${whose}`);
+  else if (tags.length > 1)
+    parts.push(`with ${rule.tagMatch ?? 'any'} of the tags ${tags.join(', ')}${whose}`);
+  const attributes = rule.attributes ?? [];
+  if (attributes.length > 0) parts.push(`where ${attributes.map(attributeText).join(', ')}`);
+  return parts.join(', ') || 'all';
+}
+
+const attributeText = ({ name, key, value }: RuleAttribute): string =>
+  key ? `${name} ${key}=${value}` : `${name} ${value}`;
+
+/** `pipeline/demo/build` → the kind and the name; a name may hold slashes. */
+export function splitEntity(entity: string): { kind: string; name: string } {
+  const at = entity.indexOf('/');
+  return at < 0 ? { kind: entity, name: '' } : { kind: entity.slice(0, at), name: entity.slice(at + 1) };
+}

@@ -1,0 +1,190 @@
+import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { createContext, deleteContext, replaceContext } from '../../api/adminMutations';
+import { contextsQuery } from '../../api/adminQueries';
+import type { Context } from '../../api/types';
+import { ContextDialog } from '../../components/admin/ContextDialog';
+import { isConfiguration, namesOf, typeOf } from '../../components/admin/contextData';
+import { useChange } from '../../hooks/useChange';
+import { Confirm } from '../../ui/Confirm';
+import { Plug, Plus, Sliders } from '../../ui/icons';
+import { Page } from '../../ui/Page';
+import { Empty, QueryView } from '../../ui/States';
+import { Status } from '../../ui/Status';
+import { Ago } from '../../ui/Time';
+
+/** Values that pipelines share. */
+export function ConfigurationPage() {
+  return (
+    <ContextsPage
+      side="configuration"
+      title="Shared configuration"
+      subtitle="Variables and YAML that pipelines share. Secrets are kept encrypted and shown masked."
+      verb="New configuration"
+      empty={
+        <Empty title="No shared configuration yet" icon={<Sliders />}>
+          Keep here what several pipelines need, and name it under <code>contexts</code> in their spec: builds
+          get the variables.
+        </Empty>
+      }
+    />
+  );
+}
+
+/** Other systems that Slipway works with, and how it signs in there. */
+export function IntegrationsPage() {
+  return (
+    <ContextsPage
+      side="integrations"
+      title="Integrations"
+      subtitle="Other systems, and how Slipway signs in there. Secrets are kept encrypted and shown masked."
+      verb="New integration"
+      empty={
+        <Empty title="No integration yet" icon={<Plug />}>
+          The built-in Git host needs none. Add one for a Git host, a Helm repository, a secret store or
+          storage elsewhere.
+        </Empty>
+      }
+    />
+  );
+}
+
+interface ContextsPageProps {
+  side: 'configuration' | 'integrations';
+  title: string;
+  subtitle: string;
+  verb: string;
+  empty: React.ReactNode;
+}
+
+function ContextsPage({ side, title, subtitle, verb, empty }: ContextsPageProps) {
+  const contexts = useQuery({
+    ...contextsQuery,
+    select: (all) => all.filter((context) => isConfiguration(context) === (side === 'configuration')),
+  });
+  const [making, setMaking] = useState(false);
+  const [changing, setChanging] = useState<Context>();
+  const [deleting, setDeleting] = useState<Context>();
+  const change = useChange(['contexts']);
+  return (
+    <Page
+      title={title}
+      documentTitle={title}
+      subtitle={subtitle}
+      actions={
+        <Button leftSection={<Plus />} onClick={() => setMaking(true)}>
+          {verb}
+        </Button>
+      }
+    >
+      <div className="panel">
+        <QueryView query={contexts} empty={(all) => all.length === 0 && empty}>
+          {(all) => (
+            <ContextTable label={title} contexts={all} onChange={setChanging} onDelete={setDeleting} />
+          )}
+        </QueryView>
+      </div>
+      {making && (
+        <ContextDialog
+          side={side}
+          onClose={() => setMaking(false)}
+          save={(context) => change(createContext(context))}
+        />
+      )}
+      {changing && (
+        <ContextDialog
+          side={side}
+          context={changing}
+          onClose={() => setChanging(undefined)}
+          save={(context) => change(replaceContext(changing.metadata.name, context))}
+        />
+      )}
+      <Confirm
+        opened={Boolean(deleting)}
+        onClose={() => setDeleting(undefined)}
+        title={`Delete ${deleting?.metadata.name ?? ''}?`}
+        verb="Delete"
+        danger
+        action={() => change(deleteContext(deleting?.metadata.name ?? ''))}
+      >
+        Its values are gone then. It is refused while a pipeline uses it.
+      </Confirm>
+    </Page>
+  );
+}
+
+interface ContextTableProps {
+  label: string;
+  contexts: Context[];
+  onChange: (context: Context) => void;
+  onDelete: (context: Context) => void;
+}
+
+function ContextTable({ label, contexts, onChange, onDelete }: ContextTableProps) {
+  return (
+    <div className="table-frame">
+      <table className="data" aria-label={label}>
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>Type</th>
+            <th>Holds</th>
+            <th>Tags</th>
+            <th>Changed</th>
+            <th className="right">Actions</th>
+          </tr>
+        </thead>
+        <tbody>
+          {contexts.map((context) => {
+            const { metadata, spec } = context;
+            return (
+              <tr key={metadata.name}>
+                <td>
+                  <span className="row">
+                    {metadata.name}
+                    {metadata.forbidDecrypt && (
+                      <Status tone="off" title="Nobody reads its secrets back">
+                        sealed
+                      </Status>
+                    )}
+                  </span>
+                </td>
+                <td className="nowrap">{typeOf(spec.type).label}</td>
+                <td style={{ maxWidth: 320 }}>
+                  <div className="ellipsis muted" title={namesOf(context).join(', ')}>
+                    {namesOf(context).join(', ')}
+                  </div>
+                </td>
+                <td className="muted">{metadata.labels?.tags?.join(', ')}</td>
+                <td>
+                  <Ago at={metadata.updated_at} />
+                </td>
+                <td className="right">
+                  <span className="row" style={{ justifyContent: 'flex-end' }}>
+                    <Button
+                      size="compact-xs"
+                      variant="default"
+                      aria-label={`Change ${metadata.name}`}
+                      onClick={() => onChange(context)}
+                    >
+                      Change
+                    </Button>
+                    <Button
+                      size="compact-xs"
+                      variant="default"
+                      aria-label={`Delete ${metadata.name}`}
+                      onClick={() => onDelete(context)}
+                    >
+                      Delete
+                    </Button>
+                  </span>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,135 @@
+import { Button } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
+import { notifications } from '@mantine/notifications';
+import { useQuery } from '@tanstack/react-query';
+import { rotateSecrets } from '../../api/adminMutations';
+import { healthQuery, readinessQuery } from '../../api/adminQueries';
+import { BuildStatus } from '../../components/badges';
+import { useChange } from '../../hooks/useChange';
+import { Confirm } from '../../ui/Confirm';
+import { External, Refresh } from '../../ui/icons';
+import { Page } from '../../ui/Page';
+import { Properties, Property } from '../../ui/Properties';
+import { Empty, QueryView, sentence } from '../../ui/States';
+import { Status } from '../../ui/Status';
+
+/** How the platform is, for those who run it. */
+export function HealthPage() {
+  const health = useQuery(healthQuery);
+  const readiness = useQuery(readinessQuery);
+  const [asking, ask] = useDisclosure();
+  const change = useChange(['platform', 'health']);
+  return (
+    <Page
+      title="System health"
+      documentTitle="System health"
+      subtitle="Of the whole platform, over all accounts. Renewed every ten seconds."
+      actions={
+        <>
+          <Button
+            component="a"
+            href="/metrics"
+            target="_blank"
+            rel="noreferrer"
+            variant="default"
+            leftSection={<External />}
+          >
+            Metrics
+          </Button>
+          <Button variant="default" leftSection={<Refresh />} onClick={ask.open}>
+            New master key
+          </Button>
+        </>
+      }
+    >
+      <QueryView query={health}>
+        {(state) => (
+          <>
+            <section className="panel" aria-label="State">
+              <div className="body">
+                <Properties>
+                  <Property name="Readiness">
+                    {readiness.data && (
+                      <Status tone={readiness.data.ready ? 'ok' : 'bad'}>
+                        {readiness.data.ready ? 'Ready' : sentence(readiness.data.text)}
+                      </Status>
+                    )}
+                    {readiness.isError && <Status tone="bad">No answer</Status>}
+                  </Property>
+                  <Property name="Version">
+                    <code>{state.version}</code>
+                  </Property>
+                  <Property name="Master key">
+                    <Status tone={state.rotating ? 'warn' : 'ok'}>
+                      {state.rotating ? 'A rotation was left unfinished' : 'In order'}
+                    </Status>
+                  </Property>
+                </Properties>
+              </div>
+            </section>
+            <section className="panel" aria-label="Counts">
+              <div className="body">
+                <Properties>
+                  <Property name="Accounts">{state.accounts}</Property>
+                  <Property name="People">{state.users}</Property>
+                  <Property name="Browser sessions">{state.sessions}</Property>
+                  <Property name="Runtimes">{state.runtimes}</Property>
+                  <Property name="Applications">{state.applications}</Property>
+                  <Property name="Audit records">{state.auditRecords}</Property>
+                </Properties>
+              </div>
+            </section>
+            <section className="panel" aria-labelledby="builds">
+              <header>
+                <h2 id="builds">Builds</h2>
+              </header>
+              <Builds counts={state.builds} />
+            </section>
+          </>
+        )}
+      </QueryView>
+      <Confirm
+        opened={asking}
+        onClose={ask.close}
+        title="Make a new master key?"
+        verb="Make it"
+        action={async () => {
+          const { dataKeys } = await change(rotateSecrets());
+          notifications.show({
+            message: `The master key is new, and ${dataKeys} data keys are wrapped with it.`,
+          });
+        }}
+      >
+        Every account's data key is wrapped anew. The old master key opens nothing afterwards: a backup made
+        before still needs it.
+      </Confirm>
+    </Page>
+  );
+}
+
+function Builds({ counts }: { counts: Record<string, number> }) {
+  const all = Object.entries(counts);
+  if (all.length === 0) return <Empty title="No build yet" />;
+  return (
+    <div className="table-frame">
+      <table className="data" aria-labelledby="builds">
+        <thead>
+          <tr>
+            <th>Status</th>
+            <th className="right">Builds</th>
+          </tr>
+        </thead>
+        <tbody>
+          {all.map(([status, count]) => (
+            <tr key={status}>
+              <td>
+                <BuildStatus status={status} />
+              </td>
+              <td className="right">{count}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,163 @@
+import { Button } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
+import { useState } from 'react';
+import { changePerson } from '../../api/adminMutations';
+import { PEOPLE_PAGE, peopleQuery } from '../../api/adminQueries';
+import type { ChangePlatformUser, PlatformUser } from '../../api/types';
+import { useChange } from '../../hooks/useChange';
+import { Confirm } from '../../ui/Confirm';
+import { Page } from '../../ui/Page';
+import { Empty, QueryView } from '../../ui/States';
+import { Status } from '../../ui/Status';
+import { Ago } from '../../ui/Time';
+
+const route = getRouteApi('/signed-in/admin/platform/people');
+
+interface Ask {
+  person: PlatformUser;
+  change: ChangePlatformUser;
+  title: string;
+  verb: string;
+  tell: string;
+  danger: boolean;
+}
+
+/** Everybody on the platform, in whichever accounts, for its administrators. */
+export function PeoplePage() {
+  const { page = 1 } = route.useSearch();
+  const navigate = route.useNavigate();
+  const people = useQuery({ ...peopleQuery(page), placeholderData: keepPreviousData });
+  const [asking, setAsking] = useState<Ask>();
+  const change = useChange(['platform', 'users'], ['members']);
+  const go = (next: number) => void navigate({ search: next > 1 ? { page: next } : {} });
+  return (
+    <Page
+      title="People"
+      documentTitle="People"
+      subtitle="Everybody on the platform. Whoever is disabled gets in nowhere, by no way."
+    >
+      <div className="panel">
+        <QueryView query={people} empty={(all) => all.length === 0 && <Empty title="Nobody on this page" />}>
+          {(all) => <PeopleTable people={all} onAsk={setAsking} />}
+        </QueryView>
+        {/* The answer has no total: there is a next page when this one is full. */}
+        {(page > 1 || people.data?.length === PEOPLE_PAGE) && (
+          <div className="body row" style={{ justifyContent: 'flex-end' }}>
+            <Button variant="default" disabled={page === 1} onClick={() => go(page - 1)}>
+              Previous page
+            </Button>
+            <Button
+              variant="default"
+              disabled={(people.data?.length ?? 0) < PEOPLE_PAGE}
+              onClick={() => go(page + 1)}
+            >
+              Next page
+            </Button>
+          </div>
+        )}
+      </div>
+      <Confirm
+        opened={Boolean(asking)}
+        onClose={() => setAsking(undefined)}
+        title={asking?.title ?? ''}
+        verb={asking?.verb ?? ''}
+        danger={asking?.danger ?? false}
+        action={() => change(changePerson(asking?.person._id ?? '', asking?.change ?? {}))}
+      >
+        {asking?.tell}
+      </Confirm>
+    </Page>
+  );
+}
+
+function askEnabled(person: PlatformUser): Ask {
+  const { enabled, userName } = person;
+  return {
+    person,
+    change: { enabled: !enabled },
+    title: `${enabled ? 'Disable' : 'Enable'} ${userName}?`,
+    verb: enabled ? 'Disable' : 'Enable',
+    tell: enabled
+      ? 'They get in nowhere any more, in no account: their sessions end and their keys stop working.'
+      : 'They get in again where they are members.',
+    danger: enabled,
+  };
+}
+
+function askPlatform(person: PlatformUser): Ask {
+  const { platformAdmin, userName } = person;
+  return {
+    person,
+    change: { platformAdmin: !platformAdmin },
+    title: platformAdmin
+      ? `Take the platform's administration from ${userName}?`
+      : `Let ${userName} administer the platform?`,
+    verb: platformAdmin ? 'Take it' : 'Let them',
+    tell: 'Administrators of the platform make, suspend and delete accounts and disable people. Their sessions end now.',
+    danger: platformAdmin,
+  };
+}
+
+function PeopleTable({ people, onAsk }: { people: PlatformUser[]; onAsk: (ask: Ask) => void }) {
+  return (
+    <div className="table-frame">
+      <table className="data" aria-label="People">
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>E-mail</th>
+            <th>State</th>
+            <th>Accounts</th>
+            <th>Last sign-in</th>
+            <th className="right">Actions</th>
+          </tr>
+        </thead>
+        <tbody>
+          {people.map((person) => (
+            <tr key={person._id}>
+              <td>{person.userName}</td>
+              <td>{person.email}</td>
+              <td>
+                <span className="row">
+                  <Status tone={person.enabled ? 'ok' : 'off'}>
+                    {person.enabled ? 'Enabled' : 'Disabled'}
+                  </Status>
+                  {person.platformAdmin && <span>administers the platform</span>}
+                </span>
+              </td>
+              <td className="muted">{person.accounts.join(', ')}</td>
+              <td>
+                {person.lastLogin ? <Ago at={person.lastLogin} /> : <span className="muted">never</span>}
+              </td>
+              <td className="right">
+                <span className="row" style={{ justifyContent: 'flex-end' }}>
+                  <Button
+                    size="compact-xs"
+                    variant="default"
+                    aria-label={
+                      person.platformAdmin
+                        ? `Take administration from ${person.userName}`
+                        : `Make administrator: ${person.userName}`
+                    }
+                    onClick={() => onAsk(askPlatform(person))}
+                  >
+                    {person.platformAdmin ? 'Take administration' : 'Make administrator'}
+                  </Button>
+                  <Button
+                    size="compact-xs"
+                    variant="default"
+                    aria-label={`${person.enabled ? 'Disable' : 'Enable'} ${person.userName}`}
+                    onClick={() => onAsk(askEnabled(person))}
+                  >
+                    {person.enabled ? 'Disable' : 'Enable'}
+                  </Button>
+                </span>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

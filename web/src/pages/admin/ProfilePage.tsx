@@ -1,0 +1,193 @@
+import { Button, PasswordInput } from '@mantine/core';
+import { useForm } from '@mantine/form';
+import { notifications } from '@mantine/notifications';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
+import { useState } from 'react';
+import { changePassword, endSession } from '../../api/adminMutations';
+import { sessionsQuery } from '../../api/adminQueries';
+import { userQuery } from '../../api/queries';
+import type { SessionInfo, User } from '../../api/types';
+import { roleText } from '../../components/admin/words';
+import { useChange } from '../../hooks/useChange';
+import { Confirm } from '../../ui/Confirm';
+import { FormError } from '../../ui/FormDialog';
+import { Page } from '../../ui/Page';
+import { Properties, Property } from '../../ui/Properties';
+import { QueryView } from '../../ui/States';
+import { Status } from '../../ui/Status';
+import { Ago } from '../../ui/Time';
+
+/** Who one is here, one's password, and the browsers that are signed in. */
+export function ProfilePage() {
+  const { data: user } = useQuery(userQuery);
+  if (!user) return null;
+  return (
+    <Page
+      title={user.userName}
+      documentTitle="Your profile"
+      subtitle={user.email}
+      actions={<Link to="/profile/keys">Your API keys</Link>}
+    >
+      <Facts user={user} />
+      <Sessions />
+      <Password email={user.email} />
+    </Page>
+  );
+}
+
+function Facts({ user }: { user: User }) {
+  const active = user.account.find(({ active }) => active);
+  return (
+    <section className="panel" aria-label="Who you are here">
+      <div className="body">
+        <Properties>
+          <Property name="Account">{user.activeAccountName}</Property>
+          <Property name="Role">
+            {roleText(active?.role || user.roles.at(-1) || 'User')}
+            {user.platformAdmin && ', administrator of the platform'}
+          </Property>
+          <Property name="Teams">{user.teams?.join(', ') || 'none'}</Property>
+          {user.account.length > 1 && (
+            <Property name="All accounts">{user.account.map(({ name }) => name).join(', ')}</Property>
+          )}
+          {user.sessionEnds && (
+            <Property name="This session ends, if it is not used">
+              <Ago at={user.sessionEnds} />
+            </Property>
+          )}
+        </Properties>
+      </div>
+    </section>
+  );
+}
+
+function Sessions() {
+  const sessions = useQuery(sessionsQuery);
+  const change = useChange(['sessions']);
+  const [ending, setEnding] = useState<SessionInfo>();
+  return (
+    <section className="panel" aria-labelledby="sessions">
+      <header>
+        <h2 id="sessions">Browsers that are signed in</h2>
+      </header>
+      <QueryView query={sessions}>
+        {(all) => (
+          <div className="table-frame">
+            <table className="data" aria-labelledby="sessions">
+              <thead>
+                <tr>
+                  <th>Browser</th>
+                  <th>Address</th>
+                  <th>Account</th>
+                  <th>Signed in by</th>
+                  <th>Since</th>
+                  <th>Last seen</th>
+                  <th className="right">Actions</th>
+                </tr>
+              </thead>
+              <tbody>
+                {all.map((session) => (
+                  <tr key={session.id}>
+                    <td style={{ maxWidth: 320 }}>
+                      <div className="row">
+                        <span className="ellipsis" title={session.agent}>
+                          {session.agent || 'unknown'}
+                        </span>
+                        {session.current && <Status tone="ok">This one</Status>}
+                      </div>
+                    </td>
+                    <td className="mono">{session.address}</td>
+                    <td>{session.account}</td>
+                    <td>{session.method}</td>
+                    <td>
+                      <Ago at={session.created} />
+                    </td>
+                    <td>
+                      <Ago at={session.lastSeen} />
+                    </td>
+                    <td className="right">
+                      <Button size="compact-xs" variant="default" onClick={() => setEnding(session)}>
+                        End
+                      </Button>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+      </QueryView>
+      <Confirm
+        opened={Boolean(ending)}
+        onClose={() => setEnding(undefined)}
+        title="End this session?"
+        verb="End it"
+        danger
+        action={() => change(endSession(ending?.id ?? ''))}
+      >
+        {ending?.current
+          ? 'It is the one that you look at this page with: you will have to sign in again.'
+          : 'Whoever uses that browser has to sign in again.'}
+      </Confirm>
+    </section>
+  );
+}
+
+function Password({ email }: { email: string }) {
+  const queryClient = useQueryClient();
+  const form = useForm({
+    initialValues: { current: '', fresh: '', again: '' },
+    validate: {
+      current: (value) => (value ? null : 'Enter your present password'),
+      fresh: (value) => (value ? null : 'Enter a new password'),
+      again: (value, { fresh }) => (value === fresh ? null : 'This is not the same as above'),
+    },
+  });
+  const save = useMutation({
+    mutationFn: ({ current, fresh }: { current: string; fresh: string }) => changePassword(current, fresh),
+    onSuccess: (user) => {
+      form.reset();
+      queryClient.setQueryData(userQuery.queryKey, user);
+      void queryClient.invalidateQueries({ queryKey: sessionsQuery.queryKey });
+      notifications.show({ message: 'The password was changed, and your other sessions ended.' });
+    },
+  });
+  return (
+    <section className="panel" aria-labelledby="password">
+      <header>
+        <h2 id="password">Change your password</h2>
+      </header>
+      <form
+        className="body stack"
+        style={{ maxWidth: 420 }}
+        onSubmit={form.onSubmit((values) => save.mutate(values))}
+      >
+        {/* For password managers: whose password this is. */}
+        <input hidden type="text" name="username" autoComplete="username" value={email} readOnly />
+        <PasswordInput
+          label="Present password"
+          autoComplete="current-password"
+          {...form.getInputProps('current')}
+        />
+        <PasswordInput
+          label="New password"
+          description="A few words in a row are easier to keep than signs"
+          autoComplete="new-password"
+          {...form.getInputProps('fresh')}
+        />
+        <PasswordInput
+          label="New password again"
+          autoComplete="new-password"
+          {...form.getInputProps('again')}
+        />
+        <FormError error={save.error} />
+        <div>
+          <Button type="submit" loading={save.isPending}>
+            Change the password
+          </Button>
+        </div>
+      </form>
+    </section>
+  );
+}
