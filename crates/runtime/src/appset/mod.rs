@@ -49,6 +49,10 @@ impl Engine {
 
     /// An Application changed: its set counts it, and may wait for it.
     pub(crate) fn wake_owner(&self, application: &ObjectKey) {
+        // Most installations have none, and every change of an Application comes by here.
+        if self.application_sets().is_empty() {
+            return;
+        }
         let object = self.cluster.live(application).and_then(|live| live.object());
         match object.as_ref().and_then(|object| object["metadata"]["ownerReferences"].as_array()) {
             Some(owners) => {
