@@ -119,10 +119,10 @@ fn declare(guard: &Guard, paths: &mut utoipa::openapi::path::Paths) {
                 Verb::Read => format!("{}:read", resource.word()),
                 Verb::Write => resource.word().to_owned(),
             });
-            let extensions = utoipa::openapi::extensions::ExtensionsBuilder::new()
-                .add("x-policy", policy)
-                .add("x-scope", scope)
-                .build();
+            // One entry: several would stand in another order each time.
+            let access = serde_json::json!({"policy": policy, "scope": scope});
+            let extensions =
+                utoipa::openapi::extensions::ExtensionsBuilder::new().add("x-access", access).build();
             operation.extensions = Some(extensions);
         }
     }

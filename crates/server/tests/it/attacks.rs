@@ -120,7 +120,8 @@ async fn k06_no_other_site_changes_anything_with_a_browsers_cookie() {
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             if method == "get"
-                || ["public", "runner", "runtime"].contains(&operation["x-policy"].as_str().unwrap())
+                || ["public", "runner", "runtime"]
+                    .contains(&operation["x-access"]["policy"].as_str().unwrap())
             {
                 continue;
             }
@@ -491,7 +492,7 @@ async fn k21_a_read_only_key_writes_nothing_and_reads_no_secret() {
     let mut seen = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
-            let Some(scope) = operation["x-scope"].as_str() else { continue };
+            let Some(scope) = operation["x-access"]["scope"].as_str() else { continue };
             let concrete = path
                 .replace("{name}", "s")
                 .replace("{id}", "acacacacacacacacacacacac")

@@ -73,8 +73,9 @@ async fn every_change_leaves_exactly_one_record() {
     let mut seen = 0;
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
-            let policy = operation["x-policy"].as_str().unwrap();
-            let changes = operation["x-scope"].as_str().is_some_and(|scope| !scope.ends_with(":read"));
+            let policy = operation["x-access"]["policy"].as_str().unwrap();
+            let changes =
+                operation["x-access"]["scope"].as_str().is_some_and(|scope| !scope.ends_with(":read"));
             if !changes
                 || !["member", "administrator", "platform"].contains(&policy)
                 || path.ends_with("rotate")

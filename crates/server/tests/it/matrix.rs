@@ -21,8 +21,11 @@ async fn routes(platform: &Platform) -> Vec<Route> {
             routes.push(Route {
                 method: method.to_uppercase(),
                 path: path.clone(),
-                policy: operation["x-policy"].as_str().expect("every route names its policy").to_owned(),
-                scope: operation["x-scope"].as_str().map(str::to_owned),
+                policy: operation["x-access"]["policy"]
+                    .as_str()
+                    .expect("every route names its policy")
+                    .to_owned(),
+                scope: operation["x-access"]["scope"].as_str().map(str::to_owned),
             });
         }
     }
