@@ -110,7 +110,7 @@ impl Consumer {
     pub async fn next(&mut self) -> Result<Delivery, BusError> {
         match self {
             Self::InProcess(consumer) => Ok(Delivery(Kind::InProcess(consumer.next().await))),
-            Self::Rabbit(consumer) => Ok(Delivery(Kind::Rabbit(consumer.next().await?))),
+            Self::Rabbit(consumer) => Ok(Delivery(Kind::Rabbit(Box::new(consumer.next().await?)))),
         }
     }
 }
@@ -120,7 +120,7 @@ pub struct Delivery(Kind);
 
 enum Kind {
     InProcess(in_process::Delivery),
-    Rabbit(rabbit::Delivery),
+    Rabbit(Box<rabbit::Delivery>),
 }
 
 impl Delivery {

@@ -65,6 +65,11 @@ pub(crate) async fn serve(
         .read(move |tx| git::by_name(tx, scope, &wanted))
         .await?
         .ok_or_else(|| ApiError::not_found(format!("repository `{name}`")))?;
+    if pushes && rest == "info/refs" {
+        // Git is about to say what is there. A branch that moved and was not noted would be "up to date" to somebody
+        // who pushes again after a refusal, and acknowledged without its build.
+        take_note(&server, &repo, Some(FOUND_LATER.into())).await?;
+    }
     let text =
         |key: &str| headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let request = CgiRequest {

@@ -1,0 +1,179 @@
+//! The control plane's API and its durable intake, beside a bare handler and the disk itself, in one run.
+//!
+//! `slipway-bench [--database URL] [--builds N] [--seconds N]`. Ratios are what to compare: the machine is shared, and
+//! the generator runs on the same cores.
+
+mod load;
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bytes::Bytes;
+use http_body_util::Full;
+use serde_json::json;
+use slipway_model::{BuildId, PipelineId};
+use slipway_server::{Config, Seams, Server};
+use slipway_store::builds::NewBuild;
+use slipway_store::identity::Subject;
+use slipway_store::{Scope, Store, builds};
+use tokio_util::sync::CancellationToken;
+
+const CONNECTIONS: usize = 64;
+const PIPELINES: usize = 1_000;
+/// The targets of the service objectives.
+const MIXED_RATE: u64 = 1_000;
+const INTAKE_RATE: u64 = 2_000;
+const INTAKE_BYTES: usize = 10_000;
+
+fn argument(name: &str) -> Option<String> {
+    let mut words = std::env::args().skip_while(|word| word != name);
+    words.next().and_then(|_| words.next())
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let number =
+        |name: &str, usual: usize| argument(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let (builds, seconds) = (number("--builds", 50_000), number("--seconds", 10));
+    let folder = tempfile::tempdir()?;
+    let synced = synced_per_second(folder.path(), Duration::from_secs(2))?;
+    println!("fdatasync of 4 KiB                      {synced:>9.0} /s");
+
+    let bare = serve(axum::Router::new().route("/", axum::routing::get(|| async { "hello" }))).await?;
+    let hello: Arc<load::Make> = Arc::new(|_| ("hello", request("GET", "/", "", "")));
+    load::run(&bare, CONNECTIONS, 0, 2_000, hello.clone()).await?;
+    let bare_rate = load::run(&bare, CONNECTIONS, 0, 10_000 * seconds.min(5), hello).await?.per_second();
+    println!("bare handler                            {bare_rate:>9.0} /s");
+
+    let (address, key, runtime) = platform(folder.path(), builds).await?;
+    let mixed: Arc<load::Make> = Arc::new(move |number| match number % 10 {
+        0 | 5 => ("write", request("POST", "/api/pipelines", &key, &pipeline(&format!("new/p{number}")))),
+        1 | 6 => {
+            ("read", request("GET", &format!("/api/pipelines/bench%2Fp{}", number % PIPELINES), &key, ""))
+        }
+        _ => ("read", request("GET", "/api/workflow?limit=20", &key, "")),
+    });
+    load::run(&address, CONNECTIONS, 0, 500, offset(&mixed, 10_000_000)).await?;
+    let most = load::run(&address, CONNECTIONS, 0, 500 * seconds, offset(&mixed, 20_000_000)).await?;
+    println!(
+        "API 80/20, {builds} builds, at most        {:>9.0} /s   {:.3} of the bare handler",
+        most.per_second(),
+        most.per_second() / bare_rate
+    );
+    let rate = MIXED_RATE.min((most.per_second() * 0.7) as u64).max(1);
+    let open = load::run(&address, CONNECTIONS, rate, rate as usize * seconds, mixed).await?;
+    println!(
+        "API 80/20 at {rate} /s                      read p50 {:.1} p99 {:.1} ms, write p50 {:.1} p99 {:.1} ms, {} failed",
+        open.percentile("read", 0.5),
+        open.percentile("read", 0.99),
+        open.percentile("write", 0.5),
+        open.percentile("write", 0.99),
+        open.failed()
+    );
+
+    let filler = "x".repeat(INTAKE_BYTES);
+    let intake: Arc<load::Make> = Arc::new(move |number| {
+        let body = json!({
+            "runtime": "bench", "version": filler, "cluster": "c", "ingressUrl": "", "complete": false,
+            "applications": [], "removed": [format!("ns/app{number}")],
+        });
+        ("intake", request("POST", "/2.0/api/events", &runtime, &body.to_string()))
+    });
+    let most = load::run(&address, CONNECTIONS, 0, 1_000 * seconds, intake.clone()).await?;
+    println!(
+        "intake of 10 kB, durable, at most       {:>9.0} /s   {:.2} of fdatasync, {:.3} of the bare handler, {} failed",
+        most.per_second(),
+        most.per_second() / synced,
+        most.per_second() / bare_rate,
+        most.failed()
+    );
+    let rate = INTAKE_RATE.min((most.per_second() * 0.7) as u64).max(1);
+    let open = load::run(&address, CONNECTIONS, rate, rate as usize * seconds, intake).await?;
+    println!(
+        "intake at {rate} /s                         p50 {:.1} p99 {:.1} ms, {} failed",
+        open.percentile("intake", 0.5),
+        open.percentile("intake", 0.99),
+        open.failed()
+    );
+    Ok(())
+}
+
+fn offset(make: &Arc<load::Make>, by: usize) -> Arc<load::Make> {
+    let make = make.clone();
+    Arc::new(move |number| make(number + by))
+}
+
+fn request(method: &str, path: &str, key: &str, body: &str) -> http::Request<Full<Bytes>> {
+    http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "bench")
+        .header("authorization", key)
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::copy_from_slice(body.as_bytes())))
+        .expect("a plain request")
+}
+
+fn pipeline(name: &str) -> String {
+    json!({"metadata": {"name": name}, "spec": {"steps": {"a": {"image": "x", "commands": ["true"]}}}})
+        .to_string()
+}
+
+fn synced_per_second(folder: &Path, during: Duration) -> anyhow::Result<f64> {
+    let mut file = std::fs::File::create(folder.join("synced"))?;
+    let (started, mut count) = (Instant::now(), 0u32);
+    while started.elapsed() < during {
+        file.write_all(&[0; 4096])?;
+        file.sync_data()?;
+        count += 1;
+    }
+    Ok(f64::from(count) / started.elapsed().as_secs_f64())
+}
+
+async fn serve(app: axum::Router) -> anyhow::Result<String> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?.to_string();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    Ok(address)
+}
+
+/// A control plane with an administrator, pipelines and builds; where it is, the administrator's key and a runtime's.
+async fn platform(folder: &Path, count: usize) -> anyhow::Result<(String, String, String)> {
+    let config = Config { data: folder.to_owned(), public_url: "http://bench".into() };
+    let stop = CancellationToken::new();
+    let store = match argument("--database") {
+        None => Store::open(folder)?,
+        Some(url) => Store::connect(&url.parse()?)?,
+    };
+    let server = Server::beside(config, store.clone(), Seams::system(), stop)?;
+    let first = server.first_start("admin@slipway.local").await?.context("give it an empty database")?;
+    let account = server.first_account().await?.context("it was just made")?;
+    let key = first.api_key.expose().clone();
+    let runtime = server.agent_key(account, Subject::Runtime, "bench").await?.expose().clone();
+    let address = serve(slipway_server::router(&server, None)).await?;
+    let scope = Scope::of(account);
+    for start in (0..count).step_by(1_000) {
+        store
+            .write(move |tx| {
+                for number in start..(start + 1_000).min(count) {
+                    let id = BuildId::from_parts(number as u64, [7; 5]);
+                    let pipeline = PipelineId::from_parts((number % PIPELINES) as u64, [8; 5]);
+                    let (order, cause) = (json!({"source": {"location": "inline", "yaml": ""}, "variables": [], "commit": null, "webhook": false}), format!("bench {number}"));
+                    let new = NewBuild { id, pipeline, pipeline_name: "bench/p0", order: &order, cause: &cause };
+                    builds::create(tx, scope, &new, number as i64)?;
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    let seed_key = key.clone();
+    let seed: Arc<load::Make> = Arc::new(move |number| {
+        ("seed", request("POST", "/api/pipelines", &seed_key, &pipeline(&format!("bench/p{number}"))))
+    });
+    let seeded = load::run(&address, 16, 0, PIPELINES, seed).await?;
+    anyhow::ensure!(seeded.failed() == 0, "{} of {PIPELINES} pipelines could not be made", seeded.failed());
+    Ok((address, key, runtime))
+}
