@@ -67,10 +67,9 @@ pub(crate) async fn run(
                     if number >= count {
                         return anyhow::Ok(answers);
                     }
-                    let due = if rate == 0 {
-                        Instant::now()
-                    } else {
-                        started + Duration::from_nanos(1_000_000_000 / rate * number as u64)
+                    let due = match 1_000_000_000_u64.checked_div(rate) {
+                        Some(pause) => started + Duration::from_nanos(pause * number as u64),
+                        None => Instant::now(),
                     };
                     tokio::time::sleep_until(due.into()).await;
                     let (kind, request) = make(number);

@@ -142,7 +142,8 @@ async fn serve(app: axum::Router) -> anyhow::Result<String> {
 
 /// A control plane with an administrator, pipelines and builds; where it is, the administrator's key and a runtime's.
 async fn platform(folder: &Path, count: usize) -> anyhow::Result<(String, String, String)> {
-    let config = Config { data: folder.to_owned(), public_url: "http://bench".into() };
+    let config =
+        Config { data: folder.to_owned(), public_url: "http://bench".into(), network: Default::default() };
     let stop = CancellationToken::new();
     let store = match argument("--database") {
         None => Store::open(folder)?,

@@ -65,11 +65,6 @@ pub(crate) async fn serve(
         .read(move |tx| git::by_name(tx, scope, &wanted))
         .await?
         .ok_or_else(|| ApiError::not_found(format!("repository `{name}`")))?;
-    if pushes && rest == "info/refs" {
-        // Git is about to say what is there. A branch that moved and was not noted would be "up to date" to somebody
-        // who pushes again after a refusal, and acknowledged without its build.
-        take_note(&server, &repo, Some(FOUND_LATER.into())).await?;
-    }
     let text =
         |key: &str| headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let request = CgiRequest {
@@ -84,6 +79,8 @@ pub(crate) async fn serve(
         body: Box::pin(StreamReader::new(body.into_data_stream().map_err(std::io::Error::other))),
     };
     if pushes && rest == "info/refs" {
+        // Git is about to say what is there. A branch that moved and was not noted would be "up to date" to somebody
+        // who pushes again after a refusal, and acknowledged without its build.
         look(&server, &repo).await?;
     }
     let _under_way = (rest == "git-receive-pack").then(|| server.inner.pushes.enter(repo.id));
