@@ -1,7 +1,8 @@
 //! Messages between the parts of the control plane: durable ones ([`Bus`]) and live ones ([`Live`]).
 //!
 //! Durable: [`Bus::publish`] returns when every queue holds the messages safely; a consumer gets each at least
-//! once, in the order of publishing, and acknowledges after its own commit. Its inbox (room `store`) makes the
+//! once, in the order of publishing (RabbitMQ may swap two when one consumer takes over from another), and
+//! acknowledges after its own commit. Its inbox (room `store`) makes the
 //! effect happen once. In-process, "safely" means that every consumer has acknowledged: the outbox, whose cursor
 //! moves only then, is what survives a crash. With RabbitMQ it means quorum queues and publisher confirms.
 //!

@@ -134,7 +134,7 @@ impl Rabbit {
 
     pub(crate) fn consume(&self, queue: &str) -> Consumer {
         let answered = Arc::new(AtomicBool::new(true));
-        Consumer { bus: self.clone(), queue: queue.to_owned(), open: None, answered }
+        Consumer { bus: self.clone(), queue: queue.to_owned(), open: None, answered, last: None }
     }
 
     pub(crate) async fn set_aside(&self, queue: &str) -> Result<u32, BusError> {
@@ -214,8 +214,9 @@ pub struct Consumer {
     bus: Rabbit,
     queue: String,
     open: Option<(Channel, lapin::Consumer)>,
-    /// Whether the last delivery was answered. One that was dropped goes back by closing its channel.
+    /// Whether the last delivery was answered. One that was dropped is given back before the next is asked for.
     answered: Arc<AtomicBool>,
+    last: Option<lapin::Acker>,
 }
 
 impl Drop for Consumer {
@@ -254,8 +255,14 @@ impl Consumer {
     }
 
     async fn try_next(&mut self) -> Result<Delivery, BusError> {
-        if !self.answered.swap(true, Ordering::AcqRel) {
-            self.let_go();
+        let last = self.last.take();
+        if !self.answered.swap(true, Ordering::AcqRel)
+            && let Some(last) = last
+            && self.open.is_some()
+        {
+            // On the channel that it came by: closing the channel instead would let the next message overtake it.
+            let options = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+            in_time(last.nack(options)).await?;
         }
         if self.open.is_none() {
             let channel = self.bus.channel().await?;
@@ -273,6 +280,7 @@ impl Consumer {
         match consumer.next().await {
             Some(Ok(delivery)) => {
                 self.answered.store(false, Ordering::Release);
+                self.last = Some(delivery.acker.clone());
                 Ok(Delivery::read(delivery, self.answered.clone()))
             }
             Some(Err(error)) => Err(failure(&error)),

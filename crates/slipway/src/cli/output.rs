@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn yaml_says_what_json_said() {
         let value = serde_json::json!({"name": "a b", "on": true, "list": [1, {"x": "yes", "y": []}, ["z"]], "empty": {}, "text": "a: b"});
-        let expected = "empty: {}\nlist:\n  - 1\n  - x: \"yes\"\n    y: []\n  -\n    - z\nname: a b\n\"on\": true\ntext: \"a: b\"\n";
+        let expected = "empty: {}\nlist:\n  - 1\n  - x: \"yes\"\n    \"y\": []\n  -\n    - z\nname: a b\n\"on\": true\ntext: \"a: b\"\n";
         assert_eq!(yaml(&value), expected);
     }
 

@@ -61,7 +61,8 @@ async fn a_statement_that_failed_ends_its_transaction(on: On) {
     store.write(move |tx| identity::create_account(tx, account(1), "acme", 1)).await.unwrap();
     let went_on = store.write(move |tx| {
         identity::create_account(tx, account(2), "before", 1)?;
-        let twice = identity::create_account(tx, account(1), "acme", 1);
+        // The name is free, the id is not: the database itself refuses.
+        let twice = identity::create_account(tx, account(1), "other", 1);
         assert!(matches!(twice, Err(StoreError::Duplicate { .. })), "{twice:?}");
         Ok(())
     });
