@@ -3,7 +3,7 @@
 //! The writer takes all jobs that wait, runs each in a savepoint inside one transaction, commits once, and
 //! only then answers. A job that fails is rolled back alone. There is one writer at a time in the whole
 //! platform, on both engines: SQLite has one anyway, on PostgreSQL the transaction holds a lock
-//! (decision 0004). So a job sees what every earlier one did, and numbers of facts are given in the order
+//! (decision 0005). So a job sees what every earlier one did, and numbers of facts are given in the order
 //! in which they become visible.
 
 use std::path::Path;
