@@ -43,9 +43,11 @@ fn object(map: &Map<String, Value>) -> Map<String, Value> {
         map.get("type").and_then(Value::as_str).is_some_and(|kind| kind == "secret" || kind == "secret-yaml");
     map.iter()
         .map(|(name, value)| {
-            let masked = is_secret_name(name) && !value.is_object() && !value.is_null()
-                || (encrypted && name == "value")
-                || crate::seal::is_sealed(value.as_str().unwrap_or_default());
+            // A switch such as `passwordLogin` is no secret, and turning it has to show.
+            let masked =
+                is_secret_name(name) && !value.is_object() && !value.is_null() && !value.is_boolean()
+                    || (encrypted && name == "value")
+                    || crate::seal::is_sealed(value.as_str().unwrap_or_default());
             let value = match (masked, secret_type && name == "data") {
                 (true, _) => Value::from(MASK),
                 (_, true) => mask_all(value),
@@ -99,12 +101,14 @@ mod tests {
     fn secrets_go_and_the_rest_stays() {
         let given = json!({
             "name": "x", "password": "p", "clientSecret": "s", "tokenPrefix": "abc", "hasSecret": true,
+            "passwordLogin": false,
             "variables": [{"key": "A", "value": "open"}, {"key": "B", "value": "shut", "encrypted": true}],
             "spec": {"type": "secret", "data": {"K": "v", "n": 1}},
             "url": "see https://me:tok@host/x?y=1 and http://host/@a",
         });
         let expected = json!({
             "name": "x", "password": "*****", "clientSecret": "*****", "tokenPrefix": "abc", "hasSecret": true,
+            "passwordLogin": false,
             "variables": [{"key": "A", "value": "open"}, {"key": "B", "value": "*****", "encrypted": true}],
             "spec": {"type": "secret", "data": {"K": "*****", "n": "*****"}},
             "url": "see https://*****@host/x?y=1 and http://host/@a",

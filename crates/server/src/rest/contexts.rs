@@ -110,7 +110,8 @@ fn mask_named(value: &Value) -> Value {
                 .map(|(name, value)| {
                     let plain: String =
                         name.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
-                    let secret = SECRET_FIELDS.contains(&plain.as_str());
+                    // Helm's fields carry a prefix, as in `HELMREPO_PASSWORD`.
+                    let secret = SECRET_FIELDS.iter().any(|field| plain.ends_with(field));
                     (name.clone(), if secret { mask_all(value) } else { mask_named(value) })
                 })
                 .collect(),
@@ -557,6 +558,9 @@ mod tests {
         let git = json!({"auth": {"type": "basic", "password": "tok", "apiHost": "h"}});
         let (visible, secret) = split("git.github", &git);
         assert_eq!(visible, json!({"auth": {"type": "basic", "password": MASK, "apiHost": "h"}}));
+        let helm = json!({"variables": {"HELMREPO_USERNAME": "u", "HELMREPO_PASSWORD": "p"}});
+        let masked = json!({"variables": {"HELMREPO_USERNAME": "u", "HELMREPO_PASSWORD": MASK}});
+        assert_eq!(split("helm-repository", &helm), (masked, Some(helm)));
         let sent = json!({"auth": {"type": "basic", "password": MASK, "apiHost": "other"}});
         let kept = keep_masked(&sent, &secret.unwrap());
         assert_eq!(kept, json!({"auth": {"type": "basic", "password": "tok", "apiHost": "other"}}));
