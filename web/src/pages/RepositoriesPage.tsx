@@ -5,6 +5,7 @@ import { repositoriesQuery } from '../api/queries';
 import type { Repository } from '../api/types';
 import { CommitLine } from '../components/CommitLine';
 import { NewRepositoryDialog } from '../components/NewRepositoryDialog';
+import { DataTable } from '../ui/DataTable';
 import { CopyText } from '../ui/CopyText';
 import { Branch, Plus } from '../ui/icons';
 import { Page } from '../ui/Page';
@@ -46,43 +47,30 @@ export function RepositoriesPage() {
 
 function RepositoryTable({ repositories }: { repositories: Repository[] }) {
   return (
-    <div className="table-frame">
-      <table className="data" aria-label="Repositories">
-        <thead>
-          <tr>
-            <th>Repository</th>
-            <th>Clone</th>
-            <th>Branch</th>
-            <th>Latest commit</th>
-            <th>Pushed</th>
-          </tr>
-        </thead>
-        <tbody>
-          {repositories.map((repository) => (
-            <tr key={repository.id}>
-              <td className="nowrap">{repository.name}</td>
-              <td>
-                <CopyText text={repository.cloneUrl} what="clone address" />
-              </td>
-              <td className="nowrap">{repository.defaultBranch}</td>
-              <td style={{ maxWidth: 320 }}>
-                {repository.head ? (
-                  <CommitLine
-                    sha={repository.head.sha}
-                    message={repository.head.message}
-                    author={repository.head.author}
-                  />
-                ) : (
-                  <span className="muted">nothing pushed yet</span>
-                )}
-              </td>
-              <td>
-                <Ago at={repository.head?.pushedAt} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable label="Repositories" heads={['Repository', 'Clone', 'Branch', 'Latest commit', 'Pushed']}>
+      {repositories.map((repository) => (
+        <tr key={repository.id}>
+          <td className="nowrap">{repository.name}</td>
+          <td>
+            <CopyText text={repository.cloneUrl} what="clone address" />
+          </td>
+          <td className="nowrap">{repository.defaultBranch}</td>
+          <td style={{ maxWidth: 320 }}>
+            {repository.head ? (
+              <CommitLine
+                sha={repository.head.sha}
+                message={repository.head.message}
+                author={repository.head.author}
+              />
+            ) : (
+              <span className="muted">nothing pushed yet</span>
+            )}
+          </td>
+          <td>
+            <Ago at={repository.head?.pushedAt} />
+          </td>
+        </tr>
+      ))}
+    </DataTable>
   );
 }

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { runnersQuery, runtimesQuery } from '../api/queries';
 import type { Runner, Runtime } from '../api/types';
 import { OnlineStatus } from '../components/badges';
+import { DataTable } from '../ui/DataTable';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
 import { Ago } from '../ui/Time';
@@ -90,33 +91,20 @@ function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
 
 function RunnerTable({ runners }: { runners: Runner[] }) {
   return (
-    <div className="table-frame">
-      <table className="data" aria-labelledby="runners">
-        <thead>
-          <tr>
-            <th>Runner</th>
-            <th>State</th>
-            <th>Runs steps with</th>
-            <th>Version</th>
-            <th>Last seen</th>
-          </tr>
-        </thead>
-        <tbody>
-          {runners.map((runner) => (
-            <tr key={runner.name}>
-              <td>{runner.name}</td>
-              <td>
-                <OnlineStatus online={runner.online} />
-              </td>
-              <td>{runner.executor}</td>
-              <td className="mono">{runner.version}</td>
-              <td>
-                <Ago at={runner.lastSeen} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable labelledBy="runners" heads={['Runner', 'State', 'Runs steps with', 'Version', 'Last seen']}>
+      {runners.map((runner) => (
+        <tr key={runner.name}>
+          <td>{runner.name}</td>
+          <td>
+            <OnlineStatus online={runner.online} />
+          </td>
+          <td>{runner.executor}</td>
+          <td className="mono">{runner.version}</td>
+          <td>
+            <Ago at={runner.lastSeen} />
+          </td>
+        </tr>
+      ))}
+    </DataTable>
   );
 }

@@ -6,6 +6,7 @@ import { createKey, revokeKey } from '../../api/adminMutations';
 import { keysQuery } from '../../api/adminQueries';
 import type { ApiKey } from '../../api/types';
 import { useChange } from '../../hooks/useChange';
+import { DataTable, RowAction } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { FormDialog } from '../../ui/FormDialog';
 import { Key, Plus } from '../../ui/icons';
@@ -94,49 +95,30 @@ export function Keys({ title, serviceAccount }: KeysProps) {
 
 function KeyTable({ keys, onRevoke }: { keys: ApiKey[]; onRevoke: (key: ApiKey) => void }) {
   return (
-    <div className="table-frame">
-      <table className="data" aria-labelledby="keys">
-        <thead>
-          <tr>
-            <th>Key</th>
-            <th>Begins with</th>
-            <th>May do</th>
-            <th>Made</th>
-            <th>Last used</th>
-            <th className="right">Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {keys.map((key) => (
-            <tr key={key._id}>
-              <td>{key.name}</td>
-              <td className="mono">{key.tokenPrefix}…</td>
-              <td>
-                {key.scopes.length > 0 ? (
-                  <code>{key.scopes.join(', ')}</code>
-                ) : (
-                  <span className="muted">whatever its owner may</span>
-                )}
-              </td>
-              <td>
-                <Ago at={key.created} />
-              </td>
-              <td>{key.lastUsed ? <Ago at={key.lastUsed} /> : <span className="muted">never</span>}</td>
-              <td className="right">
-                <Button
-                  size="compact-xs"
-                  variant="default"
-                  aria-label={`Revoke ${key.name}`}
-                  onClick={() => onRevoke(key)}
-                >
-                  Revoke
-                </Button>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable labelledBy="keys" heads={['Key', 'Begins with', 'May do', 'Made', 'Last used', 'Actions']}>
+      {keys.map((key) => (
+        <tr key={key._id}>
+          <td>{key.name}</td>
+          <td className="mono">{key.tokenPrefix}…</td>
+          <td>
+            {key.scopes.length > 0 ? (
+              <code>{key.scopes.join(', ')}</code>
+            ) : (
+              <span className="muted">whatever its owner may</span>
+            )}
+          </td>
+          <td>
+            <Ago at={key.created} />
+          </td>
+          <td>{key.lastUsed ? <Ago at={key.lastUsed} /> : <span className="muted">never</span>}</td>
+          <td className="right">
+            <RowAction label={`Revoke ${key.name}`} onClick={() => onRevoke(key)}>
+              Revoke
+            </RowAction>
+          </td>
+        </tr>
+      ))}
+    </DataTable>
   );
 }
 

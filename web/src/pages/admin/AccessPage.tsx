@@ -9,6 +9,7 @@ import { Explain } from '../../components/admin/Explain';
 import { RuleDialog } from '../../components/admin/RuleDialog';
 import { conditionText } from '../../components/admin/rules';
 import { useChange } from '../../hooks/useChange';
+import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { Plus, Shield } from '../../ui/icons';
 import { Page } from '../../ui/Page';
@@ -103,51 +104,26 @@ interface RuleTableProps {
 
 function RuleTable({ rules, onChange, onDelete }: RuleTableProps) {
   return (
-    <div className="table-frame">
-      <table className="data" aria-labelledby="rules">
-        <thead>
-          <tr>
-            <th>Teams</th>
-            <th>May</th>
-            <th>About</th>
-            <th>Which</th>
-            <th className="right">Actions</th>
+    <DataTable labelledBy="rules" heads={['Teams', 'May', 'About', 'Which', 'Actions']}>
+      {rules.map((rule) => {
+        const words = `${rule.teamNames.join(', ')}: ${(rule.actions ?? []).join(', ')} ${rule.entityType}`;
+        return (
+          <tr key={rule.id}>
+            <td>{rule.teamNames.join(', ')}</td>
+            <td>{(rule.actions ?? []).join(', ')}</td>
+            <td className="nowrap">{rule.entityType}</td>
+            <td style={{ minWidth: 200 }}>{conditionText(rule)}</td>
+            <RowActions>
+              <RowAction label={`Change the rule ${words}`} onClick={() => onChange(rule)}>
+                Change
+              </RowAction>
+              <RowAction label={`Delete the rule ${words}`} onClick={() => onDelete(rule)}>
+                Delete
+              </RowAction>
+            </RowActions>
           </tr>
-        </thead>
-        <tbody>
-          {rules.map((rule) => {
-            const words = `${rule.teamNames.join(', ')}: ${(rule.actions ?? []).join(', ')} ${rule.entityType}`;
-            return (
-              <tr key={rule.id}>
-                <td>{rule.teamNames.join(', ')}</td>
-                <td>{(rule.actions ?? []).join(', ')}</td>
-                <td className="nowrap">{rule.entityType}</td>
-                <td style={{ minWidth: 200 }}>{conditionText(rule)}</td>
-                <td className="right">
-                  <span className="row" style={{ justifyContent: 'flex-end' }}>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      aria-label={`Change the rule ${words}`}
-                      onClick={() => onChange(rule)}
-                    >
-                      Change
-                    </Button>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      aria-label={`Delete the rule ${words}`}
-                      onClick={() => onDelete(rule)}
-                    >
-                      Delete
-                    </Button>
-                  </span>
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
+        );
+      })}
+    </DataTable>
   );
 }

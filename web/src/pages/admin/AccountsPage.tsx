@@ -8,6 +8,7 @@ import { LimitsDialog, NewAccountDialog } from '../../components/admin/AccountDi
 import { AccountStatus } from '../../components/admin/AccountStatus';
 import { limitNames, limitText } from '../../components/admin/words';
 import { useChange } from '../../hooks/useChange';
+import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { ChevronDown, Plus } from '../../ui/icons';
 import { Page } from '../../ui/Page';
@@ -110,64 +111,44 @@ interface AccountTableProps {
 
 function AccountTable({ accounts, onLimit, onAsk }: AccountTableProps) {
   return (
-    <div className="table-frame">
-      <table className="data" aria-label="Accounts">
-        <thead>
-          <tr>
-            <th>Account</th>
-            <th>State</th>
-            <th>Made</th>
-            <th>Limits</th>
-            <th className="right">Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {accounts.map((account) => (
-            <tr key={account._id}>
-              <td>{account.name}</td>
-              <td>
-                <AccountStatus status={account.status} />
-              </td>
-              <td>
-                <Ago at={account.created} />
-              </td>
-              <td className="muted">{limitsText(account.limits)}</td>
-              <td className="right">
-                <span className="row" style={{ justifyContent: 'flex-end' }}>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    aria-label={`Limits of ${account.name}`}
-                    onClick={() => onLimit(account)}
-                  >
-                    Limits
-                  </Button>
-                  <Menu position="bottom-end">
-                    <Menu.Target>
-                      <Button
-                        size="compact-xs"
-                        variant="default"
-                        rightSection={<ChevronDown />}
-                        aria-label={`Change the state of ${account.name}`}
-                      >
-                        State
-                      </Button>
-                    </Menu.Target>
-                    <Menu.Dropdown>
-                      {VERBS.map((verb) => (
-                        <Menu.Item key={verb} onClick={() => onAsk(account, verb)}>
-                          {capital(verb)}
-                        </Menu.Item>
-                      ))}
-                    </Menu.Dropdown>
-                  </Menu>
-                </span>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable label="Accounts" heads={['Account', 'State', 'Made', 'Limits', 'Actions']}>
+      {accounts.map((account) => (
+        <tr key={account._id}>
+          <td>{account.name}</td>
+          <td>
+            <AccountStatus status={account.status} />
+          </td>
+          <td>
+            <Ago at={account.created} />
+          </td>
+          <td className="muted">{limitsText(account.limits)}</td>
+          <RowActions>
+            <RowAction label={`Limits of ${account.name}`} onClick={() => onLimit(account)}>
+              Limits
+            </RowAction>
+            <Menu position="bottom-end">
+              <Menu.Target>
+                <Button
+                  size="compact-xs"
+                  variant="default"
+                  rightSection={<ChevronDown />}
+                  aria-label={`Change the state of ${account.name}`}
+                >
+                  State
+                </Button>
+              </Menu.Target>
+              <Menu.Dropdown>
+                {VERBS.map((verb) => (
+                  <Menu.Item key={verb} onClick={() => onAsk(account, verb)}>
+                    {capital(verb)}
+                  </Menu.Item>
+                ))}
+              </Menu.Dropdown>
+            </Menu>
+          </RowActions>
+        </tr>
+      ))}
+    </DataTable>
   );
 }
 

@@ -7,6 +7,7 @@ import type { Context } from '../../api/types';
 import { ContextDialog } from '../../components/admin/ContextDialog';
 import { isConfiguration, namesOf, typeOf } from '../../components/admin/contextData';
 import { useChange } from '../../hooks/useChange';
+import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { Plug, Plus, Sliders } from '../../ui/icons';
 import { Page } from '../../ui/Page';
@@ -123,68 +124,42 @@ interface ContextTableProps {
 
 function ContextTable({ label, contexts, onChange, onDelete }: ContextTableProps) {
   return (
-    <div className="table-frame">
-      <table className="data" aria-label={label}>
-        <thead>
-          <tr>
-            <th>Name</th>
-            <th>Type</th>
-            <th>Holds</th>
-            <th>Tags</th>
-            <th>Changed</th>
-            <th className="right">Actions</th>
+    <DataTable label={label} heads={['Name', 'Type', 'Holds', 'Tags', 'Changed', 'Actions']}>
+      {contexts.map((context) => {
+        const { metadata, spec } = context;
+        return (
+          <tr key={metadata.name}>
+            <td>
+              <span className="row">
+                {metadata.name}
+                {metadata.forbidDecrypt && (
+                  <Status tone="off" title="Nobody reads its secrets back">
+                    sealed
+                  </Status>
+                )}
+              </span>
+            </td>
+            <td className="nowrap">{typeOf(spec.type).label}</td>
+            <td style={{ maxWidth: 320 }}>
+              <div className="ellipsis muted" title={namesOf(context).join(', ')}>
+                {namesOf(context).join(', ')}
+              </div>
+            </td>
+            <td className="muted">{metadata.labels?.tags?.join(', ')}</td>
+            <td>
+              <Ago at={metadata.updated_at} />
+            </td>
+            <RowActions>
+              <RowAction label={`Change ${metadata.name}`} onClick={() => onChange(context)}>
+                Change
+              </RowAction>
+              <RowAction label={`Delete ${metadata.name}`} onClick={() => onDelete(context)}>
+                Delete
+              </RowAction>
+            </RowActions>
           </tr>
-        </thead>
-        <tbody>
-          {contexts.map((context) => {
-            const { metadata, spec } = context;
-            return (
-              <tr key={metadata.name}>
-                <td>
-                  <span className="row">
-                    {metadata.name}
-                    {metadata.forbidDecrypt && (
-                      <Status tone="off" title="Nobody reads its secrets back">
-                        sealed
-                      </Status>
-                    )}
-                  </span>
-                </td>
-                <td className="nowrap">{typeOf(spec.type).label}</td>
-                <td style={{ maxWidth: 320 }}>
-                  <div className="ellipsis muted" title={namesOf(context).join(', ')}>
-                    {namesOf(context).join(', ')}
-                  </div>
-                </td>
-                <td className="muted">{metadata.labels?.tags?.join(', ')}</td>
-                <td>
-                  <Ago at={metadata.updated_at} />
-                </td>
-                <td className="right">
-                  <span className="row" style={{ justifyContent: 'flex-end' }}>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      aria-label={`Change ${metadata.name}`}
-                      onClick={() => onChange(context)}
-                    >
-                      Change
-                    </Button>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      aria-label={`Delete ${metadata.name}`}
-                      onClick={() => onDelete(context)}
-                    >
-                      Delete
-                    </Button>
-                  </span>
-                </td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
+        );
+      })}
+    </DataTable>
   );
 }

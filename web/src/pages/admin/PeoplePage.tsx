@@ -6,6 +6,7 @@ import { changePerson } from '../../api/adminMutations';
 import { PEOPLE_PAGE, peopleQuery } from '../../api/adminQueries';
 import type { ChangePlatformUser, PlatformUser } from '../../api/types';
 import { useChange } from '../../hooks/useChange';
+import { DataTable, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { Page } from '../../ui/Page';
 import { Empty, QueryView } from '../../ui/States';
@@ -101,63 +102,43 @@ function askPlatform(person: PlatformUser): Ask {
 
 function PeopleTable({ people, onAsk }: { people: PlatformUser[]; onAsk: (ask: Ask) => void }) {
   return (
-    <div className="table-frame">
-      <table className="data" aria-label="People">
-        <thead>
-          <tr>
-            <th>Name</th>
-            <th>E-mail</th>
-            <th>State</th>
-            <th>Accounts</th>
-            <th>Last sign-in</th>
-            <th className="right">Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {people.map((person) => (
-            <tr key={person._id}>
-              <td>{person.userName}</td>
-              <td>{person.email}</td>
-              <td>
-                <span className="row">
-                  <Status tone={person.enabled ? 'ok' : 'off'}>
-                    {person.enabled ? 'Enabled' : 'Disabled'}
-                  </Status>
-                  {person.platformAdmin && <span>administers the platform</span>}
-                </span>
-              </td>
-              <td className="muted">{person.accounts.join(', ')}</td>
-              <td>
-                {person.lastLogin ? <Ago at={person.lastLogin} /> : <span className="muted">never</span>}
-              </td>
-              <td className="right">
-                <span className="row" style={{ justifyContent: 'flex-end' }}>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    aria-label={
-                      person.platformAdmin
-                        ? `Take administration from ${person.userName}`
-                        : `Make administrator: ${person.userName}`
-                    }
-                    onClick={() => onAsk(askPlatform(person))}
-                  >
-                    {person.platformAdmin ? 'Take administration' : 'Make administrator'}
-                  </Button>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    aria-label={`${person.enabled ? 'Disable' : 'Enable'} ${person.userName}`}
-                    onClick={() => onAsk(askEnabled(person))}
-                  >
-                    {person.enabled ? 'Disable' : 'Enable'}
-                  </Button>
-                </span>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable label="People" heads={['Name', 'E-mail', 'State', 'Accounts', 'Last sign-in', 'Actions']}>
+      {people.map((person) => (
+        <tr key={person._id}>
+          <td>{person.userName}</td>
+          <td>{person.email}</td>
+          <td>
+            <span className="row">
+              <Status tone={person.enabled ? 'ok' : 'off'}>{person.enabled ? 'Enabled' : 'Disabled'}</Status>
+              {person.platformAdmin && <span>administers the platform</span>}
+            </span>
+          </td>
+          <td className="muted">{person.accounts.join(', ')}</td>
+          <td>{person.lastLogin ? <Ago at={person.lastLogin} /> : <span className="muted">never</span>}</td>
+          <RowActions>
+            <Button
+              size="compact-xs"
+              variant="default"
+              aria-label={
+                person.platformAdmin
+                  ? `Take administration from ${person.userName}`
+                  : `Make administrator: ${person.userName}`
+              }
+              onClick={() => onAsk(askPlatform(person))}
+            >
+              {person.platformAdmin ? 'Take administration' : 'Make administrator'}
+            </Button>
+            <Button
+              size="compact-xs"
+              variant="default"
+              aria-label={`${person.enabled ? 'Disable' : 'Enable'} ${person.userName}`}
+              onClick={() => onAsk(askEnabled(person))}
+            >
+              {person.enabled ? 'Disable' : 'Enable'}
+            </Button>
+          </RowActions>
+        </tr>
+      ))}
+    </DataTable>
   );
 }

@@ -10,6 +10,7 @@ import { userQuery } from '../../api/queries';
 import type { SessionInfo, User } from '../../api/types';
 import { roleText } from '../../components/admin/words';
 import { useChange } from '../../hooks/useChange';
+import { DataTable } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { FormError } from '../../ui/FormDialog';
 import { Page } from '../../ui/Page';
@@ -73,49 +74,37 @@ function Sessions() {
       </header>
       <QueryView query={sessions}>
         {(all) => (
-          <div className="table-frame">
-            <table className="data" aria-labelledby="sessions">
-              <thead>
-                <tr>
-                  <th>Browser</th>
-                  <th>Address</th>
-                  <th>Account</th>
-                  <th>Signed in by</th>
-                  <th>Since</th>
-                  <th>Last seen</th>
-                  <th className="right">Actions</th>
-                </tr>
-              </thead>
-              <tbody>
-                {all.map((session) => (
-                  <tr key={session.id}>
-                    <td style={{ maxWidth: 320 }}>
-                      <div className="row">
-                        <span className="ellipsis" title={session.agent}>
-                          {session.agent || 'unknown'}
-                        </span>
-                        {session.current && <Status tone="ok">This one</Status>}
-                      </div>
-                    </td>
-                    <td className="mono">{session.address}</td>
-                    <td>{session.account}</td>
-                    <td>{session.method}</td>
-                    <td>
-                      <Ago at={session.created} />
-                    </td>
-                    <td>
-                      <Ago at={session.lastSeen} />
-                    </td>
-                    <td className="right">
-                      <Button size="compact-xs" variant="default" onClick={() => setEnding(session)}>
-                        End
-                      </Button>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <DataTable
+            labelledBy="sessions"
+            heads={['Browser', 'Address', 'Account', 'Signed in by', 'Since', 'Last seen', 'Actions']}
+          >
+            {all.map((session) => (
+              <tr key={session.id}>
+                <td style={{ maxWidth: 320 }}>
+                  <div className="row">
+                    <span className="ellipsis" title={session.agent}>
+                      {session.agent || 'unknown'}
+                    </span>
+                    {session.current && <Status tone="ok">This one</Status>}
+                  </div>
+                </td>
+                <td className="mono">{session.address}</td>
+                <td>{session.account}</td>
+                <td>{session.method}</td>
+                <td>
+                  <Ago at={session.created} />
+                </td>
+                <td>
+                  <Ago at={session.lastSeen} />
+                </td>
+                <td className="right">
+                  <Button size="compact-xs" variant="default" onClick={() => setEnding(session)}>
+                    End
+                  </Button>
+                </td>
+              </tr>
+            ))}
+          </DataTable>
         )}
       </QueryView>
       <Confirm

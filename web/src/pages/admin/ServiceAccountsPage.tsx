@@ -9,6 +9,7 @@ import { Keys } from '../../components/admin/Keys';
 import { ServiceAccountDialog } from '../../components/admin/ServiceAccountDialog';
 import { roleText } from '../../components/admin/words';
 import { useChange } from '../../hooks/useChange';
+import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { Plus, Robot } from '../../ui/icons';
 import { Page } from '../../ui/Page';
@@ -94,68 +95,41 @@ interface RobotTableProps {
 function RobotTable({ robots, shown, onChange, onDelete }: RobotTableProps) {
   const navigate = route.useNavigate();
   return (
-    <div className="table-frame">
-      <table className="data" aria-label="Service accounts">
-        <thead>
-          <tr>
-            <th>Name</th>
-            <th>State</th>
-            <th>Role</th>
-            <th>Teams</th>
-            <th>Made</th>
-            <th>Keys</th>
-            <th className="right">Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {robots.map((robot) => (
-            <tr key={robot._id}>
-              <td>{robot.name}</td>
-              <td>
-                <Status tone={robot.enabled ? 'ok' : 'off'}>{robot.enabled ? 'Enabled' : 'Disabled'}</Status>
-              </td>
-              <td>{roleText(robot.role)}</td>
-              <td className="muted">{robot.teams.join(', ')}</td>
-              <td>
-                <Ago at={robot.created} />
-              </td>
-              <td>
-                <Button
-                  size="compact-xs"
-                  variant="subtle"
-                  aria-expanded={shown === robot.name}
-                  aria-label={`${keyCount(robot)} of ${robot.name}`}
-                  onClick={() =>
-                    void navigate({ search: shown === robot.name ? {} : { keys: robot.name }, replace: true })
-                  }
-                >
-                  {keyCount(robot)}
-                </Button>
-              </td>
-              <td className="right">
-                <span className="row" style={{ justifyContent: 'flex-end' }}>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    aria-label={`Change ${robot.name}`}
-                    onClick={() => onChange(robot)}
-                  >
-                    Change
-                  </Button>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    aria-label={`Delete ${robot.name}`}
-                    onClick={() => onDelete(robot)}
-                  >
-                    Delete
-                  </Button>
-                </span>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable label="Service accounts" heads={['Name', 'State', 'Role', 'Teams', 'Made', 'Keys', 'Actions']}>
+      {robots.map((robot) => (
+        <tr key={robot._id}>
+          <td>{robot.name}</td>
+          <td>
+            <Status tone={robot.enabled ? 'ok' : 'off'}>{robot.enabled ? 'Enabled' : 'Disabled'}</Status>
+          </td>
+          <td>{roleText(robot.role)}</td>
+          <td className="muted">{robot.teams.join(', ')}</td>
+          <td>
+            <Ago at={robot.created} />
+          </td>
+          <td>
+            <Button
+              size="compact-xs"
+              variant="subtle"
+              aria-expanded={shown === robot.name}
+              aria-label={`${keyCount(robot)} of ${robot.name}`}
+              onClick={() =>
+                void navigate({ search: shown === robot.name ? {} : { keys: robot.name }, replace: true })
+              }
+            >
+              {keyCount(robot)}
+            </Button>
+          </td>
+          <RowActions>
+            <RowAction label={`Change ${robot.name}`} onClick={() => onChange(robot)}>
+              Change
+            </RowAction>
+            <RowAction label={`Delete ${robot.name}`} onClick={() => onDelete(robot)}>
+              Delete
+            </RowAction>
+          </RowActions>
+        </tr>
+      ))}
+    </DataTable>
   );
 }

@@ -7,6 +7,7 @@ import type { Team } from '../../api/types';
 import { TeamDialog } from '../../components/admin/TeamDialog';
 import { sourceText } from '../../components/admin/words';
 import { useChange } from '../../hooks/useChange';
+import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { Plus } from '../../ui/icons';
 import { Page } from '../../ui/Page';
@@ -72,53 +73,30 @@ interface TeamTableProps {
 
 function TeamTable({ teams, onChange, onDelete }: TeamTableProps) {
   return (
-    <div className="table-frame">
-      <table className="data" aria-label="Teams">
-        <thead>
-          <tr>
-            <th>Team</th>
-            <th>Members</th>
-            <th>Tags</th>
-            <th>Made</th>
-            <th className="right">Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {teams.map((team) => (
-            <tr key={team._id}>
-              <td className="nowrap">{team.name}</td>
-              <td>
-                <Members team={team} />
-              </td>
-              <td className="muted">{team.tags.join(', ')}</td>
-              <td className="nowrap">{sourceText(team.source)}</td>
-              <td className="right">
-                {team.type === 'custom' && (
-                  <span className="row" style={{ justifyContent: 'flex-end' }}>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      aria-label={`Change team ${team.name}`}
-                      onClick={() => onChange(team)}
-                    >
-                      Change
-                    </Button>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      aria-label={`Delete team ${team.name}`}
-                      onClick={() => onDelete(team)}
-                    >
-                      Delete
-                    </Button>
-                  </span>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable label="Teams" heads={['Team', 'Members', 'Tags', 'Made', 'Actions']}>
+      {teams.map((team) => (
+        <tr key={team._id}>
+          <td className="nowrap">{team.name}</td>
+          <td>
+            <Members team={team} />
+          </td>
+          <td className="muted">{team.tags.join(', ')}</td>
+          <td className="nowrap">{sourceText(team.source)}</td>
+          <RowActions>
+            {team.type === 'custom' && (
+              <>
+                <RowAction label={`Change team ${team.name}`} onClick={() => onChange(team)}>
+                  Change
+                </RowAction>
+                <RowAction label={`Delete team ${team.name}`} onClick={() => onDelete(team)}>
+                  Delete
+                </RowAction>
+              </>
+            )}
+          </RowActions>
+        </tr>
+      ))}
+    </DataTable>
   );
 }
 

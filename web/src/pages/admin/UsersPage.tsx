@@ -14,6 +14,7 @@ import type { CreatedInvitation, Invitation, Member } from '../../api/types';
 import { InviteDialog } from '../../components/admin/InviteDialog';
 import { roleText } from '../../components/admin/words';
 import { useChange } from '../../hooks/useChange';
+import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { Plus } from '../../ui/icons';
 import { Page } from '../../ui/Page';
@@ -123,59 +124,36 @@ interface MemberTableProps {
 
 function MemberTable({ members, self, onAsk }: MemberTableProps) {
   return (
-    <div className="table-frame">
-      <table className="data" aria-labelledby="members">
-        <thead>
-          <tr>
-            <th>Name</th>
-            <th>E-mail</th>
-            <th>Role</th>
-            <th>Teams</th>
-            <th>Last sign-in</th>
-            <th className="right">Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {members.map((member) => (
-            <tr key={member._id}>
-              <td>
-                <span className="row">
-                  {member.userName}
-                  {member._id === self && <span className="muted">you</span>}
-                  {!member.enabled && <Status tone="off">Disabled</Status>}
-                </span>
-              </td>
-              <td>{member.email}</td>
-              <td>{roleText(member.role)}</td>
-              <td className="muted">{member.teams.join(', ')}</td>
-              <td>
-                {member.lastLogin ? <Ago at={member.lastLogin} /> : <span className="muted">never</span>}
-              </td>
-              <td className="right">
-                <span className="row" style={{ justifyContent: 'flex-end' }}>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    aria-label={`Change role of ${member.userName}`}
-                    onClick={() => onAsk({ member, what: 'role' })}
-                  >
-                    Change role
-                  </Button>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    aria-label={`Remove ${member.userName}`}
-                    onClick={() => onAsk({ member, what: 'remove' })}
-                  >
-                    Remove
-                  </Button>
-                </span>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable labelledBy="members" heads={['Name', 'E-mail', 'Role', 'Teams', 'Last sign-in', 'Actions']}>
+      {members.map((member) => (
+        <tr key={member._id}>
+          <td>
+            <span className="row">
+              {member.userName}
+              {member._id === self && <span className="muted">you</span>}
+              {!member.enabled && <Status tone="off">Disabled</Status>}
+            </span>
+          </td>
+          <td>{member.email}</td>
+          <td>{roleText(member.role)}</td>
+          <td className="muted">{member.teams.join(', ')}</td>
+          <td>{member.lastLogin ? <Ago at={member.lastLogin} /> : <span className="muted">never</span>}</td>
+          <RowActions>
+            <Button
+              size="compact-xs"
+              variant="default"
+              aria-label={`Change role of ${member.userName}`}
+              onClick={() => onAsk({ member, what: 'role' })}
+            >
+              Change role
+            </Button>
+            <RowAction label={`Remove ${member.userName}`} onClick={() => onAsk({ member, what: 'remove' })}>
+              Remove
+            </RowAction>
+          </RowActions>
+        </tr>
+      ))}
+    </DataTable>
   );
 }
 
@@ -237,54 +215,39 @@ function InvitationTable({ invitations, onAsk }: InvitationTableProps) {
   const { data: teams } = useQuery(teamsQuery);
   const nameOf = (id: string) => teams?.find((team) => team._id === id)?.name ?? id;
   return (
-    <div className="table-frame">
-      <table className="data" aria-labelledby="invitations">
-        <thead>
-          <tr>
-            <th>E-mail</th>
-            <th>Role</th>
-            <th>Teams</th>
-            <th>Invited by</th>
-            <th>Good until</th>
-            <th className="right">Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {invitations.map((invitation) => (
-            <tr key={invitation._id}>
-              <td>{invitation.email}</td>
-              <td>{roleText(invitation.role)}</td>
-              <td className="muted">{invitation.teams.map(nameOf).join(', ')}</td>
-              <td>
-                {invitation.invitedBy}, <Ago at={invitation.created} />
-              </td>
-              <td>
-                {invitation.expired ? <Status tone="warn">Too old</Status> : <Ago at={invitation.expires} />}
-              </td>
-              <td className="right">
-                <span className="row" style={{ justifyContent: 'flex-end' }}>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    aria-label={`New link for ${invitation.email}`}
-                    onClick={() => onAsk({ invitation, what: 'resend' })}
-                  >
-                    New link
-                  </Button>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    aria-label={`Revoke the invitation of ${invitation.email}`}
-                    onClick={() => onAsk({ invitation, what: 'revoke' })}
-                  >
-                    Revoke
-                  </Button>
-                </span>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <DataTable
+      labelledBy="invitations"
+      heads={['E-mail', 'Role', 'Teams', 'Invited by', 'Good until', 'Actions']}
+    >
+      {invitations.map((invitation) => (
+        <tr key={invitation._id}>
+          <td>{invitation.email}</td>
+          <td>{roleText(invitation.role)}</td>
+          <td className="muted">{invitation.teams.map(nameOf).join(', ')}</td>
+          <td>
+            {invitation.invitedBy}, <Ago at={invitation.created} />
+          </td>
+          <td>
+            {invitation.expired ? <Status tone="warn">Too old</Status> : <Ago at={invitation.expires} />}
+          </td>
+          <RowActions>
+            <Button
+              size="compact-xs"
+              variant="default"
+              aria-label={`New link for ${invitation.email}`}
+              onClick={() => onAsk({ invitation, what: 'resend' })}
+            >
+              New link
+            </Button>
+            <RowAction
+              label={`Revoke the invitation of ${invitation.email}`}
+              onClick={() => onAsk({ invitation, what: 'revoke' })}
+            >
+              Revoke
+            </RowAction>
+          </RowActions>
+        </tr>
+      ))}
+    </DataTable>
   );
 }
