@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::context;
-use super::output::{Format, OutputArguments, print, short, yaml};
+use super::output::{Format, OutputArguments, print, short};
 
 struct Noun {
     /// The first is how it is called, the others are also understood.
@@ -278,7 +278,7 @@ pub(crate) async fn describe(arguments: DescribeArguments) -> anyhow::Result<Exi
         bail!("there is nothing to describe about {}: use `slipway get {}`", noun.names[0], noun.names[0])
     };
     let item: Value = context::client()?.get(&format!("{one}/{}", part(&arguments.name))).await?;
-    say_part!("{}", yaml(&item));
+    say_part!("{}", slipway_yaml::to_yaml(&item));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use serde_json::Value;
 
 #[derive(Args, Clone, Copy)]
 pub(crate) struct OutputArguments {
@@ -32,7 +31,7 @@ pub(crate) fn print<T: Serialize>(
 ) -> anyhow::Result<()> {
     match format {
         Format::Json => say!("{}", serde_json::to_string_pretty(items)?),
-        Format::Yaml => say_part!("{}", yaml(&serde_json::to_value(items)?)),
+        Format::Yaml => say_part!("{}", slipway_yaml::to_yaml(&serde_json::to_value(items)?)),
         Format::Name => items.iter().for_each(|item| say!("{}", row(item)[0])),
         Format::Table | Format::Wide if items.is_empty() => eprintln!("{nothing}"),
         Format::Table | Format::Wide => {
@@ -60,68 +59,6 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A value as YAML: keys as they come, texts quoted where YAML would read something else.
-pub(crate) fn yaml(value: &Value) -> String {
-    let mut out = String::new();
-    write_yaml(&mut out, value, 0);
-    if !out.ends_with('\n') {
-        out.push('\n');
-    }
-    out
-}
-
-fn write_yaml(out: &mut String, value: &Value, indent: usize) {
-    let pad = " ".repeat(indent);
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            for (key, value) in map {
-                *out += &format!("{pad}{}:", scalar(&Value::from(key.as_str())));
-                write_under(out, value, indent + 2);
-            }
-        }
-        Value::Array(items) if !items.is_empty() => {
-            for item in items {
-                *out += &format!("{pad}-");
-                let mut text = String::new();
-                write_yaml(&mut text, item, indent + 2);
-                match item {
-                    Value::Object(map) if !map.is_empty() => *out += &format!(" {}", text.trim_start()),
-                    Value::Array(list) if !list.is_empty() => *out += &format!("\n{text}"),
-                    scalar_value => *out += &format!(" {}\n", scalar(scalar_value)),
-                }
-            }
-        }
-        other => *out += &format!("{pad}{}\n", scalar(other)),
-    }
-}
-
-fn write_under(out: &mut String, value: &Value, indent: usize) {
-    let nested = match value {
-        Value::Object(map) => !map.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        _ => false,
-    };
-    if nested {
-        out.push('\n');
-        write_yaml(out, value, indent);
-    } else {
-        *out += &format!(" {}\n", scalar(value));
-    }
-}
-
-fn scalar(value: &Value) -> String {
-    let Value::String(text) = value else { return value.to_string() };
-    let plain =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ' ' | '@' | '(' | ')');
-    let safe = text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.chars().all(plain)
-        && !text.ends_with(' ')
-        && !["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
-            .contains(&text.to_lowercase().as_str());
-    // JSON's strings are YAML's.
-    if safe { text.clone() } else { value.to_string() }
-}
-
 /// The first line, cut to what fits in a table.
 pub(crate) fn short(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
@@ -135,13 +72,6 @@ pub(crate) fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn yaml_says_what_json_said() {
-        let value = serde_json::json!({"name": "a b", "on": true, "list": [1, {"x": "yes", "y": []}, ["z"]], "empty": {}, "text": "a: b"});
-        let expected = "empty: {}\nlist:\n  - 1\n  - x: \"yes\"\n    \"y\": []\n  -\n    - z\nname: a b\n\"on\": true\ntext: \"a: b\"\n";
-        assert_eq!(yaml(&value), expected);
-    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() {
