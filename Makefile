@@ -18,14 +18,18 @@ help: ## list what there is
 .PHONY: up
 up: ## set up, build and start the platform with its demo
 	@scripts/setup.sh run
-	@$(MAKE) --no-print-directory build
-	@exec target/release/slipway up --data $(DATA) --listen $(LISTEN)
+	@$(MAKE) --no-print-directory web/dist/index.html
+	cargo build --profile quick --locked --package slipway
+	@$(call keep,quick)
+	@exec target/quick/slipway up --data $(DATA) --listen $(LISTEN)
 
 .PHONY: build
 build: web/dist/index.html ## leave target/release/slipway
 	cargo build --release --locked --package slipway
-	@mkdir -p target/release
-	@cp --reflink=auto $(CARGO_TARGET_DIR)/release/slipway target/release/slipway.new 2>/dev/null && mv -f target/release/slipway.new target/release/slipway
+	@$(call keep,release)
+
+# The program of a profile, in this clone; one that runs is replaced, not written over.
+keep = mkdir -p target/$(1) && cp --reflink=auto $(CARGO_TARGET_DIR)/$(1)/slipway target/$(1)/slipway.new && mv -f target/$(1)/slipway.new target/$(1)/slipway
 
 WEB_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -type f -print 2>/dev/null) openapi/slipway.json
 

@@ -60,8 +60,25 @@ pub(crate) fn announce(
             |first| url.replacen("://", &format!("://me:{}@", first.api_key.expose()), 1),
         );
         writeln!(out, "\n  Try it      git clone {with_key}/git/demo/demo-app.git")?;
-        writeln!(out, "              edit www/index.html, commit, git push; then: slipway logs -f")?;
+        writeln!(
+            out,
+            "              edit www/index.html, commit, git push; then: {} logs -f",
+            this_program()
+        )?;
     }
     writeln!(out, "\n  Ctrl-C stops it; the next start goes on from where it was.\n")?;
     Ok(out.flush()?)
+}
+
+/// How a person calls this program: by its name where the shell would find this very file, else by its path.
+fn this_program() -> String {
+    let Ok(own) = std::env::current_exe() else { return "slipway".to_owned() };
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&folders).map(|folder| folder.join("slipway")).find(|file| file.is_file());
+    if found.and_then(|file| file.canonicalize().ok()).as_deref() == Some(own.as_path()) {
+        return "slipway".to_owned();
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    own.strip_prefix(&here).unwrap_or(&own).display().to_string()
 }
