@@ -127,7 +127,12 @@ impl Agent {
             .iter()
             .map(|(id, orders)| {
                 let orders = orders.borrow();
-                RunningBuild { id: id.clone(), epoch: orders.epoch, terminating: orders.terminate }
+                RunningBuild {
+                    id: id.clone(),
+                    epoch: orders.epoch,
+                    terminating: orders.terminate,
+                    decided: Vec::new(),
+                }
             })
             .collect();
         RunnerSync {

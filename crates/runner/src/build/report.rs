@@ -113,6 +113,7 @@ fn build_step(step: &Step, state: &StepState, log_bytes: u64) -> BuildStep {
         exit_code: state.exit,
         message: state.reason.clone(),
         log_bytes,
+        ..BuildStep::default()
     }
 }
 

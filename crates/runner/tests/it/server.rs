@@ -104,6 +104,7 @@ impl Server {
                 username: "build".into(),
                 password: GIT_PASSWORD.into(),
             },
+            ..TakenBuild::default()
         }
     }
 

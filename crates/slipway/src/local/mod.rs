@@ -89,6 +89,7 @@ async fn drive(
         commit: snapshot.map(|snapshot| snapshot.commit),
         created_ms: seams.now_ms(),
         git: desk.git_access(),
+        ..TakenBuild::default()
     });
     let mut config = slipway_runner::Config::new(
         RUNNER,
