@@ -11,6 +11,38 @@ use utoipa::ToSchema;
 use crate::build::BuildStep;
 use crate::pipeline::{RunOptions, Variable};
 
+/// `POST /api/runners`, by an administrator
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreateRunner {
+    /// The runtime environment that the runner serves.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct RunnerToken {
+    pub name: String,
+    /// Shown once; good for one registration.
+    pub token: String,
+    pub expires: String,
+}
+
+/// `POST /api/agent/runner/register`: safe to repeat.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RegisterRunner {
+    pub token: String,
+    /// SHA-256, in hex, of a secret that the runner has made and keeps.
+    pub secret_digest: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RegisteredRunner {
+    pub name: String,
+    /// The runner's key is `<keyId>.<its secret>`.
+    pub key_id: String,
+}
+
 /// `POST /api/agent/runner/sync`
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -99,6 +99,9 @@ pub struct TestCounts {
     pub passed: u32,
     pub failed: u32,
     pub skipped: u32,
+    /// Names of cases that failed, the first of them; what they printed stays with the runner.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_cases: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
