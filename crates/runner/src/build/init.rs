@@ -25,6 +25,10 @@ impl Build {
         let (variables, refused) = variables(&self.taken, &about);
         self.journal.state.variables = variables;
         self.journal.state.branch.branch = self.taken.commit.as_ref().map(|commit| commit.branch.clone());
+        self.journal.state.only_steps = self.taken.options.only.iter().cloned().collect();
+        self.journal.state.skip_steps = self.taken.options.skip.iter().cloned().collect();
+        let given = self.taken.decisions.iter().map(|decision| (decision.step.clone(), decision.clone()));
+        self.journal.decisions = given.collect();
         self.journal.say(
             INIT,
             &format!(
