@@ -97,7 +97,7 @@ async fn drive(
         folder.join("runner"),
     );
     config.capacity = 1;
-    config.executor = order.executor;
+    config.executor = order.executor.clone();
     let stop = CancellationToken::new();
     let runner = tokio::spawn(slipway_runner::run(config, stop.clone()));
     tokio::pin!(runner);
