@@ -9,7 +9,39 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::build::BuildStep;
-use crate::pipeline::Variable;
+use crate::pipeline::{RunOptions, Variable};
+
+/// `POST /api/runners`, by an administrator
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreateRunner {
+    /// The runtime environment that the runner serves.
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct RunnerToken {
+    pub name: String,
+    /// Shown once; good for one registration.
+    pub token: String,
+    pub expires: String,
+}
+
+/// `POST /api/agent/runner/register`: safe to repeat.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RegisterRunner {
+    pub token: String,
+    /// SHA-256, in hex, of a secret that the runner has made and keeps.
+    pub secret_digest: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RegisteredRunner {
+    pub name: String,
+    /// The runner's key is `<keyId>.<its secret>`.
+    pub key_id: String,
+}
 
 /// `POST /api/agent/runner/sync`
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -33,6 +65,9 @@ pub struct RunningBuild {
     /// The runner has heard of the termination; the server need not wake it for it again.
     #[serde(default)]
     pub terminating: bool,
+    /// Steps whose approval or denial the runner has written down; the server need not wake it for them again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decided: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
@@ -43,11 +78,57 @@ pub struct RunnerSyncAnswer {
     pub terminate: Vec<String>,
     /// These are no longer yours (another runner has them, or they have ended): stop and forget them.
     pub lost: Vec<String>,
+    /// What people answered to steps that wait for approval. Each comes again with every answer until the runner
+    /// lists its step in `decided`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<ApprovalDecision>,
     /// Leases run out this long after the answer unless `sync` is called again.
     pub lease_ms: u64,
 }
 
+/// Somebody's answer to a step of type `pending-approval`: who, which way, why. Kept by the server, in its audit too.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalDecision {
+    pub build: String,
+    /// The step's name.
+    pub step: String,
+    /// `false` is a denial.
+    pub approved: bool,
+    /// Becomes `${{steps.STEP.authEntity.name}}`.
+    pub by: String,
+    /// `user` or `service-account`: becomes `${{steps.STEP.authEntity.type}}`.
+    pub by_kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub at_ms: i64,
+}
+
+/// A build that goes on from where another one failed.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartFrom {
+    /// The build that is gone on from; its runner may still have its workspace.
+    pub build: String,
+    /// Every step before this one that succeeded is taken over as it was. Absent: from the first that did not succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The steps of that build as they were reported at its end.
+    pub steps: Vec<BuildStep>,
+}
+
+/// A Git integration that steps may name in `git:`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GitIntegration {
+    /// Name of the context.
+    pub name: String,
+    /// `github`, `gitlab`, `bitbucket`, `bitbucket-server`, `gitea`.
+    pub provider: String,
+    pub access: GitAccess,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TakenBuild {
     pub id: String,
@@ -61,8 +142,22 @@ pub struct TakenBuild {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<TriggerCommit>,
     pub created_ms: i64,
-    /// Where the built-in Git host is, and a credential that lives as long as the build.
+    /// Where the repository of the trigger is: the built-in Git host with a credential that lives as long as the
+    /// build, or the Git provider of the trigger's context.
     pub git: GitAccess,
+    /// Other Git providers of the account, by the names that steps use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub integrations: Vec<GitIntegration>,
+    #[serde(default)]
+    pub options: RunOptions,
+    /// Answers that were given before this runner took the build.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<ApprovalDecision>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartFrom>,
+    /// The pull request of a fork: no secrets came with it, and it writes no cache that others read.
+    #[serde(default)]
+    pub from_fork: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -72,6 +167,14 @@ pub enum PipelineSource {
     Inline { yaml: String },
     /// A file in a repository, read by the runner.
     Git { repo: String, path: String, revision: Option<String> },
+    /// A public address, read by the runner.
+    Url { url: String },
+}
+
+impl Default for PipelineSource {
+    fn default() -> Self {
+        Self::Inline { yaml: String::new() }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -80,7 +183,7 @@ pub struct VariableLayer {
     pub variables: Vec<Variable>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggerCommit {
     /// `owner/name`.
@@ -90,9 +193,38 @@ pub struct TriggerCommit {
     pub author: String,
     pub message: String,
     pub trigger_name: String,
+    /// `push.heads`, `pullrequest.opened`, …; empty for a run by hand.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub event: String,
+    /// `builtin`, `github`, `gitlab`, `bitbucket`, `bitbucket-server`, `gitea`; empty is built in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub provider: String,
+    /// Where a person looks at the commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<PullRequest>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+/// For the variables `CF_PULL_REQUEST_*`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PullRequest {
+    pub number: i64,
+    pub title: String,
+    /// `opened`, `closed`, `synchronize`, …
+    pub action: String,
+    pub target: String,
+    /// `owner/name` of where the changes come from; another repository than the trigger's is a fork.
+    pub head_repo: String,
+    pub is_fork: bool,
+    pub merged: bool,
+    pub url: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitAccess {
     /// `https://host/git/`; a repository is `<base><owner/name>.git`.

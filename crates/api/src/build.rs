@@ -82,6 +82,26 @@ pub struct BuildStep {
     /// Bytes of log that the server holds.
     #[serde(default)]
     pub log_bytes: u64,
+    /// Taken over from the build that this one goes on from; it did not run again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub previously_executed: bool,
+    /// Names of the steps that it waits for, for the graph.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+    /// Counts of a JUnit report that the step left behind; the report itself stays with the runner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<TestCounts>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct TestCounts {
+    pub passed: u32,
+    pub failed: u32,
+    pub skipped: u32,
+    /// Names of cases that failed, the first of them; what they printed stays with the runner.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_cases: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

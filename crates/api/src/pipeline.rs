@@ -126,6 +126,29 @@ pub struct RunRequest {
     pub variables: Vec<Variable>,
 }
 
+/// How one run differs from others. On a pipeline and on a trigger they are what a run starts with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunOptions {
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_cache: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_cf_cache: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reset_volume: bool,
+    /// Also a run by hand tells Git and people how it went.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub enable_notifications: bool,
+    /// Run these steps only; none is all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skip: Vec<String>,
+    /// Stop at the breakpoints that steps set.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub debug: bool,
+}
+
 /// The published CLI sends either a list of variables or one object of names and values.
 fn variables<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Variable>, D::Error> {
     #[derive(Deserialize)]

@@ -167,7 +167,7 @@ impl Cluster {
     }
 }
 
-async fn client(config: &ClusterConfig) -> Result<kube::Client, ClusterError> {
+pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, ClusterError> {
     let file = config.kubeconfig.as_ref().map_or("in the pod".to_owned(), |path| path.display().to_string());
     let unreadable = |source: Box<dyn std::error::Error + Send + Sync>| ClusterError::Kubeconfig {
         file: file.clone(),

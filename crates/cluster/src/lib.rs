@@ -3,6 +3,7 @@
 //! In: a kubeconfig, objects to write. Out: what the cluster serves ([`Discovery`]), what is in it (a compact
 //! copy fed by one watch per kind, see [`Live`]), which objects changed and whose they are ([`Change`]), and the
 //! answers to writes. A write's answer enters the copy at once, so a reader never looks behind its own hand.
+//! [`Pods`] is the same for processes that live as long as one pod: no copy, no watch.
 //! The room does not know what an application wants: it compares and decides nothing.
 
 mod cache;
@@ -13,6 +14,7 @@ mod discovery;
 mod error;
 mod key;
 mod logs;
+mod pods;
 mod request;
 mod supervise;
 mod watch;
@@ -25,4 +27,5 @@ pub use discovery::{ApiResource, Discovery};
 pub use error::ClusterError;
 pub use key::ObjectKey;
 pub use logs::LogOptions;
+pub use pods::{PodKind, Pods, PodsConfig};
 pub use write::{Propagation, WriteOptions};

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::build::{Build, Context, Left, Orders, keep};
+use crate::build::{Build, Context, Left, Orders, bequeathed, keep};
 use crate::journal::Journal;
 use crate::layout::{BuildDir, builds, read_if_whole};
 use crate::uplink::Backoff;
@@ -25,12 +25,26 @@ pub(crate) struct Agent {
     context: Arc<Context>,
     capacity: u32,
     shutdown: CancellationToken,
-    running: BTreeMap<String, watch::Sender<Orders>>,
+    running: BTreeMap<String, Running>,
     tasks: JoinSet<()>,
-    leave: mpsc::Sender<(String, Left)>,
-    left: mpsc::Receiver<(String, Left)>,
+    tell: mpsc::Sender<(String, Told)>,
+    told: mpsc::Receiver<(String, Told)>,
     may_start: watch::Sender<bool>,
     wait_ms: u64,
+}
+
+/// A build of ours, as the agent sees it.
+struct Running {
+    orders: watch::Sender<Orders>,
+    /// It waits for a person and takes nobody's place.
+    idle: bool,
+}
+
+/// What a build tells the agent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Told {
+    Left(Left),
+    Idle(bool),
 }
 
 impl Agent {
@@ -40,15 +54,15 @@ impl Agent {
         may_start: watch::Sender<bool>,
         shutdown: CancellationToken,
     ) -> Self {
-        let (leave, left) = mpsc::channel(64);
+        let (tell, told) = mpsc::channel(64);
         Self {
             context,
             capacity,
             shutdown,
             running: BTreeMap::new(),
             tasks: JoinSet::new(),
-            leave,
-            left,
+            tell,
+            told,
             may_start,
             wait_ms: WAIT_MS,
         }
@@ -81,8 +95,15 @@ impl Agent {
                         }
                         break;
                     }
-                    Some((build, left)) = self.left.recv() => {
-                        self.part(&build, left);
+                    Some((build, told)) = self.told.recv() => {
+                        match told {
+                            Told::Left(left) => self.part(&build, left),
+                            Told::Idle(idle) => {
+                                if let Some(running) = self.running.get_mut(&build) {
+                                    running.idle = idle;
+                                }
+                            }
+                        }
                         // The server holds the call of a runner that was full: say that it is not.
                         if full {
                             break;
@@ -125,16 +146,23 @@ impl Agent {
         let running: Vec<RunningBuild> = self
             .running
             .iter()
-            .map(|(id, orders)| {
-                let orders = orders.borrow();
-                RunningBuild { id: id.clone(), epoch: orders.epoch, terminating: orders.terminate }
+            .map(|(id, running)| {
+                let orders = running.orders.borrow();
+                RunningBuild {
+                    id: id.clone(),
+                    epoch: orders.epoch,
+                    terminating: orders.terminate,
+                    // The build has them, or hears them again after our next start.
+                    decided: orders.decisions.iter().map(|decision| decision.step.clone()).collect(),
+                }
             })
             .collect();
+        let busy = self.running.values().filter(|running| !running.idle).count();
         RunnerSync {
             runner: self.context.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             executor: self.context.executor.name().to_owned(),
-            free: self.capacity.saturating_sub(u32::try_from(running.len()).unwrap_or(u32::MAX)),
+            free: self.capacity.saturating_sub(u32::try_from(busy).unwrap_or(u32::MAX)),
             running,
             wait_ms: self.wait_ms,
         }
@@ -148,6 +176,14 @@ impl Agent {
         }
         for id in &answer.terminate {
             self.order(id, |orders| orders.terminate = true);
+        }
+        for decision in answer.decisions {
+            let build = decision.build.clone();
+            self.order(&build, |orders| {
+                if !orders.decisions.iter().any(|known| known.step == decision.step) {
+                    orders.decisions.push(decision);
+                }
+            });
         }
         for taken in answer.taken {
             if self.running.contains_key(&taken.id) {
@@ -166,9 +202,9 @@ impl Agent {
     }
 
     fn order(&self, id: &str, change: impl FnOnce(&mut Orders)) {
-        if let Some(orders) = self.running.get(id) {
-            orders.send_if_modified(|orders| {
-                let before = *orders;
+        if let Some(running) = self.running.get(id) {
+            running.orders.send_if_modified(|orders| {
+                let before = orders.clone();
                 change(orders);
                 *orders != before
             });
@@ -178,15 +214,15 @@ impl Agent {
     fn start(&mut self, id: &str, epoch: i64) {
         let orders = watch::Sender::new(Orders { epoch, ..Orders::default() });
         let seen = orders.subscribe();
-        self.running.insert(id.to_owned(), orders);
-        let (context, shutdown, left) = (self.context.clone(), self.shutdown.clone(), self.leave.clone());
+        self.running.insert(id.to_owned(), Running { orders, idle: false });
+        let (context, shutdown, tell) = (self.context.clone(), self.shutdown.clone(), self.tell.clone());
         let id = id.to_owned();
         self.tasks.spawn(async move {
-            let how = match drive(&context, &id, epoch, seen, &shutdown).await {
+            let how = match drive(&context, &id, epoch, seen, &tell, &shutdown).await {
                 Some(how) => how,
                 None => return,
             };
-            let _ = left.send((id, how)).await;
+            let _ = tell.send((id, Told::Left(how))).await;
         });
     }
 
@@ -209,7 +245,13 @@ impl Agent {
             })
             .collect();
         finished.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+        let wanted = bequeathed(&self.context.data);
+        let wanted =
+            |dir: &BuildDir| wanted.iter().any(|id| BuildDir::new(&self.context.data, id).0 == dir.0);
         for (_, dir) in finished.into_iter().skip(FINISHED_KEPT) {
+            if wanted(&dir) {
+                continue;
+            }
             if let Err(error) = self.context.executor.remove(&dir.0) {
                 tracing::warn!(folder = %dir.0.display(), %error, "Cannot remove the folder of an old build.");
             }
@@ -223,12 +265,13 @@ async fn drive(
     id: &str,
     epoch: i64,
     orders: watch::Receiver<Orders>,
+    tell: &mpsc::Sender<(String, Told)>,
     shutdown: &CancellationToken,
 ) -> Option<Left> {
     let mut backoff = Backoff::new(Duration::from_secs(30));
     loop {
         let done = match Build::open(context.clone(), id, epoch) {
-            Ok(build) => build.run(orders.clone(), shutdown.clone()).await,
+            Ok(build) => build.run(orders.clone(), tell.clone(), shutdown.clone()).await,
             Err(error) => Err(error),
         };
         match done {

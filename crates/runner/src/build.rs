@@ -4,9 +4,11 @@
 //! reports, logs. All decisions are the planner's; all state is in the journal, which is written before
 //! an effect, and every effect may be done again without harm: that is what makes kill -9 harmless.
 
+mod approval;
 mod init;
 mod record;
 mod report;
+mod volume;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,14 +17,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use slipway_api::Client;
-use slipway_api::agent::{BuildReport, PipelineSource, TakenBuild};
+use slipway_api::agent::{ApprovalDecision, BuildReport, PipelineSource, TakenBuild};
 use slipway_pipeline::plan::{Outcome, apply};
 use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepKind, StepStatus, plan};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::Told;
 use crate::attempt::{Observed, Shims, Watched, cancel, give_up, observe, write_task};
-use crate::executor::{Executor, Place, make_volume};
+use crate::executor::{Executor, Place, StepTypes, make_volume};
 use crate::journal::{Finished, Journal, Segment, log_of};
 use crate::layout::{BuildDir, Lasting, now_ms, read_json, write_json};
 use crate::logs::Logs;
@@ -43,17 +46,21 @@ pub(crate) struct Context {
     pub(crate) data: PathBuf,
     pub(crate) executor: Box<dyn Executor>,
     pub(crate) shims: Shims,
+    pub(crate) types: StepTypes,
+    pub(crate) clusters: BTreeMap<String, PathBuf>,
     /// After a restart nothing new is started before the server has been asked whose the builds are.
     pub(crate) may_start: watch::Receiver<bool>,
 }
 
 /// What the agent loop tells a build.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Orders {
     pub(crate) epoch: i64,
     pub(crate) terminate: bool,
     /// Stop and forget.
     pub(crate) lost: bool,
+    /// Answers to steps that wait for one.
+    pub(crate) decisions: Vec<ApprovalDecision>,
 }
 
 /// How a build left us.
@@ -65,6 +72,8 @@ pub(crate) enum Left {
     /// The runner is going down; the build goes on when it is back.
     Paused,
 }
+
+pub(crate) use volume::bequeathed;
 
 pub(crate) struct Build {
     context: Arc<Context>,
@@ -82,6 +91,8 @@ pub(crate) struct Build {
     /// Attempts whose supervisor this process has started or adopted.
     attended: BTreeMap<(String, u32), Watched>,
     resumed: bool,
+    /// It waits for a person and for nothing else.
+    idle: bool,
     tick: Duration,
 }
 
@@ -125,6 +136,7 @@ impl Build {
             lengths: watch::Sender::new(BTreeMap::new()),
             attended: BTreeMap::new(),
             resumed,
+            idle: false,
             tick: TICK_LEAST,
         })
     }
@@ -133,6 +145,7 @@ impl Build {
     pub(crate) async fn run(
         mut self,
         mut orders: watch::Receiver<Orders>,
+        tell: mpsc::Sender<(String, Told)>,
         shutdown: CancellationToken,
     ) -> anyhow::Result<Left> {
         let (held, _) = watch::channel(BTreeMap::new());
@@ -147,7 +160,7 @@ impl Build {
             async move { uplink.stream(lengths, held, resumed).await }
         });
         let left = tokio::select! {
-            left = self.live(&mut orders, &mut held_seen) => left,
+            left = self.live(&mut orders, &mut held_seen, &tell) => left,
             () = shutdown.cancelled() => Ok(Left::Paused),
         };
         let left = match left {
@@ -180,7 +193,9 @@ impl Build {
         self.journal.reported = true;
         self.journal.scrub();
         self.journal.save(&self.dir)?;
+        self.bequeath_volume()?;
         let _ = std::fs::remove_file(self.dir.taken());
+        self.release().await;
         Ok(Left::Reported)
     }
 
@@ -188,6 +203,7 @@ impl Build {
         &mut self,
         orders: &mut watch::Receiver<Orders>,
         held: &mut watch::Receiver<BTreeMap<String, u64>>,
+        tell: &mpsc::Sender<(String, Told)>,
     ) -> anyhow::Result<Left> {
         if self.journal.lost {
             return Ok(Left::Lost);
@@ -221,13 +237,17 @@ impl Build {
         }
         let mut may_start = self.context.may_start.clone();
         loop {
-            let now = *orders.borrow_and_update();
-            self.obey(now)?;
+            let now = orders.borrow_and_update().clone();
+            self.obey(&now)?;
             if now.lost || fenced.is_cancelled() {
                 return Ok(Left::Lost);
             }
             if self.journal.finished.is_none() {
                 self.advance(*may_start.borrow_and_update())?;
+            }
+            let idle = self.waits_for_people();
+            if std::mem::replace(&mut self.idle, idle) != idle {
+                let _ = tell.send((self.taken.id.clone(), Told::Idle(idle))).await;
             }
             self.logs.follow(&self.journal.logs)?;
             let more = self.logs.pump(&self.masker)?;
@@ -272,7 +292,7 @@ impl Build {
         Duration::from_millis(u64::try_from(until).unwrap_or(1))
     }
 
-    fn obey(&mut self, orders: Orders) -> anyhow::Result<()> {
+    fn obey(&mut self, orders: &Orders) -> anyhow::Result<()> {
         if orders.epoch > self.journal.epoch {
             self.journal.epoch = orders.epoch;
             self.uplink.epoch.store(orders.epoch, Ordering::Relaxed);
@@ -282,7 +302,7 @@ impl Build {
             self.journal.state.terminate_requested = true;
             self.save()?;
         }
-        Ok(())
+        self.hear(&orders.decisions)
     }
 
     /// Looks at what runs, then does what the planner says until it has nothing more to say.
@@ -329,10 +349,28 @@ impl Build {
                 self.journal.say(log_of(step), &format!("The step was skipped: {reason}"));
                 return Ok(apply(&mut self.journal.state, action)?);
             }
-            _ => return Ok(apply(&mut self.journal.state, action)?),
+            Action::AwaitApproval { step, deadline_ms, .. } => {
+                apply(&mut self.journal.state, action)?;
+                return self.ask(pipeline, step, *deadline_ms);
+            }
+            Action::Settle { step, reason, .. } => {
+                self.journal.say(log_of(step), reason);
+                return Ok(apply(&mut self.journal.state, action)?);
+            }
+            Action::Cancel { .. } => return Ok(apply(&mut self.journal.state, action)?),
         };
         let at = self.dir.attempt(step, attempt);
-        let place = Place { build: &self.taken.id, attempt, dir: &self.dir, at: &at, git: &self.taken.git };
+        let place = Place {
+            build: &self.taken.id,
+            attempt,
+            dir: &self.dir,
+            at: &at,
+            git: &self.taken.git,
+            integrations: &self.taken.integrations,
+            types: &self.context.types,
+            clusters: &self.context.clusters,
+            variables: self.journal.state.variables.effective(),
+        };
         let prepared = self.context.executor.prepare(spec, &place);
         apply(&mut self.journal.state, action)?;
         if attempt > 1 {
@@ -345,6 +383,11 @@ impl Build {
         match prepared {
             Ok(task) => {
                 write_task(&at, &task)?;
+                if let StepKind::Freestyle(freestyle) = &spec.kind
+                    && let Some(patterns) = freestyle.environment.get(crate::junit::VARIABLE)
+                {
+                    self.journal.junit.insert(step.clone(), patterns.clone());
+                }
                 if let Some(directory) = crate::executor::directory(spec) {
                     self.journal.directories.insert(step.clone(), directory);
                 }
@@ -412,8 +455,10 @@ impl Build {
 
     fn begin(&mut self) -> anyhow::Result<()> {
         self.journal.started_ms = now_ms();
-        make_volume(&self.dir, self.context.executor.user())?;
+        self.inherit_volume()?;
+        make_volume(&self.dir, self.context.executor.as_ref())?;
         self.introduce();
+        self.take_over_steps();
         Ok(())
     }
 
@@ -451,15 +496,22 @@ impl Build {
                 tokio::time::sleep(TICK_LEAST).await;
             }
         }
+        self.release().await;
         self.context.executor.remove(&self.dir.0)?;
         Ok(())
+    }
+
+    /// Off this thread: it may ask a cluster.
+    async fn release(&self) {
+        let (context, build) = (self.context.clone(), self.taken.id.clone());
+        let _ = tokio::task::spawn_blocking(move || context.executor.release(&build)).await;
     }
 }
 
 /// Waits until the build is to end.
 async fn stopped(orders: &mut watch::Receiver<Orders>) -> Orders {
     loop {
-        let now = *orders.borrow_and_update();
+        let now = orders.borrow_and_update().clone();
         if now.terminate || now.lost {
             return now;
         }

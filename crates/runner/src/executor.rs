@@ -3,20 +3,30 @@
 //! In: a [`StepSpec`] with everything resolved, and the folders of its attempt. Out: a [`Task`] for
 //! the supervisor, or a sentence on why this executor cannot run the step. Nothing is started here.
 
+mod beside;
 mod builtin;
 mod container;
 mod engine;
 mod host;
+mod kubernetes;
+mod names;
 mod script;
+mod typed;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use slipway_api::agent::GitAccess;
-use slipway_pipeline::spec::WorkingDirectory;
+use slipway_api::agent::{GitAccess, GitIntegration};
+use slipway_pipeline::spec::{Credentials, WorkingDirectory};
 use slipway_pipeline::{StepKind, StepSpec};
 
 pub use engine::{Detected, detect};
+pub use kubernetes::{KubernetesConfig, Storage};
+
+pub(crate) use typed::StepTypes;
+
+use beside::Beside;
 
 use crate::layout::{AttemptDir, BuildDir, Missing, VOLUME, confined, file_name, give};
 use crate::task::{Run, Sandbox, Task};
@@ -26,7 +36,7 @@ const OUTPUT_BYTES_MAX: u64 = 1 << 30;
 const GRACE_MS: u64 = 5_000;
 
 /// What the person who starts the runner asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutorChoice {
     /// Podman, else Docker if its daemon answers, else the host.
@@ -35,6 +45,7 @@ pub enum ExecutorChoice {
     Podman,
     Docker,
     Host,
+    Kubernetes(Box<KubernetesConfig>),
 }
 
 /// One attempt of one step, before it starts.
@@ -44,6 +55,13 @@ pub(crate) struct Place<'a> {
     pub(crate) dir: &'a BuildDir,
     pub(crate) at: &'a AttemptDir,
     pub(crate) git: &'a GitAccess,
+    /// By the names that steps use.
+    pub(crate) integrations: &'a [GitIntegration],
+    pub(crate) types: &'a StepTypes,
+    /// Kubeconfigs by the names that `deploy` steps use.
+    pub(crate) clusters: &'a BTreeMap<String, PathBuf>,
+    /// Of the build, as they are now.
+    pub(crate) variables: BTreeMap<String, String>,
 }
 
 /// Why a step cannot run here, for the person who wrote it.
@@ -56,7 +74,7 @@ pub(crate) enum Refusal {
 }
 
 pub(crate) trait Executor: Send + Sync {
-    /// `podman`, `docker` or `host`.
+    /// `podman`, `docker`, `kubernetes` or `host`.
     fn name(&self) -> &'static str;
     /// In a sentence, for the head of every build's log.
     fn describe(&self) -> &str;
@@ -64,25 +82,39 @@ pub(crate) trait Executor: Send + Sync {
     fn user(&self) -> Option<u32>;
     /// For steps of ours that need no image.
     fn sandbox(&self) -> Option<Sandbox>;
-    fn freestyle(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal>;
+    /// A step of type freestyle, with what runs beside it.
+    fn freestyle(&self, step: &StepSpec, place: &Place<'_>, beside: &Beside) -> Result<Task, Refusal>;
     fn image(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal>;
     /// Removes a folder that steps have written to.
     fn remove(&self, folder: &Path) -> std::io::Result<()>;
     /// Removes what builds of this runner other than these have left behind.
     fn reap(&self, active: &[String]);
+    /// Removes what a build that is over may have left behind. May take a while.
+    fn release(&self, _build: &str) {}
+    /// Of the volume's folder.
+    fn volume_mode(&self) -> u32 {
+        0o700
+    }
 
     fn prepare(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
         crate::layout::create_private_dir(&place.at.0)?;
-        if step.services.is_some() {
-            return Err(Refusal::Unsupported(format!(
-                "step `{}` asks for side services, which this runner cannot start: start them in the step's commands",
-                step.name
-            )));
-        }
         match &step.kind {
-            StepKind::Freestyle(_) => self.freestyle(step, place),
+            StepKind::Freestyle(_) => self.freestyle(step, place, &beside::of_step(step, place)?),
+            StepKind::Composition(spec) => {
+                let (step, beside) = beside::of_composition(step, spec, place)?;
+                self.freestyle(&step, place, &beside)
+            }
+            StepKind::LaunchComposition(_) => Err(Refusal::Unsupported(format!(
+                "step `{}` launches an environment that outlives its build, which no runner of your own does: use a composition step, or deploy to a cluster",
+                step.name
+            ))),
             StepKind::Build(_) | StepKind::Push(_) | StepKind::PushTag(_) => self.image(step, place),
-            StepKind::GitClone(_) | StepKind::Typed(_) => builtin::prepare(step, place, self.sandbox()),
+            StepKind::Typed(spec) if place.types.knows(&spec.type_name) => {
+                self.freestyle(&place.types.expand(step, spec)?, place, &Beside::default())
+            }
+            StepKind::GitClone(_) | StepKind::Typed(_) | StepKind::Deploy(_) => {
+                builtin::prepare(step, place, self.sandbox())
+            }
             other => Err(Refusal::Unsupported(format!(
                 "steps of type `{}` cannot run on the {} executor: use a freestyle step",
                 type_of(other),
@@ -100,12 +132,22 @@ pub(crate) fn choose(
     read_only: &[PathBuf],
     hide: &[PathBuf],
 ) -> anyhow::Result<Box<dyn Executor>> {
-    let found = engine::choose(choice, data)?;
+    let (found, cluster) = match choice {
+        ExecutorChoice::Kubernetes(config) => (None, Some(*config)),
+        other => (engine::choose(&other, data)?, None),
+    };
     let probe_dir = data.join("probe");
     let sandbox_works = crate::shim::probe(shim, &probe_dir);
     let _ = std::fs::remove_dir_all(&probe_dir);
     let hide = hide.iter().chain([&data.to_owned()]).cloned().collect();
     let sandbox = Sandbox { user: None, read_only: read_only.to_vec(), hide };
+    if let Some(config) = cluster {
+        if let Err(why) = &sandbox_works {
+            tracing::info!(%why, "Built-in steps run without a sandbox of their own.");
+        }
+        let sandbox = sandbox_works.is_ok().then_some(sandbox);
+        return Ok(Box::new(kubernetes::Kubernetes::open(config, data, sandbox)?));
+    }
     match (found, sandbox_works) {
         (Some(engine), works) => {
             if let Err(why) = &works {
@@ -138,9 +180,11 @@ fn type_of(kind: &StepKind) -> &'static str {
 }
 
 /// Made once per build, with what every step expects to find in it.
-pub(crate) fn make_volume(dir: &BuildDir, user: Option<u32>) -> std::io::Result<()> {
-    let volume = dir.volume();
+pub(crate) fn make_volume(dir: &BuildDir, executor: &dyn Executor) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let (volume, user) = (dir.volume(), executor.user());
     crate::layout::create_private_dir(&volume)?;
+    std::fs::set_permissions(&volume, std::fs::Permissions::from_mode(executor.volume_mode()))?;
     script::write_cf_export(&volume)?;
     give(&volume.join("cf_export"), user)?;
     give(&volume, user)
@@ -197,4 +241,13 @@ fn task(step: &StepSpec, place: &Place<'_>, intro: Vec<String>, run: Run) -> Tas
 /// Unique on the machine, and the same after a restart.
 fn container_name(step: &StepSpec, place: &Place<'_>) -> String {
     format!("slipway-{}-{}-{}", place.build, file_name(&step.id), place.attempt)
+}
+
+/// An entry of a Docker `config.json`: the host, and what opens it.
+fn login(registry: &str, credentials: &Credentials) -> (String, serde_json::Value) {
+    use base64::Engine as _;
+    let pair = format!("{}:{}", credentials.username, credentials.password);
+    let auth = base64::engine::general_purpose::STANDARD.encode(pair);
+    let host = registry.split('/').next().unwrap_or(registry);
+    (host.to_owned(), serde_json::json!({ "auth": auth }))
 }

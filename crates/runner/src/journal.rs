@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
+use slipway_api::agent::ApprovalDecision;
+use slipway_api::build::TestCounts;
 use slipway_pipeline::BuildState;
 
 use crate::layout::{BuildDir, Lasting, read_json, write_json};
@@ -27,6 +29,17 @@ pub(crate) struct Journal {
     pub(crate) directories: BTreeMap<String, String>,
     /// How often a step was lost with the machine.
     pub(crate) interruptions: BTreeMap<String, u32>,
+    /// Answers to steps that wait for one, by step.
+    #[serde(default)]
+    pub(crate) decisions: BTreeMap<String, ApprovalDecision>,
+    /// Where steps leave reports of tests, and what was in them.
+    #[serde(default)]
+    pub(crate) junit: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(crate) tests: BTreeMap<String, TestCounts>,
+    /// Steps of an earlier build that this one did not run again.
+    #[serde(default)]
+    pub(crate) taken_over: Vec<String>,
     pub(crate) finished: Option<Finished>,
     /// The server has the end and every line.
     pub(crate) reported: bool,

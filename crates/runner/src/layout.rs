@@ -86,6 +86,14 @@ impl AttemptDir {
     pub(crate) fn image_id(&self) -> PathBuf {
         self.0.join("image-id")
     }
+    /// How far the log of the attempt's pod has been read.
+    pub(crate) fn pod_cursor(&self) -> PathBuf {
+        self.0.join("pod.cursor")
+    }
+    /// What a pod gives back besides its log.
+    pub(crate) fn out(&self) -> PathBuf {
+        self.0.join("out")
+    }
     /// What is of no use after the attempt has ended: secrets, scripts, temporary files.
     pub(crate) fn scrub(&self) {
         for file in [self.task(), self.environment(), self.0.join("auth.json"), self.0.join("config.json")] {

@@ -14,9 +14,11 @@ mod attempt;
 mod build;
 mod executor;
 mod journal;
+mod junit;
 mod layout;
 mod logs;
 mod mask;
+mod registration;
 pub mod shim;
 mod task;
 mod uplink;
@@ -31,7 +33,8 @@ use slipway_api::Client;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use executor::{Detected, ExecutorChoice, detect};
+pub use executor::{Detected, ExecutorChoice, KubernetesConfig, Storage, detect};
+pub use registration::registered;
 
 /// How a runner is set up.
 pub struct Config {
@@ -48,6 +51,10 @@ pub struct Config {
     pub read_only: Vec<PathBuf>,
     /// Folders that no sandboxed step may see, wherever they are (the server's data, say); `data` is one already.
     pub hide: Vec<PathBuf>,
+    /// A folder with definitions of step types.
+    pub step_types: Option<PathBuf>,
+    /// Kubeconfigs of the clusters that `deploy` steps may name.
+    pub clusters: std::collections::BTreeMap<String, PathBuf>,
     /// An executable that calls [`shim::main`] for its first argument [`shim::SUBCOMMAND`]; this one when absent.
     pub shim: Option<PathBuf>,
 }
@@ -62,6 +69,8 @@ impl Config {
             executor: ExecutorChoice::Auto,
             read_only: Vec::new(),
             hide: Vec::new(),
+            step_types: None,
+            clusters: std::collections::BTreeMap::new(),
             shim: None,
         }
     }
@@ -78,6 +87,10 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         Some(path) => path,
         None => std::env::current_exe().context("cannot find this executable")?,
     };
+    let types = match &config.step_types {
+        Some(folder) => executor::StepTypes::load(folder)?,
+        None => executor::StepTypes::default(),
+    };
     let (choice, read_only, hide) = (config.executor, config.read_only, config.hide);
     let executor = tokio::task::spawn_blocking({
         let (data, executable) = (data.clone(), executable.clone());
@@ -92,6 +105,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         data,
         executor,
         shims: attempt::Shims { executable },
+        types,
+        clusters: config.clusters,
         may_start: seen,
     });
     agent::Agent::new(context, config.capacity, may_start, shutdown).run().await

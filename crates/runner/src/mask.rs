@@ -56,6 +56,13 @@ impl Masker {
         Self { by_first }
     }
 
+    /// A text that is complete.
+    pub(crate) fn mask_whole(&self, text: &str) -> String {
+        let mut out = String::new();
+        self.mask(text.as_bytes(), true, &mut out);
+        out
+    }
+
     /// Masks what is certain, and says how many bytes of the input that was. With `at_end` everything is.
     pub(crate) fn mask(&self, input: &[u8], at_end: bool, out: &mut String) -> usize {
         let mut at = 0;

@@ -9,8 +9,10 @@
 
 mod adopt;
 mod builtin;
+mod deploy;
 mod exports;
 mod init;
+mod pod;
 mod sandbox;
 mod supervise;
 
@@ -20,6 +22,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 pub(crate) use exports::SCRIPT as CF_EXPORT;
+pub(crate) use pod::CONTAINER;
 pub(crate) use sandbox::{probe, unprivileged_user};
 
 /// The first argument by which an executable becomes a shim.

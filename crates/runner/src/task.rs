@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use slipway_cluster::PodsConfig;
 
 /// Everything that is needed to run one attempt without the runner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -30,17 +32,62 @@ pub(crate) enum Run {
     /// Work of ours that needs no image; in a sandbox where one can be made.
     Builtin { sandbox: Option<Sandbox>, work: Builtin },
     /// `engine` is `podman` or `docker` with its own flags; `args` are those of `run`.
-    Container { engine: Vec<String>, name: String, args: Vec<String>, environment: BTreeMap<String, String> },
+    Container {
+        engine: Vec<String>,
+        name: String,
+        args: Vec<String>,
+        environment: BTreeMap<String, String>,
+        /// Run one after the other before the container: services, and waiting for them.
+        #[serde(default)]
+        before: Vec<Vec<String>>,
+        /// Containers that end with this one.
+        #[serde(default)]
+        beside: Vec<String>,
+    },
     /// Commands of the container engine, one after the other until one fails.
     Engine { commands: Vec<Vec<String>>, members: Members },
+    /// A pod of a cluster.
+    Pod(Box<PodWork>),
 }
 
-/// What becomes `${{step.member}}` after an [`Run::Engine`].
+/// A pod, complete: whoever runs it has no choices left.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct PodWork {
+    pub(crate) cluster: PodsConfig,
+    /// Of the pod and of its secret; the same after a restart.
+    pub(crate) name: String,
+    pub(crate) pod: Value,
+    /// The environment: in the pod itself everybody who may read pods would see it.
+    pub(crate) secret: Option<Value>,
+    /// Selects pods of the same build that another runner has made.
+    pub(crate) others: String,
+    pub(crate) members: Members,
+}
+
+impl std::fmt::Debug for PodWork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PodWork").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What becomes `${{step.member}}` after work that succeeded.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Members {
     pub(crate) fixed: BTreeMap<String, String>,
     /// Members whose value is in a file when the commands have ended.
     pub(crate) from_files: BTreeMap<String, PathBuf>,
+}
+
+impl Members {
+    pub(crate) fn read(&self) -> BTreeMap<String, String> {
+        let mut all = self.fixed.clone();
+        for (name, path) in &self.from_files {
+            if let Ok(text) = std::fs::read_to_string(path) {
+                all.insert(name.clone(), text.trim().to_owned());
+            }
+        }
+        all
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -66,6 +113,7 @@ pub(crate) struct Sandbox {
 pub(crate) enum Builtin {
     GitClone(GitClone),
     GitCommit(GitCommit),
+    Deploy(Deploy),
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -105,6 +153,26 @@ pub(crate) struct GitCommit {
     pub(crate) email: String,
     /// Value of the trailer that marks the commit as this step's of this build.
     pub(crate) mark: String,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Deploy {
+    pub(crate) cluster: String,
+    /// Its text; the runner's own pod's cluster when absent.
+    pub(crate) kubeconfig: Option<String>,
+    pub(crate) namespace: String,
+    /// Relative to the volume.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) service: Option<String>,
+    pub(crate) image: Option<String>,
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) timeout_ms: u64,
+}
+
+impl std::fmt::Debug for Deploy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deploy").field("cluster", &self.cluster).finish_non_exhaustive()
+    }
 }
 
 /// What a built-in step gives back.

@@ -1,6 +1,6 @@
 //! The variables of a build: what the server sent, and what the platform says about the build itself.
 
-use slipway_api::agent::{TakenBuild, TriggerCommit};
+use slipway_api::agent::{PullRequest, TakenBuild, TriggerCommit};
 use slipway_pipeline::Variables;
 use slipway_pipeline::variables::Layer;
 
@@ -35,6 +35,7 @@ pub(crate) fn variables(taken: &TakenBuild, about: &About<'_>) -> (Variables, Ve
 /// Everything that must not be shown, for the masker.
 pub(crate) fn secrets(variables: &Variables, taken: &TakenBuild) -> Vec<String> {
     let mut secrets = vec![taken.git.password.clone()];
+    secrets.extend(taken.integrations.iter().map(|integration| integration.access.password.clone()));
     for (_, values) in variables.layers() {
         secrets.extend(
             values.iter().filter(|(name, _)| variables.is_encrypted(name)).map(|(_, value)| value.clone()),
@@ -91,7 +92,29 @@ fn of_commit(commit: &TriggerCommit, git: &str) -> Vec<(&'static str, String)> {
         ("CF_BUILD_INITIATOR", commit.author.clone()),
     ];
     all.extend(of_revision(&commit.sha, Some(&commit.branch), &commit.author, &commit.message));
+    if let Some(url) = &commit.url {
+        all.push(("CF_COMMIT_URL", url.clone()));
+    }
+    if let Some(request) = &commit.pull_request {
+        all.extend(of_pull_request(request, commit));
+    }
     all
+}
+
+fn of_pull_request(request: &PullRequest, commit: &TriggerCommit) -> Vec<(&'static str, String)> {
+    vec![
+        ("CF_BASE_BRANCH", request.target.clone()),
+        ("CF_PULL_REQUEST_ACTION", request.action.clone()),
+        ("CF_PULL_REQUEST_ID", request.number.to_string()),
+        ("CF_PULL_REQUEST_NUMBER", request.number.to_string()),
+        ("CF_PULL_REQUEST_TARGET", request.target.clone()),
+        ("CF_PULL_REQUEST_LABELS", request.labels.join(",")),
+        ("CF_PULL_REQUEST_TITLE", request.title.clone()),
+        ("CF_PULL_REQUEST_TITLE_ESCAPED", escaped(&request.title)),
+        ("CF_PULL_REQUEST_MERGED", request.merged.to_string()),
+        ("CF_PULL_REQUEST_HEAD_BRANCH", commit.branch.clone()),
+        ("CF_PULL_REQUEST_HEAD_COMMIT_SHA", commit.sha.clone()),
+    ]
 }
 
 /// What a checkout tells, also when no commit started the build.

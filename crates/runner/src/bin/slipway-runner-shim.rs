@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use slipway_api::Client;
 use slipway_model::Secret;
-use slipway_runner::{Config, ExecutorChoice, shim};
+use slipway_runner::{Config, ExecutorChoice, KubernetesConfig, Storage, shim};
 use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
@@ -19,6 +19,10 @@ fn main() -> ExitCode {
         "podman" => ExecutorChoice::Podman,
         "docker" => ExecutorChoice::Docker,
         "host" => ExecutorChoice::Host,
+        "kubernetes" => {
+            let kubernetes = KubernetesConfig::new(Some(text(4).into()), text(5), Storage::Host);
+            ExecutorChoice::Kubernetes(Box::new(kubernetes))
+        }
         _ => ExecutorChoice::Auto,
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");

@@ -25,6 +25,10 @@ impl Build {
         let (variables, refused) = variables(&self.taken, &about);
         self.journal.state.variables = variables;
         self.journal.state.branch.branch = self.taken.commit.as_ref().map(|commit| commit.branch.clone());
+        self.journal.state.only_steps = self.taken.options.only.iter().cloned().collect();
+        self.journal.state.skip_steps = self.taken.options.skip.iter().cloned().collect();
+        let given = self.taken.decisions.iter().map(|decision| (decision.step.clone(), decision.clone()));
+        self.journal.decisions = given.collect();
         self.journal.say(
             INIT,
             &format!(
@@ -56,6 +60,7 @@ impl Build {
         let read = match self.taken.source.clone() {
             PipelineSource::Inline { yaml } => Ok((yaml, "Using the pipeline's own text".to_owned())),
             PipelineSource::Git { repo, path, revision } => self.fetch(&repo, &path, revision).await,
+            PipelineSource::Url { url } => download(&url).await,
         };
         let (yaml, said) = match read {
             Ok(read) => read,
@@ -153,4 +158,40 @@ fn line(finding: &Finding) -> String {
         text.push_str(&format!(" ({hint})"));
     }
     text
+}
+
+/// A pipeline at a public address. Trouble with the network is waited out like that of a Git host.
+async fn download(url: &str) -> Result<(String, String), String> {
+    let http = reqwest::Client::builder()
+        .connect_timeout(Duration::from_secs(5))
+        .timeout(Duration::from_secs(30))
+        .build()
+        .map_err(|error| error.to_string())?;
+    let until = tokio::time::Instant::now() + FETCH_PATIENCE;
+    let mut backoff = Backoff::new(Duration::from_secs(5));
+    loop {
+        let error = match http.get(url).send().await {
+            Ok(mut answer) if answer.status().is_success() => {
+                let mut bytes = Vec::new();
+                while let Some(piece) = answer.chunk().await.map_err(|error| error.to_string())? {
+                    bytes.extend_from_slice(&piece);
+                    if bytes.len() as u64 > PIPELINE_BYTES_MAX {
+                        return Err(format!(
+                            "{url} is larger than a pipeline may be ({PIPELINE_BYTES_MAX} bytes)"
+                        ));
+                    }
+                }
+                return Ok((String::from_utf8_lossy(&bytes).into_owned(), format!("Read {url}")));
+            }
+            Ok(answer) if answer.status().is_server_error() => format!("{url} answered {}", answer.status()),
+            Ok(answer) => {
+                return Err(format!("{url} answered {}: is the address right and public?", answer.status()));
+            }
+            Err(error) => format!("{url} cannot be read: {error}"),
+        };
+        if tokio::time::Instant::now() >= until {
+            return Err(error);
+        }
+        backoff.pause().await;
+    }
 }

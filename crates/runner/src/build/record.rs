@@ -24,6 +24,7 @@ impl Build {
             at.scrub();
             return Ok(());
         }
+        self.read_tests(step);
         let outcome = self.outcome(step, &exit);
         let Some(pipeline) = self.pipeline.clone() else { return Ok(()) };
         self.settle(&pipeline, step, attempt, outcome)?;
@@ -56,7 +57,8 @@ impl Build {
         attempt: u32,
         outcome: Outcome,
     ) -> anyhow::Result<()> {
-        let (failed, reason) = (outcome.status != StepStatus::Success, outcome.reason.clone());
+        let fine = matches!(outcome.status, StepStatus::Success | StepStatus::Approved | StepStatus::Denied);
+        let (failed, reason) = (!fine, outcome.reason.clone());
         self.journal.state.now_ms = now_ms();
         let recorded = finish(pipeline, &mut self.journal.state, step, attempt, outcome)?;
         for error in recorded.refused {
@@ -98,6 +100,24 @@ impl Build {
         outcome.working_directory =
             exit.working_directory.clone().or_else(|| self.journal.directories.get(step).cloned());
         outcome
+    }
+
+    /// Counts of the tests that the step ran, if it said where its reports are.
+    fn read_tests(&mut self, step: &str) {
+        let Some(patterns) = self.journal.junit.get(step) else { return };
+        let directory = self.journal.directories.get(step).map_or("", String::as_str);
+        let below = directory.strip_prefix(crate::layout::VOLUME).unwrap_or_default().trim_start_matches('/');
+        let counts = crate::junit::read(&self.dir.volume(), std::path::Path::new(below), patterns);
+        let Some(mut counts) = counts else {
+            let line = format!("No test report was found at {patterns}");
+            return self.journal.say(log_of(step), &line);
+        };
+        let hidden = |name: &String| self.masker.mask_whole(name);
+        counts.failed_cases = counts.failed_cases.iter().map(hidden).collect();
+        let line =
+            format!("Tests: {} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
+        self.journal.say(log_of(step), &line);
+        self.journal.tests.insert(step.to_owned(), counts);
     }
 
     /// Nobody knows how far the attempt came: it is over, and another one begins.

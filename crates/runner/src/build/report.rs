@@ -89,12 +89,12 @@ impl Build {
             ..BuildStep::default()
         }];
         if let Some(pipeline) = &self.pipeline {
-            steps.extend(
-                pipeline
-                    .leaves()
-                    .into_iter()
-                    .map(|step| build_step(step, &self.journal.state.step(&step.name), bytes(&step.name))),
-            );
+            steps.extend(pipeline.leaves().into_iter().map(|step| {
+                let shown = build_step(step, &self.journal.state.step(&step.name), bytes(&step.name));
+                let previously_executed = self.journal.taken_over.contains(&step.name);
+                let tests = self.journal.tests.get(&step.name).cloned();
+                BuildStep { previously_executed, tests, ..shown }
+            }));
         }
         steps
     }
@@ -113,6 +113,7 @@ fn build_step(step: &Step, state: &StepState, log_bytes: u64) -> BuildStep {
         exit_code: state.exit,
         message: state.reason.clone(),
         log_bytes,
+        ..BuildStep::default()
     }
 }
 

@@ -3,24 +3,28 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use slipway_api::agent::GitAccess;
+use slipway_api::agent::{GitAccess, GitIntegration};
 use slipway_pipeline::spec::{self, Typed};
 use slipway_pipeline::{StepKind, StepSpec};
 use slipway_source::git::Remote;
 
 use super::{Place, Refusal, in_volume, script, task, working_directory};
 use crate::layout::VOLUME;
-use crate::task::{Builtin, GitClone, GitCommit, Login, Run, Sandbox, Task};
+use crate::task::{Builtin, Deploy, GitClone, GitCommit, Login, Run, Sandbox, Task};
+
+/// The documented patience of a deployment.
+const DEPLOY_MS: u64 = 120_000;
 
 pub(super) fn prepare(step: &StepSpec, place: &Place<'_>, sandbox: Option<Sandbox>) -> Result<Task, Refusal> {
     let work = match &step.kind {
-        StepKind::GitClone(spec) => Builtin::GitClone(clone(step, spec, place.git)?),
+        StepKind::GitClone(spec) => Builtin::GitClone(clone(step, spec, place)?),
         StepKind::Typed(spec) if spec.type_name == "git-commit" => {
             Builtin::GitCommit(commit(step, spec, place)?)
         }
+        StepKind::Deploy(spec) => Builtin::Deploy(deploy(step, spec, place)?),
         StepKind::Typed(spec) => {
             return Err(Refusal::Unsupported(format!(
-                "step type `{}` is not known to this runner: use a freestyle step, or `git-commit`",
+                "step type `{}` is not known to this runner, which knows `git-commit` and the definitions in its --step-types folder: put a `step-type` of that name there, or use a freestyle step",
                 spec.type_name
             )));
         }
@@ -31,12 +35,12 @@ pub(super) fn prepare(step: &StepSpec, place: &Place<'_>, sandbox: Option<Sandbo
     Ok(task(step, place, Vec::new(), Run::Builtin { sandbox, work }))
 }
 
-fn clone(step: &StepSpec, spec: &spec::GitClone, access: &GitAccess) -> Result<GitClone, Refusal> {
+fn clone(step: &StepSpec, spec: &spec::GitClone, place: &Place<'_>) -> Result<GitClone, Refusal> {
     let login = spec
         .credentials
         .as_ref()
         .map(|given| Login { username: given.username.clone(), password: given.password.clone() });
-    let place = locate(&spec.repo, spec.git.as_deref(), login, access)?;
+    let place = locate(&spec.repo, spec.git.as_deref(), login, place.git, place.integrations)?;
     let parent = volume_directory(step)?;
     Ok(GitClone {
         into: parent.join(&place.folder),
@@ -56,7 +60,7 @@ fn commit(step: &StepSpec, spec: &Typed, place: &Place<'_>) -> Result<GitCommit,
     let missing =
         |name: &str| Refusal::Unsupported(format!("step `{}` needs the argument `{name}`", step.name));
     let repo = text("repo").ok_or_else(|| missing("repo"))?;
-    let found = locate(&repo, text("git").as_deref(), None, place.git)?;
+    let found = locate(&repo, text("git").as_deref(), None, place.git, place.integrations)?;
     let folder = match text("working_directory") {
         Some(path) if path.starts_with('/') => in_volume(&path).ok_or_else(|| {
             Refusal::Unsupported(format!(
@@ -79,6 +83,46 @@ fn commit(step: &StepSpec, spec: &Typed, place: &Place<'_>) -> Result<GitCommit,
         name: text("git_user_name").unwrap_or_else(|| "Slipway".to_owned()),
         email: text("git_user_email").unwrap_or_else(|| "slipway@localhost".to_owned()),
         mark: format!("{}/{}", place.build, step.id),
+    })
+}
+
+/// A file of the volume, or a new image for a Deployment, in a cluster that the runner has a kubeconfig for.
+fn deploy(step: &StepSpec, spec: &spec::Deploy, place: &Place<'_>) -> Result<Deploy, Refusal> {
+    let refuse = |why: String| Refusal::Unsupported(format!("step `{}`: {why}", step.name));
+    if spec.kind != "kubernetes" {
+        return Err(refuse(format!("`kind: {}` is not known: it is `kubernetes`", spec.kind)));
+    }
+    let known: Vec<&str> = place.clusters.keys().map(String::as_str).collect();
+    let path = place.clusters.get(&spec.cluster).ok_or_else(|| {
+        refuse(format!(
+            "the runner knows no cluster `{}` ({}): start it with --cluster {}=KUBECONFIG",
+            spec.cluster,
+            if known.is_empty() {
+                "it knows none".to_owned()
+            } else {
+                format!("it knows {}", known.join(", "))
+            },
+            spec.cluster
+        ))
+    })?;
+    let kubeconfig = std::fs::read_to_string(path)
+        .map_err(|error| refuse(format!("the kubeconfig {} cannot be read: {error}", path.display())))?;
+    let file =
+        match &spec.file_path {
+            Some(path) => Some(in_volume(path).unwrap_or(
+                volume_directory(step)?.join(path.trim_start_matches("./").trim_start_matches('/')),
+            )),
+            None => None,
+        };
+    Ok(Deploy {
+        cluster: spec.cluster.clone(),
+        kubeconfig: Some(kubeconfig),
+        namespace: spec.namespace.clone(),
+        file,
+        service: spec.service.clone(),
+        image: spec.candidate_image.clone(),
+        variables: place.variables.clone(),
+        timeout_ms: step.timeout_ms.unwrap_or(DEPLOY_MS),
     })
 }
 
@@ -108,22 +152,31 @@ fn locate(
     integration: Option<&str>,
     login: Option<Login>,
     access: &GitAccess,
+    integrations: &[GitIntegration],
 ) -> Result<Located, Refusal> {
     let refuse = |text: String| Refusal::Unsupported(text);
+    let named = integration.filter(|name| !matches!(*name, "" | "builtin" | "CF-default"));
+    let access = match named {
+        None => access,
+        Some(name) => {
+            let found = integrations.iter().find(|integration| integration.name == name);
+            &found
+                .ok_or_else(|| {
+                    let known: Vec<&str> = integrations.iter().map(|known| known.name.as_str()).collect();
+                    refuse(format!(
+                        "git integration `{name}` is not known here ({}): leave `git` out for the repository's own host, or add the integration to the account",
+                        if known.is_empty() { "there are none".to_owned() } else { known.join(", ") }
+                    ))
+                })?
+                .access
+        }
+    };
     let builtin = || Login { username: access.username.clone(), password: access.password.clone() };
     let (url, login) = if repo.contains("://") {
         // The build's own credential goes to the built-in host and to nobody else.
         let ours = repo.starts_with(&access.base_url).then(builtin);
         (repo.to_owned(), login.or(ours))
     } else {
-        match integration {
-            None | Some("" | "builtin" | "CF-default") => {}
-            Some(other) => {
-                return Err(refuse(format!(
-                    "git integration `{other}` is not known to this runner: leave `git` out for the built-in Git host, or give `repo` as an address"
-                )));
-            }
-        }
         let name = repo.trim_matches('/').trim_end_matches(".git");
         (format!("{}/{name}.git", access.base_url.trim_end_matches('/')), login.or_else(|| Some(builtin())))
     };
@@ -163,31 +216,42 @@ mod tests {
 
     #[test]
     fn the_builds_credential_goes_to_the_built_in_host_only() {
-        let ours = locate("team/app", None, None, &access()).ok().unwrap();
+        let ours = locate("team/app", None, None, &access(), &[]).ok().unwrap();
         assert_eq!(
             (ours.url.as_str(), ours.folder.as_str()),
             ("http://127.0.0.1:8080/git/team/app.git", "app")
         );
         assert!(ours.login.is_some());
         assert!(
-            locate("http://127.0.0.1:8080/git/team/app.git", None, None, &access())
+            locate("http://127.0.0.1:8080/git/team/app.git", None, None, &access(), &[])
                 .ok()
                 .unwrap()
                 .login
                 .is_some()
         );
         assert!(
-            locate("https://example.org/team/app.git", None, None, &access()).ok().unwrap().login.is_none()
-        );
-        assert!(
-            locate("http://127.0.0.1:8080.evil.org/git/x/y", None, None, &access())
+            locate("https://example.org/team/app.git", None, None, &access(), &[])
                 .ok()
                 .unwrap()
                 .login
                 .is_none()
         );
-        assert!(locate("team/app", Some("other"), None, &access()).is_err());
-        assert!(locate("file:///etc", None, None, &access()).is_err());
-        assert!(locate("..", None, None, &access()).is_err());
+        assert!(
+            locate("http://127.0.0.1:8080.evil.org/git/x/y", None, None, &access(), &[])
+                .ok()
+                .unwrap()
+                .login
+                .is_none()
+        );
+        assert!(locate("team/app", Some("other"), None, &access(), &[]).is_err());
+        let other = GitIntegration {
+            name: "other".into(),
+            provider: "gitea".into(),
+            access: GitAccess { base_url: "https://git.example/".into(), ..access() },
+        };
+        let there = locate("team/app", Some("other"), None, &access(), &[other]).ok().unwrap();
+        assert_eq!(there.url, "https://git.example/team/app.git");
+        assert!(locate("file:///etc", None, None, &access(), &[]).is_err());
+        assert!(locate("..", None, None, &access(), &[]).is_err());
     }
 }

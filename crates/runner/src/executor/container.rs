@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use base64::Engine as _;
 use sha2::{Digest, Sha256};
 use slipway_pipeline::spec::{Build, Credentials, Dockerfile, Freestyle, Push, PushTag, Shell};
 use slipway_pipeline::{StepKind, StepSpec};
 
+use super::beside::{Beside, Service, Work};
 use super::engine::{self, Engine};
+use super::names::{bare, qualified, split_tag};
 use super::{
-    Executor, Place, Refusal, container_name, in_volume, make_working_directory, script, task,
+    Executor, Place, Refusal, container_name, in_volume, login, make_working_directory, script, task,
     working_directory,
 };
 use crate::layout::{BIN, Missing, VOLUME, confined, create_private};
@@ -44,16 +45,21 @@ impl Container {
         self.engine.program.iter().cloned().chain(args.iter().map(|arg| (*arg).to_owned())).collect()
     }
 
-    fn run_args(&self, step: &StepSpec, spec: &Freestyle, place: &Place<'_>) -> Result<Vec<String>, Refusal> {
+    fn run_args(
+        &self,
+        step: &StepSpec,
+        spec: &Freestyle,
+        place: &Place<'_>,
+        side: &Side,
+    ) -> Result<Vec<String>, Refusal> {
         let mut args = vec![
             "--rm=false".to_owned(),
             "--pull=missing".to_owned(),
             format!("--name={}", container_name(step, place)),
             format!("--label={LABEL}={}", place.build),
             format!("--label={OWNER}={}", self.owner),
-            "--hostname=slipway".to_owned(),
         ];
-        args.extend(self.engine.run_flags.iter().cloned());
+        args.extend(self.network(side));
         if self.podman() {
             // Kept by the engine too, should the supervisor be lost.
             args.push("--log-driver=k8s-file".to_owned());
@@ -235,13 +241,118 @@ impl Container {
         place: &Place<'_>,
     ) -> Result<std::path::PathBuf, Refusal> {
         use std::io::Write;
-        let pair = format!("{}:{}", credentials.username, credentials.password);
-        let auth = base64::engine::general_purpose::STANDARD.encode(pair);
-        let host = registry.split('/').next().unwrap_or(registry);
-        let text = serde_json::json!({ "auths": { host: { "auth": auth } } }).to_string();
+        let (host, auth) = login(registry, credentials);
+        let text = serde_json::json!({ "auths": { host: auth } }).to_string();
         let path = place.at.0.join(if self.podman() { "auth.json" } else { "config.json" });
         create_private(&path)?.write_all(text.as_bytes())?;
         Ok(path)
+    }
+}
+
+/// Services of a step: how they start, and what they are called.
+#[derive(Default)]
+struct Side {
+    before: Vec<Vec<String>>,
+    names: Vec<String>,
+    /// Their names in everybody's `/etc/hosts`.
+    hosts: Option<std::path::PathBuf>,
+}
+
+impl Container {
+    /// All in the network of the first service, where every name is this machine.
+    fn beside(&self, step: &StepSpec, place: &Place<'_>, beside: &Beside) -> Result<Side, Refusal> {
+        let mut side = Side::default();
+        if beside.is_empty() {
+            return Ok(side);
+        }
+        let scratch = place.at.0.join("tmp");
+        crate::layout::create_private_dir(&scratch)?;
+        let hosts = place.at.0.join("hosts");
+        std::fs::write(&hosts, format!("127.0.0.1 localhost slipway {}\n", beside.names().join(" ")))?;
+        side.hosts = Some(hosts);
+        for service in &beside.services {
+            let argv = self.service(step, place, service, &side, &scratch)?;
+            side.before.push(argv);
+            side.names.push(format!("{}-{}", container_name(step, place), service.name));
+        }
+        let readiness = beside
+            .readiness
+            .as_ref()
+            .map(|probe| ("readiness", Work { image: probe.work.image.clone(), commands: probe.script() }));
+        for (name, work) in readiness.into_iter().chain(beside.setup.clone().map(|work| ("setup", work))) {
+            let folder = place.at.bin().join(name);
+            script::write(&folder, Some(&work.commands))?;
+            let mut argv = self.command(&["run", "--rm", "--entrypoint=sh"]);
+            argv.extend(self.network(&side));
+            argv.push(format!("--volume={}:{VOLUME}", place.dir.volume().display()));
+            argv.push(format!("--volume={}:{BIN}:ro", folder.display()));
+            argv.extend([work.image.clone(), script::path()]);
+            side.before.push(argv);
+        }
+        Ok(side)
+    }
+
+    fn service(
+        &self,
+        step: &StepSpec,
+        place: &Place<'_>,
+        service: &Service,
+        side: &Side,
+        scratch: &Path,
+    ) -> Result<Vec<String>, Refusal> {
+        use std::io::Write;
+        if service.image.starts_with('-') {
+            return Err(Refusal::Unsupported(format!("`{}` is not the name of an image", service.image)));
+        }
+        let mut argv = self.command(&["run", "--detach", "--pull=missing"]);
+        argv.push(format!("--name={}-{}", container_name(step, place), service.name));
+        argv.push(format!("--label={LABEL}={}", place.build));
+        argv.push(format!("--label={OWNER}={}", self.owner));
+        argv.extend(self.network(side));
+        let file = scratch.join(format!("{}.env", service.name));
+        let mut written = create_private(&file)?;
+        for (name, value) in service.environment.iter().filter(|(_, value)| !value.contains(['\n', '\0'])) {
+            writeln!(written, "{name}={value}")?;
+        }
+        argv.push(format!("--env-file={}", file.display()));
+        argv.extend(service.working_directory.iter().map(|path| format!("--workdir={path}")));
+        for volume in &service.volumes {
+            argv.push(self.service_volume(volume, place)?);
+        }
+        let mut entry = service.entry_point.iter().flatten();
+        argv.extend(entry.next().map(|program| format!("--entrypoint={program}")));
+        argv.push(service.image.clone());
+        argv.extend(entry.cloned());
+        argv.extend(service.cmd.iter().flatten().cloned());
+        Ok(argv)
+    }
+
+    /// The build's volume by its name, or a folder of it.
+    fn service_volume(&self, volume: &str, place: &Place<'_>) -> Result<String, Refusal> {
+        let (source, target) = volume.split_once(':').unwrap_or((volume, volume));
+        if source == format!("slipway-{}", place.build) {
+            return Ok(format!("--volume={}:{target}", place.dir.volume().display()));
+        }
+        let relative = in_volume(source).unwrap_or_else(|| source.trim_start_matches(['/', '.']).into());
+        let found = confined(&place.dir.volume(), &relative, Missing::Make(None))
+            .map_err(|error| Refusal::Unsupported(format!("volume `{volume}` cannot be mounted: {error}")))?;
+        Ok(format!("--volume={}:{target}", found.display()))
+    }
+
+    /// The flags without which nothing starts here, and the network of the services if there are some.
+    fn network(&self, side: &Side) -> Vec<String> {
+        let mut flags = self.engine.run_flags.clone();
+        let host = flags.iter().any(|flag| flag == "--network=host");
+        match side.names.first() {
+            Some(first) if !host => flags.push(format!("--network=container:{first}")),
+            // A network that is somebody else's has their name.
+            _ => flags.push("--hostname=slipway".to_owned()),
+        }
+        if let Some(hosts) = &side.hosts {
+            flags.extend(self.podman().then(|| "--no-hosts".to_owned()));
+            flags.push(format!("--volume={}:/etc/hosts:ro", hosts.display()));
+        }
+        flags
     }
 }
 
@@ -262,12 +373,13 @@ impl Executor for Container {
         self.sandbox.clone()
     }
 
-    fn freestyle(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
+    fn freestyle(&self, step: &StepSpec, place: &Place<'_>, beside: &Beside) -> Result<Task, Refusal> {
         let StepKind::Freestyle(spec) = &step.kind else { unreachable!("called for freestyle steps only") };
         if spec.image.is_empty() || spec.image.starts_with('-') {
             return Err(Refusal::Unsupported(format!("step `{}` has no image it could run in", step.name)));
         }
-        let mut args = self.run_args(step, spec, place)?;
+        let side = self.beside(step, place, beside)?;
+        let mut args = self.run_args(step, spec, place, &side)?;
         let (environment, left_out) = self.environment(spec, place, &mut args)?;
         script::write(&place.at.bin(), spec.commands.as_deref())?;
         if spec.commands.is_some() {
@@ -292,6 +404,8 @@ impl Executor for Container {
             name: container_name(step, place),
             args,
             environment,
+            before: side.before,
+            beside: side.names,
         };
         Ok(task(step, place, intro, run))
     }
@@ -340,44 +454,4 @@ fn concerns_engine(name: &str) -> bool {
         ["LD_", "XDG_", "DOCKER_", "CONTAINER", "BUILDAH_", "PODMAN_", "STORAGE_", "REGISTRY_", "GODEBUG"];
     const NAMES: [&str; 6] = ["PATH", "HOME", "TMPDIR", "SHELL", "USER", "BASH_ENV"];
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// `localhost/` keeps an image that was made here from being looked for elsewhere.
-fn qualified(name: &str, registry: Option<&str>) -> String {
-    match registry {
-        Some(registry) => format!("{}/{}", registry.trim_end_matches('/'), bare(name)),
-        None if has_host(name) => name.to_owned(),
-        None => format!("localhost/{name}"),
-    }
-}
-
-fn has_host(name: &str) -> bool {
-    name.split_once('/').is_some_and(|(host, _)| host == "localhost" || host.contains(['.', ':']))
-}
-
-/// The name without the registry's host.
-fn bare(name: &str) -> &str {
-    if has_host(name) { name.split_once('/').map_or(name, |(_, rest)| rest) } else { name }
-}
-
-fn split_tag(image: &str) -> (&str, Option<&str>) {
-    match image.rsplit_once(':') {
-        Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
-        _ => (image, None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn image_names_are_of_this_machine_unless_they_say_otherwise() {
-        assert_eq!(qualified("app", None), "localhost/app");
-        assert_eq!(qualified("team/app", None), "localhost/team/app");
-        assert_eq!(qualified("registry.example/team/app", None), "registry.example/team/app");
-        assert_eq!(qualified("localhost/app", Some("localhost:5000")), "localhost:5000/app");
-        assert_eq!(split_tag("localhost:5000/app:v1"), ("localhost:5000/app", Some("v1")));
-        assert_eq!(split_tag("localhost:5000/app"), ("localhost:5000/app", None));
-    }
 }

@@ -57,9 +57,9 @@ pub fn detect() -> Detected {
     }
 }
 
-pub(super) fn choose(choice: ExecutorChoice, data: &Path) -> anyhow::Result<Option<Engine>> {
+pub(super) fn choose(choice: &ExecutorChoice, data: &Path) -> anyhow::Result<Option<Engine>> {
     match choice {
-        ExecutorChoice::Host => Ok(None),
+        ExecutorChoice::Host | ExecutorChoice::Kubernetes(_) => Ok(None),
         ExecutorChoice::Podman => open("podman", data).map(Some).map_err(anyhow::Error::msg),
         ExecutorChoice::Docker => open("docker", data).map(Some).map_err(anyhow::Error::msg),
         ExecutorChoice::Auto => {

@@ -5,6 +5,7 @@ use std::path::Path;
 use slipway_pipeline::spec::{Freestyle, Shell};
 use slipway_pipeline::{StepKind, StepSpec};
 
+use super::beside::Beside;
 use super::{Executor, Place, Refusal, make_working_directory, script, task, working_directory};
 use crate::layout::VOLUME;
 use crate::shim::unprivileged_user;
@@ -37,7 +38,14 @@ impl Executor for Host {
         Some(self.sandbox.clone())
     }
 
-    fn freestyle(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
+    fn freestyle(&self, step: &StepSpec, place: &Place<'_>, beside: &Beside) -> Result<Task, Refusal> {
+        if !beside.is_empty() {
+            return Err(Refusal::Unsupported(format!(
+                "step `{}` has services ({}), which are containers, and this machine has no container engine: install podman and start the runner again, or use a Kubernetes runner",
+                step.name,
+                beside.names().join(", ")
+            )));
+        }
         let StepKind::Freestyle(spec) = &step.kind else { unreachable!("called for freestyle steps only") };
         let directory = working_directory(step).unwrap_or_else(|| VOLUME.to_owned());
         make_working_directory(&directory, place, self.user())?;

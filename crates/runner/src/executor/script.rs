@@ -56,7 +56,8 @@ fn announcement(command: &str) -> String {
     format!("Executing command: {first}{more}")
 }
 
-fn quote(text: &str) -> String {
+/// As one word of a shell.
+pub(super) fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

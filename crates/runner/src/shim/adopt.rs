@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use super::supervise::{Supervisor, Target, child_signals, finish, lock, remove_container};
-use super::{exports, part};
+use super::{exports, part, pod};
 use crate::layout::{AttemptDir, now_ms};
 use crate::task::{Exit, How, Run};
 
@@ -31,19 +31,16 @@ pub(super) fn main(dir: &Path) -> ExitCode {
 }
 
 fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
-    let Run::Container { engine, name, .. } = supervisor.task.run.clone() else {
+    if let Run::Pod(work) = supervisor.task.run.clone() {
+        supervisor.deadline = remaining(&supervisor);
+        return pod::run(&mut supervisor, &work, true);
+    }
+    let Run::Container { engine, name, beside, .. } = supervisor.task.run.clone() else {
         return Ok(interrupted());
     };
     let exit = match state(&engine, &name) {
         State::Running => {
-            let spent = std::fs::read_to_string(supervisor.dir.started())
-                .ok()
-                .and_then(|text| text.trim().parse::<i64>().ok())
-                .map_or(0, |started| u64::try_from(now_ms() - started).unwrap_or(0));
-            supervisor.deadline = supervisor
-                .task
-                .timeout_ms
-                .map(|ms| Instant::now() + Duration::from_millis(ms.saturating_sub(spent)));
+            supervisor.deadline = remaining(&supervisor);
             let signals = child_signals()?;
             let mut command = part("exec");
             command.args(&engine).args(["wait", &name]);
@@ -65,6 +62,7 @@ fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
         rest_of_output(&mut supervisor, &engine, &name)?;
     }
     remove_container(&engine, &name);
+    beside.iter().for_each(|other| remove_container(&engine, other));
     let mut exit = exit;
     exit.exports = exports::take(&supervisor.task.volume);
     Ok(exit)
@@ -76,6 +74,16 @@ fn interrupted() -> Exit {
         None,
         Some("the machine or the step's supervisor went down while the step ran".to_owned()),
     )
+}
+
+/// The timeout counts from the attempt's start, whoever watches it.
+fn remaining(supervisor: &Supervisor) -> Option<Instant> {
+    let spent = std::fs::read_to_string(supervisor.dir.started())
+        .ok()
+        .and_then(|text| text.trim().parse::<i64>().ok())
+        .map_or(0, |started| u64::try_from(now_ms() - started).unwrap_or(0));
+    let ms = supervisor.task.timeout_ms?;
+    Some(Instant::now() + Duration::from_millis(ms.saturating_sub(spent)))
 }
 
 enum State {

@@ -61,6 +61,7 @@ async fn perform(work: &Builtin, volume: &Path) -> Outcome {
     let done = match work {
         Builtin::GitClone(work) => clone(work, volume).await,
         Builtin::GitCommit(work) => commit(work, volume).await,
+        Builtin::Deploy(work) => super::deploy::deploy(work, volume).await,
     };
     done.unwrap_or_else(|error| Outcome { error: Some(error), ..Outcome::default() })
 }
@@ -73,6 +74,8 @@ async fn clone(work: &GitClone, volume: &Path) -> Result<Outcome, String> {
         None => println!("Cloning the default branch of {} into {shown}", remote.url()),
     }
     let into = confined(volume, &work.into, Missing::Make(None)).map_err(|error| error.to_string())?;
+    // Whoever could write to the volume could write its configuration, and Git runs what that names.
+    forget_git(&into).map_err(|error| format!("{shown} cannot be cloned into: {error}"))?;
     let options =
         CloneOptions { depth: work.depth, exclude_blobs: work.exclude_blobs, skip_tags: work.skip_tags };
     let git = Git::new();
@@ -89,6 +92,16 @@ async fn clone(work: &GitClone, volume: &Path) -> Result<Outcome, String> {
     ]);
     members.extend(at.branch.map(|branch| ("branch".to_owned(), branch)));
     Ok(Outcome { error: None, members, working_directory: Some(shown) })
+}
+
+fn forget_git(folder: &Path) -> io::Result<()> {
+    let git = folder.join(".git");
+    match git.symlink_metadata() {
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(git),
+        Ok(_) => std::fs::remove_file(git),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 async fn commit(work: &GitCommit, volume: &Path) -> Result<Outcome, String> {

@@ -17,7 +17,7 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use super::{exports, part, sandbox};
+use super::{exports, part, pod, sandbox};
 use crate::layout::{AttemptDir, Lasting, now_ms, read_json, write_json};
 use crate::task::{Builtin, Exit, How, Members, Outcome, Run, Task};
 
@@ -108,16 +108,24 @@ impl Supervisor {
                 self.exit(&ended)
             }
             Run::Builtin { sandbox, work } => self.builtin(sandbox.as_ref(), &work, &signals)?,
-            Run::Container { engine, name, args, environment } => {
+            Run::Container { engine, name, args, environment, before, beside } => {
+                let prepared = self.engine(&before, &Members::default(), &signals)?;
+                if !prepared.is_success() {
+                    beside.iter().for_each(|other| remove_container(&engine, other));
+                    let why = "the step did not begin: its services did not get ready".to_owned();
+                    return Ok(Exit { message: prepared.message.clone().or(Some(why)), ..prepared });
+                }
                 let mut command = part("exec");
                 command.args(&engine).arg("run").args(&args).envs(&environment).stdin(Stdio::null());
                 let target = Target::Container { engine: engine.clone(), name: name.clone() };
                 let ended = self.spawn_and_watch(command.process_group(0), &signals, &target)?;
                 let exit = self.container_exit(&engine[0], &ended);
                 remove_container(&engine, &name);
+                beside.iter().for_each(|other| remove_container(&engine, other));
                 exit
             }
             Run::Engine { commands, members } => self.engine(&commands, &members, &signals)?,
+            Run::Pod(work) => return pod::run(&mut self, &work, false),
         };
         exit.exports = exports::take(&self.task.volume);
         Ok(exit)
@@ -139,12 +147,7 @@ impl Supervisor {
                 return Ok(exit);
             }
         }
-        exit.members = members.fixed.clone();
-        for (name, path) in &members.from_files {
-            if let Ok(text) = std::fs::read_to_string(path) {
-                exit.members.insert(name.clone(), text.trim().to_owned());
-            }
-        }
+        exit.members = members.read();
         Ok(exit)
     }
 
@@ -352,6 +355,11 @@ impl Output {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         let written = file.metadata()?.len();
         Ok(Self { file, written, bytes_max })
+    }
+
+    /// Bytes in the file, or where it stopped growing.
+    pub(super) fn length(&self) -> u64 {
+        self.written
     }
 
     pub(super) fn line(&mut self, line: &str) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slipway_api::agent::{TakenBuild, VariableLayer};
 
 use crate::runner::{Harness, harnesses};
-use crate::server::{Record, variable};
+use crate::server::{Record, Server, variable};
 
 pub fn next_id(prefix: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -326,6 +326,186 @@ steps:
         ] {
             assert!(!sent.contains(secret), "{}: {secret} in {log}", harness.executor);
         }
+    }
+}
+
+#[tokio::test]
+async fn a_step_waits_for_somebody_and_takes_nobodys_place_meanwhile() {
+    let (server, place) = (Server::start().await, tempfile::tempdir().unwrap());
+    let mut config = crate::runner::config(&server, place.path(), "host");
+    config.capacity = 1;
+    tokio::spawn(slipway_runner::run(config, tokio_util::sync::CancellationToken::new()));
+    let yaml = r#"
+version: '1.0'
+steps:
+  ask: {type: pending-approval, fail_fast: false}
+  tell: {image: x, commands: ['echo "by ${{steps.ask.authEntity.name}}, ${{steps.ask.result}}"']}
+"#;
+    let (first, second) = (next_id("asks"), next_id("asks"));
+    server.add(server.build(&first, yaml));
+    server.wait(&first, "the question", |record| record.status() == "pending-approval").await;
+    // The only place of the runner is free for others while somebody thinks.
+    server.add(server.build(&second, "version: '1.0'\nsteps:\n  s: {image: x, commands: ['true']}\n"));
+    assert_eq!(server.finish(&second).await.status(), "success");
+    let answer = slipway_api::agent::ApprovalDecision {
+        build: first.clone(),
+        step: "ask".into(),
+        approved: true,
+        by: "Ada".into(),
+        by_kind: "user".into(),
+        reason: Some("it looks good".into()),
+        at_ms: 1,
+    };
+    server.change(&first, |record| record.decisions.push(answer));
+    let record = server.finish(&first).await;
+    assert_eq!(record.status(), "success", "{:#?} {:#?}", record.report, record.logs);
+    assert_eq!(record.step("ask").status, "approved");
+    assert!(record.log("ask").contains("approved by Ada: it looks good"), "{}", record.log("ask"));
+    assert!(record.log("tell").contains("by Ada"), "{}", record.log("tell"));
+}
+
+#[tokio::test]
+async fn a_denied_step_fails_the_build_with_who_and_why() {
+    let harness = crate::runner::host();
+    let id = next_id("denied");
+    let yaml = "version: '1.0'\nsteps:\n  ask: {type: pending-approval}\n  never: {image: x, commands: ['echo never']}\n";
+    let mut taken = harness.server.build(&id, yaml);
+    // Answered before this runner took the build.
+    taken.decisions = vec![slipway_api::agent::ApprovalDecision {
+        build: id.clone(),
+        step: "ask".into(),
+        by: "Ada".into(),
+        by_kind: "user".into(),
+        reason: Some("not today".into()),
+        ..Default::default()
+    }];
+    harness.server.add(taken);
+    let record =
+        harness.server.wait(&id, "its end", |record| matches!(record.status(), "error" | "denied")).await;
+    assert_eq!(record.step("ask").status, "denied");
+    assert_eq!(record.step("ask").message.as_deref(), Some("denied by Ada: not today"));
+}
+
+#[tokio::test]
+async fn a_pipelines_volume_is_kept_for_its_next_build_and_a_forks_never_meets_it() {
+    let harness = crate::runner::host();
+    let yaml = "version: '1.0'\nsteps:\n  s: {image: x, commands: ['cat seen 2>/dev/null || true', 'echo $CF_BUILD_ID >> seen']}\n";
+    let run = async |fork: Option<&str>| {
+        let id = next_id("volume");
+        let mut taken = harness.server.build(&id, yaml);
+        taken.pipeline_name = "demo/volume".into();
+        taken.options.reset_volume = false;
+        taken.from_fork = fork.is_some();
+        taken.commit = fork.map(|repo| slipway_api::agent::TriggerCommit {
+            pull_request: Some(slipway_api::agent::PullRequest {
+                head_repo: repo.into(),
+                is_fork: true,
+                ..Default::default()
+            }),
+            ..Default::default()
+        });
+        harness.server.add(taken);
+        let record = harness.server.finish(&id).await;
+        assert_eq!(record.status(), "success", "{:#?}", record.logs);
+        let seen =
+            record.log("s").lines().filter(|line| line.starts_with("volume")).map(str::to_owned).collect();
+        (id, seen)
+    };
+    let (first, seen): (String, Vec<String>) = run(None).await;
+    assert!(seen.is_empty(), "{seen:?}");
+    let (fork, seen) = run(Some("eve/app")).await;
+    assert!(seen.is_empty(), "{seen:?}");
+    let (second, seen) = run(None).await;
+    assert_eq!(seen, [first.clone()]);
+    assert_eq!(run(Some("eve/app")).await.1, [fork]);
+    assert_eq!(run(Some("mallory/app")).await.1, Vec::<String>::new());
+    assert_eq!(run(None).await.1, [first, second]);
+}
+
+#[tokio::test]
+async fn test_reports_are_counted_where_they_are_and_stay_there() {
+    let harness = crate::runner::host();
+    let id = next_id("junit");
+    let yaml = r#"
+version: '1.0'
+steps:
+  tests:
+    image: x
+    working_directory: /codefresh/volume/app
+    environment: ['SLIPWAY_JUNIT=out/*.xml']
+    commands:
+      - mkdir -p out
+      - echo '<testsuite><testcase classname="A" name="good"/><testcase classname="A" name="bad t0ken-canary"><failure>residency-canary</failure></testcase></testsuite>' > out/a.xml
+"#
+    .replace("- echo '", "- set +x; echo '");
+    let mut taken =
+        harness.server.build(&id, &yaml.replace("residency-canary", "$(printf 'residency-%s' canary)"));
+    let variables = vec![variable("TOKEN", "t0ken-canary", true)];
+    taken.variables = vec![VariableLayer { name: "project".into(), variables }];
+    harness.server.add(taken);
+    let record = harness.server.finish(&id).await;
+    let tests = record.step("tests").tests.expect("there are counts");
+    assert_eq!((tests.passed, tests.failed, tests.skipped), (1, 1, 0));
+    assert_eq!(tests.failed_cases, ["A.bad *****"]);
+    assert!(record.log("tests").contains("Tests: 1 passed, 1 failed, 0 skipped"), "{}", record.log("tests"));
+}
+
+#[tokio::test]
+async fn services_run_beside_a_step_under_their_names() {
+    for harness in harnesses().into_iter().filter(|harness| harness.executor == "kubernetes") {
+        let record = run(
+            harness,
+            r#"
+version: '1.0'
+steps:
+  tests:
+    image: IMAGE
+    services:
+      composition:
+        web_one:
+          image: IMAGE
+          command: sh -c 'echo hello from the service > /tmp/index.html; httpd -f -p 8099 -h /tmp'
+      readiness:
+        image: IMAGE
+        periodSeconds: 1
+        failureThreshold: 30
+        commands: ['curl -sf http://web_one:8099/']
+    commands: ['curl -sf http://web_one:8099/']
+  compose:
+    type: composition
+    composition:
+      version: '2'
+      services:
+        web: {image: IMAGE, command: [sh, -c, 'echo composed ${WORD} > /tmp/index.html; httpd -f -p 8098 -h /tmp']}
+    composition_candidates:
+      test:
+        image: IMAGE
+        command: sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do curl -sf http://web:8098/ && exit 4; sleep 1; done'
+    composition_variables: [WORD=together]
+    fail_fast: false
+"#,
+        )
+        .await;
+        assert!(
+            record.log("tests").contains(
+                "
+hello from the service
+"
+            ),
+            "{}: {:#?} {:#?}",
+            harness.executor,
+            record.report,
+            record.logs
+        );
+        assert!(
+            record.log("compose").contains(
+                "composed together
+"
+            ),
+            "{}",
+            record.log("compose")
+        );
+        assert_eq!(record.step("compose").exit_code, Some(4), "the candidate decides");
     }
 }
 

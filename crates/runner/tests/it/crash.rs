@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::contract::next_id;
-use crate::runner::{Process, podman};
+use crate::runner::{Process, kubernetes, podman};
 use crate::server::{Record, Server, sh};
 
 /// Steps that say in the volume that they ran, and in the log how far they came.
@@ -79,7 +79,11 @@ async fn killed_again_and_again(executor: &str, image: &str, kills: u32, builds:
         seed >> 33
     };
     // Long enough for it to come up; then anything may be under way.
-    let most = if executor == "host" { 450 } else { 1_200 };
+    let most = match executor {
+        "host" => 450,
+        "podman" => 1_200,
+        _ => 2_500,
+    };
     let mut done = 0;
     let mut during = 0;
     while done < kills {
@@ -119,6 +123,11 @@ async fn a_runner_on_podman_that_is_killed_goes_on_and_repeats_nothing() {
     if let Some(harness) = podman() {
         killed_again_and_again("podman", &harness.image, 20, 3).await;
     }
+}
+
+#[tokio::test]
+async fn a_runner_on_kubernetes_that_is_killed_goes_on_and_repeats_nothing() {
+    killed_again_and_again("kubernetes", &kubernetes().image, 8, 2).await;
 }
 
 /// Processes whose command line holds all of these.
@@ -170,21 +179,31 @@ async fn a_step_of_the_host_that_lost_its_supervisor_is_run_again_as_a_new_attem
 
 #[tokio::test]
 async fn a_container_that_lost_its_supervisor_is_found_again_with_its_end_and_its_log() {
-    let Some(harness) = podman() else { return };
+    if let Some(harness) = podman() {
+        found_again("podman", &harness.image).await;
+    }
+}
+
+#[tokio::test]
+async fn a_pod_that_lost_its_supervisor_is_found_again_with_its_end_and_its_log() {
+    found_again("kubernetes", &kubernetes().image).await;
+}
+
+async fn found_again(executor: &str, image: &str) {
     let server = Server::start().await;
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data");
-    let mut runner = Process::start(&server, &data, "podman");
+    let mut runner = Process::start(&server, &data, executor);
     for when in ["while it runs", "after it has ended"] {
         let id = next_id("lost");
-        server.add(server.build(&id, &SLOW.replace("IMAGE", &harness.image)));
+        server.add(server.build(&id, &SLOW.replace("IMAGE", image)));
         server.wait(&id, "a running step", |record| record.log("slow").contains("\nbegun\n")).await;
         if when == "after it has ended" {
             // As after a power cut: nobody was there when the container ended.
             runner.kill();
             kill(&processes(&["supervise", &id]));
             tokio::time::sleep(Duration::from_secs(3)).await;
-            runner = Process::start(&server, &data, "podman");
+            runner = Process::start(&server, &data, executor);
         } else {
             kill(&processes(&["supervise", &id]));
         }

@@ -2,6 +2,8 @@
 
 mod contract;
 mod crash;
+mod kubernetes;
+mod residency;
 mod runner;
 mod sandbox;
 mod server;

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use slipway_api::Client;
 use slipway_model::Secret;
-use slipway_runner::{Config, ExecutorChoice};
+use slipway_runner::{Config, ExecutorChoice, KubernetesConfig, Storage};
+use slipway_testkit::{Kube, TEST_IMAGE};
 use tokio_util::sync::CancellationToken;
 
 use crate::server::Server;
@@ -22,11 +23,42 @@ pub struct Harness {
     pub image: String,
 }
 
-/// What this machine has: the host always, Podman when it is installed.
+/// What this machine has: the host always, Podman when it is installed, Kubernetes always (it is started).
 pub fn harnesses() -> Vec<&'static Harness> {
     let mut all = vec![host()];
     all.extend(podman());
+    all.push(kubernetes());
     all
+}
+
+pub fn kubernetes() -> &'static Harness {
+    static KUBERNETES: OnceLock<Harness> = OnceLock::new();
+    KUBERNETES.get_or_init(|| start("kubernetes", TEST_IMAGE.to_owned()))
+}
+
+/// Of all tests of this file: pods of an earlier run are nobody's, and the next run removes them.
+pub fn namespace() -> &'static str {
+    const NAME: &str = "slipway-runner-tests";
+    static MADE: OnceLock<()> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let kube = Kube::shared();
+        let object = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAME}}}}}");
+        kube.kubectl_with(&["apply", "-f", "-"], &object);
+        kube.kubectl(&[
+            "--namespace",
+            NAME,
+            "delete",
+            "pods,secrets",
+            "--all",
+            "--grace-period=0",
+            "--force",
+        ]);
+    });
+    NAME
+}
+
+pub fn kubernetes_config() -> KubernetesConfig {
+    KubernetesConfig::new(Some(Kube::shared().kubeconfig().to_owned()), namespace(), Storage::Host)
 }
 
 pub fn host() -> &'static Harness {
@@ -73,7 +105,11 @@ pub fn config(server: &Server, data: &Path, executor: &str) -> Config {
     let client = Client::new(server.url.clone(), Secret::new("key".to_owned()));
     let mut config = Config::new("test", client, data);
     config.shim = Some(SHIM.into());
-    config.executor = if executor == "host" { ExecutorChoice::Host } else { ExecutorChoice::Podman };
+    config.executor = match executor {
+        "host" => ExecutorChoice::Host,
+        "kubernetes" => ExecutorChoice::Kubernetes(Box::new(kubernetes_config())),
+        _ => ExecutorChoice::Podman,
+    };
     config
 }
 
@@ -84,8 +120,13 @@ impl Process {
     pub fn start(server: &Server, data: &Path, executor: &str) -> Self {
         let log =
             std::fs::OpenOptions::new().append(true).create(true).open(data.with_extension("log")).unwrap();
+        let cluster = match executor {
+            "kubernetes" => vec![Kube::shared().kubeconfig().to_str().unwrap(), namespace()],
+            _ => Vec::new(),
+        };
         let child = Command::new(SHIM)
             .args([server.url.as_str(), data.to_str().unwrap(), executor])
+            .args(cluster)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

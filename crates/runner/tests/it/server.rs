@@ -26,6 +26,8 @@ pub struct Record {
     pub epoch: i64,
     pub terminate: bool,
     pub lost: bool,
+    /// What people have answered.
+    pub decisions: Vec<ApprovalDecision>,
     pub report: Option<BuildReport>,
     pub logs: BTreeMap<String, String>,
     /// Every body that arrived about it, for canaries.
@@ -104,6 +106,9 @@ impl Server {
                 username: "build".into(),
                 password: GIT_PASSWORD.into(),
             },
+            // Tests look at what their own build left in its volume.
+            options: slipway_api::pipeline::RunOptions { reset_volume: true, ..Default::default() },
+            ..TakenBuild::default()
         }
     }
 
@@ -213,6 +218,10 @@ async fn sync(State(server): State<Server>, Json(request): Json<RunnerSync>) -> 
             let mine = |id: &str| request.running.iter().find(|running| running.id == id);
             let mut free = request.free;
             for (id, record) in &inner.builds {
+                let heard = |decision: &&ApprovalDecision| {
+                    mine(id).is_some_and(|running| !running.decided.contains(&decision.step))
+                };
+                answer.decisions.extend(record.decisions.iter().filter(heard).cloned());
                 match (mine(id), &record.taken) {
                     (Some(_), _) if record.lost => answer.lost.push(id.clone()),
                     (Some(running), _) if record.terminate && !running.terminating => {
@@ -225,7 +234,10 @@ async fn sync(State(server): State<Server>, Json(request): Json<RunnerSync>) -> 
                     _ => {}
                 }
             }
-            let news = !(answer.taken.is_empty() && answer.lost.is_empty() && answer.terminate.is_empty());
+            let news = !(answer.taken.is_empty()
+                && answer.lost.is_empty()
+                && answer.terminate.is_empty()
+                && answer.decisions.is_empty());
             if news || tokio::time::Instant::now() >= until {
                 return Json(answer).into_response();
             }

@@ -46,6 +46,7 @@ steps:
             author: "Ada".into(),
             message: "First\n\nwith $(touch /tmp/x) and \"quotes\"".into(),
             trigger_name: "push".into(),
+            ..TriggerCommit::default()
         });
         // A later commit breaks the file; the build is of the first one.
         let work = tempfile::tempdir().unwrap();

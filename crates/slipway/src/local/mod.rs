@@ -89,6 +89,7 @@ async fn drive(
         commit: snapshot.map(|snapshot| snapshot.commit),
         created_ms: seams.now_ms(),
         git: desk.git_access(),
+        ..TakenBuild::default()
     });
     let mut config = slipway_runner::Config::new(
         RUNNER,
@@ -96,7 +97,7 @@ async fn drive(
         folder.join("runner"),
     );
     config.capacity = 1;
-    config.executor = order.executor;
+    config.executor = order.executor.clone();
     let stop = CancellationToken::new();
     let runner = tokio::spawn(slipway_runner::run(config, stop.clone()));
     tokio::pin!(runner);

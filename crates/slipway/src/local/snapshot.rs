@@ -46,6 +46,7 @@ impl Snapshot {
                 message: show("%B")?,
                 trigger_name: "local".into(),
                 sha: sha.clone(),
+                ..TriggerCommit::default()
             },
             note: changed.then(|| {
                 format!(

@@ -130,11 +130,11 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     };
     let mut runner =
         slipway_runner::Config::new(agents::RUNNER, Client::new(&url, keys.runner), data.join("runner"));
+    let with_image = !arguments.no_demo && choice != slipway_runner::ExecutorChoice::Host;
     runner.executor = choice;
     // Steps that run on the host do not see the platform's own files.
     runner.hide = vec![data.clone()];
     let runner_stop = stop.clone();
-    let with_image = !arguments.no_demo && choice != slipway_runner::ExecutorChoice::Host;
     roles.spawn(async move {
         // Steps of the demo run in this image, so it is there before the first build is taken.
         if with_image {

@@ -1,0 +1,259 @@
+//! Image steps: buildah in a pod without privileges, with plain files as its layers.
+//!
+//! The images of a build live in a folder beside its volume until the build ends, so that a later `push` finds
+//! what an earlier `build` made. Everything else goes through registries: pods of steps can use an image only
+//! after it was pushed.
+
+use std::path::Path;
+
+use slipway_pipeline::StepSpec;
+use slipway_pipeline::spec::{Build, Credentials, Dockerfile, Push, PushTag};
+
+use super::super::names::{bare, qualified, split_tag};
+use super::super::script::{self, SCRIPT, quote};
+use super::super::{Place, Refusal, in_volume, login, working_directory};
+use super::{Kubernetes, open_to_all};
+use crate::layout::{BIN, Missing, VOLUME, confined, create_private_dir};
+use crate::task::{Members, Task};
+
+const IMAGES: &str = "/codefresh/images";
+const OUT: &str = "/codefresh/out";
+const AUTH: &str = "auth.json";
+const IMAGE_ID: &str = "image-id";
+const DIGEST: &str = "digest";
+
+/// Plain files and a changed root need no privilege; a single user is enough for them.
+const PREAMBLE: &str = r#"exec 2>&1
+set -e
+export HOME=/tmp/home XDG_RUNTIME_DIR=/tmp/run BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
+mkdir -p "$HOME" "$XDG_RUNTIME_DIR"
+engine() { buildah --root /codefresh/images --runroot /tmp/run/storage --storage-driver vfs --storage-opt vfs.ignore_chown_errors=true "$@"; }
+"#;
+
+impl Kubernetes {
+    pub(super) fn build_image(
+        &self,
+        step: &StepSpec,
+        spec: &Build,
+        place: &Place<'_>,
+    ) -> Result<Task, Refusal> {
+        let directory = working_directory(step).unwrap_or_else(|| VOLUME.to_owned());
+        let context = in_volume(&directory)
+            .ok_or_else(|| no_context(&directory, "it is not in the volume"))
+            .and_then(|relative| {
+                confined(&place.dir.volume(), &relative, Missing::Refuse)
+                    .map_err(|error| no_context(&directory, &error.to_string()))
+            })?;
+        script::write(&place.at.bin(), None)?;
+        let dockerfile = match &spec.dockerfile {
+            Dockerfile::Path(path) => {
+                let relative = in_volume(path).unwrap_or_else(|| {
+                    in_volume(&directory).unwrap_or_default().join(path.trim_start_matches('/'))
+                });
+                let found = confined(&place.dir.volume(), &relative, Missing::Refuse).map_err(|error| {
+                    Refusal::Unsupported(format!("there is no Dockerfile at {directory}/{path}: {error}"))
+                })?;
+                inside(&found, place)?
+            }
+            Dockerfile::Content(text) => {
+                std::fs::write(place.at.bin().join("Dockerfile"), text)?;
+                format!("{BIN}/Dockerfile")
+            }
+        };
+        let registry =
+            spec.registry.as_deref().or(self.config.registry.as_deref()).filter(|_| !spec.disable_push);
+        let name = qualified(&spec.image_name, registry);
+        let mut words = vec!["engine".to_owned(), "bud".to_owned(), "--layers".to_owned()];
+        words.push(format!("--file={dockerfile}"));
+        words.push(format!("--iidfile={OUT}/{IMAGE_ID}"));
+        words.extend(spec.tags.iter().map(|tag| format!("--tag={name}:{tag}")));
+        words.extend(spec.build_arguments.iter().map(|argument| format!("--build-arg={argument}")));
+        words.extend(spec.target.iter().map(|target| format!("--target={target}")));
+        words.extend(spec.cache_from.iter().map(|from| format!("--cache-from={from}")));
+        words.extend(spec.platform.iter().map(|platform| format!("--platform={platform}")));
+        words.extend(spec.no_cache.then(|| "--no-cache".to_owned()));
+        words.extend(spec.squash.then(|| "--squash".to_owned()));
+        words.extend(self.base_flags());
+        words.push(inside(&context, place)?);
+        let mut lines = vec![line(&words)];
+        if registry.is_some() {
+            lines.extend(spec.tags.iter().map(|tag| self.push_line(&format!("{name}:{tag}"))));
+        }
+        let tag = spec.tags.first().cloned().unwrap_or_else(|| "latest".to_owned());
+        let mut members = Members::default();
+        members.fixed.insert("imageName".to_owned(), name.clone());
+        members.fixed.insert("imageTagName".to_owned(), tag.clone());
+        members.from_files.insert("imageId".to_owned(), place.at.out().join(IMAGE_ID));
+        members.from_files.insert("imageRepoDigest".to_owned(), place.at.out().join(DIGEST));
+        let mut intro = vec![format!("Building image {name}:{tag} from {directory} in an unprivileged pod")];
+        if registry.is_none() {
+            intro.push("The image stays with this build: it is pushed to no registry, so no later step can run in it".to_owned());
+        }
+        let left_out: Vec<&str> = spec
+            .options
+            .keys()
+            .map(String::as_str)
+            .filter(|key| !matches!(*key, "metadata" | "annotations"))
+            .collect();
+        if !left_out.is_empty() {
+            intro.push(format!("Not supported by this runner and left out: {}", left_out.join(", ")));
+        }
+        self.image_task(step, place, intro, &lines, None, members)
+    }
+
+    pub(super) fn push_image(
+        &self,
+        step: &StepSpec,
+        spec: &Push,
+        place: &Place<'_>,
+    ) -> Result<Task, Refusal> {
+        let registry = spec
+            .registry
+            .as_deref()
+            .or(self.config.registry.as_deref())
+            .filter(|name| !name.is_empty())
+            .ok_or_else(|| {
+                Refusal::Unsupported(format!("step `{}` needs `registry`: the host to push to", step.name))
+            })?;
+        let (candidate_name, candidate_tag) = split_tag(&spec.candidate);
+        let short = spec.image_name.clone().unwrap_or_else(|| bare(candidate_name).to_owned());
+        let name = qualified(&short, Some(registry));
+        let tags = if spec.tags.is_empty() {
+            vec![candidate_tag.unwrap_or("latest").to_owned()]
+        } else {
+            spec.tags.clone()
+        };
+        let mut lines = vec![self.fetch_line(&spec.candidate)];
+        for tag in &tags {
+            let target = format!("{name}:{tag}");
+            lines.push(line(&["engine".into(), "tag".into(), spec.candidate.clone(), target.clone()]));
+            lines.push(self.push_line(&target));
+        }
+        let mut members = Members::default();
+        members.fixed.insert("registry".to_owned(), registry.to_owned());
+        members.fixed.insert("imageName".to_owned(), name.clone());
+        members.fixed.insert("imageTagName".to_owned(), tags[0].clone());
+        members.from_files.insert("imageRepoDigest".to_owned(), place.at.out().join(DIGEST));
+        let intro = vec![format!("Pushing {} to {name}", spec.candidate)];
+        let credentials = spec.credentials.as_ref().map(|credentials| (registry, credentials));
+        self.image_task(step, place, intro, &lines, credentials, members)
+    }
+
+    pub(super) fn tag_image(
+        &self,
+        step: &StepSpec,
+        spec: &PushTag,
+        place: &Place<'_>,
+    ) -> Result<Task, Refusal> {
+        let (name, _) = split_tag(&spec.image_name);
+        let registry = spec.registry.as_deref().or(self.config.registry.as_deref());
+        let name = qualified(name, registry);
+        let mut lines = vec![self.fetch_line(&spec.image_name)];
+        for tag in &spec.tags {
+            let target = format!("{name}:{tag}");
+            lines.push(line(&["engine".into(), "tag".into(), spec.image_name.clone(), target.clone()]));
+            lines.extend(registry.map(|_| self.push_line(&target)));
+        }
+        let intro = vec![format!("Tagging {}", spec.image_name)];
+        self.image_task(step, place, intro, &lines, None, Members::default())
+    }
+
+    fn image_task(
+        &self,
+        step: &StepSpec,
+        place: &Place<'_>,
+        intro: Vec<String>,
+        lines: &[String],
+        credentials: Option<(&str, &Credentials)>,
+        members: Members,
+    ) -> Result<Task, Refusal> {
+        script::write(&place.at.bin(), None)?;
+        self.write_login(place, credentials)?;
+        let text = format!("{PREAMBLE}{}\n", lines.join("\n"));
+        std::fs::write(place.at.bin().join(SCRIPT), text)?;
+        let images = place.dir.0.join("images");
+        create_private_dir(&images)?;
+        open_to_all(&images)?;
+        let mut shape = self.shape(&self.config.builder_image);
+        shape.command = vec!["sh".to_owned(), script::path()];
+        shape.builds_images = true;
+        shape.mounts = vec![
+            self.mount(&place.dir.volume(), VOLUME, false)?,
+            self.mount(&place.at.bin(), BIN, true)?,
+            self.mount(&images, IMAGES, false)?,
+            self.mount(&place.at.out(), OUT, false)?,
+        ];
+        Ok(self.task(step, place, intro, &shape, members))
+    }
+
+    /// The runner's own credentials, and over them what the step brings.
+    fn write_login(&self, place: &Place<'_>, given: Option<(&str, &Credentials)>) -> Result<(), Refusal> {
+        let mut config = match &self.config.registry_config {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| {
+                    Refusal::Unsupported(format!(
+                        "the registries' credentials in {} cannot be read: {error}",
+                        path.display()
+                    ))
+                })?;
+                serde_json::from_str(&text).unwrap_or_default()
+            }
+            None => serde_json::json!({"auths": {}}),
+        };
+        if let Some((registry, credentials)) = given {
+            let (host, auth) = login(registry, credentials);
+            config["auths"][host] = auth;
+        }
+        std::fs::write(place.at.bin().join(AUTH), config.to_string())?;
+        Ok(())
+    }
+
+    fn base_flags(&self) -> Vec<String> {
+        let mut flags = vec![format!("--authfile={BIN}/{AUTH}")];
+        // One flag for all: a build may start from images of several registries.
+        flags.extend((!self.config.insecure_registries.is_empty()).then(|| "--tls-verify=false".to_owned()));
+        flags
+    }
+
+    fn registry_flags(&self, image: &str) -> Vec<String> {
+        let host = image.split('/').next().unwrap_or_default();
+        let mut flags = vec![format!("--authfile={BIN}/{AUTH}")];
+        let insecure = self.config.insecure_registries.iter().any(|known| known == host);
+        flags.extend(insecure.then(|| "--tls-verify=false".to_owned()));
+        flags
+    }
+
+    fn push_line(&self, image: &str) -> String {
+        let mut words = vec!["engine".to_owned(), "push".to_owned(), format!("--digestfile={OUT}/{DIGEST}")];
+        words.extend(self.registry_flags(image));
+        words.push(image.to_owned());
+        line(&words)
+    }
+
+    /// Of an earlier step of this build, or from a registry.
+    fn fetch_line(&self, image: &str) -> String {
+        let look =
+            line(&["engine".to_owned(), "inspect".to_owned(), "--type=image".to_owned(), image.to_owned()]);
+        let mut words = vec!["engine".to_owned(), "pull".to_owned()];
+        words.extend(self.registry_flags(image));
+        words.push(image.to_owned());
+        format!("{look} >/dev/null 2>&1 || {}", line(&words))
+    }
+}
+
+fn no_context(directory: &str, why: &str) -> Refusal {
+    Refusal::Unsupported(format!(
+        "the build context {directory} cannot be used: {why}. Clone the repository in an earlier step, or set working_directory"
+    ))
+}
+
+/// A path of the volume as pods see it.
+fn inside(path: &Path, place: &Place<'_>) -> Result<String, Refusal> {
+    let volume = place.dir.volume().canonicalize()?;
+    let below = path.strip_prefix(&volume).map_err(|_| no_context(VOLUME, "it leaves the volume"))?;
+    Ok(Path::new(VOLUME).join(below).display().to_string())
+}
+
+fn line(words: &[String]) -> String {
+    words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,346 @@
+//! One attempt as a pod: make it once, keep its log, enforce its end, say how it ended.
+//!
+//! In: a pod and its secret, complete. Out: the same files as for every other attempt. The pod's name is the
+//! attempt's, so the cluster itself refuses to make it twice, and whoever comes after this process finds it.
+//! What another runner has left of the same build is removed first: it has lost the build, and may not know.
+
+mod follow;
+mod judge;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use futures::AsyncReadExt;
+use serde_json::Value;
+use slipway_cluster::{ClusterError, PodKind, Pods};
+use slipway_model::Next;
+
+use super::exports;
+use super::supervise::Supervisor;
+use crate::task::{Exit, How, PodWork};
+use follow::{Cursor, Reader};
+use judge::{Seen, judge};
+
+/// How soon a cancellation is noticed.
+const TICK: Duration = Duration::from_millis(50);
+/// A pod that starts is looked at often, then less.
+const LOOK_LEAST: Duration = Duration::from_millis(30);
+const LOOK_MOST: Duration = Duration::from_millis(500);
+/// An image out of reach, a secret that is not there yet.
+const STUCK_PATIENCE: Duration = Duration::from_secs(60);
+/// A cluster that does not take the pod.
+const CREATE_PATIENCE: Duration = Duration::from_secs(300);
+/// After the grace period: a node that does not confirm is not waited for longer.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) fn run(supervisor: &mut Supervisor, work: &PodWork, adopting: bool) -> io::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let pods = Pods::connect(&work.cluster).await.map_err(io::Error::other)?;
+        let mut attempt = Attempt::new(supervisor, work, pods)?;
+        let mut exit = attempt.drive(adopting).await?;
+        attempt.tidy().await;
+        if exit.is_success() {
+            exit.members = work.members.read();
+        }
+        exit.exports = exports::take(&attempt.supervisor.task.volume);
+        Ok(exit)
+    })
+}
+
+struct Attempt<'a> {
+    supervisor: &'a mut Supervisor,
+    work: &'a PodWork,
+    pods: Pods,
+    cursor: Cursor,
+    ahead: u64,
+    stopping: Option<Stopping>,
+    /// What was said last about why it does not start, so that it is said once.
+    said: String,
+}
+
+struct Stopping {
+    how: How,
+    kill_at: Instant,
+    give_up_at: Instant,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(supervisor: &'a mut Supervisor, work: &'a PodWork, pods: Pods) -> io::Result<Self> {
+        let cursor = Cursor::load(&supervisor.dir.pod_cursor())?;
+        let ahead = cursor.ahead(supervisor.output.length());
+        Ok(Self { supervisor, work, pods, cursor, ahead, stopping: None, said: String::new() })
+    }
+
+    async fn drive(&mut self, adopting: bool) -> io::Result<Exit> {
+        // Lines of the runner are not of the pod's log: the cursor starts after them.
+        if !adopting {
+            self.mark(0)?;
+            if let Some(exit) = self.make().await? {
+                return Ok(exit);
+            }
+        }
+        let mut look = LOOK_LEAST;
+        let mut stuck_since: Option<Instant> = None;
+        let mut silent = false;
+        loop {
+            self.obey().await;
+            if self.stopping.as_ref().is_some_and(|stopping| Instant::now() >= stopping.give_up_at) {
+                return Ok(self.stopped("; the cluster has not confirmed that its pod is gone"));
+            }
+            let pod = match self.pods.get(PodKind::Pod, &self.work.name).await {
+                Ok(Some(pod)) => pod,
+                Ok(None) if self.stopping.is_some() => return Ok(self.stopped("")),
+                Ok(None) => return Ok(interrupted("its pod was deleted, or never made")),
+                Err(error) => {
+                    if !std::mem::replace(&mut silent, true) {
+                        self.say(&format!("slipway: {error}; the step goes on, and is looked for again"))?;
+                    }
+                    tokio::time::sleep(LOOK_MOST).await;
+                    continue;
+                }
+            };
+            silent = false;
+            match judge(&pod, CONTAINER) {
+                Seen::Running => {
+                    stuck_since = None;
+                    self.follow(true).await?;
+                    look = LOOK_LEAST;
+                }
+                Seen::Ended { code, message } => {
+                    // The last lines: whatever the connection before may have missed.
+                    self.drain().await?;
+                    return Ok(self.ended(code, message));
+                }
+                Seen::Unprepared { container, code } => {
+                    self.copy(&container).await?;
+                    let why = format!("the step did not begin: its {container} ended with exit code {code}");
+                    return Ok(Exit::new(How::Exited, Some(code), Some(why)));
+                }
+                Seen::TimedOut => {
+                    self.drain().await?;
+                    return Ok(self.timed_out());
+                }
+                Seen::Taken { why } if self.stopping.is_none() => return Ok(interrupted(&why)),
+                Seen::Taken { .. } => return Ok(self.stopped("")),
+                Seen::Stuck { why, patient } => {
+                    let since = *stuck_since.get_or_insert_with(Instant::now);
+                    if self.stopping.is_none() && (!patient || since.elapsed() > STUCK_PATIENCE) {
+                        return Ok(Exit::new(How::NotStarted, None, Some(why)));
+                    }
+                    self.say_once(&format!("slipway: {why}. Waiting a little"))?;
+                }
+                Seen::Waiting { note } => {
+                    stuck_since = None;
+                    if let Some(note) = note {
+                        self.say_once(&note)?;
+                    }
+                }
+            }
+            tokio::time::sleep(look).await;
+            look = (look * 3 / 2).min(LOOK_MOST);
+        }
+    }
+
+    /// Makes the pod, or says why it cannot be made.
+    async fn make(&mut self) -> io::Result<Option<Exit>> {
+        let until = Instant::now() + CREATE_PATIENCE;
+        loop {
+            let error = match self.try_make().await {
+                Ok(()) => return Ok(None),
+                Err(error) => error,
+            };
+            if self.supervisor.dir.cancel().exists() {
+                return Ok(Some(Exit::new(How::Cancelled, None, Some("the step was stopped".to_owned()))));
+            }
+            let quota = error.to_string().contains("exceeded quota");
+            if (error.next() == Next::NeedsHuman && !quota) || Instant::now() > until {
+                let why = format!("Kubernetes did not take the step's pod: {error}");
+                return Ok(Some(Exit::new(How::NotStarted, None, Some(why))));
+            }
+            self.say_once(&format!("slipway: {error}; trying again"))?;
+            tokio::time::sleep(LOOK_MOST * 2).await;
+        }
+    }
+
+    async fn try_make(&self) -> Result<(), ClusterError> {
+        self.fence().await?;
+        if let Some(secret) = &self.work.secret {
+            made(self.pods.create(PodKind::Secret, secret).await)?;
+        }
+        made(self.pods.create(PodKind::Pod, &self.work.pod).await)
+    }
+
+    /// Pods of this build that belong to another runner: it lost the build, and they must not go on beside ours.
+    async fn fence(&self) -> Result<(), ClusterError> {
+        loop {
+            let others = self.pods.list(PodKind::Pod, &self.work.others).await?;
+            if others.is_empty() {
+                return Ok(());
+            }
+            for other in &others {
+                let name = other["metadata"]["name"].as_str().unwrap_or_default();
+                self.pods.delete(PodKind::Pod, name, Some(1)).await?;
+            }
+            tokio::time::sleep(LOOK_MOST).await;
+        }
+    }
+
+    /// Copies the log until the connection ends or the step is to stop.
+    async fn follow(&mut self, follow: bool) -> io::Result<bool> {
+        let since = self.cursor.since();
+        let opened = self.pods.log(&self.work.name, CONTAINER, since.as_deref(), follow).await;
+        let Ok(mut stream) = opened else { return Ok(false) };
+        let mut reader = Reader::new(std::mem::take(&mut self.cursor), self.ahead);
+        let (mut buffer, mut out) = (vec![0; 1 << 16], Vec::new());
+        let clean = loop {
+            let read = tokio::select! {
+                read = stream.read(&mut buffer) => read,
+                () = tokio::time::sleep(TICK), if follow => {
+                    if self.stopping.is_none() && self.wanted().is_some() {
+                        break false;
+                    }
+                    if self.stopping.as_ref().is_some_and(|stopping| Instant::now() >= stopping.kill_at) {
+                        break false;
+                    }
+                    continue;
+                }
+            };
+            match read {
+                Ok(0) => break true,
+                Ok(count) => {
+                    out.clear();
+                    reader.feed(&buffer[..count], &mut out);
+                    if !out.is_empty() {
+                        self.supervisor.output.write(&out)?;
+                        let length = self.supervisor.output.length();
+                        reader.cursor().save(&self.supervisor.dir.pod_cursor(), length)?;
+                    }
+                }
+                Err(_) => break false,
+            }
+        };
+        (self.cursor, self.ahead) = reader.into_parts();
+        Ok(clean)
+    }
+
+    /// The whole log of a container that has ended, with its name before each line.
+    async fn copy(&mut self, container: &str) -> io::Result<()> {
+        let Ok(mut stream) = self.pods.log(&self.work.name, container, None, false).await else {
+            return Ok(());
+        };
+        let mut raw = Vec::new();
+        let _ = stream.read_to_end(&mut raw).await;
+        let mut text = Vec::new();
+        Reader::new(Cursor::default(), 0).feed(&raw, &mut text);
+        for line in String::from_utf8_lossy(&text).lines() {
+            self.say(&format!("{container}: {line}"))?;
+        }
+        Ok(())
+    }
+
+    /// Everything that the node still has. Not for ever: a node that is away keeps it.
+    async fn drain(&mut self) -> io::Result<()> {
+        let until = Instant::now() + STUCK_PATIENCE;
+        while !self.follow(false).await? {
+            if Instant::now() > until {
+                return self.say("slipway: the end of the log could not be read from the node");
+            }
+            tokio::time::sleep(LOOK_MOST).await;
+        }
+        Ok(())
+    }
+
+    /// Why it should stop, if it should.
+    fn wanted(&self) -> Option<How> {
+        if self.supervisor.dir.cancel().exists() {
+            Some(How::Cancelled)
+        } else if self.supervisor.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            Some(How::TimedOut)
+        } else {
+            None
+        }
+    }
+
+    /// Asks the cluster to end the pod, politely and then not.
+    async fn obey(&mut self) {
+        let grace = Duration::from_millis(self.supervisor.task.grace_ms);
+        if self.stopping.is_none()
+            && let Some(how) = self.wanted()
+        {
+            let kill_at = Instant::now() + grace + Duration::from_secs(2);
+            self.stopping = Some(Stopping { how, kill_at, give_up_at: kill_at + STOP_PATIENCE });
+            let seconds = u32::try_from(grace.as_secs()).unwrap_or(5);
+            let _ = self.pods.delete(PodKind::Pod, &self.work.name, Some(seconds)).await;
+        }
+        if let Some(stopping) = &mut self.stopping
+            && Instant::now() >= stopping.kill_at
+        {
+            stopping.kill_at = Instant::now() + Duration::from_secs(5);
+            let _ = self.pods.delete(PodKind::Pod, &self.work.name, Some(0)).await;
+        }
+    }
+
+    fn ended(&self, code: i32, message: Option<String>) -> Exit {
+        match &self.stopping {
+            // It was asked to stop and did: the code is that of the signal.
+            Some(_) => Exit { code: Some(code), ..self.stopped("") },
+            None => Exit::new(How::Exited, Some(code), message),
+        }
+    }
+
+    fn stopped(&self, more: &str) -> Exit {
+        match self.stopping.as_ref().map(|stopping| stopping.how) {
+            Some(How::TimedOut) => self.timed_out(),
+            _ => Exit::new(How::Cancelled, None, Some(format!("the step was stopped{more}"))),
+        }
+    }
+
+    fn timed_out(&self) -> Exit {
+        let seconds = self.supervisor.task.timeout_ms.unwrap_or(0).div_ceil(1000);
+        let why = format!("the step ran longer than its timeout of {seconds} s and was stopped");
+        Exit::new(How::TimedOut, None, Some(why))
+    }
+
+    /// The cluster forgets the attempt; what is left behind is found by its labels.
+    async fn tidy(&self) {
+        let _ = self.pods.delete(PodKind::Pod, &self.work.name, Some(0)).await;
+        if self.work.secret.is_some() {
+            let _ = self.pods.delete(PodKind::Secret, &self.work.name, None).await;
+        }
+    }
+
+    /// Notes that the output will be this much longer with bytes that are not the pod's.
+    fn mark(&mut self, more: u64) -> io::Result<()> {
+        let length = self.supervisor.output.length().saturating_add(more);
+        self.cursor.save(&self.supervisor.dir.pod_cursor(), length)
+    }
+
+    fn say(&mut self, line: &str) -> io::Result<()> {
+        self.mark(line.len() as u64 + 1)?;
+        self.supervisor.output.line(line)
+    }
+
+    fn say_once(&mut self, line: &str) -> io::Result<()> {
+        if self.said == line {
+            return Ok(());
+        }
+        line.clone_into(&mut self.said);
+        self.say(line)
+    }
+}
+
+/// The container whose end is the step's.
+pub(crate) const CONTAINER: &str = "step";
+
+fn made(answer: Result<Value, ClusterError>) -> Result<(), ClusterError> {
+    match answer {
+        // An earlier try of ours got through, and its answer did not.
+        Err(error) if error.already_exists() => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+fn interrupted(why: &str) -> Exit {
+    Exit::new(How::Interrupted, None, Some(why.to_owned()))
+}
