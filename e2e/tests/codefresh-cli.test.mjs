@@ -191,6 +191,21 @@ test("a running build is followed, terminated and restarted", async () => {
   await codefresh("terminate", again);
 });
 
+test("a build that asks is approved, and another denied", async () => {
+  const asks = { ask: { type: "pending-approval" }, after: { image: "alpine", commands: ["echo went on"] } };
+  await codefresh("create", "-f", file("asks.yaml", manifest("shop/asks", { steps: asks })));
+  for (const [answer, status] of [["approve", "success"], ["deny", "error"]]) {
+    const id = (await codefresh("run", "shop/asks", "-d")).match(/[0-9a-f]{24}/)[0];
+    await codefresh("wait", id, "--status", "pending-approval");
+    await codefresh(answer, id);
+    const build = await until(`it is ${status}`, async () => {
+      const seen = await platform.api(`/api/builds/${id}`);
+      return seen.status === status && seen;
+    });
+    assert.deepEqual(build.approvals.map((given) => [given.step, given.approved]), [["ask", answer === "approve"]]);
+  }
+});
+
 test("triggers: an event of a registry starts a pipeline that waits for it", async () => {
   const made = await codefresh("create", "trigger-event", "--type", "registry", "--kind", "dockerhub", "--value", "namespace=acme", "--value", "name=app", "--value", "action=push");
   const uri = made.match(/registry:dockerhub:acme:app:push:[0-9a-f]+/)[0];

@@ -30,7 +30,7 @@ export function StepGraph({ steps, onShow }: { steps: BuildStep[]; onShow: (name
               </span>
             )}
             <div className={styles.stage}>
-              <h3>{stage || 'Before'}</h3>
+              <h2>{stage || 'Before'}</h2>
               {all.map((step) => (
                 <UnstyledButton key={step.name} className={styles.step} onClick={() => onShow(step.name)}>
                   <ToneIcon tone={buildTone(step.status)} />
