@@ -163,7 +163,7 @@ async fn platform(folder: &Path, count: usize) -> anyhow::Result<(String, String
                     let id = BuildId::from_parts(number as u64, [7; 5]);
                     let pipeline = PipelineId::from_parts((number % PIPELINES) as u64, [8; 5]);
                     let (order, cause) = (json!({"source": {"location": "inline", "yaml": ""}, "variables": [], "commit": null, "webhook": false}), format!("bench {number}"));
-                    let new = NewBuild { id, pipeline, pipeline_name: "bench/p0", order: &order, cause: &cause };
+                    let new = NewBuild { id, pipeline, pipeline_name: "bench/p0", order: &order, cause: &cause, queue: Default::default() };
                     builds::create(tx, scope, &new, number as i64)?;
                 }
                 Ok(())

@@ -4,7 +4,7 @@ import { after, before, test } from "node:test";
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { Platform } from "../platform.mjs";
+import { Platform, until } from "../platform.mjs";
 
 const platform = new Platform(["--no-demo", "--executor", "host"]);
 const cli = resolve(import.meta.dirname, "../node_modules/codefresh/lib/interface/cli/codefresh");
@@ -97,6 +97,136 @@ test("contexts: config, secret, yaml, Git; masked, decrypted, changed, deleted",
   assert.equal(list(await json("get", "contexts", "--type", "secret")).length, 1);
   assert.match(await codefresh("delete", "context", "plain"), /deleted/i);
   await assert.rejects(codefresh("get", "context", "plain"));
+});
+
+// A command that may end with any code: its output, and the code.
+async function outcome(...args) {
+  try {
+    return { code: 0, text: await codefresh(...args) };
+  } catch (error) {
+    if (typeof error.code !== "number") throw error;
+    return { code: error.code, text: error.stdout + error.stderr };
+  }
+}
+
+test("projects: made, listed, changed and deleted", async () => {
+  await codefresh("create", "project", "shop", "-t", "web", "--variable", "REGION=eu");
+  await codefresh("create", "project", "spare");
+  const projects = list(await json("get", "projects"));
+  assert.ok(projects.some((project) => project.projectName === "shop" || project.title === "shop"), JSON.stringify(projects));
+  const shop = await platform.api("/api/projects/name/shop");
+  assert.deepEqual([shop.tags, shop.variables[0].value], [["web"], "eu"]);
+  await codefresh("patch", "project", "shop", "-t", "web", "-t", "store");
+  assert.deepEqual((await platform.api("/api/projects/name/shop")).tags, ["web", "store"]);
+  await assert.rejects(codefresh("create", "project", "shop"), /exist/i);
+  await codefresh("delete", "project", "spare");
+  await assert.rejects(platform.api("/api/projects/name/spare"), /404/);
+});
+
+const steps = { first: { image: "alpine", commands: ["echo hello $GREETING from $REGION"] }, second: { image: "alpine", commands: ["echo done"] } };
+const manifest = (name, more = {}) => ({ version: "1.0", kind: "pipeline", metadata: { name }, spec: { variables: [{ key: "GREETING", value: "world" }], steps, ...more } });
+
+function file(name, content) {
+  const path = join(platform.folder, name);
+  writeFileSync(path, typeof content === "string" ? content : JSON.stringify(content));
+  return path;
+}
+
+test("pipelines: made, listed, read, replaced; a text is validated", async () => {
+  const made = await codefresh("create", "pipeline", "-f", file("pipeline.yaml", manifest("shop/build")));
+  assert.match(made, /created/);
+  await codefresh("create", "-f", file("second.yaml", manifest("shop/other", { steps: { bad: { image: "alpine", commands: ["exit 3"] } } })));
+  const names = list(await json("get", "pipelines")).map((pipeline) => pipeline.metadata?.name ?? pipeline.name);
+  assert.deepEqual(names.sort(), ["shop/build", "shop/other"]);
+  assert.equal(list(await json("get", "pipelines", "--project", "shop")).length, 2);
+  const [read] = list(await json("get", "pipeline", "shop/build"));
+  assert.deepEqual(Object.keys(read.spec.steps), ["first", "second"]);
+  read.spec.concurrency = 2;
+  assert.match(await codefresh("replace", "-f", file("replaced.yaml", read)), /updated|replaced/i);
+  assert.equal((await platform.api("/api/pipelines/shop%2Fbuild")).spec.concurrency, 2);
+  assert.match(await codefresh("validate", file("good.yml", "version: '1.0'\nsteps:\n  a:\n    image: alpine\n")), /valid/i);
+  const bad = await outcome("validate", file("bad.yml", "version: '1.0'\nsteps:\n  a:\n    type: build\n    image_nam: x\n"));
+  assert.notEqual(bad.code, 0);
+  assert.match(bad.text, /image_name|image_nam/);
+});
+
+let first;
+test("run: detached and waited for; attached with its log; the exit code is the build's", async () => {
+  first = (await codefresh("run", "shop/build", "-d", "-v", "GREETING=moon")).match(/[0-9a-f]{24}/)[0];
+  assert.match(await codefresh("wait", first), /success/);
+  const whole = await codefresh("logs", first);
+  assert.match(whole, /hello moon from eu/);
+  const attached = await outcome("run", "shop/build");
+  assert.equal(attached.code, 0, attached.text);
+  assert.match(attached.text, /hello world from eu[\s\S]*done/);
+  const failed = await outcome("run", "shop/other");
+  assert.equal(failed.code, 1, failed.text);
+});
+
+test("builds: listed, filtered, one of them, annotated", async () => {
+  const builds = list(await json("get", "builds"));
+  assert.ok(builds.length >= 3, JSON.stringify(builds));
+  const failed = list(await json("get", "builds", "--status", "error"));
+  assert.deepEqual(failed.map((build) => build.pipelineName ?? build["pipeline-name"]), ["shop/other"]);
+  const [one] = list(await json("get", "build", first));
+  assert.equal(one.id, first);
+  await codefresh("create", "annotation", "build", first, "reviewed=yes");
+  assert.match(await codefresh("get", "annotation", "build", first), /reviewed/);
+  assert.equal((await platform.api(`/api/builds/${first}`)).annotations.reviewed, "yes");
+});
+
+test("a running build is followed, terminated and restarted", async () => {
+  const slow = { wait: { image: "alpine", commands: ["echo started", "sleep 60"] } };
+  await codefresh("create", "-f", file("slow.yaml", manifest("shop/slow", { steps: slow })));
+  const id = (await codefresh("run", "shop/slow", "-d")).match(/[0-9a-f]{24}/)[0];
+  const following = outcome("logs", id, "-f");
+  await until("it has started", async () => JSON.stringify(await platform.log(id)).includes("started"));
+  assert.match(await codefresh("terminate", id), /terminated/);
+  const followed = await following;
+  assert.match(followed.text, /started/);
+  await until("it has ended", async () => (await platform.api(`/api/builds/${id}`)).status === "terminated");
+  const again = (await codefresh("restart", id, "-d")).match(/[0-9a-f]{24}/)[0];
+  assert.notEqual(again, id);
+  assert.equal((await platform.api(`/api/builds/${again}`)).restartOf, id);
+  await codefresh("terminate", again);
+});
+
+test("a build that asks is approved, and another denied", async () => {
+  const asks = { ask: { type: "pending-approval" }, after: { image: "alpine", commands: ["echo went on"] } };
+  await codefresh("create", "-f", file("asks.yaml", manifest("shop/asks", { steps: asks })));
+  for (const [answer, status] of [["approve", "success"], ["deny", "error"]]) {
+    const id = (await codefresh("run", "shop/asks", "-d")).match(/[0-9a-f]{24}/)[0];
+    await codefresh("wait", id, "--status", "pending-approval");
+    await codefresh(answer, id);
+    const build = await until(`it is ${status}`, async () => {
+      const seen = await platform.api(`/api/builds/${id}`);
+      return seen.status === status && seen;
+    });
+    assert.deepEqual(build.approvals.map((given) => [given.step, given.approved]), [["ask", answer === "approve"]]);
+  }
+});
+
+test("triggers: an event of a registry starts a pipeline that waits for it", async () => {
+  const made = await codefresh("create", "trigger-event", "--type", "registry", "--kind", "dockerhub", "--value", "namespace=acme", "--value", "name=app", "--value", "action=push");
+  const uri = made.match(/registry:dockerhub:acme:app:push:[0-9a-f]+/)[0];
+  assert.match(await codefresh("get", "trigger-events"), /acme/);
+  const { metadata } = await platform.api("/api/pipelines/shop%2Fbuild");
+  await codefresh("create", "trigger", uri, metadata.id);
+  assert.match(await codefresh("get", "triggers"), /acme/);
+  const { endpoint } = await platform.api(`/api/hermes/events/${encodeURIComponent(encodeURIComponent(uri))}/endpoint`);
+  const before = (await platform.builds()).length;
+  const announce = () => fetch(endpoint, { method: "POST", body: JSON.stringify({ repository: { repo_name: "acme/app" }, push_data: { tag: "v7" } }) });
+  assert.equal((await announce()).status, 200);
+  assert.equal((await announce()).status, 200);
+  assert.equal((await platform.builds()).length, before + 1, "a repetition starts nothing");
+  assert.equal((await fetch(endpoint.replace(/secret=.*/, "secret=wrong"), { method: "POST", body: "{}" })).status, 401);
+  await codefresh("delete", "trigger", uri, metadata.id);
+});
+
+test("pipelines: deleted, and what is not there is said in words", async () => {
+  assert.match(await codefresh("delete", "pipeline", "shop/other"), /deleted/i);
+  await assert.rejects(codefresh("get", "pipeline", "shop/other"), /exist|not find/i);
+  await assert.rejects(codefresh("run", "shop/other", "-d"), /does not exist|not find/i);
 });
 
 test("audit: downloaded as CSV, with a filter", async () => {

@@ -436,11 +436,48 @@ export function createState(changed, speed) {
           repositories.push(made);
           return made;
         }
+        case 'GET projects': {
+          const names = [...new Set(pipelines.map(({ metadata }) => metadata.project))];
+          const projects = names.map((projectName, index) => ({
+            id: hex(0x900 + index),
+            projectName,
+            tags: index === 0 ? ['web'] : [],
+            variables: index === 0 ? [{ key: 'REGION', value: 'eu' }] : [],
+            favorite: false,
+            pipelinesNumber: pipelines.filter(({ metadata }) => metadata.project === projectName).length,
+            updatedAt: iso(now - 3e7),
+          }));
+          return empty ? { projects: [], total: 0 } : { projects, total: projects.length };
+        }
+        case 'GET hooks':
+          return [];
         case 'GET pipelines':
+          if (second === 'revisions')
+            return [3, 2, 1, 0].map((revision) => ({
+              revision,
+              name: first,
+              author: 'admin@slipway.local',
+              at: iso(now - (4 - revision) * 3e7),
+            }));
+          if (second === 'diff')
+            return { from: 2, to: 3, before: 'priority: 1\n', after: 'priority: 5\nconcurrency: 2\n' };
           if (first) return pipelines.find(({ metadata }) => metadata.name === first);
+          if (query.get('projectId')) {
+            const names = [...new Set(pipelines.map(({ metadata }) => metadata.project))];
+            const wanted = names.find((_, index) => hex(0x900 + index) === query.get('projectId'));
+            const docs = pipelines.filter(({ metadata }) => metadata.project === wanted);
+            return { docs, count: docs.length };
+          }
           return empty ? { docs: [], count: 0 } : { docs: page(pipelines, query), count: pipelines.length };
         case 'POST pipelines': {
           if (first === 'yaml') return validate(body.yaml);
+          if (first === undefined) {
+            if (!body.metadata?.name) return { refuse: 400, message: 'metadata.name is needed' };
+            pipelines.push({ ...body, metadata: { ...body.metadata, id: hex(nextId++), revision: 0 } });
+            return body;
+          }
+          if (second === 'triggers')
+            return [{ trigger: 'push', fires: false, reason: 'branch `x` does not fit `/^main$/`' }];
           const pipeline = pipelines.find(({ metadata }) => metadata.name === second);
           return pipeline && start(pipeline, { branchName: body.branch ?? 'main' });
         }

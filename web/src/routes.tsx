@@ -70,6 +70,25 @@ const pipeline = createRoute({
   component: lazyRouteComponent(() => import('./pages/PipelinePage'), 'PipelinePage'),
 });
 
+const newPipeline = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/pipelines/new',
+  validateSearch: (search: Record<string, unknown>) => compact({ project: text(search['project']) }),
+  component: lazyRouteComponent(() => import('./pages/PipelineEditorPage'), 'NewPipelinePage'),
+});
+
+const editPipeline = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/pipelines/$name/edit',
+  component: lazyRouteComponent(() => import('./pages/PipelineEditorPage'), 'EditPipelinePage'),
+});
+
+const projects = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/projects',
+  component: lazyRouteComponent(() => import('./pages/ProjectsPage'), 'ProjectsPage'),
+});
+
 const builds = createRoute({
   getParentRoute: () => signedIn,
   path: '/builds',
@@ -245,8 +264,11 @@ export const routeTree = root.addChildren([
   invitation,
   signedIn.addChildren([
     home,
+    projects,
     pipelines,
+    newPipeline,
     pipeline,
+    editPipeline,
     builds,
     build,
     repositories,

@@ -46,6 +46,19 @@ pub struct Build {
     pub runner: Option<String>,
     #[serde(default)]
     pub steps: Vec<BuildStep>,
+    /// Answers that were given to steps that asked for approval.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<Approval>,
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    #[schema(value_type = Object)]
+    pub annotations: std::collections::BTreeMap<String, serde_json::Value>,
+    #[serde(default)]
+    pub priority: i64,
+    /// The build that it goes on from, or is another run of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_of: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pull_request: Option<crate::agent::PullRequest>,
     /// What this person may do with it now.
     #[serde(default)]
     pub can: BuildCan,
@@ -55,6 +68,42 @@ pub struct Build {
 pub struct BuildCan {
     pub terminate: bool,
     pub restart: bool,
+    pub restart_from_failed: bool,
+    pub approve: bool,
+}
+
+/// Who answered, which way, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    pub step: String,
+    pub approved: bool,
+    pub by: String,
+    pub by_kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub at: String,
+}
+
+/// `POST /api/builds/{id}/approvals`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ApprovalAnswer {
+    /// `approve` or `deny`.
+    pub answer: String,
+    /// Which step; may be left out when one waits.
+    pub step: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// `POST /api/builds/{id}/restart`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RestartRequest {
+    /// Go on from the first step that did not succeed.
+    pub from_failed: bool,
+    /// Go on from this step.
+    pub from_step: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]

@@ -1,6 +1,7 @@
-//! Git providers. Here so far: the built-in host, bare repositories in a folder, served by Git itself.
+//! Git providers, one face for all: what they announce, and what they are asked.
 //!
-//! In: folders, CGI requests. Out: references, commits, streams of bytes. It knows no HTTP server, no
-//! accounts and no database; who may push and what a push starts is decided elsewhere.
+//! [`remote`] reads webhooks and writes and reads the calls of each provider's API as values; it opens no
+//! connection, so that whoever sends the calls decides where they may go. [`builtin`] is the Git host of `slipway up`.
 
 pub mod builtin;
+pub mod remote;

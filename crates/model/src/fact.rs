@@ -13,6 +13,59 @@ pub struct PushedCommit {
     pub message: String,
 }
 
+/// What happened to a repository, whoever hosts it, in the words that triggers use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RepoEvent {
+    /// `builtin`, `github`, `gitlab`, `bitbucket`, `bitbucket-server`, `gitea`.
+    pub provider: String,
+    /// Name of the Git context; empty for the built-in host.
+    pub context: String,
+    /// `owner/name`.
+    pub repo: String,
+    /// Every name a trigger may know it by, the most general first: `push`, `push.heads`.
+    pub events: Vec<String>,
+    /// The branch or tag; of a pull request the one the changes come from.
+    pub branch: String,
+    pub sha: String,
+    pub author: String,
+    pub message: String,
+    pub url: Option<String>,
+    /// Whoever did it, as the provider names them.
+    pub sender: String,
+    /// `None` when the provider did not say.
+    pub changed_paths: Option<Vec<String>>,
+    pub pull_request: Option<PullRequestEvent>,
+    pub comment: Option<Comment>,
+    pub release: Option<String>,
+    /// The same cause gives the same builds.
+    pub cause: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PullRequestEvent {
+    pub number: i64,
+    pub title: String,
+    pub action: String,
+    pub target: String,
+    pub head_repo: String,
+    /// Known by the provider's ids of both repositories, never by their names.
+    pub is_fork: bool,
+    pub merged: bool,
+    pub url: String,
+    pub labels: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Comment {
+    pub text: String,
+    pub author: String,
+    /// The provider says that the author belongs to the repository.
+    pub trusted: bool,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Fact {
@@ -27,6 +80,11 @@ pub enum Fact {
         pusher: String,
         changed_paths: Vec<String>,
     },
+    /// Something happened to a repository of another Git host.
+    Repository {
+        account: AccountId,
+        event: Box<RepoEvent>,
+    },
     BuildCreated {
         account: AccountId,
         build: BuildId,
@@ -36,6 +94,11 @@ pub enum Fact {
         account: AccountId,
         build: BuildId,
         status: crate::BuildStatus,
+    },
+    /// A step waits for somebody's answer.
+    ApprovalAsked {
+        account: AccountId,
+        build: BuildId,
     },
 }
 

@@ -100,6 +100,8 @@ ids! {
     ApiKeyId = ApiKey,
     BuildId = Build,
     ContextId = Context,
+    DeliveryId = Delivery,
+    HookId = Hook,
     InvitationId = Invitation,
     PipelineId = Pipeline,
     ProjectId = Project,
@@ -108,6 +110,7 @@ ids! {
     ServiceAccountId = ServiceAccount,
     SessionId = Session,
     SsoClientId = SsoClient,
+    TaskId = Task,
     TeamId = Team,
     UserId = User,
 }

@@ -10,10 +10,10 @@ mod next;
 mod secret;
 
 pub use build::{BuildStatus, StepStatus};
-pub use fact::{Change, ChangeKind, Fact, PushedCommit};
+pub use fact::{Change, ChangeKind, Comment, Fact, PullRequestEvent, PushedCommit, RepoEvent};
 pub use id::{
-    AccountId, AgentId, ApiKeyId, BuildId, ContextId, Id, InvitationId, PipelineId, ProjectId, RepoId,
-    RuleId, ServiceAccountId, SessionId, SsoClientId, TeamId, UserId,
+    AccountId, AgentId, ApiKeyId, BuildId, ContextId, DeliveryId, HookId, Id, InvitationId, PipelineId,
+    ProjectId, RepoId, RuleId, ServiceAccountId, SessionId, SsoClientId, TaskId, TeamId, UserId,
 };
 pub use next::Next;
 pub use secret::Secret;

@@ -1,9 +1,11 @@
 //! From a caller and an entity of the store to the one access decision.
 
+use std::collections::HashMap;
+
 use slipway_access::{Attribute, Decision, Entity, Role, Rule, TagMatch, decide_on};
 use slipway_api::application::Application;
 use slipway_api::pipeline::Pipeline;
-use slipway_store::{StoreError, Tx, rules};
+use slipway_store::{Scope, StoreError, Tx, projects, rules};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -73,8 +75,40 @@ pub(crate) fn tags(pipeline: &Pipeline) -> Vec<&str> {
     tags.map(|tags| tags.iter().filter_map(|tag| tag.as_str()).collect()).unwrap_or_default()
 }
 
-pub(crate) fn pipeline_entity<'a>(name: &'a str, pipeline: &'a Pipeline) -> Entity<'a> {
-    Entity { kind: "pipeline", name, tags: tags(pipeline), ..Entity::default() }
+/// Tags of an account's projects, by name: what rules about pipelines may look at.
+#[derive(Debug, Default)]
+pub(crate) struct ProjectTags(HashMap<String, Vec<String>>);
+
+impl ProjectTags {
+    pub(crate) fn load(tx: &mut Tx<'_>, scope: Scope) -> Result<Self, StoreError> {
+        Ok(Self(projects::list(tx, scope)?.into_iter().map(|project| (project.name, project.tags)).collect()))
+    }
+
+    pub(crate) fn of(&self, pipeline: &str) -> Vec<&str> {
+        self.0
+            .get(project_of(pipeline))
+            .map(|tags| tags.iter().map(String::as_str).collect())
+            .unwrap_or_default()
+    }
+}
+
+/// The project that a pipeline's name says it is in.
+pub(crate) fn project_of(pipeline: &str) -> &str {
+    pipeline.split_once('/').map_or("default", |(project, _)| project)
+}
+
+pub(crate) fn pipeline_entity<'a>(
+    name: &'a str,
+    pipeline: &'a Pipeline,
+    projects: &'a ProjectTags,
+) -> Entity<'a> {
+    Entity {
+        kind: "pipeline",
+        name,
+        tags: tags(pipeline),
+        project_tags: projects.of(name),
+        ..Entity::default()
+    }
 }
 
 pub(crate) fn application_entity(app: &Application) -> Entity<'_> {

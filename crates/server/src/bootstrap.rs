@@ -4,7 +4,7 @@ use slipway_api::pipeline::Pipeline;
 use slipway_forge::builtin::SeedFile;
 use slipway_model::{AccountId, Secret};
 use slipway_store::identity::{self, Subject, User};
-use slipway_store::{Scope, StoreError, Tx, data_keys, git, pipelines, rules};
+use slipway_store::{Scope, StoreError, Tx, data_keys, git, pipelines, projects, rules};
 
 use crate::auth::Caller;
 use crate::ctx::Server;
@@ -87,7 +87,19 @@ impl Server {
                     inner.keyring().keep_old(tx, inner.seams(), inner.now_ms())?;
                 }
                 inner.keyring().ensure(tx, inner.seams(), PLATFORM, inner.now_ms())?;
-                accounts.iter().try_for_each(|account| complete_account(tx, &inner, account.id))
+                accounts.iter().try_for_each(|account| complete_account(tx, &inner, account.id))?;
+                // Pipelines of before there were projects.
+                for (account, name) in pipelines::names_everywhere(tx)? {
+                    let project = crate::access::project_of(&name);
+                    projects::ensure(
+                        tx,
+                        Scope::of(account),
+                        inner.seams().new_id(),
+                        project,
+                        inner.now_ms(),
+                    )?;
+                }
+                Ok(())
             })
             .await?;
         if self.keyring().is_rotating() {
@@ -218,10 +230,14 @@ impl Server {
             updated_ms: now_ms,
         };
         let scope = Scope::of(account);
+        let project = self.seams().new_id();
         self.store()
             .write(move |tx| match pipelines::by_name(tx, scope, &row.name)? {
                 Some(_) => Ok(()),
-                None => pipelines::create(tx, scope, &row),
+                None => {
+                    projects::ensure(tx, scope, project, crate::access::project_of(&row.name), now_ms)?;
+                    pipelines::create(tx, scope, &row, "slipway")
+                }
             })
             .await?;
         Ok(())

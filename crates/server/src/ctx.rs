@@ -59,7 +59,7 @@ pub enum StartError {
 }
 
 /// Who consumes from the bus.
-pub(crate) const QUEUES: [&str; 1] = [crate::triggers::CONSUMER];
+pub(crate) const QUEUES: [&str; 2] = [crate::triggers::CONSUMER, crate::reports::CONSUMER];
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -168,6 +168,10 @@ impl Server {
             only_if(has(Role::CronExecutor), crate::git_host::keep_sweeping(self)),
             only_if(has(Role::EventHandler), crate::relay::run(self)),
             only_if(has(Role::PipelineManager), crate::triggers::run(self)),
+            only_if(has(Role::PipelineManager), crate::reports::consume(self)),
+            only_if(has(Role::CronExecutor), crate::reports::send(self)),
+            only_if(has(Role::CronExecutor), crate::clock::run(self)),
+            only_if(has(Role::CronExecutor), crate::watching::run(self)),
             crate::fan_out::run(self),
             only_if(has(Role::CronExecutor), crate::anchor::keep_anchoring(self)),
             crate::housekeeping::run(self),

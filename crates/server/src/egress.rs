@@ -117,6 +117,8 @@ pub(crate) enum EgressError {
     Private { host: String, address: IpAddr },
     #[error("{host} could not be reached")]
     Unreachable { host: String, source: reqwest::Error },
+    #[error("{host} does not answer, or not with a certificate that this machine trusts")]
+    Silent { host: String },
     #[error("{host} answered with more than {} MiB", BYTES_MAX >> 20)]
     TooLarge { host: String },
 }
@@ -149,6 +151,60 @@ impl Egress {
     pub(crate) async fn get(&self, address: &str) -> Result<Answer, EgressError> {
         let url = self.check(address)?;
         self.send(url.clone(), self.http.request(Method::GET, url).header("accept", "application/json")).await
+    }
+
+    /// JSON to an API, with headers that say who asks.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        address: &str,
+        headers: &[(&str, &str)],
+        body: Option<&serde_json::Value>,
+    ) -> Result<Answer, EgressError> {
+        let url = self.check(address)?;
+        let method = method.parse().unwrap_or(Method::GET);
+        let mut request = self.http.request(method, url.clone()).header("accept", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        self.send(url, request).await
+    }
+
+    /// A connection that is not HTTP (mail), to an address that was checked like any other.
+    pub(crate) async fn connect(&self, host: &str, port: u16) -> Result<tokio::net::TcpStream, EgressError> {
+        let found = tokio::net::lookup_host((host, port)).await;
+        let found: Vec<SocketAddr> = found.map_err(|_| EgressError::Address(host.to_owned()))?.collect();
+        if let Some(bad) = found.iter().find(|address| !self.rules.allow(host, address.ip())) {
+            return Err(EgressError::Private { host: host.to_owned(), address: bad.ip() });
+        }
+        let connecting =
+            tokio::time::timeout(CONNECT_TIMEOUT, tokio::net::TcpStream::connect(found.as_slice()));
+        match connecting.await {
+            Ok(Ok(stream)) => Ok(stream),
+            _ => Err(EgressError::Silent { host: host.to_owned() }),
+        }
+    }
+
+    /// TLS over such a connection, by the authorities that this machine trusts.
+    pub(crate) async fn secure(
+        &self,
+        host: &str,
+        stream: tokio::net::TcpStream,
+    ) -> Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>, EgressError> {
+        let silent = || EgressError::Silent { host: host.to_owned() };
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|_| silent())?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = rustls::pki_types::ServerName::try_from(host.to_owned()).map_err(|_| silent())?;
+        tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|_| silent())
     }
 
     /// A form, as token endpoints take it; with a client's name and secret when it has one.

@@ -50,6 +50,11 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "2007", "SIGN_IN_REFUSED", message)
     }
 
+    /// A webhook that is not signed as it should be.
+    pub fn refused_announcement(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "2008", "BAD_SIGNATURE", message)
+    }
+
     pub fn throttled(seconds: u64) -> Self {
         let message = format!("too many failed attempts: wait {seconds} s, then try again");
         Self::new(StatusCode::TOO_MANY_REQUESTS, "2003", "TOO_MANY_ATTEMPTS", message)

@@ -8,7 +8,7 @@ use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use slipway_access::{Policy, Resource};
 use utoipa::openapi::{InfoBuilder, OpenApiBuilder};
 use utoipa_axum::routes;
@@ -17,8 +17,9 @@ use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::graphql::{self, Endpoint};
 use crate::rest::{
-    accounts, admin, applications, audit, auth, builds, contexts, explain, invitations, keys, logs,
-    pipelines, repos, rules, service_accounts, sso, teams, usage, user, users, validator,
+    accounts, admin, agents, annotations, applications, approvals, audit, auth, badges, builds, contexts,
+    explain, hermes, hooks, invitations, keys, log_socket, logs, pipelines, projects, repos, revisions,
+    rules, service_accounts, sso, teams, triggers, usage, user, users, validator,
 };
 use crate::routes::Routes;
 use crate::{agent, git_host, metrics, refusals, web};
@@ -45,6 +46,10 @@ pub fn router(server: &Server, beside: Option<axum::Router>) -> axum::Router {
                 .layer::<_, std::convert::Infallible>(axum::Extension(endpoint))
                 .layer(DefaultBodyLimit::max(GRAPHQL_BYTES_MAX)),
         )
+        // Announcements are believed by their signature, and a followed log by the key in its address.
+        .plain(Policy::Public, "/api/webhooks/git/{id}", post(hooks::receive))
+        .plain(Policy::Public, "/nomios/{kind}", post(hermes::announce))
+        .plain(Policy::Public, "/ws/{account}/{id}", get(log_socket::follow))
         // Without a login: that it lives, and whether it can work; nothing about what it is.
         .plain(Policy::Public, "/healthz", get(|| async { "ok" }))
         .plain(Policy::Public, "/readyz", get(ready))
@@ -109,6 +114,15 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Runner, routes!(agent::runner::sync))
         .with(Policy::Runner, routes!(agent::runner::report_build))
         .with(Policy::Runner, routes!(agent::runner::append_logs))
+        .with(Policy::Member(Resource::Agents), routes!(agents::list))
+        .fresh(Policy::Administrator(Resource::Agents), routes!(agents::create))
+        .with(Policy::Member(Resource::Agents), routes!(agents::one))
+        .with(Policy::Member(Resource::Agents), routes!(agents::one_by_name))
+        .with(Policy::Administrator(Resource::Agents), routes!(agents::change))
+        .with(Policy::Administrator(Resource::Agents), routes!(agents::delete))
+        .with(Policy::Runner, routes!(agents::tasks))
+        .with(Policy::Runner, routes!(agents::status))
+        .with(Policy::Runner, routes!(agents::alive))
         .with(Policy::Runtime, routes!(agent::runtime::events))
         .with(Policy::Runtime, routes!(agent::runtime::report_applications))
 }
@@ -211,6 +225,40 @@ fn pipelines(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Pipelines), routes!(pipelines::replace))
         .with(Policy::Member(Resource::Pipelines), routes!(pipelines::delete))
         .with(Policy::Member(Resource::Builds), routes!(pipelines::run))
+        .with(Policy::Member(Resource::Builds), routes!(pipelines::debug))
+        .with(Policy::Member(Resource::Pipelines), routes!(revisions::list))
+        .with(Policy::Member(Resource::Pipelines), routes!(revisions::diff))
+        .with(Policy::Member(Resource::Pipelines), routes!(revisions::restore))
+        .reading(Policy::Member(Resource::Pipelines), routes!(triggers::attempt))
+        .with(Policy::Member(Resource::Pipelines), routes!(projects::list))
+        .with(Policy::Member(Resource::Pipelines), routes!(projects::create))
+        .with(Policy::Member(Resource::Pipelines), routes!(projects::one))
+        .with(Policy::Member(Resource::Pipelines), routes!(projects::one_by_name))
+        .with(Policy::Member(Resource::Pipelines), routes!(projects::change))
+        .with(Policy::Member(Resource::Pipelines), routes!(projects::delete))
+        .with(Policy::Member(Resource::Pipelines), routes!(hermes::triggers))
+        .with(Policy::Member(Resource::Pipelines), routes!(hermes::triggers_of_pipeline))
+        .with(Policy::Member(Resource::Pipelines), routes!(hermes::triggers_of_event))
+        .with(Policy::Member(Resource::Pipelines), routes!(hermes::connect))
+        .with(Policy::Member(Resource::Pipelines), routes!(hermes::disconnect))
+        .with(Policy::Member(Resource::Pipelines), routes!(hermes::events))
+        .with(Policy::Member(Resource::Pipelines), routes!(hermes::event))
+        .fresh(Policy::Administrator(Resource::Pipelines), routes!(hermes::endpoint))
+        .with(Policy::Administrator(Resource::Pipelines), routes!(hermes::create_event))
+        .with(Policy::Administrator(Resource::Pipelines), routes!(hermes::delete_event))
+        .with(Policy::Member(Resource::Pipelines), routes!(hermes::types))
+        .with(Policy::Member(Resource::Pipelines), routes!(hooks::list))
+        .fresh(Policy::Administrator(Resource::Pipelines), routes!(hooks::secret))
+        .with(Policy::Member(Resource::Builds), routes!(annotations::list))
+        .with(Policy::Member(Resource::Builds), routes!(annotations::set))
+        .with(Policy::Member(Resource::Builds), routes!(annotations::delete))
+        .with(Policy::Public, routes!(badges::build))
+        .with(Policy::Public, routes!(logs::signed))
+        .with(Policy::Member(Resource::Builds), routes!(approvals::answer))
+        .changing(Policy::Member(Resource::Builds), routes!(approvals::approve))
+        .changing(Policy::Member(Resource::Builds), routes!(approvals::deny))
+        .with(Policy::Member(Resource::Builds), routes!(builds::restart_from))
+        .with(Policy::Member(Resource::Builds), routes!(builds::reports))
         .reading(Policy::Member(Resource::Pipelines), routes!(validator::validate))
         .with(Policy::Member(Resource::Builds), routes!(builds::list))
         .with(Policy::Member(Resource::Builds), routes!(builds::one))

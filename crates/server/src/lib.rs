@@ -1,19 +1,22 @@
 //! The control plane: identity, pipelines, builds, the Git host, the read model of GitOps, and the web UI.
 //!
 //! In: HTTP. Out: answers after commit, long-polled work for runners and runtimes, live pages. It dials
-//! no agent: runners and runtimes come to it. It holds no kubeconfig, no Git token of a user's, and no
-//! source code beyond the repositories of the built-in host.
+//! no agent: runners and runtimes come to it. It holds no kubeconfig, and no source code beyond the
+//! repositories of the built-in host; of Git providers it has what a context gives it, sealed.
 
 mod access;
 pub mod agent;
 mod anchor;
 pub mod auth;
 pub mod bootstrap;
+mod clock;
+mod cron;
 mod ctx;
 mod egress;
 mod error;
 mod fan_out;
 mod git_host;
+mod globs;
 mod graphql;
 mod graphql_limits;
 mod housekeeping;
@@ -21,12 +24,16 @@ mod http;
 mod leading;
 mod limits;
 mod listen;
+mod mail;
 mod metrics;
 mod oidc;
 mod orders;
+mod providers;
+mod queue;
 mod redact;
 mod refusals;
 mod relay;
+mod reports;
 mod rest;
 mod roles;
 mod routes;
@@ -37,6 +44,7 @@ mod settings;
 mod tokens;
 mod trail;
 mod triggers;
+mod watching;
 mod web;
 
 pub use ctx::{Config, Network, Parts, Server, StartError};

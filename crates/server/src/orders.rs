@@ -1,9 +1,13 @@
 //! What was ordered when a build was made: everything a runner needs to know, except credentials.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use slipway_api::agent::{PipelineSource, TriggerCommit, VariableLayer};
-use slipway_api::pipeline::{Pipeline, Variable};
+use slipway_api::pipeline::{GitTrigger, Pipeline, RunOptions, Variable};
 use slipway_model::AccountId;
+use slipway_store::projects::Project;
 
 use crate::error::ApiError;
 use crate::redact::MASK;
@@ -20,21 +24,116 @@ pub(crate) struct Order {
     /// Names of shared configuration; what is in it is looked up when a runner takes the build.
     #[serde(default)]
     pub(crate) contexts: Vec<String>,
+    #[serde(default)]
+    pub(crate) options: RunOptions,
+    /// The Git context that the commit is of; none for the built-in host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) git_context: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) status_title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) restart: Option<Restart>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) from_fork: bool,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) annotations: BTreeMap<String, Value>,
+    /// The pipelines whose ends led here, first to last: a chain that grows without end is cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) chain: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Restart {
+    pub(crate) build: String,
+    /// Absent: the same again from the start.
+    pub(crate) from: Option<RestartPoint>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum RestartPoint {
+    FirstFailed,
+    Step(String),
+}
+
+/// What one run is made of besides its pipeline.
+#[derive(Default)]
+pub(crate) struct Run<'a> {
+    pub(crate) project: Option<&'a Project>,
+    pub(crate) trigger: Option<&'a GitTrigger>,
+    pub(crate) commit: Option<TriggerCommit>,
+    /// Of whoever or whatever started it; encrypted ones are sealed already.
+    pub(crate) variables: Vec<Variable>,
+    /// Of a trigger that is no Git trigger.
+    pub(crate) trigger_variables: Vec<Variable>,
+    pub(crate) options: Option<RunOptions>,
+    pub(crate) contexts: Vec<String>,
+    pub(crate) webhook: bool,
+    pub(crate) yaml: Option<String>,
+    pub(crate) annotations: BTreeMap<String, Value>,
+    pub(crate) chain: Vec<String>,
 }
 
 impl Order {
-    pub(crate) fn new(
-        pipeline: &Pipeline,
-        commit: Option<TriggerCommit>,
-        run: Vec<Variable>,
-        webhook: bool,
-    ) -> Result<Self, ApiError> {
-        let source = source(pipeline)?;
-        let variables = vec![
-            VariableLayer { name: "pipeline".into(), variables: pipeline.spec.variables.clone() },
-            VariableLayer { name: "build-run".into(), variables: run },
+    pub(crate) fn new(pipeline: &Pipeline, run: Run<'_>) -> Result<Self, ApiError> {
+        let wrong =
+            |error: String| ApiError::bad_request(format!("pipeline `{}`: {error}", pipeline.metadata.name));
+        let settings = pipeline.spec.settings().map_err(wrong)?;
+        let trigger = run.trigger.map(GitTrigger::settings).transpose().map_err(wrong)?.unwrap_or_default();
+        let mut source = match run.yaml {
+            Some(yaml) => PipelineSource::Inline { yaml },
+            None => source(pipeline)?,
+        };
+        let pull_request = run.commit.as_ref().and_then(|commit| commit.pull_request.as_ref());
+        let from_fork = pull_request.is_some_and(|pull_request| pull_request.is_fork);
+        let mut contexts: Vec<String> =
+            run.project.map(|project| project.contexts.clone()).unwrap_or_default();
+        contexts.extend(self::contexts(pipeline));
+        contexts.extend(run.contexts);
+        let project: Vec<Variable> = run
+            .project
+            .map(|project| serde_json::from_str(&project.variables))
+            .transpose()
+            .map_err(|error| wrong(error.to_string()))?
+            .unwrap_or_default();
+        let mut of_trigger = trigger.variables.unwrap_or_default();
+        of_trigger.extend(run.trigger_variables);
+        let layer = |name: &str, variables: Vec<Variable>| VariableLayer { name: name.into(), variables };
+        let mut variables = vec![
+            layer("project", project),
+            layer("pipeline", pipeline.spec.variables.clone()),
+            layer("trigger", of_trigger),
+            layer("build-run", run.variables),
         ];
-        Ok(Self { source, variables, commit, webhook, contexts: contexts(pipeline) })
+        if let (true, Some(pull_request)) = (from_fork, pull_request) {
+            // Whoever may open a pull request would read what builds may read: a fork's build gets no secret, and
+            // the file that says what runs is the one of the branch it wants to go to.
+            contexts.clear();
+            for layer in &mut variables {
+                layer.variables.retain(|variable| !variable.encrypted);
+            }
+            if let PipelineSource::Git { revision, .. } = &mut source {
+                revision.get_or_insert_with(|| pull_request.target.clone());
+            }
+        }
+        let options = run
+            .options
+            .or(trigger.options)
+            .or_else(|| settings.options.map(|options| options.run))
+            .unwrap_or_default();
+        Ok(Self {
+            source,
+            variables,
+            git_context: run.trigger.and_then(GitTrigger::context).map(str::to_owned),
+            status_title: trigger.commit_status_title,
+            commit: run.commit,
+            webhook: run.webhook,
+            contexts,
+            options,
+            restart: None,
+            from_fork,
+            annotations: run.annotations,
+            chain: run.chain,
+        })
     }
 }
 
@@ -55,8 +154,11 @@ fn source(pipeline: &Pipeline) -> Result<PipelineSource, ApiError> {
                 path: path.clone(),
                 revision: template.revision.clone().filter(|revision| !revision.is_empty()),
             }),
+            ("url", _, _) if template.url.as_deref().is_some_and(is_web_address) => {
+                Ok(PipelineSource::Url { url: template.url.clone().unwrap_or_default() })
+            }
             _ => Err(ApiError::bad_request(format!(
-                "pipeline `{name}`: specTemplate needs location `git`, a repo and a path"
+                "pipeline `{name}`: specTemplate needs location `git` with a repo and a path, or location `url` with a url"
             ))),
         };
     }
@@ -82,6 +184,10 @@ fn source(pipeline: &Pipeline) -> Result<PipelineSource, ApiError> {
         }
     }
     Ok(PipelineSource::Inline { yaml: yaml + "}" })
+}
+
+fn is_web_address(text: &str) -> bool {
+    text.starts_with("https://") || text.starts_with("http://")
 }
 
 fn place(account: AccountId, key: &str) -> String {
@@ -115,9 +221,13 @@ pub(crate) fn mask_variables(variables: &mut [Variable]) {
 
 /// For the runner that has taken the build, and for nobody else.
 pub(crate) fn unseal_variables(key: &DataKey, account: AccountId, layers: &mut [VariableLayer]) {
-    for variable in
-        layers.iter_mut().flat_map(|layer| &mut layer.variables).filter(|variable| variable.encrypted)
-    {
+    for layer in layers {
+        unseal(key, account, &mut layer.variables);
+    }
+}
+
+pub(crate) fn unseal(key: &DataKey, account: AccountId, variables: &mut [Variable]) {
+    for variable in variables.iter_mut().filter(|variable| variable.encrypted) {
         if let Some(opened) = key.unseal(&place(account, &variable.key), &variable.value) {
             variable.value.clone_from(opened.expose());
         }

@@ -53,7 +53,7 @@ impl Role {
             Self::PipelineManager => "makes builds of pushes that match a trigger",
             Self::EventHandler => "hands facts from the database to the bus, one process at a time",
             Self::CronExecutor => {
-                "recurring work: looks for unannounced pushes, tidies up; one process at a time"
+                "recurring work: cron triggers, webhooks, reports to others, unannounced pushes, tidying up; one process at a time"
             }
         }
     }
@@ -73,7 +73,7 @@ impl Role {
         if path.starts_with("/api/agent/") {
             return Self::RuntimeManager;
         }
-        if path.starts_with("/api/builds/") && path.ends_with("/logs/stream") {
+        if path.starts_with("/ws/") || path.starts_with("/api/builds/") && path.ends_with("/logs/stream") {
             return Self::Broadcaster;
         }
         Self::PipelinesApi

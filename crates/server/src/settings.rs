@@ -18,6 +18,8 @@ pub(crate) struct AccountSettings {
     pub(crate) allowed_domains: Vec<String>,
     /// People may sign in with a password; without it, only through an identity provider.
     pub(crate) password_login: bool,
+    /// New builds wait; those that run go on.
+    pub(crate) pause_builds: bool,
 }
 
 impl Default for AccountSettings {
@@ -27,6 +29,7 @@ impl Default for AccountSettings {
             session_hours: 7 * 24,
             allowed_domains: Vec::new(),
             password_login: true,
+            pause_builds: false,
         }
     }
 }

@@ -29,6 +29,9 @@ pub struct Build {
     pub executor: Option<String>,
     pub epoch: i64,
     pub terminate: bool,
+    pub priority: i64,
+    pub trigger: String,
+    pub branch: String,
 }
 
 impl Build {
@@ -42,7 +45,7 @@ impl Build {
 }
 
 const BUILD: &str = "SELECT id, account, pipeline, pipeline_name, status, created_ms, started_ms, finished_ms, \
-     order_body, steps, message, runner, executor, epoch, terminate FROM builds";
+     order_body, steps, message, runner, executor, epoch, terminate, queue_rank, trigger_name, branch FROM builds";
 
 fn build(row: &Row) -> Result<Build, StoreError> {
     let status = row.text(4)?;
@@ -63,6 +66,9 @@ fn build(row: &Row) -> Result<Build, StoreError> {
         executor: row.maybe_text(12)?,
         epoch: row.int(13)?,
         terminate: row.bool(14)?,
+        priority: -row.int(15)?,
+        trigger: row.text(16)?,
+        branch: row.text(17)?,
     })
 }
 
@@ -73,6 +79,16 @@ pub struct NewBuild<'a, O> {
     pub order: &'a O,
     /// The same cause gives the same build.
     pub cause: &'a str,
+    pub queue: Queue<'a>,
+}
+
+/// Where a build stands in the queue, and what counts against the limits of its pipeline.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Queue<'a> {
+    /// Higher goes first.
+    pub priority: i64,
+    pub trigger: &'a str,
+    pub branch: &'a str,
 }
 
 /// Gives back the id of the build for this cause, whether it was made now or before.
@@ -90,8 +106,8 @@ pub fn create<O: Serialize>(
         return row.id(0);
     }
     tx.execute(
-        "INSERT INTO builds (id, account, pipeline, pipeline_name, status, created_ms, order_body, steps, cause) \
-         VALUES ($1, $2, $3, $4, 'pending', $5, $6, '[]', $7)",
+        "INSERT INTO builds (id, account, pipeline, pipeline_name, status, created_ms, order_body, steps, cause, \
+         queue_rank, trigger_name, branch) VALUES ($1, $2, $3, $4, 'pending', $5, $6, '[]', $7, $8, $9, $10)",
         &[
             new.id.into(),
             scope.account().into(),
@@ -100,6 +116,9 @@ pub fn create<O: Serialize>(
             now_ms.into(),
             crate::sql::json(new.order)?,
             new.cause.into(),
+            (-new.queue.priority).into(),
+            new.queue.trigger.into(),
+            new.queue.branch.into(),
         ],
     )?;
     let fact = Fact::BuildCreated { account: scope.account(), build: new.id, pipeline: new.pipeline };
@@ -121,6 +140,12 @@ pub struct Filter {
     /// Only builds of these, however many they are.
     pub pipelines: Option<Vec<PipelineId>>,
     pub status: Option<String>,
+    pub branch: Option<String>,
+    pub trigger: Option<String>,
+    /// A part of what was ordered: the commit's id, say.
+    pub revision: Option<String>,
+    pub created_from_ms: Option<i64>,
+    pub created_to_ms: Option<i64>,
     pub limit: i64,
     pub offset: i64,
 }
@@ -129,6 +154,25 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
     let mut condition =
         String::from("account = $1 AND ($2 IS NULL OR pipeline = $2) AND ($3 IS NULL OR status = $3)");
     let mut values = vec![scope.account().into(), filter.pipeline.into(), filter.status.clone().into()];
+    let more: [(&str, Option<crate::Value>); 5] = [
+        ("branch = ", filter.branch.clone().map(Into::into)),
+        ("trigger_name = ", filter.trigger.clone().map(Into::into)),
+        ("created_ms >= ", filter.created_from_ms.map(Into::into)),
+        ("created_ms <= ", filter.created_to_ms.map(Into::into)),
+        (
+            "order_body LIKE ",
+            filter
+                .revision
+                .as_ref()
+                .map(|sha| format!("%\"sha\":\"{}%", sha.replace(['%', '_', '"'], "")).into()),
+        ),
+    ];
+    for (test, value) in more {
+        if let Some(value) = value {
+            values.push(value);
+            condition += &format!(" AND {test}${}", values.len());
+        }
+    }
     if let Some(pipelines) = &filter.pipelines {
         let first = values.len() + 1;
         values.extend(pipelines.iter().map(|&id| id.into()));
@@ -150,44 +194,203 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
     Ok((rows.iter().map(build).collect::<Result<_, _>>()?, total))
 }
 
-/// Takes up to `limit` builds that wait or whose lease ran out. Each comes with a new epoch.
+/// How many builds of a pipeline may run at once. Absent: as many as there are runners; 0: none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limits {
+    pub pipeline: Option<i64>,
+    /// Of the same trigger.
+    pub trigger: Option<i64>,
+    /// Of the same branch.
+    pub branch: Option<i64>,
+    /// A build that waits for approval counts too.
+    pub approvals_count: bool,
+}
+
+/// Who takes, and until when it holds what it gets.
+#[derive(Debug, Clone, Copy)]
+pub struct Taker<'a> {
+    pub runner: &'a str,
+    pub executor: &'a str,
+    pub now_ms: i64,
+    pub lease_until_ms: i64,
+}
+
+/// So many are looked at in one go.
+const BATCH: i64 = 100;
+/// A queue in which everything waits for something else is given up after so many goes; the next call looks again.
+const BATCHES_MAX: usize = 20;
+
+/// Takes up to `limit` builds that wait and may run, and any whose lease ran out. Each comes with a new epoch.
+/// Order: priority, then age. `limits` says what the pipeline of a build allows now.
 pub fn take(
     tx: &mut Tx<'_>,
     scope: Scope,
-    runner: &str,
-    executor: &str,
+    taker: &Taker<'_>,
     limit: i64,
-    now_ms: i64,
-    lease_until_ms: i64,
+    limits: &mut dyn FnMut(&mut Tx<'_>, &Build) -> Result<Limits, StoreError>,
 ) -> Result<Vec<Build>, StoreError> {
-    let waiting = tx.all(
-        &format!(
-            "{BUILD} WHERE account = $1 AND status IN ('pending', 'elected', 'running', 'terminating') \
-             AND (status = 'pending' OR lease_until_ms IS NULL OR lease_until_ms < $2) ORDER BY created_ms, id LIMIT $3"
-        ),
-        &[scope.account().into(), now_ms.into(), limit.into()],
-    )?;
+    let wanted = usize::try_from(limit).unwrap_or(0);
     let mut taken = Vec::new();
-    for row in &waiting {
-        let mut build = build(row)?;
-        build.epoch += 1;
-        build.status = if build.terminate { BuildStatus::Terminating } else { BuildStatus::Elected };
-        tx.execute(
-            "UPDATE builds SET status = $2, runner = $3, executor = $4, epoch = $5, lease_until_ms = $6, report_revision = -1 \
-             WHERE id = $1",
-            &[
-                build.id.into(),
-                build.status.as_str().into(),
-                runner.into(),
-                executor.into(),
-                build.epoch.into(),
-                lease_until_ms.into(),
-            ],
-        )?;
-        tx.changed(ChangeKind::Build, build.id);
-        taken.push(build);
+    // What was let go because a runner died is gone on with first: it holds its place already.
+    let lost = tx.all(
+        &format!(
+            "{BUILD} WHERE account = $1 AND status IN ('elected', 'running', 'terminating', 'pending-approval') \
+             AND (lease_until_ms IS NULL OR lease_until_ms < $2) ORDER BY queue_rank, created_ms, id LIMIT $3"
+        ),
+        &[scope.account().into(), taker.now_ms.into(), limit.into()],
+    )?;
+    for row in &lost {
+        taken.push(hand_over(tx, taker, build(row)?)?);
+    }
+    let mut full: Vec<PipelineId> = Vec::new();
+    let mut after: Option<(i64, i64, BuildId)> = None;
+    for _ in 0..BATCHES_MAX {
+        if taken.len() >= wanted {
+            break;
+        }
+        let waiting = waiting(tx, scope, after, &full)?;
+        let Some(last) = waiting.last() else { break };
+        after = Some((-last.priority, last.created_ms, last.id));
+        for build in waiting {
+            if taken.len() >= wanted {
+                break;
+            }
+            if full.contains(&build.pipeline) {
+                continue;
+            }
+            let allowed = limits(tx, &build)?;
+            match room(tx, scope, &build, allowed)? {
+                Room::Free => taken.push(hand_over(tx, taker, build)?),
+                Room::PipelineFull => full.push(build.pipeline),
+                Room::OtherFull => {}
+            }
+        }
     }
     Ok(taken)
+}
+
+fn waiting(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    after: Option<(i64, i64, BuildId)>,
+    full: &[PipelineId],
+) -> Result<Vec<Build>, StoreError> {
+    let (rank, created, id) = match after {
+        Some((rank, created, id)) => (rank, created, id.to_string()),
+        None => (i64::MIN, i64::MIN, String::new()),
+    };
+    let mut values = vec![scope.account().into(), rank.into(), created.into(), id.into(), BATCH.into()];
+    let mut condition = String::new();
+    if !full.is_empty() {
+        let places: Vec<_> = full
+            .iter()
+            .map(|&pipeline| {
+                values.push(pipeline.into());
+                format!("${}", values.len())
+            })
+            .collect();
+        condition = format!(" AND pipeline NOT IN ({})", places.join(", "));
+    }
+    let sql = format!(
+        "{BUILD} WHERE account = $1 AND status = 'pending' AND (queue_rank > $2 OR (queue_rank = $2 AND \
+         (created_ms > $3 OR (created_ms = $3 AND id > $4)))){condition} ORDER BY queue_rank, created_ms, id LIMIT $5"
+    );
+    tx.all(&sql, &values)?.iter().map(build).collect()
+}
+
+enum Room {
+    Free,
+    /// Nothing of the pipeline can start now.
+    PipelineFull,
+    /// Another branch or trigger of it may.
+    OtherFull,
+}
+
+fn room(tx: &mut Tx<'_>, scope: Scope, build: &Build, limits: Limits) -> Result<Room, StoreError> {
+    if limits.pipeline.is_none() && limits.trigger.is_none() && limits.branch.is_none() {
+        return Ok(Room::Free);
+    }
+    let active = active(tx, scope, build, limits.approvals_count)?;
+    let over = |limit: Option<i64>, used: i64| limit.is_some_and(|limit| used >= limit);
+    Ok(if over(limits.pipeline, active.pipeline) {
+        Room::PipelineFull
+    } else if over(limits.trigger, active.trigger) || over(limits.branch, active.branch) {
+        Room::OtherFull
+    } else {
+        Room::Free
+    })
+}
+
+/// How many builds of a build's pipeline, trigger and branch run now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Active {
+    pub pipeline: i64,
+    pub trigger: i64,
+    pub branch: i64,
+}
+
+pub fn active(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    build: &Build,
+    approvals_count: bool,
+) -> Result<Active, StoreError> {
+    let rows = tx.all(
+        "SELECT trigger_name, branch, count(*) FROM builds WHERE account = $1 AND pipeline = $2 AND \
+         (status IN ('elected', 'running', 'terminating') OR (status = 'pending-approval' AND $3 = 1)) \
+         GROUP BY trigger_name, branch",
+        &[scope.account().into(), build.pipeline.into(), approvals_count.into()],
+    )?;
+    let mut active = Active::default();
+    for row in &rows {
+        let count = row.int(2)?;
+        active.pipeline += count;
+        if row.text(0)? == build.trigger {
+            active.trigger += count;
+        }
+        if row.text(1)? == build.branch {
+            active.branch += count;
+        }
+    }
+    Ok(active)
+}
+
+fn hand_over(tx: &mut Tx<'_>, taker: &Taker<'_>, mut build: Build) -> Result<Build, StoreError> {
+    build.epoch += 1;
+    build.status = match (build.terminate, build.status) {
+        (true, _) => BuildStatus::Terminating,
+        // Its question stays asked while somebody else takes it over.
+        (false, BuildStatus::PendingApproval) => BuildStatus::PendingApproval,
+        (false, _) => BuildStatus::Elected,
+    };
+    tx.execute(
+        "UPDATE builds SET status = $2, runner = $3, executor = $4, epoch = $5, lease_until_ms = $6, report_revision = -1 \
+         WHERE id = $1",
+        &[
+            build.id.into(),
+            build.status.as_str().into(),
+            taker.runner.into(),
+            taker.executor.into(),
+            build.epoch.into(),
+            taker.lease_until_ms.into(),
+        ],
+    )?;
+    tx.changed(ChangeKind::Build, build.id);
+    Ok(build)
+}
+
+/// Builds of a pipeline that have not ended, newest first; those asked to stop are left out.
+pub fn unfinished(tx: &mut Tx<'_>, scope: Scope, pipeline: PipelineId) -> Result<Vec<Build>, StoreError> {
+    tx.all(
+        &format!(
+            "{BUILD} WHERE account = $1 AND pipeline = $2 AND terminate = 0 \
+             AND status IN ('pending', 'elected', 'running', 'pending-approval', 'delayed') ORDER BY id DESC"
+        ),
+        &[scope.account().into(), pipeline.into()],
+    )?
+    .iter()
+    .map(build)
+    .collect()
 }
 
 /// Frees what this runner holds on paper but does not know of: it died before it could note the build down.
@@ -199,7 +402,7 @@ pub fn forget_unknown(
 ) -> Result<(), StoreError> {
     let held = tx.all(
         "SELECT id FROM builds WHERE account = $1 AND runner = $2 AND lease_until_ms > 0 \
-         AND status IN ('elected', 'running', 'terminating')",
+         AND status IN ('elected', 'running', 'terminating', 'pending-approval')",
         &[scope.account().into(), runner.into()],
     )?;
     for row in &held {
@@ -261,7 +464,8 @@ pub fn report<S: Serialize>(
             &[scope.account().into(), id.into()],
         )?
         .ok_or_else(|| StoreError::NotFound { what: format!("build `{id}`") })?;
-    let ended = BuildStatus::parse(&row.text(2)?).is_some_and(BuildStatus::is_final);
+    let before = BuildStatus::parse(&row.text(2)?);
+    let ended = before.is_some_and(BuildStatus::is_final);
     if row.int(0)? != report.epoch {
         return Err(StoreError::Conflict { what: format!("build `{id}`") });
     }
@@ -269,7 +473,7 @@ pub fn report<S: Serialize>(
         return Ok(());
     }
     tx.execute(
-        "UPDATE builds SET status = CASE WHEN terminate = 1 AND $3 IN ('elected', 'running') THEN 'terminating' ELSE $3 END, \
+        "UPDATE builds SET status = CASE WHEN terminate = 1 AND $3 IN ('elected', 'running', 'pending-approval') THEN 'terminating' ELSE $3 END, \
          message = $4, started_ms = $5, finished_ms = $6, steps = $7, report_revision = $8 WHERE id = $1 AND epoch = $2",
         &[
             id.into(),
@@ -283,6 +487,10 @@ pub fn report<S: Serialize>(
         ],
     )?;
     tx.changed(ChangeKind::Build, id);
+    if report.status == BuildStatus::PendingApproval && before != Some(BuildStatus::PendingApproval) {
+        let fact = Fact::ApprovalAsked { account: scope.account(), build: id };
+        facts::append(tx, scope.account(), &fact, now_ms)?;
+    }
     if report.status.is_final() {
         identity::delete_keys_of(tx, scope, Subject::Build, &id.to_string())?;
         let fact = Fact::BuildFinished { account: scope.account(), build: id, status: report.status };

@@ -5,30 +5,38 @@
 //! disk; writes that arrive together share one commit. SQLite or PostgreSQL is chosen by an address, and the
 //! queries do not know which. It knows no HTTP, no clock but the database's, and no randomness.
 
+pub mod agents;
+pub mod annotations;
 pub mod applications;
+pub mod approvals;
 pub mod audit;
 pub mod backup;
 pub mod builds;
 pub mod contexts;
+pub mod cron;
 pub mod data_keys;
 pub mod database;
 pub mod engine;
 pub mod error;
 pub mod facts;
 pub mod git;
+pub mod hooks;
 pub mod identity;
 pub mod inbox;
 pub mod leases;
 pub mod logs;
 mod migrations;
+pub mod outgoing;
 pub mod pipelines;
 pub mod postgres;
+pub mod projects;
 pub mod rules;
 pub mod services;
 mod session;
 pub mod sql;
 mod sqlite;
 pub mod sso;
+pub mod trigger_events;
 pub mod usage;
 
 pub use database::{Database, DatabaseUrl};

@@ -10,6 +10,7 @@ pub(crate) const ALL: &[&str] = &[
     include_str!("../migrations/0001_skeleton.sql"),
     include_str!("../migrations/0002_control_plane.sql"),
     include_str!("../migrations/0003_bus.sql"),
+    include_str!("../migrations/0010_pipelines.sql"),
 ];
 
 /// What is left to do on a database at version `found`: the version each gives, and its SQL.

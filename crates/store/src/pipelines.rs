@@ -1,6 +1,6 @@
 //! Pipelines. The body is kept as the text that came in, because the order of its steps is their order.
 
-use slipway_model::{ChangeKind, PipelineId};
+use slipway_model::{AccountId, ChangeKind, PipelineId};
 
 use crate::{Row, Scope, StoreError, Tx};
 
@@ -28,7 +28,20 @@ fn pipeline(row: &Row) -> Result<Pipeline, StoreError> {
     })
 }
 
-pub fn create(tx: &mut Tx<'_>, scope: Scope, pipeline: &Pipeline) -> Result<(), StoreError> {
+/// One state that a pipeline had.
+#[derive(Debug, Clone)]
+pub struct Revision {
+    pub revision: i64,
+    pub name: String,
+    pub body: String,
+    pub author: String,
+    pub at_ms: i64,
+}
+
+/// So many are kept of each pipeline; the oldest go first.
+const REVISIONS_KEPT: i64 = 200;
+
+pub fn create(tx: &mut Tx<'_>, scope: Scope, pipeline: &Pipeline, author: &str) -> Result<(), StoreError> {
     if by_name(tx, scope, &pipeline.name)?.is_some() {
         return Err(StoreError::Duplicate { what: format!("pipeline `{}`", pipeline.name) });
     }
@@ -44,8 +57,55 @@ pub fn create(tx: &mut Tx<'_>, scope: Scope, pipeline: &Pipeline) -> Result<(), 
             pipeline.updated_ms.into(),
         ],
     )?;
+    keep_revision(tx, pipeline.id, author)?;
     tx.changed(ChangeKind::Pipeline, pipeline.id);
     Ok(())
+}
+
+/// Copies what the pipeline is now into its history.
+fn keep_revision(tx: &mut Tx<'_>, id: PipelineId, author: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO pipeline_revisions (pipeline, revision, name, body, author, at_ms) \
+         SELECT id, revision, name, body, $2, updated_ms FROM pipelines WHERE id = $1",
+        &[id.into(), author.into()],
+    )?;
+    tx.execute(
+        "DELETE FROM pipeline_revisions WHERE pipeline = $1 \
+         AND revision <= (SELECT revision FROM pipelines WHERE id = $1) - $2",
+        &[id.into(), REVISIONS_KEPT.into()],
+    )?;
+    Ok(())
+}
+
+fn revision(row: &Row) -> Result<Revision, StoreError> {
+    Ok(Revision {
+        revision: row.int(0)?,
+        name: row.text(1)?,
+        body: row.text(2)?,
+        author: row.text(3)?,
+        at_ms: row.int(4)?,
+    })
+}
+
+/// Newest first.
+pub fn revisions(tx: &mut Tx<'_>, id: PipelineId) -> Result<Vec<Revision>, StoreError> {
+    tx.all(
+        "SELECT revision, name, body, author, at_ms FROM pipeline_revisions WHERE pipeline = $1 ORDER BY revision DESC",
+        &[id.into()],
+    )?
+    .iter()
+    .map(revision)
+    .collect()
+}
+
+pub fn revision_of(tx: &mut Tx<'_>, id: PipelineId, number: i64) -> Result<Option<Revision>, StoreError> {
+    tx.one(
+        "SELECT revision, name, body, author, at_ms FROM pipeline_revisions WHERE pipeline = $1 AND revision = $2",
+        &[id.into(), number.into()],
+    )?
+    .as_ref()
+    .map(revision)
+    .transpose()
 }
 
 /// `expect`: the revision that the change was made on, or `None` to overwrite whatever is there.
@@ -56,8 +116,12 @@ pub fn replace(
     name: &str,
     body: &str,
     expect: Option<i64>,
+    author: &str,
     now_ms: i64,
 ) -> Result<(), StoreError> {
+    if by_name(tx, scope, name)?.is_some_and(|other| other.id != id) {
+        return Err(StoreError::Duplicate { what: format!("pipeline `{name}`") });
+    }
     let changed = tx.execute(
         "UPDATE pipelines SET name = $3, body = $4, revision = revision + 1, updated_ms = $5 \
          WHERE account = $1 AND id = $2 AND ($6 IS NULL OR revision = $6)",
@@ -66,6 +130,7 @@ pub fn replace(
     if changed == 0 {
         return Err(StoreError::Conflict { what: format!("pipeline `{name}`") });
     }
+    keep_revision(tx, id, author)?;
     tx.changed(ChangeKind::Pipeline, id);
     Ok(())
 }
@@ -85,6 +150,37 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Pipeline>, StoreError> 
         .iter()
         .map(pipeline)
         .collect()
+}
+
+/// Of every account, those in whose settings a word stands: few of many go by the clock.
+pub fn mentioning(tx: &mut Tx<'_>, word: &str) -> Result<Vec<(AccountId, Pipeline)>, StoreError> {
+    let sql = "SELECT id, name, body, revision, created_ms, updated_ms, account FROM pipelines WHERE body LIKE $1 ORDER BY id";
+    tx.all(sql, &[format!("%\"{word}\"%").into()])?
+        .iter()
+        .map(|row| Ok((row.id(6)?, pipeline(row)?)))
+        .collect()
+}
+
+/// The names of all pipelines with their accounts.
+pub fn names_everywhere(tx: &mut Tx<'_>) -> Result<Vec<(AccountId, String)>, StoreError> {
+    tx.all("SELECT account, name FROM pipelines ORDER BY account, name", &[])?
+        .iter()
+        .map(|row| Ok((row.id(0)?, row.text(1)?)))
+        .collect()
+}
+
+/// A project got another name; its pipelines go with it.
+pub fn rename_project(tx: &mut Tx<'_>, scope: Scope, old: &str, new: &str) -> Result<(), StoreError> {
+    for row in list(tx, scope)? {
+        if let Some(rest) = row.name.strip_prefix(old).and_then(|rest| rest.strip_prefix('/')) {
+            tx.execute(
+                "UPDATE pipelines SET name = $2 WHERE id = $1",
+                &[row.id.into(), format!("{new}/{rest}").into()],
+            )?;
+            tx.changed(ChangeKind::Pipeline, row.id);
+        }
+    }
+    Ok(())
 }
 
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: PipelineId) -> Result<(), StoreError> {

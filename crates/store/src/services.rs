@@ -79,8 +79,23 @@ impl Service {
                 "sso_clients",
                 "sso_logins",
             ],
-            Self::PipelineManager => &["pipelines", "builds", "log_chunks", "step_logs"],
-            Self::RuntimeManager => &["runners"],
+            Self::PipelineManager => &[
+                "projects",
+                "pipelines",
+                "pipeline_revisions",
+                "builds",
+                "approvals",
+                "annotations",
+                "log_chunks",
+                "step_logs",
+                "hooks",
+                "hook_refs",
+                "cron_ticks",
+                "trigger_events",
+                "event_triggers",
+                "outgoing",
+            ],
+            Self::RuntimeManager => &["runners", "agents", "agent_tasks"],
             Self::ContextManager => &["contexts", "data_keys"],
             Self::AuditManager => &["audit", "audit_heads"],
             Self::EventHandler => &["runtimes", "applications"],
@@ -92,6 +107,8 @@ impl Service {
         match self {
             // A runner is told its account's name.
             Self::RuntimeManager => &[("accounts", "SELECT")],
+            // Which shared configuration messages go by.
+            Self::PipelineManager => &[("contexts", "SELECT")],
             _ => &[],
         }
     }

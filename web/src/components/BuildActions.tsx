@@ -3,6 +3,7 @@ import { notifications } from '@mantine/notifications';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { restartBuild, terminateBuild } from '../api/mutations';
+import { restartFrom } from '../api/pipelineMutations';
 import type { Build } from '../api/types';
 import { Action } from '../ui/Action';
 import { Confirm } from '../ui/Confirm';
@@ -27,6 +28,19 @@ export function BuildActions({ build }: { build: Build }) {
         message: sentence(toFailure(error).message),
       }),
   });
+  const goOn = useMutation({
+    mutationFn: (step: string | undefined) => restartFrom(build.id, step),
+    onSuccess: async (id) => {
+      void queryClient.invalidateQueries({ queryKey: ['builds', 'list'] });
+      await navigate({ to: '/builds/$id', params: { id } });
+    },
+    onError: (error) =>
+      notifications.show({
+        color: 'red',
+        title: 'The build was not restarted',
+        message: sentence(toFailure(error).message),
+      }),
+  });
   return (
     <>
       <Action
@@ -39,6 +53,16 @@ export function BuildActions({ build }: { build: Build }) {
       >
         Restart
       </Action>
+      {build.can?.restartFromFailed && (
+        <Action
+          leftSection={<Refresh />}
+          loading={goOn.isPending}
+          onClick={() => goOn.mutate(undefined)}
+          disabledReason={undefined}
+        >
+          Restart from the failed step
+        </Action>
+      )}
       <Action
         leftSection={<Stop />}
         onClick={ask.open}

@@ -55,6 +55,7 @@ const groups: PlaceGroup[] = [
   {
     places: [
       { to: '/', label: 'Home', icon: Home, exact: true },
+      { to: '/projects', label: 'Projects', icon: Box },
       { to: '/pipelines', label: 'Pipelines', icon: Play },
       { to: '/builds', label: 'Builds', icon: Hammer },
       { to: '/applications', label: 'Applications', icon: Layers },

@@ -34,6 +34,9 @@ export function StepList({ steps, onShow }: StepListProps) {
                       {typeof step.exitCode === 'number' &&
                         step.exitCode !== 0 &&
                         ` · exit code ${step.exitCode}`}
+                      {step.previouslyExecuted && ' · taken over'}
+                      {step.tests &&
+                        ` · ${step.tests.passed} tests passed, ${step.tests.failed} failed, ${step.tests.skipped} skipped`}
                     </span>
                     {step.message && (
                       <span className={styles.message}>

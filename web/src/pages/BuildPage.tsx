@@ -3,10 +3,12 @@ import { getRouteApi, Link, useLocation } from '@tanstack/react-router';
 import { useMemo, useRef, useState } from 'react';
 import { buildQuery } from '../api/queries';
 import type { Build } from '../api/types';
+import { Approvals } from '../components/Approvals';
 import { BuildStatus } from '../components/badges';
 import { BuildActions } from '../components/BuildActions';
 import { BuildFacts } from '../components/BuildFacts';
 import { shortId } from '../components/BuildTable';
+import { StepGraph } from '../components/StepGraph';
 import { StepHeading } from '../components/StepHeading';
 import { StepList } from '../components/StepList';
 import { useBuildLog } from '../hooks/useBuildLog';
@@ -63,6 +65,8 @@ function BuildView({ build }: { build: Build }) {
   return (
     <>
       <BuildFacts build={build} />
+      <Approvals build={build} />
+      <StepGraph steps={steps} onShow={(name) => viewer.current?.showSection(name)} />
       <div className={styles.columns}>
         <StepList steps={steps} onShow={(name) => viewer.current?.showSection(name)} />
         <div className={styles.log}>

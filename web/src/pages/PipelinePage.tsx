@@ -3,7 +3,9 @@ import { getRouteApi, Link } from '@tanstack/react-router';
 import { buildsQuery, pipelineQuery } from '../api/queries';
 import type { GitTrigger, Pipeline } from '../api/types';
 import { BuildTable } from '../components/BuildTable';
+import { Revisions } from '../components/Revisions';
 import { RunButton } from '../components/RunButton';
+import { TriggerTester } from '../components/TriggerTester';
 import { Page } from '../ui/Page';
 import { Properties, Property } from '../ui/Properties';
 import { Empty, QueryView } from '../ui/States';
@@ -24,13 +26,29 @@ export function PipelinePage() {
       title={name}
       documentTitle={`${name} · Pipelines`}
       subtitle={<Link to="/pipelines">Pipelines</Link>}
-      actions={pipeline.data && <RunButton pipeline={pipeline.data} primary />}
+      actions={
+        pipeline.data && (
+          <>
+            <Link to="/pipelines/$name/edit" params={{ name }}>
+              Edit
+            </Link>
+            <RunButton pipeline={pipeline.data} primary />
+          </>
+        )
+      }
     >
       <QueryView query={pipeline}>
         {(data) => (
           <>
             <Definition pipeline={data} />
             <Builds pipeline={data} />
+            <section className="panel" aria-labelledby="try-triggers">
+              <header>
+                <h2 id="try-triggers">Try the triggers</h2>
+              </header>
+              <TriggerTester name={name} />
+            </section>
+            <Revisions name={name} />
             <section className="panel" aria-labelledby="yaml-check">
               <header>
                 <h2 id="yaml-check">Check a pipeline file</h2>

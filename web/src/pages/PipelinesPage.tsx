@@ -26,6 +26,11 @@ export function PipelinesPage() {
       title="Pipelines"
       documentTitle="Pipelines"
       subtitle="What turns a commit into an image, step by step."
+      actions={
+        <Link to="/pipelines/new" search={{}}>
+          New pipeline
+        </Link>
+      }
     >
       <div className="panel">
         <QueryView query={pipelines} empty={(list) => list.docs.length === 0 && <NoPipelines />}>
@@ -54,7 +59,11 @@ export function PipelinesPage() {
 function NoPipelines() {
   return (
     <Empty title="No pipeline yet" icon={<Play />}>
-      Put a <code>codefresh.yml</code> into a repository and create a pipeline for it with{' '}
+      Make one{' '}
+      <Link to="/pipelines/new" search={{}}>
+        here
+      </Link>
+      , or put a <code>codefresh.yml</code> into a repository and create a pipeline for it with{' '}
       <code>slipway pipeline create -f pipeline.yaml</code>, or with the <code>codefresh</code> command line.
     </Empty>
   );

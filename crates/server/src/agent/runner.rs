@@ -4,21 +4,24 @@ use axum::Json;
 use axum::extract::{Path, State};
 use slipway_access::Who;
 use slipway_api::agent::{
-    BuildReport, GitAccess, LogAppend, LogAppendAnswer, RunnerSync, RunnerSyncAnswer, RunningBuild,
-    TakenBuild, VariableLayer,
+    ApprovalDecision, BuildReport, GitAccess, GitIntegration, LogAppend, LogAppendAnswer, RestartFrom,
+    RunnerSync, RunnerSyncAnswer, RunningBuild, TakenBuild, VariableLayer,
 };
 use slipway_api::error::ErrorBody;
+use slipway_forge::remote::Provider;
 use slipway_model::{BuildId, BuildStatus, ChangeKind};
-use slipway_store::builds::{self, Build, Lease, Report, Runner};
+use slipway_store::builds::{self, Build, Lease, Report, Runner, Taker};
 use slipway_store::identity::{self, Subject};
-use slipway_store::{Scope, StoreError, Tx, contexts, logs};
+use slipway_store::{Scope, StoreError, Tx, approvals, contexts, logs};
 
 use super::{deadline, news};
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::limits;
-use crate::orders::{self, Order};
+use crate::orders::{self, Order, Restart, RestartPoint};
+use crate::providers::{Connection, ProviderError};
+use crate::queue::Allowed;
 use crate::seal::DataKey;
 use crate::tokens;
 use crate::trail::Entry;
@@ -52,7 +55,11 @@ pub(crate) async fn sync(
     let mut commits = server.store().subscribe();
     loop {
         let answer = exchange(&server, &caller, &request).await?;
-        if !answer.taken.is_empty() || !answer.terminate.is_empty() || !answer.lost.is_empty() {
+        let said = !answer.taken.is_empty()
+            || !answer.terminate.is_empty()
+            || !answer.lost.is_empty()
+            || !answer.decisions.is_empty();
+        if said {
             return Ok(Json(answer));
         }
         let matters = |commit: &slipway_store::Committed| {
@@ -92,8 +99,14 @@ async fn exchange(
         builds::forget_unknown(tx, scope, &request.runner, &running)?;
         let free = i64::from(request.free).min(limits::free_builds(tx, scope, now_ms)?);
         if free > 0 {
-            let taken =
-                builds::take(tx, scope, &request.runner, &request.executor, free, now_ms, now_ms + LEASE_MS)?;
+            let taker = Taker {
+                runner: &request.runner,
+                executor: &request.executor,
+                now_ms,
+                lease_until_ms: now_ms + LEASE_MS,
+            };
+            let mut allowed = Allowed::load(tx, scope)?;
+            let taken = builds::take(tx, scope, &taker, free, &mut |tx, build| allowed.of(tx, scope, build))?;
             for build in taken {
                 answer.taken.push(hand_over(&inner, tx, &caller, build)?);
             }
@@ -120,7 +133,27 @@ fn renew(
         Lease::Held { terminate: true } if !run.terminating => answer.terminate.push(run.id.clone()),
         Lease::Held { .. } => {}
     }
+    if let (Ok(id), false) = (run.id.parse(), lease == Lease::Lost) {
+        let unheard = |decision: &ApprovalDecision| !run.decided.contains(&decision.step);
+        answer.decisions.extend(decisions(tx, id)?.into_iter().filter(unheard));
+    }
     Ok(())
+}
+
+fn decisions(tx: &mut Tx<'_>, build: BuildId) -> Result<Vec<ApprovalDecision>, StoreError> {
+    let known = approvals::of_build(tx, build)?;
+    Ok(known
+        .into_iter()
+        .map(|approval| ApprovalDecision {
+            build: build.to_string(),
+            step: approval.step,
+            approved: approval.approved,
+            by: approval.by_name,
+            by_kind: approval.by_kind,
+            reason: approval.reason,
+            at_ms: approval.at_ms,
+        })
+        .collect())
 }
 
 /// Values of the contexts that the pipeline names; later ones win. Each use of a secret is recorded.
@@ -158,12 +191,27 @@ fn hand_over(
     let key = server.keyring().account(tx, build.account)?;
     orders::unseal_variables(&key, build.account, &mut order.variables);
     let shared = shared_configuration(tx, caller, &key, &build, &order)?;
-    order.variables.insert(0, shared);
+    // After the project's, before the pipeline's.
+    let at = order.variables.iter().position(|layer| layer.name == "project").map_or(0, |at| at + 1);
+    order.variables.insert(at, shared);
+    let foreign = match &order.git_context {
+        Some(context) if order.from_fork => foreign_access(tx, &key, scope, context)?.map(without_credential),
+        Some(context) => foreign_access(tx, &key, scope, context)?,
+        None => None,
+    };
+    let integrations = if order.from_fork { Vec::new() } else { integrations(tx, &key, scope)? };
+    let restart = restart(tx, scope, &order)?;
+    let decisions = decisions(tx, build.id)?;
     let subject = build.id.to_string();
     identity::delete_keys_of(tx, scope, Subject::Build, &subject)?;
     let key =
         tokens::new_key(server.seams(), build.account, "build", Subject::Build, &subject, vec!["git".into()]);
     identity::create_key(tx, &key.row)?;
+    let own = GitAccess {
+        base_url: format!("{}/git/", server.public_url()),
+        username: "build".into(),
+        password: key.text.expose().clone(),
+    };
     Ok(TakenBuild {
         id: build.id.to_string(),
         epoch: build.epoch,
@@ -173,12 +221,57 @@ fn hand_over(
         variables: order.variables,
         commit: order.commit,
         created_ms: build.created_ms,
-        git: GitAccess {
-            base_url: format!("{}/git/", server.public_url()),
-            username: "build".into(),
-            password: key.text.expose().clone(),
-        },
+        git: foreign.unwrap_or(own),
+        integrations,
+        options: order.options,
+        decisions,
+        restart,
+        from_fork: order.from_fork,
     })
+}
+
+/// Where a provider's repositories are cloned from; the runner says so when it cannot.
+fn foreign_access(
+    tx: &mut Tx<'_>,
+    key: &DataKey,
+    scope: Scope,
+    context: &str,
+) -> Result<Option<GitAccess>, StoreError> {
+    match Connection::open(tx, key, scope, context) {
+        Ok(connection) => Ok(connection.access()),
+        Err(ProviderError::Store(error)) => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, context, "A build's Git provider cannot be used.");
+            Ok(None)
+        }
+    }
+}
+
+/// A fork's build sees what everybody sees.
+fn without_credential(access: GitAccess) -> GitAccess {
+    GitAccess { username: String::new(), password: String::new(), ..access }
+}
+
+fn integrations(tx: &mut Tx<'_>, key: &DataKey, scope: Scope) -> Result<Vec<GitIntegration>, StoreError> {
+    let mut found = Vec::new();
+    for row in contexts::list(tx, scope)?.into_iter().filter(|row| row.kind.starts_with("git.")) {
+        let Some(provider) = Provider::of_context(&row.kind) else { continue };
+        if let Some(access) = foreign_access(tx, key, scope, &row.name)? {
+            found.push(GitIntegration { name: row.name, provider: provider.name().into(), access });
+        }
+    }
+    Ok(found)
+}
+
+fn restart(tx: &mut Tx<'_>, scope: Scope, order: &Order) -> Result<Option<RestartFrom>, StoreError> {
+    let Some(Restart { build, from: Some(from) }) = &order.restart else { return Ok(None) };
+    let Ok(id) = build.parse() else { return Ok(None) };
+    let Some(old) = builds::by_id(tx, scope, id)? else { return Ok(None) };
+    let step = match from {
+        RestartPoint::FirstFailed => None,
+        RestartPoint::Step(name) => Some(name.clone()),
+    };
+    Ok(Some(RestartFrom { build: build.clone(), step, steps: old.steps()? }))
 }
 
 /// The state of a build. Refused with 409 when another runner has taken it since.

@@ -2,20 +2,24 @@
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use serde::Deserialize;
-use slipway_api::build::{Build, BuildCan, BuildDocs, BuildPage, BuildStep, Progress, ProgressLocation};
+use serde::{Deserialize, Serialize};
+use slipway_api::build::{
+    Build, BuildCan, BuildDocs, BuildPage, BuildStep, Progress, ProgressLocation, RestartRequest,
+};
 use slipway_api::error::ErrorBody;
-use slipway_model::BuildId;
+use slipway_model::{BuildId, BuildStatus};
 use slipway_store::builds::{self, Filter, NewBuild};
-use slipway_store::{Scope, StoreError, Tx, logs};
-use utoipa::IntoParams;
+use slipway_store::{Scope, StoreError, Tx, annotations, approvals, logs, outgoing, pipelines};
+use utoipa::{IntoParams, ToSchema};
+
+use super::logs as logs_url;
 
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
-use crate::orders::Order;
+use crate::orders::{Order, Restart, RestartPoint};
 use crate::trail::Entry;
-use crate::{limits, seams};
+use crate::{limits, queue, seams};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -26,6 +30,26 @@ pub(crate) struct ListQuery {
     limit: Option<i64>,
     /// From 1.
     page: Option<i64>,
+    #[serde(rename = "branchName")]
+    branch_name: Option<String>,
+    /// Name of the trigger.
+    #[serde(rename = "pipelineTriggerId")]
+    pipeline_trigger_id: Option<String>,
+    /// The first letters of a commit's id.
+    revision: Option<String>,
+    #[serde(rename = "startDate")]
+    start_date: Option<String>,
+    #[serde(rename = "endDate")]
+    end_date: Option<String>,
+}
+
+/// A date or a moment in RFC 3339.
+fn moment(text: Option<&str>) -> Result<Option<i64>, ApiError> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let parsed = text.parse::<jiff::Timestamp>().or_else(|_| format!("{text}T00:00:00Z").parse());
+    let parsed =
+        parsed.map_err(|_| ApiError::bad_request(format!("`{text}` is no date such as 2026-01-31")))?;
+    Ok(Some(parsed.as_millisecond()))
 }
 
 /// Builds, newest first.
@@ -39,14 +63,29 @@ pub(crate) async fn list(
     let limit = query.limit.unwrap_or(25).clamp(1, 500);
     let pipeline = query
         .pipeline
+        .filter(|id| !id.is_empty())
         .map(|id| {
             id.parse().map_err(|_| ApiError::bad_request(format!("`{id}` is not the id of a pipeline")))
         })
         .transpose()?;
+    let (created_from_ms, created_to_ms) =
+        (moment(query.start_date.as_deref())?, moment(query.end_date.as_deref())?);
     let offset = (query.page.unwrap_or(1).max(1) - 1).saturating_mul(limit);
     let found = server.store().read(move |tx| {
         let pipelines = super::pipelines::readable(tx, &caller)?;
-        let filter = Filter { pipeline, pipelines, status: query.status, limit, offset };
+        let some = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let filter = Filter {
+            pipeline,
+            pipelines,
+            status: some(query.status),
+            branch: some(query.branch_name),
+            trigger: some(query.pipeline_trigger_id),
+            revision: some(query.revision),
+            created_from_ms,
+            created_to_ms,
+            limit,
+            offset,
+        };
         let waits = waits_for_limit(tx, caller.scope(), caller.trail.now_ms())?;
         Ok((builds::list(tx, caller.scope(), &filter)?, waits))
     });
@@ -64,7 +103,7 @@ fn waits_for_limit(tx: &mut Tx<'_>, scope: Scope, now_ms: i64) -> Result<Option<
 }
 
 fn explained(row: builds::Build, waits: Option<&str>) -> Result<Build, ApiError> {
-    let waiting = row.status == slipway_model::BuildStatus::Pending && row.message.is_none();
+    let waiting = row.status == BuildStatus::Pending && row.message.is_none();
     let mut build = shown(row)?;
     if let Some(why) = waits.filter(|_| waiting) {
         build.message = Some(format!("waiting: {why}"));
@@ -75,11 +114,15 @@ fn explained(row: builds::Build, waits: Option<&str>) -> Result<Build, ApiError>
 pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
     let order: Order = row.order()?;
     let steps: Vec<BuildStep> = row.steps()?;
+    let restart_of = order.restart.as_ref().map(|restart| restart.build.clone());
+    let asks = !row.terminate && steps.iter().any(|step| step.status == "pending-approval");
+    let failed = row.status == BuildStatus::Error && !steps.is_empty();
     let commit = order.commit;
+    let pull_request = commit.as_ref().and_then(|commit| commit.pull_request.clone());
     let repo = commit.as_ref().and_then(|commit| commit.repo.split_once('/'));
     let finished = row.status.is_final();
     let message = row.message.or_else(|| {
-        let waiting = row.status == slipway_model::BuildStatus::Pending;
+        let waiting = row.status == BuildStatus::Pending;
         waiting.then(|| "waiting for a runner that is free".to_owned())
     });
     Ok(Build {
@@ -104,7 +147,17 @@ pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
         executor: row.executor,
         runner: row.runner,
         steps,
-        can: BuildCan { terminate: !finished && !row.terminate, restart: finished },
+        approvals: Vec::new(),
+        annotations: Default::default(),
+        priority: row.priority,
+        restart_of,
+        pull_request,
+        can: BuildCan {
+            terminate: !finished && !row.terminate,
+            restart: finished,
+            restart_from_failed: failed,
+            approve: asks && !finished,
+        },
     })
 }
 
@@ -118,7 +171,12 @@ pub(crate) async fn find(server: &Server, caller: &Caller, id: &str) -> Result<b
 }
 
 /// The build, if the caller may do this to its pipeline.
-fn find_in(tx: &mut Tx<'_>, caller: &Caller, id: &str, action: &str) -> Result<builds::Build, ApiError> {
+pub(crate) fn find_in(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    id: &str,
+    action: &str,
+) -> Result<builds::Build, ApiError> {
     let (what, parsed) = (format!("build `{id}`"), parse(id)?);
     let row = builds::by_id(tx, caller.scope(), parsed)?.ok_or_else(|| ApiError::not_found(&what))?;
     super::pipelines::require_by_id(tx, caller, row.pipeline, action, &what)?;
@@ -133,19 +191,90 @@ pub(crate) async fn one(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Build>, ApiError> {
-    let (row, held, waits) = server
+    let (build, held) = server
         .look(move |tx| {
             let row = find_in(tx, &caller, &id, "read")?;
-            let waits = waits_for_limit(tx, caller.scope(), caller.trail.now_ms())?;
+            let scope = caller.scope();
+            let mut waits = waits_for_limit(tx, scope, caller.trail.now_ms())?;
+            if row.status == BuildStatus::Pending && waits.is_none() {
+                waits = queue::waits(tx, scope, &row)?;
+            }
             let held = logs::held(tx, row.id)?;
-            Ok((row, held, waits))
+            let answers = approvals::of_build(tx, row.id)?;
+            let noted = annotations::of(tx, scope, "build", &row.id.to_string())?;
+            let may_approve =
+                super::pipelines::require_by_id(tx, &caller, row.pipeline, "approve", "this build").is_ok();
+            let mut build = explained(row, waits.as_deref())?;
+            build.can.approve &= may_approve;
+            build.approvals = answers.iter().map(super::approvals::shown).collect();
+            for annotation in noted {
+                build
+                    .annotations
+                    .insert(annotation.name, serde_json::from_str(&annotation.value).unwrap_or_default());
+            }
+            Ok((build, held))
         })
         .await?;
-    let mut build = explained(row, waits.as_deref())?;
+    let mut build = build;
     for step in &mut build.steps {
         step.log_bytes = held.get(&step.name).copied().unwrap_or(0);
     }
     Ok(Json(build))
+}
+
+/// The same order once more, from the start or from a step.
+fn order_again(
+    tx: &mut Tx<'_>,
+    server: &Server,
+    caller: &Caller,
+    id: &str,
+    from: Option<RestartPoint>,
+) -> Result<BuildId, ApiError> {
+    let old = find_in(tx, caller, id, "run")?;
+    let mut order: Order = old.order()?;
+    let row = pipelines::by_name(tx, caller.scope(), &old.pipeline.to_string())?;
+    let pipeline = row.as_ref().map(super::pipelines::stored).transpose()?;
+    if from.is_some() {
+        if !old.status.is_final() {
+            return Err(ApiError::conflict(format!("build `{id}` has not ended: terminate it or wait")));
+        }
+        let settings =
+            pipeline.as_ref().and_then(|pipeline| pipeline.spec.settings().ok()).unwrap_or_default();
+        if settings.permit_restart_from_failed_steps == Some(false) {
+            return Err(ApiError::forbidden(
+                "the pipeline does not permit restarts from a step: restart it from the start",
+            ));
+        }
+        if let Some(RestartPoint::Step(name)) = &from {
+            let steps: Vec<BuildStep> = old.steps()?;
+            if !steps.iter().any(|step| step.name == *name) {
+                return Err(ApiError::not_found(format!("step `{name}` of build `{id}`")));
+            }
+        }
+    }
+    let word = if from.is_some() { "restart-from-step" } else { "restart" };
+    order.restart = Some(Restart { build: old.id.to_string(), from });
+    let cause = format!("restart:{}", hex::encode(server.seams().random::<12>()));
+    let made = match (row, pipeline) {
+        (Some(row), Some(pipeline)) => {
+            queue::start(server, tx, caller.scope(), &row, &pipeline, &order, &cause)?
+        }
+        // Its pipeline is gone; what was ordered is all there is to know.
+        _ => {
+            let new = NewBuild {
+                id: server.seams().new_id(),
+                pipeline: old.pipeline,
+                pipeline_name: &old.pipeline_name,
+                order: &order,
+                cause: &cause,
+                queue: builds::Queue { priority: old.priority, trigger: &old.trigger, branch: &old.branch },
+            };
+            builds::create(tx, caller.scope(), &new, server.now_ms())?
+        }
+    };
+    let entry = Entry::new(word, "build", old.id, &old.pipeline_name).after(made);
+    caller.trail.allowed(tx, &caller.actor(), &entry)?;
+    Ok(made)
 }
 
 /// Start the same order again: same commit, same variables. The answer is the new build's id.
@@ -156,26 +285,67 @@ pub(crate) async fn restart(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<String>, ApiError> {
-    let (new_id, now_ms) = (server.seams().new_id(), server.now_ms());
-    let made = server
-        .change(move |tx| {
-            let old = find_in(tx, &caller, &id, "run")?;
-            let order: Order = old.order()?;
-            let cause = format!("restart:{new_id}");
-            let new = NewBuild {
-                id: new_id,
-                pipeline: old.pipeline,
-                pipeline_name: &old.pipeline_name,
-                order: &order,
-                cause: &cause,
-            };
-            let made = builds::create(tx, caller.scope(), &new, now_ms)?;
-            let entry = Entry::new("restart", "build", old.id, &old.pipeline_name).after(made);
-            caller.trail.allowed(tx, &caller.actor(), &entry)?;
-            Ok(made)
+    let inner = server.clone();
+    let made = server.change(move |tx| order_again(tx, &inner, &caller, &id, None)).await?;
+    Ok(Json(made.to_string()))
+}
+
+/// Start a build again, from the start, from the first step that failed, or from a named one.
+#[utoipa::path(post, path = "/api/builds/{id}/restart", tag = "builds", params(("id" = String, Path)), request_body = RestartRequest,
+    responses((status = 200, body = String), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn restart_from(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(request): Json<RestartRequest>,
+) -> Result<Json<String>, ApiError> {
+    let from = match (request.from_step.filter(|name| !name.is_empty()), request.from_failed) {
+        (Some(name), _) => Some(RestartPoint::Step(name)),
+        (None, true) => Some(RestartPoint::FirstFailed),
+        (None, false) => None,
+    };
+    let inner = server.clone();
+    let made = server.change(move |tx| order_again(tx, &inner, &caller, &id, from)).await?;
+    Ok(Json(made.to_string()))
+}
+
+/// What others were told of a build, or why they were not.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Told {
+    /// `commit-status`, `slack`, `webhook`, `email`.
+    kind: String,
+    /// Name of the context.
+    target: String,
+    attempts: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done: Option<String>,
+}
+
+/// Commit statuses and messages about a build, newest first.
+#[utoipa::path(get, path = "/api/builds/{id}/reports", tag = "builds", params(("id" = String, Path)),
+    responses((status = 200, body = [Told]), (status = 404, body = ErrorBody)))]
+pub(crate) async fn reports(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Vec<Told>>, ApiError> {
+    let rows = server
+        .look(move |tx| {
+            let build = find_in(tx, &caller, &id, "read")?;
+            Ok(outgoing::list(tx, caller.scope(), Some(&build.id.to_string()), 100)?)
         })
         .await?;
-    Ok(Json(made.to_string()))
+    let told = rows.into_iter().map(|row| Told {
+        kind: row.kind,
+        target: row.target,
+        attempts: row.attempts,
+        problem: row.problem,
+        done: row.done_ms.map(seams::rfc3339),
+    });
+    Ok(Json(told.collect()))
 }
 
 /// Where a build's logs are followed.
@@ -187,12 +357,19 @@ pub(crate) async fn progress(
     Path(id): Path<String>,
 ) -> Result<Json<Progress>, ApiError> {
     let row = find(&server, &caller, &id).await?;
-    let url = format!("{}/api/builds/{}/logs", server.public_url(), row.id);
+    // A log that grows is followed; one that is whole is fetched once, by a client that sends no key there.
+    let location = if row.status.is_final() {
+        let key = server.data_key(row.account).await?;
+        let url = logs_url::sign(&server, &key, row.account, row.id);
+        ProgressLocation { kind: "slipway".into(), url: Some(url) }
+    } else {
+        ProgressLocation { kind: "composition".into(), url: None }
+    };
     Ok(Json(Progress {
         id: row.id.to_string(),
         account: row.account.to_string(),
         status: row.status.as_str().into(),
-        location: ProgressLocation { kind: "slipway".into(), url: Some(url) },
+        location,
     }))
 }
 
@@ -208,7 +385,7 @@ pub(crate) async fn terminate(
     server
         .change(move |tx| {
             let row = find_in(tx, &caller, &id, "run")?;
-            builds::terminate(tx, caller.scope(), row.id, &caller.principal.display_name(), now_ms)?;
+            queue::end(tx, caller.scope(), row.id, &caller.principal.display_name(), now_ms)?;
             let entry = Entry::new("terminate", "build", row.id, &row.pipeline_name);
             caller.trail.allowed(tx, &caller.actor(), &entry)?;
             Ok(())

@@ -21,7 +21,7 @@ use crate::trail::Entry;
 
 /// All data of these is secret; of the others only what is named so.
 const SECRET_TYPES: [&str; 2] = ["secret", "secret-yaml"];
-const TYPES: [&str; 17] = [
+const TYPES: [&str; 20] = [
     "config",
     "secret",
     "yaml",
@@ -31,6 +31,9 @@ const TYPES: [&str; 17] = [
     "git.bitbucket",
     "git.stash",
     "git.gitea",
+    "notification.slack",
+    "notification.webhook",
+    "notification.email",
     "helm-repository",
     "secret-store.kubernetes",
     "secret-store.kubernetes-runtime",
@@ -343,6 +346,16 @@ fn find(tx: &mut Tx<'_>, caller: &Caller, name: &str, action: &str) -> Result<co
     let row = found.ok_or_else(|| ApiError::not_found(format!("context `{name}`")))?;
     require(tx, caller, action, &row)?;
     Ok(row)
+}
+
+/// A run names shared configuration: whoever starts it must be allowed to read it.
+pub(crate) fn require_use(tx: &mut Tx<'_>, caller: &Caller, name: &str) -> Result<(), ApiError> {
+    find(tx, caller, name, "read").map(drop)
+}
+
+/// What a Git context says, secrets and all, for calls that the server makes to the provider.
+pub(crate) fn opened(key: &DataKey, scope: Scope, row: &contexts::Context) -> Value {
+    unsealed(key, scope, row).unwrap_or_else(|| shown(row).spec.data)
 }
 
 /// One context. With `decrypt=true` its secrets too, for those who may change it; each time is recorded.

@@ -10,7 +10,7 @@ use slipway_api::application::Application;
 use slipway_api::auth::User;
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::Pipeline;
-use slipway_store::{StoreError, Tx, applications, contexts, identity, pipelines, rules};
+use slipway_store::{StoreError, Tx, applications, contexts, identity, pipelines, projects, rules};
 use utoipa::IntoParams;
 
 use crate::access;
@@ -61,7 +61,8 @@ pub(crate) async fn explain(
                 "pipeline" => {
                     let row = pipelines::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
                     let body: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
-                    decide(&access::pipeline_entity(&row.name, &body))
+                    let projects = access::ProjectTags::load(tx, caller.scope())?;
+                    decide(&access::pipeline_entity(&row.name, &body, &projects))
                 }
                 "gitopsApplications" => {
                     decide(&access::application_entity(&load(tx, &caller, name)?.ok_or_else(what)?))
@@ -69,6 +70,10 @@ pub(crate) async fn explain(
                 "shared-configuration" | "git-context" => {
                     let row = contexts::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
                     decide(&super::contexts::entity(&row))
+                }
+                "project" => {
+                    let row = projects::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
+                    decide(&super::projects::entity(&row))
                 }
                 // Entities that are not kept here yet are asked about as if they had no tags.
                 _ => decide(&Entity { kind, name, ..Entity::default() }),

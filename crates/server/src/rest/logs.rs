@@ -4,24 +4,25 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::stream::{self, Stream};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use slipway_api::build::LogChunk;
 use slipway_api::error::ErrorBody;
-use slipway_model::{BuildId, ChangeKind};
+use slipway_model::{AccountId, BuildId, ChangeKind};
 use slipway_store::logs::{self, Chunk};
 use slipway_store::{Committed, Scope, builds};
 use tokio::sync::broadcast;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::builds::find;
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::graphql::RECHECK;
+use crate::seal::DataKey;
 
 const BATCH: i64 = 200;
 
@@ -48,7 +49,11 @@ pub(crate) async fn whole(
     Path(id): Path<String>,
 ) -> Result<Json<WholeLog>, ApiError> {
     let build = find(&server, &caller, &id).await?;
-    let (scope, id) = (caller.scope(), build.id);
+    Ok(Json(read_whole(&server, caller.scope(), &build).await?))
+}
+
+async fn read_whole(server: &Server, scope: Scope, build: &builds::Build) -> Result<WholeLog, ApiError> {
+    let id = build.id;
     let mut steps: BTreeMap<String, StepLog> = BTreeMap::new();
     let mut after = 0;
     loop {
@@ -65,7 +70,62 @@ pub(crate) async fn whole(
             step.logs.insert(format!("{:012}", chunk.seq), chunk.text);
         }
     }
-    Ok(Json(WholeLog { steps }))
+    Ok(WholeLog { steps })
+}
+
+/// How long an address that needs no key is good for.
+const SIGNED_FOR_MS: i64 = 10 * 60 * 1000;
+
+/// Every part with its length, so that no two different addresses sign the same text.
+fn signed_text(account: AccountId, build: BuildId, until_ms: i64) -> String {
+    ["log-url", "GET", &account.to_string(), &build.to_string(), &until_ms.to_string()]
+        .iter()
+        .map(|part| format!("{}:{part}", part.len()))
+        .collect()
+}
+
+/// An address for a client that fetches without a key.
+pub(crate) fn sign(server: &Server, key: &DataKey, account: AccountId, build: BuildId) -> String {
+    let until_ms = server.now_ms() + SIGNED_FOR_MS;
+    let signature = key.chain(&signed_text(account, build, until_ms));
+    format!(
+        "{}/api/logs/{build}?account={account}&until={until_ms}&signature={signature}",
+        server.public_url()
+    )
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SignedQuery {
+    account: Option<String>,
+    until: Option<i64>,
+    signature: Option<String>,
+}
+
+/// The whole log for whoever was given its signed address, for a few minutes.
+#[utoipa::path(get, path = "/api/logs/{id}", tag = "builds", params(("id" = String, Path), SignedQuery),
+    responses((status = 200, body = WholeLog), (status = 404, body = ErrorBody)))]
+pub(crate) async fn signed(
+    State(server): State<Server>,
+    Path(id): Path<String>,
+    Query(query): Query<SignedQuery>,
+) -> Result<Json<WholeLog>, ApiError> {
+    let gone = || ApiError::not_found("this log: its address is good for some minutes, ask for it again");
+    let (Some(account), Some(until_ms), Some(signature)) = (query.account, query.until, query.signature)
+    else {
+        return Err(gone());
+    };
+    let (account, build) = (account.parse().map_err(|_| gone())?, id.parse().map_err(|_| gone())?);
+    let key = server.data_key(account).await.map_err(|_| gone())?;
+    let expected = key.chain(&signed_text(account, build, until_ms));
+    let same =
+        aws_lc_rs::constant_time::verify_slices_are_equal(expected.as_bytes(), signature.as_bytes()).is_ok();
+    if !same || until_ms < server.now_ms() {
+        return Err(gone());
+    }
+    let scope = Scope::of(account);
+    let row = server.store().read(move |tx| builds::by_id(tx, scope, build)).await?.ok_or_else(gone)?;
+    Ok(Json(read_whole(&server, scope, &row).await?))
 }
 
 struct Follow {

@@ -1,24 +1,28 @@
 //! Pipelines: read, make, replace, delete, check and run.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use slipway_access::{Entity, Role, Rule, Who, decide_on};
 use slipway_api::agent::TriggerCommit;
 use slipway_api::error::ErrorBody;
-use slipway_api::pipeline::{Pipeline, PipelineList, RunRequest};
+use slipway_api::pipeline::{GitTrigger, Pipeline, PipelineList, RunRequest};
+use slipway_forge::remote::Provider;
 use slipway_model::PipelineId;
-use slipway_store::builds::{self, NewBuild};
-use slipway_store::{StoreError, Tx, git, pipelines};
+use slipway_store::{StoreError, Tx, contexts, git, hooks, pipelines, projects};
 use utoipa::IntoParams;
 
-use crate::access;
+use super::definition;
+pub(crate) use super::definition::check_variables;
+use crate::access::{self, ProjectTags, project_of};
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
-use crate::orders::{self, Order};
-use crate::seams;
+use crate::orders::{self, Order, Run};
 use crate::trail::Entry;
+use crate::{providers, queue, seams};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -27,6 +31,12 @@ pub(crate) struct ListQuery {
     id: Option<String>,
     offset: Option<usize>,
     limit: Option<usize>,
+    /// Only of this project.
+    #[serde(rename = "projectId")]
+    project_id: Option<String>,
+    /// Only with this tag.
+    #[serde(rename = "labels[tags]")]
+    tag: Option<String>,
 }
 
 /// Pipelines by name.
@@ -37,25 +47,43 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<PipelineList>, ApiError> {
-    let rows = server
-        .store()
-        .read(move |tx| {
+    let found = server
+        .look(move |tx| {
+            let scope = caller.scope();
             let rules = access::rules_about(tx, &caller, "pipeline")?;
-            let mut rows = pipelines::list(tx, caller.scope())?;
-            rows.retain(|row| reads(&caller, &rules, row));
-            Ok(rows)
+            let tags = ProjectTags::load(tx, scope)?;
+            let all = projects::list(tx, scope)?;
+            let project = match &query.project_id {
+                // An id that is nowhere has no pipelines.
+                Some(id) => Some(
+                    all.iter().find(|project| project.id.to_string() == *id).map_or("/", |found| &found.name),
+                ),
+                None => None,
+            };
+            let part = query.id.clone().unwrap_or_default();
+            let mut rows = Vec::new();
+            for row in pipelines::list(tx, scope)? {
+                let Ok(body) = stored(&row) else { continue };
+                let fits = row.name.contains(&part)
+                    && project.is_none_or(|project| project_of(&row.name) == project)
+                    && query.tag.as_deref().is_none_or(|tag| access::tags(&body).contains(&tag));
+                let entity = access::pipeline_entity(&row.name, &body, &tags);
+                if fits && decide_on(&caller.principal, &rules, "read", &entity).allowed {
+                    rows.push(row);
+                }
+            }
+            let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+            let page = rows.iter().skip(query.offset.unwrap_or(0)).take(query.limit.unwrap_or(25));
+            let docs = page.map(|row| shown(row, &all)).collect::<Result<_, _>>()?;
+            Ok(PipelineList { docs, count })
         })
         .await?;
-    let part = query.id.unwrap_or_default();
-    let matching: Vec<_> = rows.iter().filter(|row| row.name.contains(&part)).collect();
-    let page = matching.iter().skip(query.offset.unwrap_or(0)).take(query.limit.unwrap_or(25));
-    let docs = page.map(|row| shown(row)).collect::<Result<_, _>>()?;
-    Ok(Json(PipelineList { docs, count: i64::try_from(matching.len()).unwrap_or(i64::MAX) }))
+    Ok(Json(found))
 }
 
-fn reads(caller: &Caller, rules: &[Rule], row: &pipelines::Pipeline) -> bool {
+fn reads(caller: &Caller, rules: &[Rule], tags: &ProjectTags, row: &pipelines::Pipeline) -> bool {
     let Ok(body) = serde_json::from_str::<Pipeline>(&row.body) else { return false };
-    decide_on(&caller.principal, rules, "read", &access::pipeline_entity(&row.name, &body)).allowed
+    decide_on(&caller.principal, rules, "read", &access::pipeline_entity(&row.name, &body, tags)).allowed
 }
 
 /// The pipelines whose builds the caller may see; `None` when it is all of them.
@@ -64,8 +92,9 @@ pub(crate) fn readable(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Vec<Pi
         return Ok(None);
     }
     let rules = access::rules_about(tx, caller, "pipeline")?;
+    let tags = ProjectTags::load(tx, caller.scope())?;
     let all = pipelines::list(tx, caller.scope())?;
-    let some: Vec<_> = all.iter().filter(|row| reads(caller, &rules, row)).map(|row| row.id).collect();
+    let some: Vec<_> = all.iter().filter(|row| reads(caller, &rules, &tags, row)).map(|row| row.id).collect();
     Ok((some.len() < all.len()).then_some(some))
 }
 
@@ -79,8 +108,15 @@ pub(crate) fn require_by_id(
 ) -> Result<(), ApiError> {
     match pipelines::by_name(tx, caller.scope(), &pipeline.to_string())? {
         Some(row) => {
-            let body = stored(&row)?;
-            access::require(tx, caller, action, "read", &access::pipeline_entity(&row.name, &body), what)?
+            let (body, tags) = (stored(&row)?, ProjectTags::load(tx, caller.scope())?);
+            access::require(
+                tx,
+                caller,
+                action,
+                "read",
+                &access::pipeline_entity(&row.name, &body, &tags),
+                what,
+            )?
         }
         None => {
             let gone = Entity { kind: "pipeline", name: "(deleted)", ..Entity::default() };
@@ -89,56 +125,130 @@ pub(crate) fn require_by_id(
     }
 }
 
-fn stored(row: &pipelines::Pipeline) -> Result<Pipeline, ApiError> {
+pub(crate) fn stored(row: &pipelines::Pipeline) -> Result<Pipeline, ApiError> {
     let body: Pipeline = serde_json::from_str(&row.body).map_err(slipway_store::StoreError::corrupt)?;
     Ok(body)
 }
 
-fn shown(row: &pipelines::Pipeline) -> Result<Pipeline, ApiError> {
+/// As people and clients see it: with what the server knows of it, and without secrets.
+pub(crate) fn shown(row: &pipelines::Pipeline, projects: &[projects::Project]) -> Result<Pipeline, ApiError> {
     let mut pipeline = stored(row)?;
-    pipeline.metadata.id = row.id.to_string();
-    pipeline.metadata.name.clone_from(&row.name);
-    pipeline.metadata.project = row.name.split_once('/').map_or("default", |(project, _)| project).to_owned();
-    pipeline.metadata.revision = row.revision;
-    pipeline.metadata.created_at = seams::rfc3339(row.created_ms);
-    pipeline.metadata.updated_at = seams::rfc3339(row.updated_ms);
+    let project = project_of(&row.name);
+    let metadata = &mut pipeline.metadata;
+    metadata.id = row.id.to_string();
+    metadata.name.clone_from(&row.name);
+    project.clone_into(&mut metadata.project);
+    metadata.revision = row.revision;
+    metadata.created_at = seams::rfc3339(row.created_ms);
+    metadata.updated_at = seams::rfc3339(row.updated_ms);
+    let short = row.name.split_once('/').map_or(row.name.as_str(), |(_, short)| short);
+    metadata.other.insert("shortName".into(), short.into());
+    if let Some(project) = projects.iter().find(|known| known.name == project) {
+        metadata.other.insert("projectId".into(), project.id.to_string().into());
+    }
     orders::mask_variables(&mut pipeline.spec.variables);
+    definition::mask_triggers(&mut pipeline);
     Ok(pipeline)
 }
 
 /// The pipeline, if the caller may do this to it.
-fn find(tx: &mut Tx<'_>, caller: &Caller, name: &str, action: &str) -> Result<pipelines::Pipeline, ApiError> {
+pub(crate) fn find(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    name: &str,
+    action: &str,
+) -> Result<pipelines::Pipeline, ApiError> {
     let what = format!("pipeline `{name}`");
     let row = pipelines::by_name(tx, caller.scope(), name)?.ok_or_else(|| ApiError::not_found(&what))?;
-    let body = stored(&row)?;
-    access::require(tx, caller, action, "read", &access::pipeline_entity(&row.name, &body), &what)??;
+    let (body, tags) = (stored(&row)?, ProjectTags::load(tx, caller.scope())?);
+    access::require(tx, caller, action, "read", &access::pipeline_entity(&row.name, &body, &tags), &what)??;
     Ok(row)
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OneQuery {
+    /// With the values of encrypted variables, for those who may change the pipeline; recorded.
+    decrypt_variables: Option<String>,
+}
+
 /// One pipeline, by name or id.
-#[utoipa::path(get, path = "/api/pipelines/{name}", tag = "pipelines", params(("name" = String, Path)),
+#[utoipa::path(get, path = "/api/pipelines/{name}", tag = "pipelines", params(("name" = String, Path), OneQuery),
     responses((status = 200, body = Pipeline), (status = 404, body = ErrorBody)))]
 pub(crate) async fn one(
     State(server): State<Server>,
     caller: Caller,
     Path(name): Path<String>,
+    Query(query): Query<OneQuery>,
 ) -> Result<Json<Pipeline>, ApiError> {
-    Ok(Json(server.look(move |tx| shown(&find(tx, &caller, &name, "read")?)).await?))
-}
-
-fn check_name(name: &str) -> Result<(), ApiError> {
-    let good = !name.is_empty()
-        && name.len() <= 200
-        && !name.chars().any(char::is_control)
-        && !name.starts_with('/');
-    if good {
-        Ok(())
-    } else {
-        Err(ApiError::bad_request("a pipeline needs a name such as `project/pipeline`"))
+    let opens = query.decrypt_variables.is_some_and(|text| text != "false");
+    if !opens {
+        let found = server.look(move |tx| {
+            let row = find(tx, &caller, &name, "read")?;
+            shown(&row, &projects::list(tx, caller.scope())?)
+        });
+        return Ok(Json(found.await?));
     }
+    let account = caller.principal.account;
+    let key = server.data_key(account).await?;
+    caller.check_fresh(server.now_ms())?;
+    let found = server
+        .change(move |tx| {
+            let row = find(tx, &caller, &name, "update")?;
+            let mut pipeline = shown(&row, &projects::list(tx, caller.scope())?)?;
+            pipeline.spec.variables = stored(&row)?.spec.variables;
+            orders::unseal(&key, account, &mut pipeline.spec.variables);
+            caller.trail.allowed(
+                tx,
+                &caller.actor(),
+                &Entry::new("decrypt", "pipeline", row.id, &row.name),
+            )?;
+            Ok(pipeline)
+        })
+        .await?;
+    Ok(Json(found))
 }
 
-/// Make a pipeline.
+/// Everything that is checked and completed before a pipeline is kept, in the transaction that keeps it.
+fn prepare(
+    tx: &mut Tx<'_>,
+    server: &Server,
+    caller: &Caller,
+    pipeline: &mut Pipeline,
+    old: Option<&Pipeline>,
+) -> Result<(), ApiError> {
+    definition::complete(pipeline, server.seams());
+    let mut wrong = definition::problems(pipeline);
+    let (scope, account) = (caller.scope(), caller.principal.account);
+    for trigger in &pipeline.spec.triggers {
+        let Some(name) = trigger.context() else { continue };
+        let known = contexts::by_name(tx, scope, name)?;
+        match known.as_ref().and_then(|context| Provider::of_context(&context.kind)) {
+            None => wrong.push(format!("trigger `{}`: there is no Git context `{name}`", trigger.name)),
+            Some(_) => {
+                let context = known.as_ref().expect("it has a kind");
+                let entity = super::contexts::entity(context);
+                access::refuse(access::may(tx, caller, "use", &entity)?, true, name)?;
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(ApiError::findings("this pipeline cannot be kept", &wrong));
+    }
+    let key = server.keyring().account(tx, account)?;
+    let before = old.map(|old| old.spec.variables.clone()).unwrap_or_default();
+    orders::seal_variables(&key, server.seams(), account, &mut pipeline.spec.variables, &before);
+    definition::seal_triggers(pipeline, old, &key, server.seams(), account);
+    for trigger in pipeline.spec.triggers.iter().filter(|trigger| trigger.kind == "git") {
+        if let Some(context) = trigger.context() {
+            hooks::ensure(tx, &providers::new_hook(server, &key, account, context, &trigger.repo))?;
+        }
+    }
+    Ok(())
+}
+
+/// Make a pipeline. Its project is made with it when there is none of that name.
 #[utoipa::path(post, path = "/api/pipelines", tag = "pipelines", request_body = Pipeline,
     responses((status = 200, body = Pipeline), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -146,29 +256,28 @@ pub(crate) async fn create(
     caller: Caller,
     Json(mut pipeline): Json<Pipeline>,
 ) -> Result<Json<Pipeline>, ApiError> {
-    check_name(&pipeline.metadata.name)?;
-    let key = server.data_key(caller.principal.account).await?;
-    orders::seal_variables(&key, server.seams(), caller.principal.account, &mut pipeline.spec.variables, &[]);
-    let now_ms = server.now_ms();
-    let row = pipelines::Pipeline {
-        id: server.seams().new_id(),
-        name: pipeline.metadata.name.clone(),
-        body: serde_json::to_string(&pipeline).map_err(|error| ApiError::bad_request(error.to_string()))?,
-        revision: 0,
-        created_ms: now_ms,
-        updated_ms: now_ms,
-    };
+    let inner = server.clone();
     let made = server
         .change(move |tx| {
-            let entity = access::pipeline_entity(&row.name, &pipeline);
+            let scope = caller.scope();
+            prepare(tx, &inner, &caller, &mut pipeline, None)?;
+            super::projects::admit(tx, &inner, &caller, project_of(&pipeline.metadata.name))?;
+            let now_ms = inner.now_ms();
+            let row = pipelines::Pipeline {
+                id: inner.seams().new_id(),
+                name: pipeline.metadata.name.clone(),
+                body: serde_json::to_string(&pipeline).map_err(StoreError::corrupt)?,
+                revision: 0,
+                created_ms: now_ms,
+                updated_ms: now_ms,
+            };
+            let tags = ProjectTags::load(tx, scope)?;
+            let entity = access::pipeline_entity(&row.name, &pipeline, &tags);
             access::refuse(access::may(tx, &caller, "create", &entity)?, true, &row.name)?;
-            pipelines::create(tx, caller.scope(), &row)?;
-            let made = shown(&row)?;
-            caller.trail.allowed(
-                tx,
-                &caller.actor(),
-                &Entry::new("create", "pipeline", row.id, &row.name).after(&made),
-            )?;
+            pipelines::create(tx, scope, &row, &caller.principal.display_name())?;
+            let made = shown(&row, &projects::list(tx, scope)?)?;
+            let entry = Entry::new("create", "pipeline", row.id, &row.name).after(&made);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
             Ok(made)
         })
         .await?;
@@ -190,39 +299,49 @@ pub(crate) async fn replace(
     caller: Caller,
     Path(name): Path<String>,
     Query(query): Query<ReplaceQuery>,
-    Json(mut pipeline): Json<Pipeline>,
+    Json(pipeline): Json<Pipeline>,
 ) -> Result<Json<Pipeline>, ApiError> {
-    check_name(&pipeline.metadata.name)?;
-    let key = server.data_key(caller.principal.account).await?;
     let inner = server.clone();
     let changed = server
         .change(move |tx| {
-            let known = find(tx, &caller, &name, "update")?;
-            let old = stored(&known)?.spec.variables;
-            orders::seal_variables(
-                &key,
-                inner.seams(),
-                caller.principal.account,
-                &mut pipeline.spec.variables,
-                &old,
-            );
-            // Tags decide who may what: nobody tags a pipeline into or out of reach without the right to.
-            let entity = access::pipeline_entity(&pipeline.metadata.name, &pipeline);
-            access::refuse(access::may(tx, &caller, "update", &entity)?, true, &name)?;
             let expect = (query.disable_revision_check != Some(true)).then_some(pipeline.metadata.revision);
-            let body =
-                serde_json::to_string(&pipeline).map_err(|error| ApiError::bad_request(error.to_string()))?;
-            let (id, scope) = (known.id, caller.scope());
-            pipelines::replace(tx, scope, id, &pipeline.metadata.name, &body, expect, inner.now_ms())?;
-            let row = pipelines::by_name(tx, scope, &id.to_string())?
-                .ok_or_else(|| ApiError::not_found(format!("pipeline `{name}`")))?;
-            let after = shown(&row)?;
-            let entry = Entry::new("update", "pipeline", id, &row.name).before(shown(&known)?).after(&after);
-            caller.trail.allowed(tx, &caller.actor(), &entry)?;
-            Ok(after)
+            put(tx, &inner, &caller, &name, pipeline, expect, "update")
         })
         .await?;
     Ok(Json(changed))
+}
+
+/// The one way in which a pipeline changes.
+pub(crate) fn put(
+    tx: &mut Tx<'_>,
+    server: &Server,
+    caller: &Caller,
+    name: &str,
+    mut pipeline: Pipeline,
+    expect: Option<i64>,
+    action: &str,
+) -> Result<Pipeline, ApiError> {
+    let scope = caller.scope();
+    let known = find(tx, caller, name, "update")?;
+    let old = stored(&known)?;
+    prepare(tx, server, caller, &mut pipeline, Some(&old))?;
+    if project_of(&pipeline.metadata.name) != project_of(&known.name) {
+        super::projects::admit(tx, server, caller, project_of(&pipeline.metadata.name))?;
+    }
+    // Tags decide who may what: nobody tags or moves a pipeline into or out of reach without the right to.
+    let tags = ProjectTags::load(tx, scope)?;
+    let entity = access::pipeline_entity(&pipeline.metadata.name, &pipeline, &tags);
+    access::refuse(access::may(tx, caller, "update", &entity)?, true, name)?;
+    let body = serde_json::to_string(&pipeline).map_err(StoreError::corrupt)?;
+    let (id, author) = (known.id, caller.principal.display_name());
+    pipelines::replace(tx, scope, id, &pipeline.metadata.name, &body, expect, &author, server.now_ms())?;
+    let row = pipelines::by_name(tx, scope, &id.to_string())?
+        .ok_or_else(|| ApiError::not_found(format!("pipeline `{name}`")))?;
+    let projects = projects::list(tx, scope)?;
+    let after = shown(&row, &projects)?;
+    let entry = Entry::new(action, "pipeline", id, &row.name).before(shown(&known, &projects)?).after(&after);
+    caller.trail.allowed(tx, &caller.actor(), &entry)?;
+    Ok(after)
 }
 
 /// Delete a pipeline. Its builds stay.
@@ -236,8 +355,9 @@ pub(crate) async fn delete(
     let id = server
         .change(move |tx| {
             let row = find(tx, &caller, &name, "delete")?;
+            let before = shown(&row, &projects::list(tx, caller.scope())?)?;
             pipelines::delete(tx, caller.scope(), row.id)?;
-            let entry = Entry::new("delete", "pipeline", row.id, &row.name).before(shown(&row)?);
+            let entry = Entry::new("delete", "pipeline", row.id, &row.name).before(before);
             caller.trail.allowed(tx, &caller.actor(), &entry)?;
             Ok(row.id)
         })
@@ -261,35 +381,98 @@ pub(crate) async fn run(
     caller: Caller,
     Path(name): Path<String>,
     Query(query): Query<RunQuery>,
-    Json(mut request): Json<RunRequest>,
+    Json(request): Json<RunRequest>,
 ) -> Result<Json<String>, ApiError> {
+    start(server, caller, name, query, request, false).await
+}
+
+/// Start a build that stops at the breakpoints of its steps. Whoever does needs the right to debug.
+#[utoipa::path(post, path = "/api/pipelines/debug/{name}", tag = "pipelines", params(("name" = String, Path), RunQuery), request_body = RunRequest,
+    responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn debug(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(query): Query<RunQuery>,
+    Json(request): Json<RunRequest>,
+) -> Result<Json<String>, ApiError> {
+    start(server, caller, name, query, request, true).await
+}
+
+async fn start(
+    server: Server,
+    caller: Caller,
+    name: String,
+    query: RunQuery,
+    mut request: RunRequest,
+    debug: bool,
+) -> Result<Json<String>, ApiError> {
+    let action = if debug { "debug" } else { "run" };
     let (asking, wanted) = (caller.clone(), name.clone());
-    let row = server.look(move |tx| find(tx, &asking, &wanted, "run")).await?;
+    let row = server.look(move |tx| find(tx, &asking, &wanted, action)).await?;
     let pipeline = stored(&row)?;
+    let mut wrong = Vec::new();
+    check_variables("", &request.variables, &mut wrong);
+    if !wrong.is_empty() {
+        return Err(ApiError::findings("this run cannot start", &wrong));
+    }
     let key = server.data_key(caller.principal.account).await?;
     let account = caller.principal.account;
     orders::seal_variables(&key, server.seams(), account, &mut request.variables, &pipeline.spec.variables);
-    let commit = commit_for(&server, &caller, &pipeline, &request).await?;
-    let order = Order::new(&pipeline, commit, request.variables, false)?;
-    let id = server.seams().new_id();
-    let cause = query.req_id.map_or_else(|| format!("run:{id}"), |req_id| format!("request:{req_id}"));
-    let now_ms = server.now_ms();
+    let (trigger, commit) = commit_for(&server, &caller, &pipeline, &request).await?;
+    let cause = query.req_id.map_or_else(
+        || format!("run:{}", hex::encode(server.seams().random::<12>())),
+        |req_id| format!("request:{req_id}"),
+    );
+    let inner = server.clone();
     let made = server
         .change(move |tx| {
             // Asked again where it counts: the right may have gone since.
-            let row = find(tx, &caller, &name, "run")?;
-            let new =
-                NewBuild { id, pipeline: row.id, pipeline_name: &row.name, order: &order, cause: &cause };
-            let made = builds::create(tx, caller.scope(), &new, now_ms)?;
-            caller.trail.allowed(
-                tx,
-                &caller.actor(),
-                &Entry::new("run", "pipeline", row.id, &row.name).after(made),
+            let row = find(tx, &caller, &name, action)?;
+            let project = projects::by_name(tx, caller.scope(), project_of(&row.name))?;
+            for context in request.contexts.iter().flatten() {
+                super::contexts::require_use(tx, &caller, context)?;
+            }
+            let mut order = Order::new(
+                &pipeline,
+                Run {
+                    project: project.as_ref(),
+                    trigger: trigger.as_ref(),
+                    commit,
+                    variables: request.variables,
+                    // The published client always sends options; without any in them the pipeline's own count.
+                    options: request.options.filter(|options| *options != Default::default()),
+                    contexts: request.contexts.unwrap_or_default(),
+                    yaml: request.user_yaml_descriptor.filter(|yaml| !yaml.trim().is_empty()),
+                    annotations: request
+                        .annotations
+                        .unwrap_or_default()
+                        .into_iter()
+                        .collect::<BTreeMap<_, _>>(),
+                    ..Run::default()
+                },
             )?;
+            order.options.debug |= debug;
+            let made = queue::start(&inner, tx, caller.scope(), &row, &pipeline, &order, &cause)?;
+            let entry = Entry::new(action, "pipeline", row.id, &row.name).after(made);
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
             Ok(made)
         })
         .await?;
     Ok(Json(made.to_string()))
+}
+
+/// The trigger that a run by hand goes as: the one that was named, or the first.
+fn trigger_for<'p>(pipeline: &'p Pipeline, wanted: Option<&str>) -> Result<Option<&'p GitTrigger>, ApiError> {
+    let triggers = &pipeline.spec.triggers;
+    match wanted.filter(|wanted| !wanted.is_empty()) {
+        Some(wanted) => triggers
+            .iter()
+            .find(|trigger| trigger.name == wanted || trigger.id() == Some(wanted))
+            .map(Some)
+            .ok_or_else(|| ApiError::not_found(format!("trigger `{wanted}`"))),
+        None => Ok(triggers.first()),
+    }
 }
 
 /// A run by hand builds the head of a branch of the repository that its trigger (the first, unless named) watches.
@@ -298,31 +481,38 @@ async fn commit_for(
     caller: &Caller,
     pipeline: &Pipeline,
     request: &RunRequest,
-) -> Result<Option<TriggerCommit>, ApiError> {
-    let triggers = &pipeline.spec.triggers;
-    let trigger = match &request.trigger {
-        Some(wanted) => Some(
-            triggers
-                .iter()
-                .find(|trigger| {
-                    &trigger.name == wanted
-                        || trigger.other.get("id").and_then(|id| id.as_str()) == Some(wanted)
-                })
-                .ok_or_else(|| ApiError::not_found(format!("trigger `{wanted}`")))?,
-        ),
-        None => triggers.first(),
-    };
+) -> Result<(Option<GitTrigger>, Option<TriggerCommit>), ApiError> {
+    let trigger = trigger_for(pipeline, request.trigger.as_deref())?.cloned();
+    let template = pipeline.spec.spec_template.as_ref();
     let repo_name = trigger
+        .as_ref()
         .map(|trigger| trigger.repo.clone())
-        .or_else(|| pipeline.spec.spec_template.as_ref()?.repo.clone());
-    let Some(repo_name) = repo_name else { return Ok(None) };
+        .or_else(|| template?.repo.clone())
+        .filter(|name| !name.is_empty());
+    let Some(repo_name) = repo_name else { return Ok((trigger, None)) };
+    let by = match &caller.principal.who {
+        Who::User { name, .. } => name.clone(),
+        _ => caller.principal.display_name(),
+    };
+    let context = trigger.as_ref().and_then(GitTrigger::context);
+    if let Some(context) = context {
+        let wanted = request.sha.clone().or_else(|| request.branch.clone());
+        let mut commit =
+            providers::commit(server, caller.principal.account, context, &repo_name, wanted.as_deref())
+                .await?;
+        commit.trigger_name = trigger.as_ref().map(|trigger| trigger.name.clone()).unwrap_or_default();
+        if let Some(branch) = &request.branch {
+            commit.branch.clone_from(branch);
+        }
+        return Ok((trigger, Some(commit)));
+    }
     let (scope, wanted) = (caller.scope(), repo_name.clone());
     let found = server.store().read(move |tx| {
         let Some(repo) = git::by_name(tx, scope, &wanted)? else { return Ok(None) };
         let refs = git::known_refs(tx, repo.id)?;
         Ok(Some((repo, refs)))
     });
-    let Some((repo, refs)) = found.await? else { return Ok(None) };
+    let Some((repo, refs)) = found.await? else { return Ok((trigger, None)) };
     let branch = request.branch.clone().unwrap_or_else(|| repo.default_branch.clone());
     let head = refs.get(&format!("refs/heads/{branch}"));
     let sha = request.sha.clone().or_else(|| head.map(|head| head.sha.clone()));
@@ -331,17 +521,15 @@ async fn commit_for(
             "`{repo_name}` has no branch `{branch}`: push it, or name another"
         )));
     };
-    let by = match &caller.principal.who {
-        Who::User { name, .. } => name.clone(),
-        _ => caller.principal.display_name(),
-    };
     let known = head.filter(|head| head.sha == sha);
-    Ok(Some(TriggerCommit {
+    let commit = TriggerCommit {
         repo: repo_name,
         branch,
         author: known.map_or(by, |head| head.author.clone()),
         message: known.map(|head| head.message.clone()).unwrap_or_default(),
         sha,
-        trigger_name: trigger.map(|trigger| trigger.name.clone()).unwrap_or_default(),
-    }))
+        trigger_name: trigger.as_ref().map(|trigger| trigger.name.clone()).unwrap_or_default(),
+        ..TriggerCommit::default()
+    };
+    Ok((trigger, Some(commit)))
 }

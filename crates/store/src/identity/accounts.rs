@@ -74,6 +74,10 @@ pub fn account_by_id(tx: &mut Tx<'_>, id: AccountId) -> Result<Option<Account>, 
     tx.one(&format!("{ACCOUNT} WHERE id = $1"), &[id.into()])?.as_ref().map(account).transpose()
 }
 
+pub fn account_by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<Account>, StoreError> {
+    tx.one(&format!("{ACCOUNT} WHERE name = $1"), &[name.into()])?.as_ref().map(account).transpose()
+}
+
 /// Every account of the platform, deleted ones too.
 pub fn accounts(tx: &mut Tx<'_>) -> Result<Vec<Account>, StoreError> {
     tx.all(&format!("{ACCOUNT} ORDER BY name"), &[])?.iter().map(account).collect()

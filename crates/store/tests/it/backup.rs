@@ -17,7 +17,14 @@ async fn fill(store: &Store) {
             identity::create_account(tx, account, "acme 'quoted' \u{1f680}", 1)?;
             let pipeline = PipelineId::from_parts(3, [3; 5]);
             let order = "the order";
-            let new = NewBuild { id: build, pipeline, pipeline_name: "p", order: &order, cause: "c" };
+            let new = NewBuild {
+                id: build,
+                pipeline,
+                pipeline_name: "p",
+                order: &order,
+                cause: "c",
+                queue: Default::default(),
+            };
             builds::create(tx, scope, &new, 5)?;
             let pieces: Vec<_> =
                 (0..50i64).map(|index| ("step".to_owned(), index * 2, "x\n".to_owned())).collect();

@@ -36,7 +36,14 @@ async fn build(fixture: &Fixture, number: u8, cause: &'static str) -> BuildId {
     let scope = fixture.scope;
     let make = move |tx: &mut slipway_store::Tx<'_>| {
         let (pipeline, order): (PipelineId, _) = (id(9), "the order");
-        let new = NewBuild { id: id(number), pipeline, pipeline_name: "p", order: &order, cause };
+        let new = NewBuild {
+            id: id(number),
+            pipeline,
+            pipeline_name: "p",
+            order: &order,
+            cause,
+            queue: Default::default(),
+        };
         builds::create(tx, scope, &new, i64::from(number))
     };
     fixture.store.write(make).await.unwrap()
@@ -85,7 +92,10 @@ async fn two_takers_never_hold_one_build_and_the_late_one_is_fenced(on: On) {
     let fixture = fixture(on).await;
     let (made, scope) = (build(&fixture, 5, "one").await, fixture.scope);
     let take = |runner: &'static str, now_ms: i64| {
-        fixture.store.write(move |tx| builds::take(tx, scope, runner, "host", 5, now_ms, now_ms + 100))
+        fixture.store.write(move |tx| {
+            let taker = builds::Taker { runner, executor: "host", now_ms, lease_until_ms: now_ms + 100 };
+            builds::take(tx, scope, &taker, 5, &mut |_, _| Ok(builds::Limits::default()))
+        })
     };
     let (first, second) = tokio::join!(take("a", 0), take("b", 0));
     assert_eq!((first.unwrap().len(), second.unwrap().len()), (1, 0));

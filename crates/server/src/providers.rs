@@ -1,0 +1,212 @@
+//! The account's Git providers: from a context's name to calls that go out through [`crate::egress`].
+
+use serde_json::Value;
+use slipway_api::agent::{GitAccess, TriggerCommit};
+use slipway_forge::remote::{Answer, Call, CallError, Provider};
+use slipway_model::{AccountId, RepoEvent, Secret};
+use slipway_store::hooks::Hook;
+use slipway_store::{Scope, StoreError, Tx, contexts};
+
+use crate::ctx::Server;
+use crate::egress::EgressError;
+use crate::error::ApiError;
+use crate::rest;
+use crate::seal::DataKey;
+
+/// One provider with the account's credential for it.
+pub(crate) struct Connection {
+    pub(crate) provider: Provider,
+    api: String,
+    clone_base: Option<String>,
+    user: Option<String>,
+    token: Secret<String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProviderError {
+    #[error("there is no Git context `{0}`")]
+    Context(String),
+    #[error("Git context `{0}` does not say where its provider is: give it `auth.apiHost`")]
+    Host(String),
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl ProviderError {
+    /// Nothing that a person would have to change first.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Call(error) => error.may_pass(),
+            Self::Egress(EgressError::Unreachable { .. }) | Self::Store(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl From<ProviderError> for ApiError {
+    fn from(error: ProviderError) -> Self {
+        match error {
+            ProviderError::Store(error) => error.into(),
+            other => Self::bad_request(other.to_string()),
+        }
+    }
+}
+
+impl Connection {
+    pub(crate) fn open(
+        tx: &mut Tx<'_>,
+        key: &DataKey,
+        scope: Scope,
+        name: &str,
+    ) -> Result<Self, ProviderError> {
+        let row = contexts::by_name(tx, scope, name)?.ok_or_else(|| ProviderError::Context(name.into()))?;
+        let provider = Provider::of_context(&row.kind).ok_or_else(|| ProviderError::Context(name.into()))?;
+        let data = rest::contexts::opened(key, scope, &row);
+        let text = |path: &str| data.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let host =
+            text("/auth/apiHost").or_else(|| text("/apiHost")).or_else(|| text("/auth/host")).map(|host| {
+                let host = host.trim_end_matches('/');
+                if host.contains("://") { host.to_owned() } else { format!("https://{host}") }
+            });
+        let prefix = text("/auth/apiPathPrefix").or_else(|| text("/apiPathPrefix"));
+        let api = match (&host, prefix) {
+            (Some(host), Some(prefix)) => Some(format!("{host}/{}", prefix.trim_matches('/'))),
+            _ => provider.api(host.as_deref()),
+        };
+        let token = text("/auth/password").or_else(|| text("/auth/token")).or_else(|| text("/password"));
+        Ok(Self {
+            provider,
+            api: api.ok_or_else(|| ProviderError::Host(name.into()))?,
+            clone_base: provider.clone_base(host.as_deref()),
+            user: text("/auth/username").map(str::to_owned),
+            token: Secret::new(token.unwrap_or_default().to_owned()),
+        })
+    }
+
+    /// Sends a call; how its answer is read is the provider's business.
+    pub(crate) async fn send(&self, server: &Server, call: &Call) -> Result<Answer, ProviderError> {
+        let (name, value) = self.provider.authorization(self.user.as_deref(), self.token.expose());
+        let address = format!("{}{}", self.api, call.path);
+        let answer =
+            server.inner.egress.call(call.method, &address, &[(name, &value)], call.body.as_ref()).await?;
+        Ok(Answer { status: answer.status, body: answer.body })
+    }
+
+    /// For the runner, which clones with it.
+    pub(crate) fn access(&self) -> Option<GitAccess> {
+        Some(GitAccess {
+            base_url: self.clone_base.clone()?,
+            username: self.user.clone().unwrap_or_else(|| self.provider.clone_user().to_owned()),
+            password: self.token.expose().clone(),
+        })
+    }
+}
+
+pub(crate) async fn connect(
+    server: &Server,
+    account: AccountId,
+    context: &str,
+) -> Result<Connection, ProviderError> {
+    let key = server.data_key(account).await?;
+    let name = context.to_owned();
+    server.store().read(move |tx| Ok(Connection::open(tx, &key, Scope::of(account), &name))).await?
+}
+
+/// A commit of a repository: by its id, by a branch, or the head of the branch that is looked at first.
+pub(crate) async fn commit(
+    server: &Server,
+    account: AccountId,
+    context: &str,
+    repo: &str,
+    revision: Option<&str>,
+) -> Result<TriggerCommit, ProviderError> {
+    let connection = connect(server, account, context).await?;
+    let provider = connection.provider;
+    let mut branch = revision.unwrap_or_default().to_owned();
+    let mut wanted = branch.clone();
+    let answer = connection.send(server, &provider.branches(repo)).await?;
+    let branches = provider.read_branches(&answer)?;
+    let by_name = |name: &str| branches.iter().find(|(known, _)| known == name);
+    let found = match revision {
+        Some(name) => by_name(name),
+        None => by_name("main").or_else(|| by_name("master")).or_else(|| branches.first()),
+    };
+    if let Some((name, sha)) = found {
+        (branch, wanted) = (name.clone(), sha.clone());
+    }
+    let answer = connection.send(server, &provider.commit(repo, &wanted)).await?;
+    let info = provider.read_commit(&answer)?;
+    Ok(TriggerCommit {
+        repo: repo.to_owned(),
+        branch,
+        sha: info.sha,
+        author: info.author,
+        message: info.message,
+        provider: provider.name().into(),
+        url: info.url,
+        ..TriggerCommit::default()
+    })
+}
+
+/// What an announcement left out and a trigger needs is asked of the provider: a webhook is a hint.
+pub(crate) async fn complete(
+    server: &Server,
+    account: AccountId,
+    context: &str,
+    event: &mut RepoEvent,
+) -> Result<(), ProviderError> {
+    let unknown_pull = event.comment.is_some() && event.sha.is_empty();
+    let unknown_commit = event.sha.is_empty() && event.release.is_some();
+    if !unknown_pull && !unknown_commit {
+        return Ok(());
+    }
+    let connection = connect(server, account, context).await?;
+    let provider = connection.provider;
+    if unknown_pull {
+        let number = event.pull_request.as_ref().map_or(0, |pull_request| pull_request.number);
+        if let Some(call) = provider.pull_request(&event.repo, number) {
+            let answer = connection.send(server, &call).await?;
+            provider.read_pull_request(&answer, event)?;
+        }
+    } else {
+        let answer = connection.send(server, &provider.commit(&event.repo, &event.branch)).await?;
+        event.sha = provider.read_commit(&answer)?.sha;
+    }
+    Ok(())
+}
+
+pub(crate) fn secret_place(account: AccountId, context: &str, repo: &str) -> String {
+    format!("hook/{account}/{context}/{repo}")
+}
+
+/// A hook with a secret of its own, not registered anywhere yet.
+pub(crate) fn new_hook(
+    server: &Server,
+    key: &DataKey,
+    account: AccountId,
+    context: &str,
+    repo: &str,
+) -> Hook {
+    let secret = hex::encode(server.seams().random::<24>());
+    Hook {
+        id: server.seams().new_id(),
+        account,
+        context: context.to_owned(),
+        repo: repo.to_owned(),
+        secret: key.seal(server.seams(), &secret_place(account, context, repo), &secret),
+        remote: None,
+        problem: None,
+        polled_ms: 0,
+        heard_ms: None,
+        created_ms: server.now_ms(),
+    }
+}
+
+/// Where a provider sends its announcements.
+pub(crate) fn hook_url(server: &Server, hook: &Hook) -> String {
+    format!("{}/api/webhooks/git/{}", server.public_url(), hook.id)
+}

@@ -1,0 +1,187 @@
+//! The queue: what a new build ends, what may run now, and what a build waits for.
+//!
+//! Order is priority, then age (`store::builds::take`). Limits are asked of the pipeline as it is now, not as it was
+//! when the build was made.
+
+use std::collections::HashMap;
+
+use slipway_api::pipeline::{GitTrigger, Pipeline, Settings, TerminationPolicy, TriggerSettings};
+use slipway_model::{BuildId, PipelineId};
+use slipway_store::annotations::{self, Annotation};
+use slipway_store::builds::{self, Build, Limits, NewBuild, Queue};
+use slipway_store::{Scope, StoreError, Tx, identity, pipelines};
+
+use crate::ctx::Server;
+use crate::orders::Order;
+use crate::settings::AccountSettings;
+use crate::triggers::matching::Pattern;
+
+/// The annotation that ties a build to the one that started it.
+pub(crate) const PREDECESSOR: &str = "cf_predecessor";
+
+fn trigger_of<'p>(pipeline: &'p Pipeline, name: &str) -> Option<&'p GitTrigger> {
+    pipeline.spec.triggers.iter().find(|trigger| trigger.name == name)
+}
+
+/// Makes the build for this cause unless it is there, and ends what the pipeline's policy says it ends.
+pub(crate) fn start(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    row: &pipelines::Pipeline,
+    pipeline: &Pipeline,
+    order: &Order,
+    cause: &str,
+) -> Result<BuildId, StoreError> {
+    let settings = pipeline.spec.settings().unwrap_or_default();
+    let commit = order.commit.as_ref();
+    let (trigger, branch) =
+        commit.map(|commit| (commit.trigger_name.as_str(), commit.branch.as_str())).unwrap_or_default();
+    let of_trigger =
+        trigger_of(pipeline, trigger).and_then(|found| found.settings().ok()).unwrap_or_default();
+    let priority = of_trigger.priority.or(settings.priority).unwrap_or(0).clamp(-100, 100);
+    let (id, now_ms) = (server.seams().new_id(), server.now_ms());
+    let queue = Queue { priority, trigger, branch };
+    let new = NewBuild { id, pipeline: row.id, pipeline_name: &row.name, order, cause, queue };
+    let made = builds::create(tx, scope, &new, now_ms)?;
+    if made != id {
+        return Ok(made);
+    }
+    for (name, value) in &order.annotations {
+        let annotation = Annotation { name: name.clone(), value: value.to_string(), at_ms: now_ms };
+        annotations::set(tx, scope, "build", &made.to_string(), &annotation)?;
+    }
+    let policies = of_trigger.termination_policy.or(settings.termination_policy).unwrap_or_default();
+    for policy in policies.iter().filter(|policy| policy.kind == "branch" && policy.event == "onCreate") {
+        for other in builds::unfinished(tx, scope, row.id)? {
+            if other.id != made && ends(policy, &other, trigger, branch) {
+                let why = format!("the pipeline's policy, because build {made} started");
+                end(tx, scope, other.id, &why, now_ms)?;
+            }
+        }
+    }
+    Ok(made)
+}
+
+fn ends(policy: &TerminationPolicy, other: &Build, trigger: &str, branch: &str) -> bool {
+    let everything = policy.ignore_branch == Some(true);
+    let same_branch = everything || other.branch == branch;
+    let same_trigger = everything || policy.ignore_trigger == Some(true) || other.trigger == trigger;
+    let named = policy.branch_name.as_deref().is_none_or(|pattern| fits(pattern, &other.branch));
+    same_branch && same_trigger && named
+}
+
+/// `/regex/flags`, or a bare regular expression. One that cannot be used fits nothing.
+pub(crate) fn fits(pattern: &str, text: &str) -> bool {
+    Pattern::parse(pattern).is_ok_and(|pattern| pattern.fits(text))
+}
+
+/// Terminates a build, and those that it started when their pipelines ask for that.
+pub(crate) fn end(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: BuildId,
+    by: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let mut ending = vec![(id, by.to_owned())];
+    let mut seen = vec![id];
+    while let Some((id, by)) = ending.pop() {
+        builds::terminate(tx, scope, id, &by, now_ms)?;
+        for child in children(tx, scope, id)? {
+            if !seen.contains(&child) {
+                seen.push(child);
+                ending.push((child, format!("its pipeline's policy, because build {id} was terminated")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn children(tx: &mut Tx<'_>, scope: Scope, parent: BuildId) -> Result<Vec<BuildId>, StoreError> {
+    let mut found = Vec::new();
+    let value = serde_json::Value::from(parent.to_string()).to_string();
+    for entity in annotations::with(tx, scope, "build", PREDECESSOR, &value)? {
+        let Ok(id) = entity.parse() else { continue };
+        let Some(build) = builds::by_id(tx, scope, id)?.filter(|build| !build.status.is_final()) else {
+            continue;
+        };
+        let Some(row) = pipelines::by_name(tx, scope, &build.pipeline.to_string())? else { continue };
+        let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
+        let policies = pipeline.spec.settings().unwrap_or_default().termination_policy.unwrap_or_default();
+        let asks = policies.iter().any(|policy| {
+            let key = policy.key.as_deref().is_none_or(|key| key == PREDECESSOR);
+            policy.kind == "annotation" && policy.event == "onTerminate" && key
+        });
+        if asks {
+            found.push(id);
+        }
+    }
+    Ok(found)
+}
+
+/// What pipelines allow, each looked up once for each call.
+pub(crate) struct Allowed {
+    known: HashMap<PipelineId, (Settings, HashMap<String, TriggerSettings>)>,
+    paused: bool,
+}
+
+impl Allowed {
+    pub(crate) fn load(tx: &mut Tx<'_>, scope: Scope) -> Result<Self, StoreError> {
+        let account = identity::account_by_id(tx, scope.account())?;
+        let paused = account.is_some_and(|account| AccountSettings::of(&account).pause_builds);
+        Ok(Self { known: HashMap::new(), paused })
+    }
+
+    pub(crate) fn of(&mut self, tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Limits, StoreError> {
+        if self.paused {
+            return Ok(Limits { pipeline: Some(0), ..Limits::default() });
+        }
+        if !self.known.contains_key(&build.pipeline) {
+            let mut found = (Settings::default(), HashMap::new());
+            if let Some(row) = pipelines::by_name(tx, scope, &build.pipeline.to_string())? {
+                let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
+                found.0 = pipeline.spec.settings().unwrap_or_default();
+                for trigger in &pipeline.spec.triggers {
+                    found.1.insert(trigger.name.clone(), trigger.settings().unwrap_or_default());
+                }
+            }
+            self.known.insert(build.pipeline, found);
+        }
+        let (settings, triggers) = &self.known[&build.pipeline];
+        let of_trigger = triggers.get(&build.trigger).and_then(|trigger| trigger.concurrency);
+        Ok(Limits {
+            pipeline: settings.concurrency,
+            trigger: of_trigger.or(settings.trigger_concurrency).filter(|_| !build.trigger.is_empty()),
+            branch: settings.branch_concurrency.filter(|_| !build.branch.is_empty()),
+            approvals_count: settings
+                .options
+                .as_ref()
+                .is_some_and(|options| options.pending_approval_concurrency_applied == Some(true)),
+        })
+    }
+}
+
+/// Why a build that waits does not start, when a limit of its pipeline is the reason.
+pub(crate) fn waits(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Option<String>, StoreError> {
+    let mut allowed = Allowed::load(tx, scope)?;
+    if allowed.paused {
+        return Ok(Some("an Administrator has paused all builds of the account".into()));
+    }
+    let limits = allowed.of(tx, scope, build)?;
+    if limits.pipeline == Some(0) {
+        return Ok(Some("the pipeline is frozen: its concurrency is 0".into()));
+    }
+    let active = builds::active(tx, scope, build, limits.approvals_count)?;
+    let full = [
+        ("pipeline", limits.pipeline, active.pipeline),
+        ("trigger", limits.trigger, active.trigger),
+        ("branch", limits.branch, active.branch),
+    ]
+    .into_iter()
+    .find_map(|(what, limit, used)| limit.filter(|limit| used >= *limit).map(|limit| (what, limit)));
+    Ok(full.map(|(what, limit)| {
+        let builds = if limit == 1 { "build runs" } else { "builds run" };
+        format!("{limit} {builds} already of this {what}, which is its concurrency")
+    }))
+}

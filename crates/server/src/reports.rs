@@ -1,0 +1,306 @@
+//! Telling others how builds go: commit statuses at Git providers, messages by Slack-shaped and generic webhooks and e-mail.
+//!
+//! A fact becomes rows of `outgoing` in one transaction with its inbox note; one process at a time sends what is due,
+//! with growing pauses, and gives up after a day. Whoever is told sees each thing at least once.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use slipway_bus::Delivery;
+use slipway_forge::remote::{CommitState, CommitStatus};
+use slipway_model::{AccountId, BuildId, BuildStatus, Fact, Next};
+use slipway_store::outgoing::{self, Outgoing};
+use slipway_store::{Scope, StoreError, Tx, builds, contexts, inbox};
+
+use crate::ctx::Server;
+use crate::leading::{Lead, lead};
+use crate::orders::Order;
+use crate::{globs, mail, providers, relay, rest};
+
+pub(crate) const CONSUMER: &str = "reports";
+const PAUSE: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const PAUSE_FIRST_MS: i64 = 2_000;
+const PAUSE_MAX_MS: i64 = 30 * 60_000;
+const GIVE_UP_MS: i64 = 24 * 60 * 60_000;
+
+/// What is told: enough to write any message of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    build: String,
+    pipeline: String,
+    /// `pending`, `success`, `error`, `terminated`, `pending-approval`.
+    status: String,
+    message: Option<String>,
+    url: String,
+    repo: Option<String>,
+    branch: Option<String>,
+    sha: Option<String>,
+    /// Of a commit status.
+    title: String,
+}
+
+pub(crate) async fn consume(server: &Server) {
+    let mut consumer = server.inner.bus.consume(CONSUMER);
+    let shutdown = server.inner.shutdown.clone();
+    loop {
+        let delivery = tokio::select! {
+            () = shutdown.cancelled() => return,
+            delivery = consumer.next() => delivery,
+        };
+        let Ok(delivery) = delivery else {
+            tokio::time::sleep(PAUSE * 10).await;
+            continue;
+        };
+        let mut outcome = take(server, &delivery).await;
+        while let Err(error) = &outcome
+            && matches!(error.next(), Next::Retry)
+        {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+            outcome = take(server, &delivery).await;
+        }
+        let answered = match outcome {
+            Ok(()) => delivery.ack().await,
+            Err(error) => {
+                tracing::error!(%error, "A report was not written down.");
+                tokio::time::sleep(PAUSE).await;
+                delivery.retry().await
+            }
+        };
+        if let Err(error) = answered {
+            tracing::debug!(%error, "An answer did not reach the bus; the message comes again.");
+        }
+    }
+}
+
+async fn take(server: &Server, delivery: &Delivery) -> Result<(), StoreError> {
+    let recorded = relay::read(delivery.message())?;
+    let (build, status) = match recorded.fact {
+        Fact::BuildCreated { build, .. } => (build, "pending"),
+        Fact::BuildFinished { build, status, .. } => (build, status.as_str()),
+        Fact::ApprovalAsked { build, .. } => (build, BuildStatus::PendingApproval.as_str()),
+        _ => return Ok(()),
+    };
+    let (inner, id, account) = (server.clone(), delivery.message().id.clone(), recorded.account);
+    server
+        .store()
+        .write(move |tx| {
+            if inbox::first_time(tx, CONSUMER, &id, inner.now_ms())? {
+                write_down(&inner, tx, account, build, status)?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+fn write_down(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    account: AccountId,
+    build: BuildId,
+    status: &str,
+) -> Result<(), StoreError> {
+    let scope = Scope::of(account);
+    let Some(row) = builds::by_id(tx, scope, build)? else { return Ok(()) };
+    let order: Order = row.order()?;
+    let commit = order.commit.as_ref();
+    let report = Report {
+        build: build.to_string(),
+        pipeline: row.pipeline_name.clone(),
+        status: status.to_owned(),
+        message: row.message.clone(),
+        url: format!("{}/build/{build}", server.public_url()),
+        repo: commit.map(|commit| commit.repo.clone()),
+        branch: commit.map(|commit| commit.branch.clone()),
+        sha: commit.map(|commit| commit.sha.clone()).filter(|sha| !sha.is_empty()),
+        title: order.status_title.clone().unwrap_or_else(|| row.pipeline_name.clone()),
+    };
+    let tells = order.webhook || order.options.enable_notifications;
+    let mut targets = Vec::new();
+    if let (Some(context), Some(_), true) = (&order.git_context, &report.sha, tells) {
+        targets.push(("commit-status".to_owned(), context.clone()));
+    }
+    for context in contexts::list(tx, scope)? {
+        if let Some(kind) = context.kind.strip_prefix("notification.") {
+            let spec: Value = serde_json::from_str(&context.spec).unwrap_or_default();
+            if wants(&spec["data"], &report) {
+                targets.push((kind.to_owned(), context.name));
+            }
+        }
+    }
+    for (kind, target) in targets {
+        let new = Outgoing {
+            id: server.seams().new_id(),
+            account,
+            kind,
+            target,
+            build: report.build.clone(),
+            body: serde_json::to_string(&report).map_err(StoreError::corrupt)?,
+            attempts: 0,
+            problem: None,
+            created_ms: server.now_ms(),
+            done_ms: None,
+        };
+        outgoing::add(tx, &new)?;
+    }
+    Ok(())
+}
+
+/// `on`: a list of statuses, all ends and questions when left out. `pipelines`: patterns, all when left out.
+fn wants(data: &Value, report: &Report) -> bool {
+    let listed = |name: &str| -> Option<Vec<&str>> {
+        Some(data.get(name)?.as_array()?.iter().filter_map(Value::as_str).collect())
+    };
+    let status = match listed("on") {
+        Some(wanted) => wanted.contains(&report.status.as_str()),
+        None => report.status != "pending",
+    };
+    let pipeline = listed("pipelines").is_none_or(|patterns| {
+        patterns
+            .iter()
+            .any(|pattern| globs::compile(pattern).is_ok_and(|glob| glob.matches(&report.pipeline)))
+    });
+    status && pipeline
+}
+
+pub(crate) async fn send(server: &Server) {
+    lead(server, "reports", |lead| send_again_and_again(server, lead)).await;
+}
+
+async fn send_again_and_again(server: &Server, lead: Lead) {
+    let mut commits = server.store().subscribe();
+    loop {
+        if let Err(error) = send_due(server, &lead).await {
+            tracing::warn!(%error, "Reports were not sent; trying again.");
+        }
+        // A commit may be news; the clock is the safety net.
+        let _ = tokio::time::timeout(LOOK_EVERY, commits.recv()).await;
+    }
+}
+
+/// What stands in the way of telling somebody.
+enum Trouble {
+    MayPass(String),
+    NeedsHuman(String),
+}
+
+async fn send_due(server: &Server, lead: &Lead) -> Result<(), StoreError> {
+    let now_ms = server.now_ms();
+    for row in server.store().read(move |tx| outgoing::due(tx, now_ms)).await? {
+        let outcome = send_one(server, &row).await;
+        let lead = lead.clone();
+        server
+            .store()
+            .write(move |tx| {
+                lead.checked(tx)?;
+                let pause = (PAUSE_FIRST_MS << row.attempts.min(16)).min(PAUSE_MAX_MS);
+                match outcome {
+                    Ok(()) => outgoing::done(tx, row.id, None, now_ms),
+                    Err(Trouble::MayPass(why)) if now_ms - row.created_ms < GIVE_UP_MS => {
+                        outgoing::later(tx, row.id, &why, now_ms + pause)
+                    }
+                    Err(Trouble::MayPass(why) | Trouble::NeedsHuman(why)) => {
+                        outgoing::done(tx, row.id, Some(&why), now_ms)
+                    }
+                }
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+async fn send_one(server: &Server, row: &Outgoing) -> Result<(), Trouble> {
+    let report: Report =
+        serde_json::from_str(&row.body).map_err(|error| Trouble::NeedsHuman(error.to_string()))?;
+    if row.kind == "commit-status" {
+        return commit_status(server, row, &report).await;
+    }
+    let (scope, name) = (Scope::of(row.account), row.target.clone());
+    let passing = |error: StoreError| Trouble::MayPass(error.to_string());
+    let key = server.data_key(row.account).await.map_err(passing)?;
+    let found = server.store().read(move |tx| contexts::by_name(tx, scope, &name)).await.map_err(passing)?;
+    let context = found.ok_or_else(|| Trouble::NeedsHuman(format!("context `{}` is gone", row.target)))?;
+    let data = rest::contexts::opened(&key, scope, &context);
+    match row.kind.as_str() {
+        "email" => mail::send(server, &data, &subject(&report), &text(&report)).await.map_err(|error| {
+            match error.may_pass() {
+                true => Trouble::MayPass(error.to_string()),
+                false => Trouble::NeedsHuman(error.to_string()),
+            }
+        }),
+        kind => web(server, kind, &data, &report).await,
+    }
+}
+
+async fn commit_status(server: &Server, row: &Outgoing, report: &Report) -> Result<(), Trouble> {
+    let trouble = |error: providers::ProviderError| match error.may_pass() {
+        true => Trouble::MayPass(error.to_string()),
+        false => Trouble::NeedsHuman(error.to_string()),
+    };
+    let (Some(repo), Some(sha)) = (&report.repo, &report.sha) else { return Ok(()) };
+    let connection = providers::connect(server, row.account, &row.target).await.map_err(trouble)?;
+    let (state, description) = match report.status.as_str() {
+        "success" => (CommitState::Success, "The build succeeded"),
+        "error" => (CommitState::Failure, "The build failed"),
+        "terminated" => (CommitState::Error, "The build was terminated"),
+        "pending-approval" => (CommitState::Pending, "The build waits for an approval"),
+        _ => (CommitState::Pending, "The build is on its way"),
+    };
+    let status = CommitStatus { state, title: &report.title, description, url: &report.url };
+    let call = connection.provider.status(repo, sha, &status);
+    let answer = connection.send(server, &call).await.map_err(trouble)?;
+    connection.provider.check(&answer).map_err(|error| trouble(error.into()))
+}
+
+/// A Slack-shaped message is `{"text": …}`; a generic one is the report, signed when the context has a secret.
+async fn web(server: &Server, kind: &str, data: &Value, report: &Report) -> Result<(), Trouble> {
+    let url = data["url"].as_str().ok_or_else(|| Trouble::NeedsHuman("the context has no `url`".into()))?;
+    let body = match kind {
+        "slack" => json!({"text": format!("{}\n{}", text(report), report.url)}),
+        _ => serde_json::to_value(report).map_err(|error| Trouble::NeedsHuman(error.to_string()))?,
+    };
+    let signature = data["secret"].as_str().map(|secret| {
+        let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, secret.as_bytes());
+        format!("sha256={}", hex::encode(aws_lc_rs::hmac::sign(&key, body.to_string().as_bytes())))
+    });
+    let headers: Vec<_> = signature.iter().map(|value| ("x-slipway-signature", value.as_str())).collect();
+    match server.inner.egress.call("POST", url, &headers, Some(&body)).await {
+        Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
+        Ok(answer) if answer.status == 429 || answer.status >= 500 => {
+            Err(Trouble::MayPass(format!("it answered {}", answer.status)))
+        }
+        Ok(answer) => Err(Trouble::NeedsHuman(format!("it answered {}", answer.status))),
+        Err(error @ crate::egress::EgressError::Unreachable { .. }) => {
+            Err(Trouble::MayPass(error.to_string()))
+        }
+        Err(error) => Err(Trouble::NeedsHuman(error.to_string())),
+    }
+}
+
+fn subject(report: &Report) -> String {
+    format!("{}: {}", report.pipeline, words(&report.status))
+}
+
+fn words(status: &str) -> &str {
+    match status {
+        "success" => "the build succeeded",
+        "error" => "the build failed",
+        "terminated" => "the build was terminated",
+        "pending-approval" => "the build waits for an approval",
+        _ => "a build is on its way",
+    }
+}
+
+fn text(report: &Report) -> String {
+    let place = match (&report.repo, &report.branch) {
+        (Some(repo), Some(branch)) => format!(" of {repo}, branch {branch}"),
+        _ => String::new(),
+    };
+    let why = report.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+    format!("{}{place}: {}{why}", report.pipeline, words(&report.status))
+}

@@ -1,0 +1,248 @@
+//! What a pipeline says of itself: completed, checked (everything at once), and its secrets sealed or masked.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use slipway_api::pipeline::{CronTrigger, Pipeline, Variable};
+use slipway_model::AccountId;
+use slipway_pipeline::lint::{LintOptions, lint_text};
+use slipway_pipeline::variables::{Layer, Variables};
+
+use crate::cron::Schedule;
+use crate::seal::DataKey;
+use crate::seams::Seams;
+use crate::triggers::matching::Pattern;
+use crate::{globs, orders};
+
+const CRON_TRIGGERS_MAX: usize = 100;
+const GLOB_CHARS_MAX: usize = 65_000;
+/// Root keys of a pipeline's text that live beside `steps` in the entity.
+const ROOT_KEYS: [&str; 9] = [
+    "stages",
+    "mode",
+    "hooks",
+    "fail_fast",
+    "strict_fail_fast",
+    "success_criteria",
+    "services",
+    "build_version",
+    "indicators",
+];
+
+/// Gives triggers their ids, and steps to a pipeline whose author sent text.
+pub(crate) fn complete(pipeline: &mut Pipeline, seams: &Seams) {
+    for trigger in &mut pipeline.spec.triggers {
+        if trigger.id().is_none_or(str::is_empty) {
+            let id: slipway_model::HookId = seams.new_id();
+            trigger.other.insert("id".into(), id.to_string().into());
+        }
+    }
+    let text = pipeline.metadata.other.get("originalYamlString").and_then(Value::as_str);
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return };
+    if pipeline.spec.steps.is_some() || pipeline.spec.spec_template.is_some() {
+        return;
+    }
+    let (Some(root), _) = lint_text(text, &LintOptions::default()) else { return };
+    if let Some(steps) = root.get("steps") {
+        pipeline.spec.steps = RawValue::from_string(in_order(steps)).ok();
+    }
+    for key in ROOT_KEYS {
+        match root.get(key) {
+            Some(value) => pipeline.spec.other.insert(key.into(), value.to_json()),
+            None => pipeline.spec.other.remove(key),
+        };
+    }
+}
+
+/// JSON with keys in the order of the text: the order of steps is the order they run in.
+fn in_order(node: &slipway_yaml::Node) -> String {
+    if node.is_mapping() {
+        let entry = |(key, value): &(slipway_yaml::Node, slipway_yaml::Node)| {
+            format!("{}:{}", Value::from(key.key_text()), in_order(value))
+        };
+        format!("{{{}}}", node.entries().iter().map(entry).collect::<Vec<_>>().join(","))
+    } else if node.is_sequence() {
+        format!("[{}]", node.items().iter().map(in_order).collect::<Vec<_>>().join(","))
+    } else {
+        node.to_json().to_string()
+    }
+}
+
+/// All that is wrong, at once.
+pub(crate) fn problems(pipeline: &Pipeline) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let name = &pipeline.metadata.name;
+    let good = !name.is_empty()
+        && name.len() <= 200
+        && !name.chars().any(char::is_control)
+        && !name.starts_with('/')
+        && !name.ends_with('/');
+    if !good {
+        wrong.push("metadata.name is needed, such as `project/pipeline`".into());
+    }
+    check_variables("spec.variables: ", &pipeline.spec.variables, &mut wrong);
+    match pipeline.spec.settings() {
+        Ok(settings) => {
+            let range = |what: &str, value: Option<i64>, low: i64, high: i64, wrong: &mut Vec<String>| {
+                if value.is_some_and(|value| !(low..=high).contains(&value)) {
+                    wrong.push(format!("spec.{what} must be between {low} and {high}"));
+                }
+            };
+            range("priority", settings.priority, -100, 100, &mut wrong);
+            range("concurrency", settings.concurrency, 0, 1000, &mut wrong);
+            range("triggerConcurrency", settings.trigger_concurrency, 0, 1000, &mut wrong);
+            range("branchConcurrency", settings.branch_concurrency, 0, 1000, &mut wrong);
+            for policy in settings.termination_policy.iter().flatten() {
+                let known = matches!(
+                    (policy.kind.as_str(), policy.event.as_str()),
+                    ("branch", "onCreate") | ("annotation", "onTerminate")
+                );
+                if !known {
+                    wrong.push(
+                        "spec.terminationPolicy: there are type `branch` with event `onCreate`, and type `annotation` \
+                         with event `onTerminate`"
+                            .into(),
+                    );
+                }
+                regex("spec.terminationPolicy.branchName", policy.branch_name.as_deref(), &mut wrong);
+            }
+            let crons = settings.cron_triggers.unwrap_or_default();
+            if crons.len() > CRON_TRIGGERS_MAX {
+                wrong.push(format!("spec.cronTriggers has more than {CRON_TRIGGERS_MAX}"));
+            }
+            for cron in &crons {
+                check_cron(cron, &mut wrong);
+            }
+            for trigger in settings.pipeline_triggers.iter().flatten() {
+                regex(
+                    &format!("pipeline trigger `{}`: branchRegex", trigger.name),
+                    trigger.branch_regex.as_deref(),
+                    &mut wrong,
+                );
+                if trigger.pipeline.is_empty() {
+                    wrong.push(format!("pipeline trigger `{}`: it names no pipeline", trigger.name));
+                }
+            }
+        }
+        Err(error) => wrong.push(format!("spec: {error}")),
+    }
+    check_triggers(pipeline, &mut wrong);
+    wrong
+}
+
+fn check_triggers(pipeline: &Pipeline, wrong: &mut Vec<String>) {
+    let mut seen = std::collections::BTreeSet::new();
+    for trigger in &pipeline.spec.triggers {
+        let name = &trigger.name;
+        if name.is_empty() || name.len() > 200 {
+            wrong.push(format!("trigger `{name}`: a name has 1 to 200 letters"));
+        }
+        if !seen.insert(name) {
+            wrong.push(format!("trigger `{name}` is there twice"));
+        }
+        if trigger.kind == "git" && !trigger.repo.contains('/') {
+            wrong.push(format!("trigger `{name}`: repo is `owner/name`"));
+        }
+        regex(&format!("trigger `{name}`: branchRegex"), trigger.branch_regex.as_deref(), wrong);
+        match trigger.settings() {
+            Err(error) => wrong.push(error),
+            Ok(settings) => {
+                let target = settings.pull_request_target_branch_regex.as_deref();
+                regex(&format!("trigger `{name}`: pullRequestTargetBranchRegex"), target, wrong);
+                regex(&format!("trigger `{name}`: commentRegex"), settings.comment_regex.as_deref(), wrong);
+                if let Some(glob) = settings.modified_files_glob.as_deref().filter(|glob| !glob.is_empty()) {
+                    let good = glob.chars().count() <= GLOB_CHARS_MAX && globs::compile(glob).is_ok();
+                    if !good {
+                        wrong.push(format!("trigger `{name}`: modifiedFilesGlob is no usable pattern"));
+                    }
+                }
+                check_variables(
+                    &format!("trigger `{name}`: "),
+                    settings.variables.as_deref().unwrap_or_default(),
+                    wrong,
+                );
+            }
+        }
+    }
+}
+
+fn check_cron(cron: &CronTrigger, wrong: &mut Vec<String>) {
+    let mut say = |text: String| wrong.push(format!("cron trigger `{}`: {text}", cron.name));
+    if cron.name.is_empty() {
+        say("it needs a name".into());
+    }
+    if let Err(error) = Schedule::parse(&cron.expression) {
+        say(error);
+    }
+    if let Some(zone) = cron.time_zone.as_deref().filter(|zone| jiff::tz::TimeZone::get(zone).is_err()) {
+        say(format!("there is no time zone `{zone}`: write it as `Europe/Berlin`"));
+    }
+    if cron.git_trigger_id.is_some() != cron.branch.is_some() {
+        say("gitTriggerId and branch go together".into());
+    }
+    check_variables(&format!("cron trigger `{}`: ", cron.name), &cron.variables, wrong);
+}
+
+fn regex(what: &str, pattern: Option<&str>, wrong: &mut Vec<String>) {
+    let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else { return };
+    if let Err(error) = Pattern::parse(pattern) {
+        wrong.push(format!("{what}: {error}"));
+    }
+}
+
+/// Names that would take over the shell, Git or the platform's own variables are refused here already.
+pub(crate) fn check_variables(at: &str, variables: &[Variable], wrong: &mut Vec<String>) {
+    for variable in variables {
+        if let Err(error) = Variables::default().try_set(Layer::Pipeline, variable.key.as_str(), "") {
+            wrong.push(format!("{at}{error}"));
+        }
+    }
+}
+
+/// Variables of triggers, wherever they are, as values to change in place.
+fn trigger_variables(pipeline: &mut Pipeline) -> Vec<(String, &mut Value)> {
+    let mut found = Vec::new();
+    for trigger in &mut pipeline.spec.triggers {
+        let name = format!("git/{}", trigger.name);
+        found.extend(trigger.other.get_mut("variables").map(|value| (name, value)));
+    }
+    let crons = pipeline.spec.other.get_mut("cronTriggers").and_then(Value::as_array_mut);
+    for cron in crons.into_iter().flatten() {
+        let name = format!("cron/{}", cron.get("name").and_then(Value::as_str).unwrap_or_default());
+        found.extend(cron.get_mut("variables").map(|value| (name, value)));
+    }
+    found
+}
+
+pub(crate) fn seal_triggers(
+    pipeline: &mut Pipeline,
+    old: Option<&Pipeline>,
+    key: &DataKey,
+    seams: &Seams,
+    account: AccountId,
+) {
+    let mut old = old.cloned();
+    let before: Vec<(String, Vec<Variable>)> = old
+        .as_mut()
+        .map(|old| {
+            trigger_variables(old)
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, serde_json::from_value(value.clone()).ok()?)))
+                .collect()
+        })
+        .unwrap_or_default();
+    for (name, value) in trigger_variables(pipeline) {
+        let Ok(mut variables) = serde_json::from_value::<Vec<Variable>>(value.clone()) else { continue };
+        let kept =
+            before.iter().find(|(known, _)| *known == name).map_or(&[][..], |(_, kept)| kept.as_slice());
+        orders::seal_variables(key, seams, account, &mut variables, kept);
+        *value = serde_json::to_value(variables).unwrap_or_default();
+    }
+}
+
+pub(crate) fn mask_triggers(pipeline: &mut Pipeline) {
+    for (_, value) in trigger_variables(pipeline) {
+        let Ok(mut variables) = serde_json::from_value::<Vec<Variable>>(value.clone()) else { continue };
+        orders::mask_variables(&mut variables);
+        *value = serde_json::to_value(variables).unwrap_or_default();
+    }
+}

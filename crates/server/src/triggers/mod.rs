@@ -1,0 +1,268 @@
+//! From facts to builds: what happened to a repository, or the end of another build, starts the pipelines that wait for it.
+//!
+//! Facts come from the bus, each at least once. Noting one in the inbox and making its builds is one transaction,
+//! and the bus hears of it after the commit: dying between any two lines of this starts nothing twice and loses
+//! nothing.
+
+pub(crate) mod matching;
+
+use std::time::Duration;
+
+use slipway_api::agent::{PullRequest, TriggerCommit};
+use slipway_api::pipeline::{Pipeline, Variable};
+use slipway_bus::Delivery;
+use slipway_model::{BuildId, BuildStatus, Fact, Next, PushedCommit, RepoEvent};
+use slipway_store::facts::Recorded;
+use slipway_store::{Scope, Service, StoreError, Tx, builds, inbox, pipelines, projects};
+
+use crate::access::project_of;
+use crate::ctx::Server;
+use crate::orders::{Order, Run};
+use crate::{providers, queue, relay};
+
+pub(crate) const CONSUMER: &str = "triggers";
+const PAUSE: Duration = Duration::from_millis(200);
+/// So many pipelines may start each other one after the other.
+const CHAIN_MAX: usize = 5;
+
+pub(crate) async fn run(server: &Server) {
+    let mut consumer = server.inner.bus.consume(CONSUMER);
+    let shutdown = server.inner.shutdown.clone();
+    loop {
+        let delivery = tokio::select! {
+            () = shutdown.cancelled() => return,
+            delivery = consumer.next() => delivery,
+        };
+        let delivery = match delivery {
+            Ok(delivery) => delivery,
+            Err(error) => {
+                tracing::error!(%error, "Pushes are not followed up: the bus cannot be used.");
+                tokio::time::sleep(PAUSE * 10).await;
+                continue;
+            }
+        };
+        // The database may be away: that is not this message's fault, and does not count against it.
+        let mut outcome = take(server, &delivery).await;
+        while let Err(error) = &outcome
+            && matches!(error.next(), Next::Retry)
+        {
+            tracing::warn!(%error, "Could not follow up on what happened; trying again.");
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+            outcome = take(server, &delivery).await;
+        }
+        let answered = match outcome {
+            Ok(()) => delivery.ack().await,
+            Err(error) => {
+                tracing::error!(%error, message = delivery.message().id, "Could not follow up on what happened.");
+                tokio::time::sleep(PAUSE).await;
+                delivery.retry().await
+            }
+        };
+        if let Err(error) = answered {
+            tracing::debug!(%error, "An answer did not reach the bus; the message comes again.");
+        }
+    }
+}
+
+/// The inbox and what follows from the message are one transaction.
+async fn take(server: &Server, delivery: &Delivery) -> Result<(), StoreError> {
+    let mut recorded = relay::read(delivery.message())?;
+    if let Fact::Repository { account, event } = &mut recorded.fact {
+        // What the provider left out is asked for before the transaction; a provider that is away is waited for.
+        let context = event.context.clone();
+        match providers::complete(server, *account, &context, event).await {
+            Ok(()) => {}
+            Err(error) if error.may_pass() => {
+                // It comes again, behind what others wait for.
+                return Err(StoreError::Database { why: error.to_string() });
+            }
+            Err(error) => {
+                tracing::warn!(%error, repo = event.repo, "An announcement could not be completed.")
+            }
+        }
+    }
+    let (inner, id) = (server.clone(), delivery.message().id.clone());
+    let store = server.store().acting_as(Service::PipelineManager);
+    store
+        .write(move |tx| {
+            if inbox::first_time(tx, CONSUMER, &id, inner.now_ms())? {
+                handle(&inner, tx, &recorded)?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+fn handle(server: &Server, tx: &mut Tx<'_>, recorded: &Recorded) -> Result<(), StoreError> {
+    let scope = Scope::of(recorded.account);
+    match &recorded.fact {
+        Fact::Pushed { repo, reference, before, after: Some(commit), changed_paths, pusher, .. } => {
+            let Some(mut event) = pushed(repo, reference, before.is_none(), commit) else { return Ok(()) };
+            event.changed_paths = Some(changed_paths.clone()).filter(|paths| !paths.is_empty());
+            event.sender.clone_from(pusher);
+            event.cause = format!("fact:{}", recorded.seq);
+            happened(server, tx, scope, &event)
+        }
+        Fact::Repository { event, .. } => happened(server, tx, scope, event),
+        Fact::BuildFinished { build, status, .. } => ended(server, tx, scope, *build, *status),
+        _ => Ok(()),
+    }
+}
+
+/// A push to the built-in host in the words of every provider.
+fn pushed(repo: &str, reference: &str, new: bool, commit: &PushedCommit) -> Option<RepoEvent> {
+    let (kind, branch) = match (reference.strip_prefix("refs/heads/"), reference.strip_prefix("refs/tags/")) {
+        (Some(branch), _) => ("push.heads", branch),
+        (_, Some(tag)) => ("push.tags", tag),
+        _ => return None,
+    };
+    let mut events = vec!["push".to_owned(), kind.to_owned()];
+    if new && kind == "push.heads" {
+        events.push("push.newBranch".to_owned());
+    }
+    Some(RepoEvent {
+        provider: "builtin".into(),
+        repo: repo.to_owned(),
+        events,
+        branch: branch.to_owned(),
+        sha: commit.sha.clone(),
+        author: commit.author.clone(),
+        message: commit.message.clone(),
+        ..RepoEvent::default()
+    })
+}
+
+/// A build for each trigger that the event fires.
+fn happened(server: &Server, tx: &mut Tx<'_>, scope: Scope, event: &RepoEvent) -> Result<(), StoreError> {
+    if matching::is_skipped(event) {
+        return Ok(());
+    }
+    for row in pipelines::list(tx, scope)? {
+        let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
+        for trigger in &pipeline.spec.triggers {
+            if matching::fires(trigger, event).is_err() {
+                continue;
+            }
+            let project = projects::by_name(tx, scope, project_of(&row.name))?;
+            let run = Run {
+                project: project.as_ref(),
+                trigger: Some(trigger),
+                commit: Some(commit(event, &trigger.name)),
+                webhook: true,
+                ..Run::default()
+            };
+            let order = match Order::new(&pipeline, run) {
+                Ok(order) => order,
+                Err(error) => {
+                    tracing::warn!(pipeline = row.name, %error, "A push matched a pipeline that cannot run.");
+                    continue;
+                }
+            };
+            let place = if event.context.is_empty() {
+                String::new()
+            } else {
+                format!("{}:{}:", event.context, event.repo)
+            };
+            let cause = format!("{place}{}:{}:{}", event.cause, row.id, trigger.name);
+            queue::start(server, tx, scope, &row, &pipeline, &order, &cause)?;
+        }
+    }
+    Ok(())
+}
+
+fn commit(event: &RepoEvent, trigger: &str) -> TriggerCommit {
+    let pull_request = event.pull_request.as_ref().map(|pull_request| PullRequest {
+        number: pull_request.number,
+        title: pull_request.title.clone(),
+        action: pull_request.action.clone(),
+        target: pull_request.target.clone(),
+        head_repo: pull_request.head_repo.clone(),
+        is_fork: pull_request.is_fork,
+        merged: pull_request.merged,
+        url: pull_request.url.clone(),
+        labels: pull_request.labels.clone(),
+    });
+    TriggerCommit {
+        repo: event.repo.clone(),
+        branch: event.branch.clone(),
+        sha: event.sha.clone(),
+        author: event.author.clone(),
+        message: event.message.clone(),
+        trigger_name: trigger.to_owned(),
+        event: event.events.last().cloned().unwrap_or_default(),
+        provider: event.provider.clone(),
+        url: event.url.clone(),
+        pull_request,
+    }
+}
+
+/// A build has ended: the pipelines that wait for its pipeline start.
+fn ended(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    build: BuildId,
+    status: BuildStatus,
+) -> Result<(), StoreError> {
+    let Some(before) = builds::by_id(tx, scope, build)? else { return Ok(()) };
+    let order: Order = before.order()?;
+    for row in pipelines::list(tx, scope)?.into_iter().filter(|row| row.body.contains("pipelineTriggers")) {
+        let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
+        let triggers = pipeline.spec.settings().unwrap_or_default().pipeline_triggers.unwrap_or_default();
+        for trigger in triggers.iter().filter(|trigger| !trigger.disabled) {
+            let named =
+                trigger.pipeline == before.pipeline_name || trigger.pipeline == before.pipeline.to_string();
+            let wanted = match trigger.statuses.as_slice() {
+                [] => status == BuildStatus::Success,
+                some => some.iter().any(|word| word == status.as_str()),
+            };
+            let branch =
+                trigger.branch_regex.as_deref().is_none_or(|pattern| queue::fits(pattern, &before.branch));
+            if !named || !wanted || !branch {
+                continue;
+            }
+            let mut chain = order.chain.clone();
+            chain.push(before.pipeline_name.clone());
+            if chain.len() > CHAIN_MAX || chain.contains(&row.name) {
+                let chain = chain.join(" → ");
+                tracing::warn!(
+                    chain,
+                    pipeline = row.name,
+                    "Pipelines start each other without end; this one does not."
+                );
+                continue;
+            }
+            let text = |key: &str, value: String| Variable { key: key.into(), value, encrypted: false };
+            let project = projects::by_name(tx, scope, project_of(&row.name))?;
+            let run = Run {
+                project: project.as_ref(),
+                commit: order
+                    .commit
+                    .clone()
+                    .map(|commit| TriggerCommit { trigger_name: trigger.name.clone(), ..commit }),
+                trigger_variables: vec![
+                    text("PREDECESSOR_BUILD_ID", build.to_string()),
+                    text("PREDECESSOR_PIPELINE", before.pipeline_name.clone()),
+                    text("PREDECESSOR_STATUS", status.as_str().into()),
+                ],
+                annotations: [(queue::PREDECESSOR.to_owned(), build.to_string().into())].into(),
+                chain,
+                ..Run::default()
+            };
+            match Order::new(&pipeline, run) {
+                Ok(mut next) => {
+                    next.git_context.clone_from(&order.git_context);
+                    let cause = format!("after:{build}:{}:{}", row.id, trigger.name);
+                    queue::start(server, tx, scope, &row, &pipeline, &next, &cause)?;
+                }
+                Err(error) => {
+                    tracing::warn!(pipeline = row.name, %error, "A pipeline that waited for another cannot run.")
+                }
+            }
+        }
+    }
+    Ok(())
+}

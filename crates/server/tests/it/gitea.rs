@@ -1,0 +1,105 @@
+//! A real Gitea: its webhook is registered, a push there builds here, and Gitea hears how it went.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use slipway_server::{EgressRules, Network};
+use slipway_store::identity::Subject;
+use slipway_testkit::gitea;
+
+use crate::support::Platform;
+
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
+    let end = std::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = check().await {
+            return found;
+        }
+        assert!(std::time::Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// A commit by Gitea's own API; its id.
+fn commit(server: &gitea::Server, repo: &str, path: &str, branch: &str, message: &str) -> String {
+    let body = json!({"content": STANDARD.encode(message), "message": message, "branch": branch});
+    let made = server.api("POST", &format!("/repos/{repo}/contents/{path}"), Some(body));
+    made["commit"]["sha"].as_str().expect("a commit has an id").to_owned()
+}
+
+async fn builds(platform: &Platform) -> Vec<Value> {
+    platform.get("/api/workflow?limit=100").await["workflows"]["docs"].as_array().unwrap().clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_to_gitea_is_built_once_also_when_nobody_announced_it() {
+    let server = tokio::task::spawn_blocking(gitea::shared).await.unwrap();
+    let owner = server.name("owner");
+    let (repo, token) = tokio::task::block_in_place(|| {
+        server.user(&owner);
+        server.repo(&owner, "app");
+        (format!("{owner}/app"), server.token(&owner))
+    });
+    let network = Network { egress_allowed: EgressRules::parse(&["127.0.0.1"]).unwrap(), ..Network::default() };
+    let platform = Platform::start_with(network).await;
+    let data = json!({"auth": {"type": "basic", "password": token, "apiHost": server.url()}});
+    platform.post("/api/contexts", json!({"metadata": {"name": "forge"}, "spec": {"type": "git.gitea", "data": data}})).await;
+    let trigger = json!({"name": "push", "type": "git", "repo": repo, "context": "forge", "events": ["push.heads"],
+        "modifiedFilesGlob": "src/**", "commitStatusTitle": "slipway/build"});
+    let spec = json!({"triggers": [trigger], "specTemplate": {"location": "git", "repo": repo, "path": "codefresh.yml"}});
+    platform.post("/api/pipelines", json!({"metadata": {"name": "g/build"}, "spec": spec})).await;
+
+    let hook = until("the webhook is registered", async || {
+        let all = platform.get("/api/hooks").await;
+        assert!(all[0]["problem"].is_null(), "{all}");
+        (all[0]["registered"] == true).then(|| all[0].clone())
+    })
+    .await;
+    let registered = tokio::task::block_in_place(|| server.api("GET", &format!("/repos/{repo}/hooks"), None));
+    assert_eq!(registered[0]["config"]["url"], hook["url"], "{registered}");
+
+    // A file that the trigger does not wait for, then one that it does.
+    tokio::task::block_in_place(|| commit(server, &repo, "docs/a.md", "main", "Only words"));
+    let sha = tokio::task::block_in_place(|| commit(server, &repo, "src/a.rs", "main", "Code"));
+    let build = until("the build", async || builds(&platform).await.pop()).await;
+    assert_eq!((&build["revision"], &build["commitMessage"]), (&json!(sha), &json!("Code")));
+
+    // The runner is told where to clone from, and with what.
+    let key = platform.agent(Subject::Runner, "r1").await;
+    let sync = json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
+    let (_, answer) = platform.call("POST", "/api/agent/runner/sync", &key, Some(sync)).await;
+    let taken = &answer["taken"][0];
+    assert_eq!((&taken["git"]["baseUrl"], &taken["git"]["password"]), (&json!(format!("{}/", server.url())), &json!(token)));
+
+    // Gitea hears of the start and of the end.
+    let states = || {
+        let all = server.api("GET", &format!("/repos/{repo}/commits/{sha}/statuses"), None);
+        let all = all.as_array().unwrap().clone();
+        all.into_iter().filter(|status| status["context"] == "slipway/build").map(|status| status["status"].clone()).collect::<Vec<_>>()
+    };
+    until("pending", async || tokio::task::block_in_place(states).contains(&json!("pending")).then_some(())).await;
+    let path = format!("/api/agent/runner/builds/{}/state", taken["id"].as_str().unwrap());
+    let report = json!({"epoch": taken["epoch"], "revision": 1, "status": "success", "startedMs": 1, "steps": []});
+    assert_eq!(platform.call("PUT", &path, &key, Some(report)).await.0, 200);
+    until("success", async || tokio::task::block_in_place(states).contains(&json!("success")).then_some(())).await;
+
+    // Nobody announces the next one: Gitea lost its hook. Looking finds it.
+    let id = registered[0]["id"].as_i64().unwrap();
+    let missed = tokio::task::block_in_place(|| {
+        server.api("DELETE", &format!("/repos/{repo}/hooks/{id}"), None);
+        commit(server, &repo, "src/b.rs", "main", "Unannounced")
+    });
+    platform.pass(3 * 60 * 1000);
+    let found = until("the missed push", async || {
+        builds(&platform).await.into_iter().find(|build| build["revision"] == json!(missed))
+    })
+    .await;
+    assert_eq!(found["commitMessage"], "Unannounced");
+    // Looked at again, nothing new is found.
+    platform.pass(3 * 60 * 1000);
+    platform.post("/api/pipelines/run/g%2Fbuild", json!({"branch": "main"})).await;
+    until("a run by hand of the provider's branch", async || (builds(&platform).await.len() == 3).then_some(())).await;
+    assert_eq!(builds(&platform).await[0]["revision"], json!(missed));
+}
