@@ -22,7 +22,7 @@ usage: scripts/kube.sh VERB [ARGUMENTS]     (the cluster is NAME=…, by default
   image FOLDER REFERENCE [COMMAND…]      make an image from a folder and give it to the cluster
   registry                               start the cluster's image registry; prints its address
   build                                  build what `up` needs, without starting anything
-  tools NAME…                            build coredns, registry, kwok, helm, kustomize; prints the paths
+  tools NAME…                            build coredns, registry, kwok, helm, kustomize, jsonnet; prints the paths
 
 Folders: $SLIPWAY_CACHE (default ~/.cache/slipway) holds what is built, and kube/NAME for each cluster.
 --nodes fake keeps nodes and pods in the API only (kwok); --fsync makes etcd wait for the disk, as durability tests need.

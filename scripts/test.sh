@@ -31,7 +31,7 @@ end_to_end() {
 build_kubernetes() {
   local log=$SLIPWAY_CACHE/kubernetes-build.log
   mkdir -p "$SLIPWAY_CACHE"
-  nice -n 5 bash -c 'scripts/kube.sh build && scripts/kube.sh tools helm && scripts/gitea.sh build' </dev/null >"$log" 2>&1 &
+  nice -n 5 bash -c 'scripts/kube.sh build && scripts/kube.sh tools helm kustomize jsonnet registry && scripts/gitea.sh build' </dev/null >"$log" 2>&1 &
   building=$!
 }
 

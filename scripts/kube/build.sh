@@ -6,6 +6,7 @@ registry_version=3.1.2
 kwok_version=0.8.0
 helm_version=3.22.0
 kustomize_version=5.8.0
+jsonnet_version=0.21.0
 
 kubernetes=$cache/kubernetes-$kubernetes_version/bin
 coredns=$cache/coredns-$coredns_version/bin
@@ -99,12 +100,13 @@ tool() {
     kwok) build "kwok-$kwok_version" "$kwok_version with stages" kwok_with_stages && echo "$cache/kwok-$kwok_version/bin/kwok" ;;
     helm) build "helm-$helm_version" "$helm_version" from_proxy "helm.sh/helm/v3/cmd/helm@v$helm_version" && echo "$cache/helm-$helm_version/bin/helm" ;;
     kustomize) build "kustomize-$kustomize_version" "$kustomize_version" from_proxy "sigs.k8s.io/kustomize/kustomize/v5@v$kustomize_version" && echo "$cache/kustomize-$kustomize_version/bin/kustomize" ;;
-    *) fail "there is no tool $1 here; there are coredns, registry, kwok, helm, kustomize" ;;
+    jsonnet) build "jsonnet-$jsonnet_version" "$jsonnet_version" from_proxy "github.com/google/go-jsonnet/cmd/jsonnet@v$jsonnet_version" && echo "$cache/jsonnet-$jsonnet_version/bin/jsonnet" ;;
+    *) fail "there is no tool $1 here; there are coredns, registry, kwok, helm, kustomize, jsonnet" ;;
   esac
 }
 
 tools() {
-  [ $# -gt 0 ] || fail "which tools? There are coredns, registry, kwok, helm, kustomize"
+  [ $# -gt 0 ] || fail "which tools? There are coredns, registry, kwok, helm, kustomize, jsonnet"
   local one
   for one in "$@"; do tool "$one"; done
 }

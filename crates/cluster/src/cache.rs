@@ -59,6 +59,10 @@ impl Retention {
 
 pub(crate) struct Cache {
     inner: RwLock<Inner>,
+    /// Objects say by this label whose they are; none: by annotation.
+    label: RwLock<Option<String>>,
+    /// Whose fields somebody wants to know apart, besides our own.
+    managers: RwLock<BTreeSet<String>>,
     pub(crate) feed: Feed,
     retention: Retention,
 }
@@ -81,7 +85,40 @@ const OWNERS_DEPTH: usize = 10;
 
 impl Cache {
     pub(crate) fn new(retention: Retention) -> Self {
-        Self { inner: RwLock::default(), feed: Feed::default(), retention }
+        Self { inner: RwLock::default(), label: RwLock::default(), managers: RwLock::default(), feed: Feed::default(), retention }
+    }
+
+    /// Forgets everything when it is not as before: what was not kept cannot be asked whose it is.
+    pub(crate) fn track_by(&self, label: Option<String>) -> bool {
+        let mut known = self.label.write().expect("no panic while locked");
+        if *known == label {
+            return false;
+        }
+        *known = label;
+        self.forget();
+        true
+    }
+
+    /// From now on it is kept which fields these managers own. True: everything has to be read again for that.
+    pub(crate) fn keep_managers(&self, names: &[&str]) -> bool {
+        {
+            let known = self.managers.read().expect("no panic while locked");
+            if names.iter().all(|name| known.contains(*name)) {
+                return false;
+            }
+        }
+        let mut known = self.managers.write().expect("no panic while locked");
+        known.extend(names.iter().map(|name| (*name).to_owned()));
+        drop(known);
+        self.forget();
+        true
+    }
+
+    /// Empties the copy; who is interested in what stays.
+    fn forget(&self) {
+        let mut inner = self.inner.write().expect("no panic while locked");
+        let interest = (std::mem::take(&mut inner.interest), std::mem::take(&mut inner.interest_of));
+        *inner = Inner { interest: interest.0, interest_of: interest.1, ..Inner::default() };
     }
 
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<Live>> {
@@ -155,8 +192,10 @@ impl Cache {
     /// Takes an object in, unless something newer is known.
     pub(crate) fn upsert(&self, object: Value) {
         let change = {
+            let label = self.label.read().expect("no panic while locked");
             let mut inner = self.inner.write().expect("no panic while locked");
-            inner.upsert(object, &self.retention)
+            let managers = self.managers.read().expect("no panic while locked");
+            inner.upsert(object, &self.retention, label.as_deref(), &managers)
         };
         self.announce(change);
     }
@@ -171,7 +210,15 @@ impl Cache {
     }
 
     /// A list answered: what is not in it and is not newer than it is gone.
-    pub(crate) fn replace_kind(&self, group: &str, kind: &str, objects: Vec<Value>, resource_version: &str) {
+    /// With a namespace it speaks for that one alone.
+    pub(crate) fn replace_kind(
+        &self,
+        group: &str,
+        kind: &str,
+        namespace: &str,
+        objects: Vec<Value>,
+        resource_version: &str,
+    ) {
         let listed: HashSet<String> =
             objects.iter().filter_map(|o| o["metadata"]["uid"].as_str()).map(str::to_owned).collect();
         let stale: Vec<String> = {
@@ -182,6 +229,7 @@ impl Cache {
                 .filter(|live| {
                     live.key.group == group && live.key.kind == kind && !listed.contains(&live.uid)
                 })
+                .filter(|live| namespace.is_empty() || live.key.namespace == namespace)
                 .filter(|live| !is_newer(&live.resource_version, resource_version))
                 .map(|live| live.uid.clone())
                 .collect()
@@ -220,7 +268,13 @@ impl Cache {
 }
 
 impl Inner {
-    fn upsert(&mut self, mut object: Value, retention: &Retention) -> Option<Change> {
+    fn upsert(
+        &mut self,
+        mut object: Value,
+        retention: &Retention,
+        label: Option<&str>,
+        managers: &BTreeSet<String>,
+    ) -> Option<Change> {
         let uid = object["metadata"]["uid"].as_str()?.to_owned();
         let resource_version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
         if self.gone.contains(&uid) {
@@ -237,14 +291,17 @@ impl Inner {
             }
         }
         let key = ObjectKey::of(&object);
-        let application = tracked_by(&object, &key);
+        let application = match label {
+            Some(label) => labelled_by(&object, label),
+            None => tracked_by(&object, &key),
+        };
         let owners: Vec<String> = object["metadata"]["ownerReferences"]
             .as_array()
             .into_iter()
             .flatten()
             .filter_map(|owner| owner["uid"].as_str().map(str::to_owned))
             .collect();
-        strip(&mut object, application.is_some());
+        strip(&mut object, application.is_some(), managers);
         let keep = application.is_some()
             || !owners.is_empty()
             || self.interest.contains_key(&key)
@@ -345,6 +402,13 @@ fn take(index: &mut HashMap<String, HashSet<String>>, at: &str, uid: &str) {
     }
 }
 
+/// The application in the label. What has an owner only copied the label from it.
+fn labelled_by(object: &Value, label: &str) -> Option<String> {
+    let owned = object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
+    let value = object["metadata"]["labels"][label].as_str().filter(|value| !value.is_empty() && !owned)?;
+    Some(value.to_owned())
+}
+
 /// The application in the tracking annotation, if the annotation was written for this very object: operators
 /// copy annotations to what they make.
 fn tracked_by(object: &Value, key: &ObjectKey) -> Option<String> {
@@ -361,12 +425,15 @@ fn tracked_by(object: &Value, key: &ObjectKey) -> Option<String> {
     (!application.is_empty() && (rest == own || foreign_namespace())).then(|| application.to_owned())
 }
 
-/// managedFields are half of an object; only what our own manager applied is ever looked at.
-fn strip(object: &mut Value, tracked: bool) {
+/// managedFields are half of an object; only what our own manager applied is looked at, and what rules name.
+fn strip(object: &mut Value, tracked: bool, managers: &BTreeSet<String>) {
     let Some(metadata) = object["metadata"].as_object_mut() else { return };
     match metadata.get_mut("managedFields").and_then(Value::as_array_mut) {
         Some(entries) if tracked => {
-            entries.retain(|entry| entry["manager"] == names::FIELD_MANAGER && entry["operation"] == "Apply");
+            entries.retain(|entry| {
+                let ours = entry["manager"] == names::FIELD_MANAGER && entry["operation"] == "Apply";
+                ours || entry["manager"].as_str().is_some_and(|name| managers.contains(name))
+            });
             if entries.is_empty() {
                 metadata.remove("managedFields");
             }

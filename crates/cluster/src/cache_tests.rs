@@ -74,7 +74,7 @@ fn a_list_removes_what_it_does_not_have_but_not_what_is_newer() {
         cache.upsert(object("ConfigMap", name, name, version));
     }
     cache.upsert(object("Secret", "other", "other", 1));
-    cache.replace_kind("", "ConfigMap", vec![object("ConfigMap", "kept", "kept", 2)], "5");
+    cache.replace_kind("", "ConfigMap", "", vec![object("ConfigMap", "kept", "kept", 2)], "5");
     let mut names: Vec<_> = cache.of_kind("", "ConfigMap").iter().map(|l| l.key.name.clone()).collect();
     names.sort();
     assert_eq!(names, ["kept", "new"]);

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cache::{Cache, Live, Retention};
 use crate::changes::Change;
 use crate::discovery::Discovery;
+use crate::given::Given;
 use crate::supervise::Reading;
 use crate::{ClusterError, ObjectKey};
 
@@ -20,6 +21,12 @@ use crate::{ClusterError, ObjectKey};
 pub struct ClusterConfig {
     /// `None`: the pod's own service account.
     pub kubeconfig: Option<PathBuf>,
+    /// Another cluster, by what a cluster Secret says; wins over the file.
+    pub given: Option<Arc<Given>>,
+    /// Only these namespaces may be seen; empty: everything.
+    pub namespaces: Vec<String>,
+    /// With [`Self::namespaces`]: what has no namespace may be seen too.
+    pub cluster_resources: bool,
     pub context: Option<String>,
     /// The namespace of the Applications and their Secrets.
     pub namespace: String,
@@ -32,6 +39,9 @@ impl ClusterConfig {
     pub fn new(kubeconfig: Option<PathBuf>, namespace: impl Into<String>) -> Self {
         Self {
             kubeconfig,
+            given: None,
+            namespaces: Vec::new(),
+            cluster_resources: false,
             context: None,
             namespace: namespace.into(),
             parallel_writes: 24,
@@ -60,6 +70,8 @@ pub(crate) struct Inner {
     pub(crate) reached: Notify,
     /// A definition came, changed or went.
     pub(crate) definitions: Notify,
+    /// Everything is to be read again.
+    pub(crate) again: Notify,
     pub(crate) synced: watch::Sender<bool>,
 }
 
@@ -77,6 +89,7 @@ impl Cluster {
             lists: Semaphore::new(8),
             reached: Notify::new(),
             definitions: Notify::new(),
+            again: Notify::new(),
             synced: watch::channel(false).0,
             config,
         };
@@ -131,10 +144,21 @@ impl Cluster {
         self.inner.cache.descendants(roots)
     }
 
+    /// True when what has no namespace cannot be seen.
+    pub fn is_confined(&self) -> bool {
+        !self.inner.config.namespaces.is_empty() && !self.inner.config.cluster_resources
+    }
+
     /// True when all objects of the kind are in the copy: what is not there does not exist.
     pub fn is_read(&self, group: &str, kind: &str) -> bool {
         let pair = (group.to_owned(), kind.to_owned());
         self.inner.kinds.read().expect("no panic while locked").get(&pair) == Some(&Reading::Done)
+    }
+
+    /// True while a kind is being read for the first time, or again.
+    pub fn is_waiting(&self, group: &str, kind: &str) -> bool {
+        let pair = (group.to_owned(), kind.to_owned());
+        self.inner.kinds.read().expect("no panic while locked").get(&pair) == Some(&Reading::Waiting)
     }
 
     /// Kinds that could not be read yet, as `group/kind`; while there are any, nothing may be thought gone.
@@ -142,6 +166,28 @@ impl Cluster {
         let kinds = self.inner.kinds.read().expect("no panic while locked");
         let unread = kinds.iter().filter(|(_, reading)| **reading != Reading::Done);
         unread.map(|((group, kind), _)| format!("{group}/{kind}")).collect()
+    }
+
+    /// How objects say whose they are: by this label, or by annotation. A change reads everything again.
+    pub fn track_by(&self, label: Option<&str>) {
+        if self.inner.cache.track_by(label.map(str::to_owned)) {
+            self.read_again();
+        }
+    }
+
+    /// Keeps which fields these managers own. Asking for a new one reads everything again.
+    pub fn keep_managers(&self, names: &[&str]) {
+        if !names.is_empty() && self.inner.cache.keep_managers(names) {
+            self.read_again();
+        }
+    }
+
+    fn read_again(&self) {
+        {
+            let mut kinds = self.inner.kinds.write().expect("no panic while locked");
+            kinds.values_mut().for_each(|reading| *reading = Reading::Waiting);
+        }
+        self.inner.again.notify_one();
     }
 
     /// Announces changes of these keys to the application too, and makes sure that their content is here.
@@ -168,13 +214,18 @@ impl Cluster {
 }
 
 pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, ClusterError> {
-    let file = config.kubeconfig.as_ref().map_or("in the pod".to_owned(), |path| path.display().to_string());
+    let file = match (&config.given, &config.kubeconfig) {
+        (Some(given), _) => format!("of {}", given.server),
+        (None, Some(path)) => path.display().to_string(),
+        (None, None) => "in the pod".to_owned(),
+    };
     let unreadable = |source: Box<dyn std::error::Error + Send + Sync>| ClusterError::Kubeconfig {
         file: file.clone(),
         source,
     };
-    let mut connection = match &config.kubeconfig {
-        Some(path) => {
+    let mut connection = match (&config.given, &config.kubeconfig) {
+        (Some(given), _) => given.connection().await.map_err(|error| unreadable(error.into()))?,
+        (None, Some(path)) => {
             let kubeconfig = Kubeconfig::read_from(path).map_err(|error| unreadable(error.into()))?;
             let options =
                 KubeConfigOptions { context: config.context.clone(), ..KubeConfigOptions::default() };
@@ -182,7 +233,7 @@ pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, Clust
                 .await
                 .map_err(|error| unreadable(error.into()))?
         }
-        None => kube::Config::incluster().map_err(|error| unreadable(error.into()))?,
+        (None, None) => kube::Config::incluster().map_err(|error| unreadable(error.into()))?,
     };
     connection.connect_timeout = Some(Duration::from_secs(10));
     // Watches end by themselves before this; plain requests have their own deadline.

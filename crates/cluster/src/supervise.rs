@@ -62,6 +62,11 @@ impl Supervisor {
             let again = if self.cluster.discovery().complete { REDISCOVERY } else { INCOMPLETE };
             tokio::select! {
                 () = self.stop.cancelled() => break,
+                () = self.cluster.inner.again.notified() => {
+                    for (_, (_, handle)) in self.running.drain() {
+                        handle.abort();
+                    }
+                }
                 () = self.cluster.inner.definitions.notified() => tokio::time::sleep(SETTLE).await,
                 () = tokio::time::sleep(again) => {}
             }
@@ -84,6 +89,7 @@ impl Supervisor {
         let wanted: HashMap<(String, String), ApiResource> = discovery
             .watchable()
             .filter(|resource| !is_excluded(&resource.group, &resource.kind))
+            .filter(|resource| resource.namespaced || !self.cluster.is_confined())
             .map(|resource| ((resource.group.clone(), resource.kind.clone()), resource.clone()))
             .collect();
         // Of an incomplete answer only additions are believed.

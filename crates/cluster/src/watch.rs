@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::{AsyncBufReadExt, FutureExt, StreamExt};
@@ -32,26 +33,43 @@ pub(crate) async fn run(cluster: Cluster, resource: ApiResource) {
 }
 
 async fn follow(cluster: Cluster, resource: ApiResource) {
+    // One place that holds everything, or the namespaces that may be seen.
+    let places = match resource.namespaced {
+        true if !cluster.inner.config.namespaces.is_empty() => cluster.inner.config.namespaces.clone(),
+        _ => vec![String::new()],
+    };
+    let unread = AtomicUsize::new(places.len());
+    let following = places.iter().map(|place| follow_place(&cluster, &resource, place, &unread));
+    futures::future::join_all(following).await;
+}
+
+async fn follow_place(cluster: &Cluster, resource: &ApiResource, place: &str, unread: &AtomicUsize) {
     let mut backoff = Backoff::default();
+    let mut first = true;
     loop {
-        let version = match list(&cluster, &resource).await {
+        let version = match list(cluster, resource, place).await {
             Ok(version) => version,
             Err(error) => {
                 // Forbidden or broken kinds must not keep everybody else waiting for the first complete read.
-                cluster.could_not_read(&resource, &error);
-                backoff.wait(&cluster).await;
+                cluster.could_not_read(resource, &error);
+                backoff.wait(cluster).await;
                 continue;
             }
         };
-        cluster.was_read(&resource);
+        if std::mem::take(&mut first) {
+            unread.fetch_sub(1, Ordering::Relaxed);
+        }
+        if unread.load(Ordering::Relaxed) == 0 {
+            cluster.was_read(resource);
+        }
         let mut version = version;
         loop {
-            match watch(&cluster, &resource, &mut version).await {
+            match watch(cluster, resource, place, &mut version).await {
                 Ok(()) => backoff = Backoff::default(),
                 Err(Ended::Expired) => break,
                 Err(Ended::Broken(error)) => {
                     tracing::debug!(kind = %resource.kind, group = %resource.group, %error, "A watch broke; it is put again.");
-                    backoff.wait(&cluster).await;
+                    backoff.wait(cluster).await;
                 }
             }
         }
@@ -59,9 +77,9 @@ async fn follow(cluster: Cluster, resource: ApiResource) {
 }
 
 /// Reads all pages into the copy; gives the version to watch from.
-async fn list(cluster: &Cluster, resource: &ApiResource) -> Result<String, ClusterError> {
+async fn list(cluster: &Cluster, resource: &ApiResource, place: &str) -> Result<String, ClusterError> {
     let _slot = cluster.inner.lists.acquire().await.expect("the semaphore is never closed");
-    let path = collection_path(resource, "");
+    let path = collection_path(resource, place);
     let mut objects = Vec::new();
     let mut token = String::new();
     loop {
@@ -82,7 +100,7 @@ async fn list(cluster: &Cluster, resource: &ApiResource) -> Result<String, Clust
         token = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
         if token.is_empty() {
             let version = page["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-            cluster.inner.cache.replace_kind(&resource.group, &resource.kind, objects, &version);
+            cluster.inner.cache.replace_kind(&resource.group, &resource.kind, place, objects, &version);
             return Ok(version);
         }
     }
@@ -95,10 +113,15 @@ enum Ended {
 }
 
 /// Follows one watch to its end. `version` moves with every event and bookmark.
-async fn watch(cluster: &Cluster, resource: &ApiResource, version: &mut String) -> Result<(), Ended> {
+async fn watch(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    place: &str,
+    version: &mut String,
+) -> Result<(), Ended> {
     let path = format!(
         "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
-        collection_path(resource, ""),
+        collection_path(resource, place),
         SERVER_TIMEOUT.as_secs(),
         version
     );

@@ -57,6 +57,18 @@ impl Cluster {
         self.write(request, object, options, &describe(object)).await
     }
 
+    /// Creates something that is not kept in the copy: an Event.
+    pub async fn post(&self, object: &Value) -> Result<(), ClusterError> {
+        let resource = self.resource_of(object).await?;
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let path = collection_path(&resource, namespace);
+        let request = Request::post(path)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(object.to_string().into_bytes())
+            .expect("paths are built from checked parts");
+        self.send(request, &describe(object)).await.map(|_| ())
+    }
+
     /// PUT. With a resourceVersion in the object it fails when somebody else was faster.
     pub async fn replace(&self, object: &Value, options: WriteOptions) -> Result<Value, ClusterError> {
         let resource = self.resource_of(object).await?;

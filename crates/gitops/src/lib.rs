@@ -19,6 +19,7 @@ pub mod hooks;
 pub mod jq;
 #[cfg(feature = "lua")]
 pub mod lua;
+pub mod notify;
 pub mod object;
 pub mod options;
 pub mod order;

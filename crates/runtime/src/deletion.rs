@@ -1,90 +1,154 @@
-//! The end of an Application: with the resources finalizer everything it deployed goes first, last waves first.
+//! A deleted Application: hooks before, what it deployed, hooks after, as its finalizers say. The plan is the pure
+//! room's; here it is carried out, and a cluster or a repository that is away is not waited for for ever.
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::{Propagation, WriteOptions};
+use slipway_cluster::WriteOptions;
 use slipway_crd::{Application, Condition, names};
 use slipway_gitops::compare::rfc3339;
-use slipway_gitops::options::{Deletion, SyncOptions};
-use slipway_gitops::{hooks, object, tracking};
+use slipway_gitops::deletion::{DeletionInput, DeletionPlan, plan_deletion};
+use slipway_gitops::hooks::{self, HookType};
+use slipway_gitops::sync::{StepResult, WaitingOn};
 
+use crate::clusters::{Destination, NoCluster};
 use crate::engine::Engine;
+use crate::observe::IN_CLUSTER;
 use crate::queue::Wake;
 use crate::reconcile::{Session, Stop};
-use crate::status;
+use crate::{status, steps};
+
+/// How long a deletion waits for a cluster or a repository that cannot be reached.
+const AWAY_SECONDS: i64 = 600;
+/// Stages follow each other at once; more of them than there are is a defect.
+const ROUNDS: usize = 50;
 
 impl Engine {
-    /// Deletes what is left of the highest wave; comes back when it is gone, and lets the Application go at last.
+    /// Goes as far as it can; comes back when what is waited for has happened.
     pub(crate) async fn delete(&self, session: &mut Session<'_>) -> Result<(), Stop> {
-        let Some(finalizer) = resources_finalizer(&session.app) else {
-            // Without it the workload stays, as users of kubectl expect.
-            return Ok(());
-        };
-        let settings = self.settings();
-        let instance = session.app.instance_name(&settings.control_plane_namespace);
-        let options = SyncOptions::new(session.app.spec.sync_options());
-        let mut left: Vec<Value> = self
-            .cluster
-            .tracked(&instance)
-            .iter()
-            .filter_map(|live| live.object())
-            .filter(|live| {
-                tracking::is_owned(live, &instance, &settings)
-                    && !object::is_crd(live)
-                    && !object::has_owner(live)
-            })
-            .filter(|live| object::uid(live) != session.app.metadata.uid)
-            .filter(|live| options.delete_of(live) != Deletion::Never)
-            .collect();
-        let approved = approved(&session.app);
-        let unconfirmed = left.iter().any(|live| options.delete_of(live) == Deletion::Confirm) && !approved;
-        if unconfirmed {
+        for _ in 0..ROUNDS {
+            let Some(finalizer) = ours(&session.app) else {
+                // Without one the workload stays, as users of kubectl expect.
+                return Ok(());
+            };
+            let destination = match self.destination(&session.app) {
+                Ok(destination) => destination,
+                Err(NoCluster::Unknown(why)) => {
+                    // Nobody can reach what ran there any more; the Application must not wait for it for ever.
+                    tracing::warn!(application = %session.key, %why, "An Application is deleted without its cluster.");
+                    self.let_go(session, &finalizer).await?;
+                    continue;
+                }
+                Err(NoCluster::Away(why)) => {
+                    if self.goes_on_without(session, &why).await? {
+                        self.let_go(session, &finalizer).await?;
+                        continue;
+                    }
+                    return Ok(());
+                }
+            };
+            let Some(manifests) = self.delete_hooks(session).await? else { return Ok(()) };
+            let settings = self.settings();
+            let instance = session.app.instance_name(&settings.control_plane_namespace);
+            let tracked = destination.cluster.tracked(&instance);
+            let live: Vec<Value> = tracked.iter().filter_map(|live| live.object()).collect();
+            let plan = plan_deletion(DeletionInput {
+                application: &session.app,
+                live: &live,
+                manifests: &manifests,
+                settings: &settings,
+            });
+            if let Some(finalizer) = &plan.remove_finalizer {
+                self.let_go(session, finalizer).await?;
+                continue;
+            }
+            if !self.carry_out_deletion(session, &destination, &plan, &finalizer).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The manifests that may hold delete hooks. `None`: they are waited for.
+    async fn delete_hooks(&self, session: &mut Session<'_>) -> Result<Option<Vec<Value>>, Stop> {
+        if !session.app.metadata.finalizers.iter().any(|name| is_hook_finalizer(name)) {
+            return Ok(Some(Vec::new()));
+        }
+        let app = session.app.clone();
+        let sources = app.spec.effective_sources();
+        match self.desired(&app, sources, &[], Wake::STATE, session.memory).await {
+            Ok((desired, _)) => Ok(Some(desired.objects())),
+            Err(failure) => {
+                let why = format!("its delete hooks cannot be rendered: {}", failure.message);
+                Ok(self.goes_on_without(session, &why).await?.then(Vec::new))
+            }
+        }
+    }
+
+    /// True: plan again at once.
+    async fn carry_out_deletion(
+        &self,
+        session: &mut Session<'_>,
+        destination: &Destination,
+        plan: &DeletionPlan,
+        finalizer: &str,
+    ) -> Result<bool, Stop> {
+        for step in &plan.steps {
+            let StepResult::Failed { message } = steps::run(&destination.cluster, step).await else { continue };
+            let message = format!("{} cannot be deleted: {message}", step.key.short());
+            // Whether it is the cluster that is away, the cluster is asked.
+            let away = destination.server != IN_CLUSTER.server && destination.cluster.version().await.is_err();
+            if away && self.goes_on_without(session, &message).await? {
+                self.let_go(session, finalizer).await?;
+                return Ok(true);
+            }
+            if !away {
+                self.deletion_waits(session, &message).await?;
+            }
+            return Ok(false);
+        }
+        if let Some(error) = &plan.error {
+            self.deletion_waits(session, error).await?;
+            return Ok(false);
+        }
+        if plan.waiting.iter().any(|waiting| matches!(waiting.on, WaitingOn::Confirmation(_))) {
             let message = format!(
                 "deletion waits for approval: set the annotation {} to a time after the deletion",
                 names::DELETION_APPROVED
             );
-            return self.deletion_waits(session, &message).await;
+            self.deletion_waits(session, &message).await?;
+            return Ok(false);
         }
-        if left.is_empty() {
-            return self.let_go(session, &finalizer).await;
-        }
-        left.sort_by_key(|live| std::cmp::Reverse(hooks::wave(live)));
-        let wave = hooks::wave(&left[0]);
-        let propagation = if finalizer.ends_with("/background") {
-            Propagation::Background
-        } else {
-            Propagation::Foreground
-        };
-        for live in left.iter().filter(|live| hooks::wave(live) == wave && !object::is_being_deleted(live)) {
-            let key = slipway_cluster::ObjectKey::of(live);
-            if let Err(error) = self.cluster.delete(&key, Some(object::uid(live)), propagation, false).await {
-                let message = format!("{key} cannot be deleted: {error}");
-                return self.deletion_waits(session, &message).await;
-            }
-        }
-        // Hooks of an operation that was under way hold themselves by our finalizer.
-        for live in left.iter().filter(|live| object::has_finalizer(live, names::HOOK_FINALIZER)) {
-            self.release_hook(live).await;
+        session.memory.waiting = plan.waiting.iter().map(|waiting| waiting.sentence.clone()).collect();
+        if plan.waiting.is_empty() {
+            return Ok(!plan.steps.is_empty());
         }
         self.queue.add_at(session.key.clone(), Instant::now() + Duration::from_secs(10), Wake::STATE);
-        Ok(())
+        Ok(false)
     }
 
-    async fn release_hook(&self, live: &Value) {
-        let finalizers: Vec<&Value> = object::list(live, &["metadata", "finalizers"])
-            .iter()
-            .filter(|f| *f != names::HOOK_FINALIZER)
-            .collect();
-        let patch = json!({"metadata": {"finalizers": finalizers}});
-        if let Err(error) = self.cluster.merge(live, &patch, WriteOptions::default()).await
-            && !error.is_not_found()
-        {
-            tracing::warn!(%error, "A hook could not be released; it is tried again.");
+    /// Something is away that the deletion needs. It waits for a while, or until a person says that it may go on.
+    async fn goes_on_without(&self, session: &mut Session<'_>, why: &str) -> Result<bool, Stop> {
+        let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
+        let deleted = time(session.app.metadata.deletion_timestamp.as_deref());
+        let approved = time(session.app.metadata.annotation(names::DELETION_APPROVED));
+        let waited = deleted.map_or(0, |since| Timestamp::now().duration_since(since).as_secs());
+        if waited >= AWAY_SECONDS || approved.zip(deleted).is_some_and(|(approved, deleted)| approved >= deleted) {
+            tracing::warn!(application = %session.key, %why, "A deletion goes on without what is away; what runs there stays.");
+            return Ok(true);
         }
+        let message = format!(
+            "{why}; the Application goes without it after {} minutes, or at once with the annotation {} set to a \
+             time after the deletion",
+            AWAY_SECONDS / 60,
+            names::DELETION_APPROVED
+        );
+        self.deletion_waits(session, &message).await?;
+        Ok(false)
     }
 
+    /// Takes a finalizer off; ends with [`Stop::Gone`] when it was the last one.
     async fn let_go(&self, session: &mut Session<'_>, finalizer: &str) -> Result<(), Stop> {
         let finalizers: Vec<&String> =
             session.app.metadata.finalizers.iter().filter(|known| *known != finalizer).collect();
@@ -104,7 +168,13 @@ impl Engine {
         // The last finalizer was what kept it: ask whether it is gone.
         match self.cluster.read(&self.application_key(session.key)).await {
             Ok(None) => Err(Stop::Gone),
-            Ok(Some(_)) => Ok(()),
+            Ok(Some(left)) => {
+                if let Ok(app) = serde_json::from_value::<Application>(left) {
+                    session.saved = app.clone();
+                    session.app = app;
+                }
+                Ok(())
+            }
             Err(error) => Err(Stop::Cluster(error)),
         }
     }
@@ -124,16 +194,32 @@ impl Engine {
     }
 }
 
-fn resources_finalizer(app: &Application) -> Option<String> {
-    let ours = |name: &&String| name.split('/').next() == Some(names::RESOURCES_FINALIZER);
-    app.metadata.finalizers.iter().find(ours).cloned()
+/// The first finalizer that keeps the Application for us.
+fn ours(app: &Application) -> Option<String> {
+    let known = |name: &&String| name.split('/').next() == Some(names::RESOURCES_FINALIZER) || is_hook_finalizer(name);
+    app.metadata.finalizers.iter().find(known).cloned()
 }
 
-fn approved(app: &Application) -> bool {
-    let time = |text: Option<&str>| text.and_then(|text| text.parse::<Timestamp>().ok());
-    let deleted = time(app.metadata.deletion_timestamp.as_deref());
-    match (time(app.metadata.annotation(names::DELETION_APPROVED)), deleted) {
-        (Some(approved), Some(deleted)) => approved >= deleted,
-        _ => false,
+fn is_hook_finalizer(name: &str) -> bool {
+    let stem = name.split('/').next().unwrap_or_default();
+    stem == names::PRE_DELETE_FINALIZER || stem == names::POST_DELETE_FINALIZER
+}
+
+/// Finalizers that the Application needs so that the delete hooks among these manifests run, and does not have.
+pub(crate) fn missing_finalizers<'a>(
+    app: &Application,
+    manifests: impl Iterator<Item = &'a Value>,
+) -> Vec<String> {
+    let kinds: Vec<HookType> = manifests.flat_map(hooks::types).collect();
+    let mut wanted = Vec::new();
+    for (kind, name) in [
+        (HookType::PreDelete, names::PRE_DELETE_FINALIZER),
+        (HookType::PostDelete, names::POST_DELETE_FINALIZER),
+    ] {
+        if kinds.contains(&kind) {
+            wanted.extend([name.to_owned(), format!("{name}/cleanup")]);
+        }
     }
+    wanted.retain(|name| !app.metadata.finalizers.contains(name));
+    wanted
 }

@@ -6,20 +6,33 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use slipway_cluster::{Change, Cluster, Discovery, ObjectKey};
+use slipway_cluster::{Change, Cluster, ObjectKey};
 use slipway_crd::{Application, names};
 use slipway_gitops::sync::SyncProgress;
-use slipway_gitops::{ClusterInfo, Settings};
+use slipway_gitops::{ClusterInfo, Settings, TrackingMethod};
 use slipway_source::Renderer;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Config;
+use crate::clusters::{Clusters, Destination};
+use crate::metrics::Metrics;
+use crate::notify::Notifications;
 use crate::queue::{AppKey, Queue, Wake};
+use crate::observe::IN_CLUSTER;
 use crate::report::Reporter;
 use crate::settings::{RepositoryAccess, read_settings};
 use crate::sources::Desired;
 
+/// ConfigMaps that say how the engine works.
+const SETTINGS: [&str; 5] = [
+    "argocd-cm",
+    "argocd-cmd-params-cm",
+    "argocd-tls-certs-cm",
+    "argocd-ssh-known-hosts-cm",
+    crate::notify::CONFIG,
+];
 /// ApplicationSets looked at at once.
 const SET_WORKERS: usize = 4;
 
@@ -29,6 +42,8 @@ pub(crate) struct Memory {
     pub(crate) desired: Option<(Instant, Arc<Desired>)>,
     pub(crate) failing_since: Option<Instant>,
     pub(crate) interest: HashSet<ObjectKey>,
+    /// Where it went at the last look.
+    pub(crate) destination: Option<Arc<Destination>>,
     /// The operation under way.
     pub(crate) progress: Option<SyncProgress>,
     /// It has nothing to run and waits for health alone.
@@ -43,13 +58,6 @@ pub(crate) struct Memory {
     pub(crate) written: String,
 }
 
-/// What the cluster is, for renderers and comparisons.
-#[derive(Default)]
-pub(crate) struct Facts {
-    pub(crate) kube_version: String,
-    pub(crate) api_versions: Vec<String>,
-}
-
 pub(crate) struct Engine {
     pub(crate) config: Config,
     pub(crate) cluster: Cluster,
@@ -60,19 +68,28 @@ pub(crate) struct Engine {
     /// When each set is looked at next without anything having happened.
     pub(crate) set_timers: Mutex<HashMap<AppKey, Instant>>,
     pub(crate) reporter: Reporter,
+    pub(crate) metrics: Metrics,
+    /// Events on their way to the cluster.
+    pub(crate) events: (mpsc::Sender<Value>, tokio::sync::Mutex<mpsc::Receiver<Value>>),
+    /// Applications about which somebody may have to be told.
+    pub(crate) notices: Queue,
+    notifications: RwLock<Arc<Notifications>>,
     memory: Mutex<HashMap<AppKey, Memory>>,
     settings: RwLock<Arc<Settings>>,
     access: RwLock<Arc<RepositoryAccess>>,
-    facts: RwLock<Arc<Facts>>,
+    /// The cluster that we run in.
+    pub(crate) home: Arc<Destination>,
+    pub(crate) clusters: Clusters,
+    pub(crate) clusters_stop: CancellationToken,
     /// Counts changes of settings and credentials.
     generation: AtomicUsize,
-    info: RwLock<(Arc<Discovery>, Arc<ClusterInfo>)>,
 }
 
 impl Engine {
     pub(crate) fn new(config: Config, cluster: Cluster, renderer: Renderer, kube_version: String) -> Self {
         let settings = Settings { control_plane_namespace: config.namespace.clone(), ..Settings::default() };
-        let facts = Facts { kube_version, api_versions: Vec::new() };
+        let home = Destination::new(cluster.clone(), IN_CLUSTER.server, IN_CLUSTER.name, kube_version);
+        let (sender, receiver) = mpsc::channel(crate::events::WAITING_MAX);
         Self {
             reporter: Reporter::new(&config),
             config,
@@ -81,12 +98,17 @@ impl Engine {
             queue: Queue::default(),
             sets: Queue::default(),
             set_timers: Mutex::default(),
+            metrics: Metrics::default(),
+            events: (sender, tokio::sync::Mutex::new(receiver)),
+            notices: Queue::default(),
+            notifications: RwLock::default(),
             memory: Mutex::default(),
             settings: RwLock::new(Arc::new(settings)),
             access: RwLock::default(),
-            facts: RwLock::new(Arc::new(facts)),
+            home: Arc::new(home),
+            clusters: Clusters::default(),
+            clusters_stop: CancellationToken::new(),
             generation: AtomicUsize::new(0),
-            info: RwLock::default(),
         }
     }
 
@@ -94,37 +116,23 @@ impl Engine {
         self.settings.read().expect("no panic while locked").clone()
     }
 
+    pub(crate) fn notifications(&self) -> Arc<Notifications> {
+        self.notifications.read().expect("no panic while locked").clone()
+    }
+
     pub(crate) fn access(&self) -> Arc<RepositoryAccess> {
         self.access.read().expect("no panic while locked").clone()
     }
 
-    pub(crate) fn facts(&self) -> Arc<Facts> {
-        self.facts.read().expect("no panic while locked").clone()
+    /// What the home cluster serves, in the planner's words.
+    pub(crate) fn cluster_info(&self) -> Arc<ClusterInfo> {
+        self.home.info()
     }
 
-    /// What is served, in the planner's words; made anew when discovery was.
-    pub(crate) fn cluster_info(&self) -> Arc<ClusterInfo> {
-        let discovery = self.cluster.discovery();
-        {
-            let known = self.info.read().expect("no panic while locked");
-            if Arc::ptr_eq(&known.0, &discovery) {
-                return known.1.clone();
-            }
-        }
-        let mut info = ClusterInfo::new(discovery.complete);
-        let mut api_versions: Vec<String> = Vec::new();
-        for resource in discovery.all() {
-            info.add(&resource.group, &resource.version, &resource.kind, resource.namespaced);
-            api_versions.push(resource.api_version());
-            api_versions.push(format!("{}/{}", resource.api_version(), resource.kind));
-        }
-        api_versions.sort();
-        api_versions.dedup();
-        let kube_version = self.facts().kube_version.clone();
-        *self.facts.write().expect("no panic while locked") = Arc::new(Facts { kube_version, api_versions });
-        let info = Arc::new(info);
-        *self.info.write().expect("no panic while locked") = (discovery, info.clone());
-        info
+    /// The label by which objects say whose they are, if it is not by annotation.
+    pub(crate) fn tracking_label(&self) -> Option<String> {
+        let settings = self.settings();
+        (settings.tracking == TrackingMethod::Label).then(|| settings.instance_label.clone())
     }
 
     pub(crate) fn take_memory(&self, key: &AppKey) -> Memory {
@@ -174,12 +182,19 @@ impl Engine {
             .collect()
     }
 
-    pub(crate) fn reload_settings(&self) {
+    pub(crate) fn reload_settings(self: &Arc<Self>) {
         self.generation.fetch_add(1, Ordering::Relaxed);
         let settings = read_settings(&self.cluster, &self.config.namespace);
         *self.settings.write().expect("no panic while locked") = Arc::new(settings);
         let access = RepositoryAccess::read(&self.cluster, &self.config.namespace);
         *self.access.write().expect("no panic while locked") = Arc::new(access);
+        let notifications = self.read_notifications();
+        *self.notifications.write().expect("no panic while locked") = Arc::new(notifications);
+        let label = self.tracking_label();
+        for destination in self.destinations() {
+            destination.cluster.track_by(label.as_deref());
+        }
+        self.follow_clusters();
     }
 
     fn wake_all(&self, wake: Wake) {
@@ -205,6 +220,8 @@ impl Engine {
         tasks.spawn(self.clone().keep_house());
         tasks.spawn(self.clone().follow_pushes());
         tasks.spawn(self.clone().send_reports());
+        tasks.spawn(self.clone().write_events());
+        tasks.spawn(self.clone().send_notices());
         tokio::select! {
             () = stop.cancelled() => {}
             // None of these ends by itself; if one does, it panicked, and a restart is the cure.
@@ -212,6 +229,7 @@ impl Engine {
                 tracing::error!(?ended, "A loop of the engine ended; the engine stops.");
             }
         }
+        self.clusters_stop.cancel();
         tasks.shutdown().await;
     }
 
@@ -222,7 +240,9 @@ impl Engine {
             let engine = self.clone();
             let of = key.clone();
             let look = tokio::spawn(async move { engine.reconcile(&of, wake).await });
+            let began = Instant::now();
             let done = AbortOnDropHandle::new(look).await;
+            self.metrics.look(&key.namespace, IN_CLUSTER.server, began.elapsed());
             if let Err(error) = done {
                 tracing::error!(application = %key, %error, "Looking at an application failed badly; it is tried again later.");
                 self.queue.add_at(key.clone(), Instant::now() + Duration::from_secs(30), Wake::STATE);
@@ -234,13 +254,18 @@ impl Engine {
 
     /// Turns changes of objects into looks at applications.
     async fn listen(self: Arc<Self>) {
+        let mut settings = false;
         loop {
-            let changes = self.cluster.changes().await;
-            let mut settings = false;
+            // Settings that are being read again are waited for instead of being thought away.
+            let wait = if settings { Duration::from_millis(100) } else { Duration::from_secs(3600) };
+            let changes = tokio::time::timeout(wait, self.cluster.changes()).await.unwrap_or_default();
+            self.metrics.cluster_events(IN_CLUSTER.server, changes.len());
             for change in changes {
                 settings |= self.heard(&change);
             }
-            if settings {
+            let unread = ["ConfigMap", "Secret"].iter().any(|kind| self.cluster.is_waiting("", kind));
+            if settings && !unread {
+                settings = false;
                 self.reload_settings();
                 self.wake_all(Wake::STATE);
                 // Secrets are clusters too, and projects say what may be generated.
@@ -254,13 +279,7 @@ impl Engine {
         let key = &change.key;
         let ours = key.namespace == self.config.namespace;
         for instance in &change.applications {
-            let app = match instance.split_once('_') {
-                Some((namespace, name)) => AppKey { namespace: namespace.into(), name: name.into() },
-                None => AppKey { namespace: self.config.namespace.clone(), name: instance.clone() },
-            };
-            if app.namespace == self.config.namespace {
-                self.queue.add(app, Wake::STATE);
-            }
+            self.wake_instance(instance);
         }
         match (key.group.as_str(), key.kind.as_str()) {
             (names::GROUP, "Application") if ours => {
@@ -275,7 +294,7 @@ impl Engine {
                 false
             }
             (names::GROUP, "AppProject") if ours => true,
-            ("", "ConfigMap") if ours => key.name == "argocd-cm",
+            ("", "ConfigMap") if ours => SETTINGS.contains(&key.name.as_str()),
             // Which Secrets are repositories is written on them, and a deleted one can no longer be asked.
             ("", "Secret") if ours => true,
             _ => false,

@@ -5,10 +5,16 @@
 //! down. It dials the control plane and the repositories; nobody dials it but browsers, through the app-proxy.
 
 mod appset;
+mod clusters;
 mod deletion;
 mod engine;
+mod events;
+mod listen;
+mod metrics;
+mod notify;
 mod observe;
 mod operate;
+mod plugins;
 mod proxy;
 mod pushes;
 mod queue;
@@ -19,16 +25,19 @@ mod sources;
 mod status;
 mod steps;
 mod view;
+mod webhook;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use slipway_cluster::{Cluster, ClusterConfig, ClusterError};
-use slipway_source::{GitCache, GitError, GitOptions, RenderError, RenderLimits, Renderer};
+use slipway_source::{ChartCache, ChartError, ChartLimits, GitCache, GitError, GitOptions, RenderError, RenderLimits, Renderer};
 use tokio_util::sync::CancellationToken;
 
 use engine::Engine;
+pub use plugins::PluginsError;
 pub use proxy::app_proxy_router;
 
 /// Everything the runtime has to be told.
@@ -48,6 +57,12 @@ pub struct Config {
     pub ingress_url: String,
     /// What is deployed to, in a sentence.
     pub cluster: String,
+    /// A folder with a `plugin.yaml` for each config-management plugin.
+    pub plugins: Option<PathBuf>,
+    /// Folders with helm, kustomize and jsonnet; they win over PATH.
+    pub tools: Vec<PathBuf>,
+    /// Where metrics are served and webhooks come in.
+    pub listen: Option<SocketAddr>,
     /// Allow repositories on this machine's disk.
     pub allow_local_repositories: bool,
     /// Applications looked at at once.
@@ -67,6 +82,9 @@ impl Config {
             version: env!("CARGO_PKG_VERSION").into(),
             ingress_url: String::new(),
             cluster: String::new(),
+            plugins: None,
+            listen: None,
+            tools: Vec::new(),
             allow_local_repositories: false,
             workers: 16,
             resync: Duration::from_secs(180),
@@ -82,7 +100,13 @@ pub enum RuntimeError {
     #[error(transparent)]
     Render(#[from] RenderError),
     #[error(transparent)]
+    Chart(#[from] ChartError),
+    #[error(transparent)]
+    Plugins(#[from] plugins::PluginsError),
+    #[error(transparent)]
     Cluster(ClusterError),
+    #[error("cannot listen on {address}; choose another with --listen")]
+    Listen { address: SocketAddr, source: std::io::Error },
 }
 
 /// The runtime before and while it runs.
@@ -116,9 +140,16 @@ impl Runtime {
     /// Runs until the token is cancelled.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), RuntimeError> {
         let Self { config, handle } = self;
+        let listener = match config.listen {
+            Some(address) => Some(listen::bind(address).await?),
+            None => None,
+        };
         let options = GitOptions { allow_local: config.allow_local_repositories, ..GitOptions::default() };
         let git = Arc::new(GitCache::open(config.data.join("mirrors"), options)?);
+        let charts = Arc::new(ChartCache::open(config.data.join("charts"), ChartLimits::default())?);
         let renderer = Renderer::new(git, config.data.join("rendered"), RenderLimits::default())?;
+        let renderer = renderer.with_charts(charts).with_tools(config.tools.clone());
+        renderer.set_plugins(plugins::read(config.plugins.as_deref())?);
         let Some((cluster, version)) = connect(&config, &shutdown).await? else { return Ok(()) };
         cluster.start(shutdown.clone()).await;
         if shutdown.is_cancelled() {
@@ -128,6 +159,16 @@ impl Runtime {
         // The only place that sets it, once.
         let _ = handle.engine.set(engine.clone());
         tracing::info!(runtime = %engine.config.name, namespace = %engine.config.namespace, "The runtime is ready.");
+        if let Some(listener) = listener {
+            let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
+            tracing::info!(%address, "Metrics and webhooks are served.");
+            let serving = listen::serve(engine.clone(), listener, shutdown.clone());
+            tokio::spawn(async move {
+                if let Err(error) = serving.await {
+                    tracing::error!(%error, "Metrics and webhooks are not served any more.");
+                }
+            });
+        }
         engine.run(shutdown).await;
         Ok(())
     }

@@ -15,6 +15,7 @@ use slipway_gitops::{
 use slipway_model::Next;
 use slipway_source::Since;
 
+use crate::clusters::{Destination, NoCluster};
 use crate::engine::{Engine, Memory};
 use crate::queue::{AppKey, Wake};
 use crate::sources::{self, Desired, SourceError, Surroundings};
@@ -43,7 +44,7 @@ pub(crate) struct Observed {
 /// Why there is nothing to compare with.
 pub(crate) struct Failure {
     condition: &'static str,
-    message: String,
+    pub(crate) message: String,
     again_at: Option<Instant>,
 }
 
@@ -56,16 +57,28 @@ impl Failure {
 impl Engine {
     /// Looks at what the spec wants.
     pub(crate) async fn observe(&self, app: &Application, wake: Wake, memory: &mut Memory) -> Observed {
-        let project = match self.check_spec(app) {
-            Ok(project) => project,
+        let (project, destination) = match self.check_spec(app) {
+            Ok(found) => found,
             Err(failure) => return self.failed(app, failure, None),
         };
+        self.went_to(app, &destination, memory).await;
         let sources = app.spec.effective_sources();
         let (desired, again_at) = match self.desired(app, sources, &[], wake, memory).await {
             Ok(found) => found,
             Err(failure) => return self.failed_but_alive(app, failure, project, memory),
         };
         self.compare_with(app, desired, project, again_at, memory).await
+    }
+
+    /// Whoever moves to another cluster is no longer interested in the one before.
+    async fn went_to(&self, app: &Application, destination: &Arc<Destination>, memory: &mut Memory) {
+        let before = memory.destination.replace(destination.clone());
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, destination)) {
+            let instance = app.instance_name(&self.config.namespace);
+            // Taking interest back asks the cluster nothing.
+            let _ = before.cluster.set_interest(&instance, HashSet::new()).await;
+            memory.interest.clear();
+        }
     }
 
     /// What is wanted is not known, but what runs can still be judged: it is compared with the last manifests
@@ -84,14 +97,15 @@ impl Engine {
         }
         let settings = self.settings();
         let instance = app.instance_name(&settings.control_plane_namespace);
-        let roots = self.cluster.tracked(&instance).into_iter().filter(|live| live.is_root());
+        let Ok(destination) = self.destination(app) else { return failed };
+        let roots = destination.cluster.tracked(&instance).into_iter().filter(|live| live.is_root());
         let live: Vec<Value> = roots.filter_map(|live| live.object()).collect();
         let desired = memory.desired.as_ref().map_or_else(|| live.clone(), |(_, desired)| desired.objects());
         let mut comparison = compare(CompareInput {
             application: app,
             desired: &desired,
             live: &live,
-            cluster: &self.cluster_info(),
+            cluster: &destination.info(),
             settings: &settings,
             project: Some(&project),
             now: Timestamp::now(),
@@ -116,12 +130,28 @@ impl Engine {
         again_at: Option<Instant>,
         memory: &mut Memory,
     ) -> Observed {
+        let destination = match self.destination(app) {
+            Ok(destination) => destination,
+            Err(error) => {
+                let message = error.message().to_owned();
+                let again_at = Some(Instant::now() + RETRY);
+                return self.failed(
+                    app,
+                    Failure { condition: "ComparisonError", message, again_at },
+                    Some(project),
+                );
+            }
+        };
         let settings = self.settings();
-        let info = self.cluster_info();
+        let info = destination.info();
         let objects = desired.objects();
+        let rules = app.spec.ignore_differences.iter().chain(&settings.ignore_differences);
+        let managers: Vec<&str> =
+            rules.flat_map(|rule| &rule.managed_fields_managers).map(String::as_str).collect();
+        destination.cluster.keep_managers(&managers);
         let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
         let fingerprint = Some(self.fingerprint(&key, memory));
-        let live = match self.live_objects(app, &objects, &info, &settings, memory).await {
+        let live = match self.live_objects(app, &destination, &objects, &info, &settings, memory).await {
             Ok(live) => live,
             Err(failure) => return self.failed(app, failure, Some(project)),
         };
@@ -154,28 +184,19 @@ impl Engine {
     }
 
     /// What can be said without looking anywhere: destination, project, permissions.
-    pub(crate) fn check_spec(&self, app: &Application) -> Result<Arc<AppProject>, Failure> {
+    pub(crate) fn check_spec(
+        &self,
+        app: &Application,
+    ) -> Result<(Arc<AppProject>, Arc<Destination>), Failure> {
         let destination = &app.spec.destination;
-        match (destination.server.as_str(), destination.name.as_str()) {
-            ("", "") => {
-                return Err(Failure::spec(
-                    "spec.destination needs a server or a name; use https://kubernetes.default.svc",
-                ));
-            }
-            (server, name) if !server.is_empty() && !name.is_empty() => {
-                return Err(Failure::spec("spec.destination has both a server and a name; keep one of them"));
-            }
-            (server, name)
-                if server.trim_end_matches('/') != IN_CLUSTER.server && name != IN_CLUSTER.name =>
-            {
-                let wanted = if server.is_empty() { name } else { server };
-                return Err(Failure::spec(format!(
-                    "spec.destination `{wanted}` is not the cluster of this runtime; use {} or `{}`",
-                    IN_CLUSTER.server, IN_CLUSTER.name
-                )));
-            }
-            _ => {}
-        }
+        let to = self.destination(app).map_err(|error| match error {
+            NoCluster::Unknown(message) => Failure::spec(message),
+            NoCluster::Away(message) => Failure {
+                condition: "ComparisonError",
+                message,
+                again_at: Some(Instant::now() + RETRY),
+            },
+        })?;
         if app.spec.source_hydrator.is_some() {
             return Err(Failure::spec("spec.sourceHydrator is not supported yet; use spec.source"));
         }
@@ -189,15 +210,15 @@ impl Engine {
                 )));
             }
         }
-        if !project::permits_destination(&project, &IN_CLUSTER, &destination.namespace) {
+        if !project::permits_destination(&project, &to.names(), &destination.namespace) {
             return Err(Failure::spec(format!(
                 "application destination server '{}' and namespace '{}' do not match any of the allowed destinations in project '{}'",
-                IN_CLUSTER.server,
+                to.server,
                 destination.namespace,
                 app.spec.project_name()
             )));
         }
-        Ok(project)
+        Ok((project, to))
     }
 
     fn project(&self, app: &Application) -> Result<Arc<AppProject>, Failure> {
@@ -245,10 +266,14 @@ impl Engine {
             None => Since::Within(self.config.resync / 2),
         };
         let access = self.access();
-        let facts = self.facts();
+        let facts = match self.destination(app) {
+            Ok(destination) => destination.facts(),
+            Err(error) => return Err(Failure::spec(error.message())),
+        };
         let around = Surroundings {
             renderer: &self.renderer,
             access: &access,
+            project: self.project(app)?,
             kube_version: &facts.kube_version,
             api_versions: &facts.api_versions,
         };
@@ -284,12 +309,14 @@ impl Engine {
     async fn live_objects(
         &self,
         app: &Application,
+        destination: &Destination,
         desired: &[Value],
         info: &ClusterInfo,
         settings: &Settings,
         memory: &mut Memory,
     ) -> Result<Vec<Value>, Failure> {
         let instance = app.instance_name(&settings.control_plane_namespace);
+        let cluster = &destination.cluster;
         let namespace = &app.spec.destination.namespace;
         let wanted: Vec<(ObjectKey, &str)> = desired
             .iter()
@@ -297,27 +324,27 @@ impl Engine {
             .collect();
         let mut keys: HashSet<ObjectKey> =
             wanted.iter().map(|(key, _)| key.clone()).filter(|key| !key.name.is_empty()).collect();
-        if !namespace.is_empty() {
+        if !namespace.is_empty() && !cluster.is_confined() {
             keys.insert(ObjectKey::new("", "Namespace", "", namespace));
         }
         if memory.interest != keys && !memory.reader {
-            self.cluster.set_interest(&instance, keys.clone()).await.map_err(|error| unreadable(&error))?;
+            cluster.set_interest(&instance, keys.clone()).await.map_err(|error| unreadable(&error))?;
             memory.interest.clone_from(&keys);
         }
-        let mut found: Vec<Arc<Live>> = self.cluster.tracked(&instance);
+        let mut found: Vec<Arc<Live>> = cluster.tracked(&instance);
         let tracked: HashSet<String> = found.iter().map(|live| live.uid.clone()).collect();
         let mut objects = Vec::new();
         for key in &keys {
-            match self.cluster.live(key) {
+            match cluster.live(key) {
                 Some(live) => {
                     if !tracked.contains(&live.uid) {
                         found.push(live);
                     }
                 }
                 // Not in the copy is not absent, unless the copy has all objects of the kind.
-                None if self.cluster.is_read(&key.group, &key.kind) => {}
-                None if self.cluster.discovery().preferred(&key.group, &key.kind).is_none() => {}
-                None => objects.extend(self.cluster.read(key).await.map_err(|error| unreadable(&error))?),
+                None if cluster.is_read(&key.group, &key.kind) => {}
+                None if cluster.discovery().preferred(&key.group, &key.kind).is_none() => {}
+                None => objects.extend(cluster.read(key).await.map_err(|error| unreadable(&error))?),
             }
         }
         for live in found {
@@ -328,12 +355,12 @@ impl Engine {
                 .filter(|wanted| wanted.rsplit('/').next() != Some(live.version.as_str()));
             let object = match (version, live.object()) {
                 // The manifest is written in another version than the one that is watched.
-                (Some(api_version), known) => match self.cluster.read_version(api_version, &live.key).await {
+                (Some(api_version), known) => match cluster.read_version(api_version, &live.key).await {
                     Ok(found) => found,
                     Err(_) => known,
                 },
                 (None, Some(object)) => Some(object),
-                (None, None) => self.cluster.read(&live.key).await.map_err(|error| unreadable(&error))?,
+                (None, None) => cluster.read(&live.key).await.map_err(|error| unreadable(&error))?,
             };
             objects.extend(object);
         }
@@ -342,17 +369,19 @@ impl Engine {
 
     /// The live objects of an application and everything they own, for trees.
     pub(crate) fn family(&self, app: &Application, comparison: &Comparison) -> Vec<Value> {
+        let Ok(destination) = self.destination(app) else { return Vec::new() };
+        let cluster = &destination.cluster;
         let instance = app.instance_name(&self.config.namespace);
-        let mut roots = self.cluster.tracked(&instance);
+        let mut roots = cluster.tracked(&instance);
         let known: HashSet<String> = roots.iter().map(|live| live.uid.clone()).collect();
         for resource in comparison.resources.iter().filter(|r| r.live.is_some()) {
-            if let Some(live) = self.cluster.live(&cluster_key(&resource.key))
+            if let Some(live) = cluster.live(&cluster_key(&resource.key))
                 && !known.contains(&live.uid)
             {
                 roots.push(live);
             }
         }
-        let children = self.cluster.descendants(&roots);
+        let children = cluster.descendants(&roots);
         roots.iter().chain(&children).filter_map(|live| live.object()).collect()
     }
 }

@@ -69,7 +69,7 @@ impl Engine {
                 return self.finish(session, current, deployed, outcome, is_spec).await;
             }
             if !plan.dry_run.is_empty() && !progress.dry_run_done {
-                self.try_steps(&plan, &mut progress).await;
+                self.try_steps(&session.app, &plan, &mut progress).await;
                 session.memory.progress = Some(progress);
                 continue;
             }
@@ -86,7 +86,7 @@ impl Engine {
                 return Ok(shown);
             }
             self.save(session).await?;
-            self.run_steps(&plan, &mut progress).await;
+            self.run_steps(&session.app, &plan, &mut progress).await;
             session.memory.progress = Some(progress);
             current = self.look_again(session, current).await;
         }
@@ -133,7 +133,11 @@ impl Engine {
             manual: !state.operation.initiated_by.automated,
             running_since: state.started_at.parse().ok().filter(|_| began),
         };
-        let matching = windows::matching(&project.spec.sync_windows, &session.saved, &IN_CLUSTER);
+        let matching = windows::matching(
+            &project.spec.sync_windows,
+            &session.saved,
+            &session.memory.destination.as_ref().map_or(IN_CLUSTER, |to| to.names()),
+        );
         let WindowVerdict::Closed { why, again_at } = windows::can_sync(&matching, query) else {
             return false;
         };
@@ -193,7 +197,7 @@ impl Engine {
         };
         if progress.revision.is_empty() {
             let revision =
-                desired.and_then(|desired| desired.commits.first()).map(|commit| commit.sha.clone());
+                desired.and_then(|desired| desired.revisions.first()).map(|revision| revision.id.clone());
             progress.revision = revision.unwrap_or_default();
         }
         progress
@@ -240,12 +244,15 @@ impl Engine {
         session.memory.progress = Some(progress);
     }
 
-    async fn try_steps(&self, plan: &SyncPlan, progress: &mut SyncProgress) {
+    async fn try_steps(&self, app: &Application, plan: &SyncPlan, progress: &mut SyncProgress) {
+        // It was there when the plan was made; the next look says what became of it.
+        let Ok(destination) = self.destination(app) else { return };
+        let cluster = &destination.cluster;
         // A loop and boxes, because the compiler cannot prove an iterator of borrowing futures to be `Send`.
         let mut tries = Vec::with_capacity(plan.dry_run.len());
         for index in &plan.dry_run {
             let step = &plan.steps[*index];
-            tries.push(async move { (step, steps::dry_run(&self.cluster, step).await) }.boxed());
+            tries.push(async move { (step, steps::dry_run(cluster, step).await) }.boxed());
         }
         let outcomes: Vec<_> = futures::stream::iter(tries).buffer_unordered(PARALLEL).collect().await;
         for (step, outcome) in outcomes {
@@ -257,13 +264,15 @@ impl Engine {
     }
 
     /// Batches one after the other, the steps of a batch at once.
-    async fn run_steps(&self, plan: &SyncPlan, progress: &mut SyncProgress) {
+    async fn run_steps(&self, app: &Application, plan: &SyncPlan, progress: &mut SyncProgress) {
+        let Ok(destination) = self.destination(app) else { return };
+        let cluster = &destination.cluster;
         let mut ready: Vec<_> = plan.ready_steps().collect();
         ready.sort_by_key(|step| step.batch);
         for batch in ready.chunk_by(|a, b| a.batch == b.batch) {
             let mut runs = Vec::with_capacity(batch.len());
             for step in batch {
-                runs.push(async move { (*step, steps::run(&self.cluster, step).await) }.boxed());
+                runs.push(async move { (*step, steps::run(cluster, step).await) }.boxed());
             }
             let outcomes: Vec<_> = futures::stream::iter(runs).buffer_unordered(PARALLEL).collect().await;
             let mut failed = false;
@@ -358,5 +367,5 @@ fn pinned_revisions(app: &Application, sync: &SyncOperation) -> Vec<String> {
 /// Manifests that came with the request itself, as JSON texts.
 fn local_manifests(sync: &SyncOperation, sources: &[slipway_crd::ApplicationSource]) -> Desired {
     let local = sync.manifests.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    Desired { sources: sources.to_vec(), commits: Vec::new(), parts: Vec::new(), local }
+    Desired { sources: sources.to_vec(), revisions: Vec::new(), parts: Vec::new(), local }
 }

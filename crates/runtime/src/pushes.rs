@@ -60,7 +60,7 @@ impl Engine {
         }
     }
 
-    fn pushed(&self, event: &RuntimeEvent, heard: Instant) {
+    pub(crate) fn pushed(&self, event: &RuntimeEvent, heard: Instant) {
         self.pushed_to_sets(&event.clone_url, heard);
         for key in self.applications() {
             if let Some((app, _)) = self.application(&key)

@@ -145,6 +145,11 @@ impl Queue {
         }
     }
 
+    /// How many wait.
+    pub(crate) fn depth(&self) -> usize {
+        self.inner.lock().expect("no panic while locked").line.len()
+    }
+
     /// Forgets the times at which an application was to be looked at again: a new look makes new ones.
     pub(crate) fn clear_timers(&self, key: &AppKey) {
         let mut inner = self.inner.lock().expect("no panic while locked");

@@ -33,6 +33,8 @@ pub(crate) struct Session<'a> {
     pub(crate) memory: &'a mut Memory,
     /// A person asked for a refresh; the annotation goes when it is done.
     pub(crate) refresh: bool,
+    /// Finalizers to be added, so that delete hooks run.
+    pub(crate) finalizers: Vec<String>,
 }
 
 impl Engine {
@@ -40,7 +42,7 @@ impl Engine {
         let mut memory = self.take_memory(key);
         match self.look(key, wake, &mut memory).await {
             Ok(()) => self.keep_memory(key, memory),
-            Err(Stop::Gone) => self.forget(key).await,
+            Err(Stop::Gone) => self.forget(key, &memory).await,
             Err(Stop::Changed) => {
                 self.keep_memory(key, memory);
                 self.queue.add(key.clone(), Wake { state: true, ..wake });
@@ -57,16 +59,24 @@ impl Engine {
         }
     }
 
-    async fn forget(&self, key: &AppKey) {
+    async fn forget(&self, key: &AppKey, memory: &Memory) {
         let instance = self.instance(key);
         // Taking interest back asks the cluster nothing.
-        let _ = self.cluster.set_interest(&instance, Default::default()).await;
+        let cluster = memory.destination.as_ref().map_or(&self.cluster, |to| &to.cluster);
+        let _ = cluster.set_interest(&instance, Default::default()).await;
         self.queue.clear_timers(key);
         self.reporter.removed(key);
     }
 
     async fn look(&self, key: &AppKey, wake: Wake, memory: &mut Memory) -> Result<(), Stop> {
-        let Some(live) = self.cluster.live(&self.application_key(key)) else { return Err(Stop::Gone) };
+        let Some(live) = self.cluster.live(&self.application_key(key)) else {
+            if self.cluster.is_waiting(names::GROUP, "Application") {
+                // Everything is being read again: what is not there yet is not gone.
+                self.queue.add_at(key.clone(), Instant::now() + Duration::from_millis(200), wake);
+                return Ok(());
+            }
+            return Err(Stop::Gone);
+        };
         let own_echo = live.resource_version == memory.written && wake.since.is_none() && !wake.timer;
         if own_echo && (!wake.state || memory.seen == Some(self.fingerprint(key, memory))) {
             return Ok(());
@@ -82,7 +92,7 @@ impl Engine {
         };
         self.queue.clear_timers(key);
         let refresh = app.metadata.annotation(names::REFRESH).is_some();
-        let mut session = Session { key, saved: app.clone(), app, memory, refresh };
+        let mut session = Session { key, saved: app.clone(), app, memory, refresh, finalizers: Vec::new() };
         if session.app.metadata.deletion_timestamp.is_some() {
             return self.delete(&mut session).await;
         }
@@ -95,6 +105,10 @@ impl Engine {
             wake
         };
         let observed = self.observe(&session.app, wake, session.memory).await;
+        if let Some(desired) = &observed.desired {
+            let manifests = desired.with_origins().map(|(manifest, _)| manifest);
+            session.finalizers = crate::deletion::missing_finalizers(&session.app, manifests);
+        }
         session.app.status = status::compared(&session.app, &observed, Timestamp::now());
         let observed = self.decide(&mut session, observed).await?;
         self.save(&mut session).await?;
@@ -110,6 +124,7 @@ impl Engine {
                 .changed(&session.app, &observed, &family, &session.memory.waiting, git, &access)
                 .await;
         }
+        self.consider_telling(key);
         // Only a look that began after the last change has seen everything; ours may have been overtaken.
         let print = print_before.filter(|print| *print == self.fingerprint(key, session.memory));
         session.memory.seen = print;
@@ -119,10 +134,11 @@ impl Engine {
     /// Stands for everything in the cluster that a look depends on, without reading any of it.
     pub(crate) fn fingerprint(&self, key: &AppKey, memory: &Memory) -> u64 {
         use std::hash::{Hash, Hasher};
-        let mut roots = self.cluster.tracked(&self.instance(key));
-        roots.extend(memory.interest.iter().filter_map(|key| self.cluster.live(key)));
+        let cluster = memory.destination.as_ref().map_or(&self.cluster, |to| &to.cluster);
+        let mut roots = cluster.tracked(&self.instance(key));
+        roots.extend(memory.interest.iter().filter_map(|key| cluster.live(key)));
         if self.reporter.is_enabled() {
-            roots.extend(self.cluster.descendants(&roots));
+            roots.extend(cluster.descendants(&roots));
         }
         let mut versions: Vec<(&str, &str)> =
             roots.iter().map(|live| (live.uid.as_str(), live.resource_version.as_str())).collect();
@@ -131,6 +147,7 @@ impl Engine {
         let mut hasher = std::hash::DefaultHasher::new();
         versions.hash(&mut hasher);
         self.surroundings().hash(&mut hasher);
+        memory.destination.as_ref().map(|to| std::sync::Arc::as_ptr(&to.info()) as usize).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -200,7 +217,7 @@ impl Engine {
             comparison: &observed.comparison,
             revisions: &revisions,
             windows: observed.project.as_ref().map(|p| p.spec.sync_windows.as_slice()).unwrap_or_default(),
-            cluster: IN_CLUSTER,
+            cluster: session.memory.destination.as_ref().map_or(IN_CLUSTER, |to| to.names()),
             settings: &self.settings(),
             in_flight,
             now,
@@ -218,12 +235,16 @@ impl Engine {
     pub(crate) async fn save(&self, session: &mut Session<'_>) -> Result<(), Stop> {
         let part = |app: &Application| json!({"status": app.status, "operation": app.operation});
         let patch = status::merge_patch(&part(&session.saved), &part(&session.app));
-        if patch.is_none() && !session.refresh {
+        if patch.is_none() && !session.refresh && session.finalizers.is_empty() {
             return Ok(());
         }
         let mut patch = patch.unwrap_or_else(|| json!({}));
         patch["status"]["reconciledAt"] = rfc3339(Timestamp::now()).into();
         patch["metadata"]["resourceVersion"] = session.saved.metadata.resource_version.clone().into();
+        if !session.finalizers.is_empty() {
+            let all = [session.saved.metadata.finalizers.as_slice(), &session.finalizers].concat();
+            patch["metadata"]["finalizers"] = json!(all);
+        }
         if session.refresh {
             patch["metadata"]["annotations"] = json!({names::REFRESH: null});
         }
@@ -244,6 +265,8 @@ impl Engine {
         let saved: Application = serde_json::from_value(answer).unwrap_or_else(|_| session.app.clone());
         session.memory.written.clone_from(&saved.metadata.resource_version);
         session.refresh = false;
+        session.finalizers.clear();
+        self.tell(&session.saved, &saved);
         session.app = saved.clone();
         session.saved = saved;
         Ok(())

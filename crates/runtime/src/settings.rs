@@ -1,60 +1,33 @@
 //! What the namespace of the control plane says: settings in `argocd-cm`, credentials in labelled Secrets.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use serde_json::Value;
 use slipway_cluster::{Cluster, ObjectKey};
-use slipway_crd::IgnoreDifference;
-use slipway_gitops::{Settings, TrackingMethod};
+use slipway_gitops::Settings;
 use slipway_model::Secret;
 use slipway_source::{Credentials, Repository, normalise_repo_url};
 
-const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
+pub(crate) const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
 
-/// Reads `argocd-cm`; what is not there has Argo's default.
+/// Reads `argocd-cm`; what is not there, or not usable, has Argo's default.
 pub(crate) fn read_settings(cluster: &Cluster, namespace: &str) -> Settings {
-    let mut settings = Settings { control_plane_namespace: namespace.to_owned(), ..Settings::default() };
-    let key = ObjectKey::new("", "ConfigMap", namespace, "argocd-cm");
-    let Some(object) = cluster.live(&key).and_then(|live| live.object()) else { return settings };
-    let text = |name: &str| object["data"][name].as_str().filter(|value| !value.is_empty());
-    settings.tracking = match text("application.resourceTrackingMethod") {
-        Some("label") => TrackingMethod::Label,
-        Some("annotation+label") => TrackingMethod::AnnotationAndLabel,
-        _ => TrackingMethod::Annotation,
+    let data = |name: &str| {
+        let key = ObjectKey::new("", "ConfigMap", namespace, name);
+        let object = cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
+        serde_json::from_value::<BTreeMap<String, String>>(object["data"].clone()).unwrap_or_default()
     };
-    if let Some(label) = text("application.instanceLabelKey") {
-        settings.instance_label = label.to_owned();
+    let (mut settings, problems) = slipway_gitops::settings::from_config_map(&data("argocd-cm"), namespace);
+    for problem in problems {
+        tracing::warn!(%problem, "A setting in argocd-cm cannot be used; it is left out.");
     }
-    settings.installation_id = text("installationID").map(str::to_owned);
-    settings.ignore_differences = ignore_differences(&object["data"]);
-    if let Some(list) = text("resource.sensitive.mask.annotations") {
-        settings.sensitive_annotations = list.split(',').map(|name| name.trim().to_owned()).collect();
+    let commands = data("argocd-cmd-params-cm");
+    if let Some(seconds) = commands.get("controller.sync.timeout.seconds").and_then(|text| text.parse().ok()) {
+        settings.sync_timeout_seconds = seconds;
     }
     settings
-}
-
-/// `resource.customizations.ignoreDifferences.<group>_<kind>` (or `all`): YAML of one rule.
-fn ignore_differences(data: &Value) -> Vec<IgnoreDifference> {
-    const PREFIX: &str = "resource.customizations.ignoreDifferences.";
-    let mut rules = Vec::new();
-    for (name, text) in data.as_object().into_iter().flatten() {
-        let (Some(of), Some(text)) = (name.strip_prefix(PREFIX), text.as_str()) else { continue };
-        let Ok(documents) = slipway_yaml::load_all_json(text) else {
-            tracing::warn!(setting = %name, "A setting in argocd-cm is not readable YAML; it is left out.");
-            continue;
-        };
-        for (mut rule, _) in documents {
-            let (group, kind) = match of {
-                "all" => ("*", "*"),
-                of => of.rsplit_once('_').unwrap_or(("", of)),
-            };
-            rule["group"] = group.into();
-            rule["kind"] = kind.into();
-            rules.extend(serde_json::from_value::<IgnoreDifference>(rule));
-        }
-    }
-    rules
 }
 
 /// Who may read which repository, as the labelled Secrets say.
@@ -64,11 +37,56 @@ pub(crate) struct RepositoryAccess {
     exact: Vec<(String, Arc<Credentials>)>,
     /// Address prefix → credentials; the longest prefix wins.
     prefixes: Vec<(String, Arc<Credentials>)>,
+    trust: Trust,
+}
+
+/// Which hosts are who they say: `argocd-tls-certs-cm` and `argocd-ssh-known-hosts-cm`.
+#[derive(Clone, Default)]
+struct Trust {
+    /// Host → certificates.
+    certificates: BTreeMap<String, String>,
+    known_hosts: Option<String>,
+}
+
+impl Trust {
+    fn read(cluster: &Cluster, namespace: &str) -> Self {
+        let data = |name: &str| {
+            let key = ObjectKey::new("", "ConfigMap", namespace, name);
+            let object = cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
+            serde_json::from_value::<BTreeMap<String, String>>(object["data"].clone()).unwrap_or_default()
+        };
+        let mut hosts = data("argocd-ssh-known-hosts-cm");
+        Self {
+            certificates: data("argocd-tls-certs-cm"),
+            known_hosts: hosts.remove("ssh_known_hosts").filter(|text| !text.trim().is_empty()),
+        }
+    }
+
+    fn certificate_of(&self, url: &str) -> Option<String> {
+        let (_, rest) = url.split_once("://")?;
+        let authority = rest.split('/').next()?.rsplit('@').next()?;
+        self.certificates.get(authority.split(':').next()?).cloned()
+    }
+
+    /// Of a repository that nobody has credentials for.
+    fn stranger(&self, url: &str) -> Credentials {
+        Credentials {
+            tls_ca: self.certificate_of(url),
+            known_hosts: self.known_hosts.clone(),
+            ..Credentials::default()
+        }
+    }
+}
+
+/// Registries are written with and without their scheme.
+fn chart_address(url: &str) -> String {
+    if url.contains("://") { url.to_owned() } else { format!("oci://{url}") }
 }
 
 impl RepositoryAccess {
     pub(crate) fn read(cluster: &Cluster, namespace: &str) -> Self {
-        let mut access = Self::default();
+        let trust = Trust::read(cluster, namespace);
+        let mut access = Self { trust: trust.clone(), ..Self::default() };
         for live in cluster.live_of_kind("", "Secret") {
             if live.key.namespace != namespace {
                 continue;
@@ -80,7 +98,12 @@ impl RepositoryAccess {
             }
             let data = &object["data"];
             let Some(url) = field(data, "url") else { continue };
-            let credentials = Arc::new(credentials(data));
+            let of_charts = matches!(field(data, "type").as_deref(), Some("helm" | "oci"));
+            let url = if of_charts { chart_address(&url) } else { url };
+            let mut credentials = credentials(data);
+            credentials.tls_ca = trust.certificate_of(&url);
+            credentials.known_hosts.clone_from(&trust.known_hosts);
+            let credentials = Arc::new(credentials);
             match kind {
                 "repository" => access.exact.push((normalise_repo_url(&url), credentials)),
                 _ => access.prefixes.push((url.trim_end_matches('/').to_lowercase(), credentials)),
@@ -105,7 +128,13 @@ impl RepositoryAccess {
         };
         let plain = || self.exact.iter().find(|(of, _)| *of == normal);
         let credentials = exact.or_else(prefix).or_else(plain).map(|(_, credentials)| credentials.clone());
-        Repository { url: url.to_owned(), credentials: credentials.unwrap_or_default() }
+        let credentials = credentials.unwrap_or_else(|| Arc::new(self.trust.stranger(url)));
+        Repository { url: url.to_owned(), credentials }
+    }
+
+    /// The same for a repository of packaged charts.
+    pub(crate) fn chart_repository(&self, url: &str) -> Repository {
+        self.repository(&chart_address(url))
     }
 }
 
@@ -128,11 +157,13 @@ fn credentials(data: &Value) -> Credentials {
         tls_client_key: secret("tlsClientCertKey"),
         tls_ca: None,
         insecure: flag("insecure") || flag("insecureIgnoreHostKey"),
+        plain_http: flag("insecureOCIForceHttp"),
+        known_hosts: None,
         proxy: field(data, "proxy").unwrap_or_default(),
     }
 }
 
-fn field(data: &Value, name: &str) -> Option<String> {
+pub(crate) fn field(data: &Value, name: &str) -> Option<String> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(data[name].as_str()?).ok()?;
     String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
 }
@@ -140,7 +171,6 @@ fn field(data: &Value, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn named(name: &str) -> Arc<Credentials> {
         Arc::new(Credentials::basic(name, Secret::new("x".into())))
@@ -157,6 +187,7 @@ mod tests {
                 ("https://git.example/team".into(), named("team")),
                 ("https://git.example".into(), named("host")),
             ],
+            ..RepositoryAccess::default()
         };
         for (url, user) in [
             ("https://git.example/team/app", "exact"),
@@ -167,16 +198,5 @@ mod tests {
         ] {
             assert_eq!(access.repository(url).credentials.username, user, "{url}");
         }
-    }
-
-    #[test]
-    fn rules_of_the_config_map_are_read() {
-        let rules = ignore_differences(&json!({
-            "resource.customizations.ignoreDifferences.apps_Deployment": "jsonPointers:\n- /spec/replicas\n",
-            "resource.customizations.ignoreDifferences.all": "managedFieldsManagers: [x]\n",
-            "other": "x",
-        }));
-        let names: Vec<_> = rules.iter().map(|r| (r.group.as_str(), r.kind.as_str())).collect();
-        assert_eq!(names, [("*", "*"), ("apps", "Deployment")]);
     }
 }

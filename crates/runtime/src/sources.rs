@@ -1,22 +1,31 @@
 //! The manifests that an Application wants: its sources resolved, rendered and put together.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_crd::{Application, ApplicationSource};
+use slipway_crd::{AppProject, Application, ApplicationSource};
+use slipway_gitops::project;
 use slipway_model::Next;
 use slipway_source::{
-    Commit, Directory, GitError, Helm, HelmParameter, Kustomize, Origin, RenderError, RenderRequest,
-    Rendered, Renderer, Since, SourceOptions,
+    ChartError, Commit, Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize,
+    Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered, Renderer, Repositories, Since,
+    SourceOptions,
 };
 
 use crate::settings::RepositoryAccess;
+
+/// What a source's revision means now: a commit, or a version of a chart.
+pub(crate) struct Revision {
+    pub(crate) id: String,
+    pub(crate) commit: Option<Commit>,
+}
 
 /// What one set of sources gives at one set of revisions.
 pub(crate) struct Desired {
     pub(crate) sources: Vec<ApplicationSource>,
     /// One per source; a source that is only referred to has one too.
-    pub(crate) commits: Vec<Commit>,
+    pub(crate) revisions: Vec<Revision>,
     pub(crate) parts: Vec<Arc<Rendered>>,
     /// Set for manifests that came with the operation itself.
     pub(crate) local: Vec<Value>,
@@ -29,7 +38,7 @@ impl Desired {
     }
 
     pub(crate) fn revisions(&self) -> Vec<String> {
-        self.commits.iter().map(|commit| commit.sha.clone()).collect()
+        self.revisions.iter().map(|revision| revision.id.clone()).collect()
     }
 
     pub(crate) fn source_types(&self) -> Vec<String> {
@@ -49,6 +58,8 @@ pub(crate) enum SourceError {
     #[error(transparent)]
     Git(#[from] GitError),
     #[error(transparent)]
+    Chart(#[from] ChartError),
+    #[error(transparent)]
     Render(#[from] RenderError),
 }
 
@@ -57,6 +68,7 @@ impl SourceError {
         match self {
             Self::Spec(_) => Next::NeedsHuman,
             Self::Git(error) => error.next(),
+            Self::Chart(error) => error.next(),
             Self::Render(error) => error.next(),
         }
     }
@@ -73,7 +85,8 @@ impl SourceError {
 /// What the render depends on besides the sources.
 pub(crate) struct Surroundings<'a> {
     pub(crate) renderer: &'a Renderer,
-    pub(crate) access: &'a RepositoryAccess,
+    pub(crate) access: &'a Arc<RepositoryAccess>,
+    pub(crate) project: Arc<AppProject>,
     pub(crate) kube_version: &'a str,
     pub(crate) api_versions: &'a [String],
 }
@@ -90,48 +103,183 @@ pub(crate) async fn load(
         return Err(SourceError::Spec("spec.source is missing; name a repository and a path".into()));
     }
     let mut desired =
-        Desired { sources: sources.to_vec(), commits: Vec::new(), parts: Vec::new(), local: Vec::new() };
+        Desired { sources: sources.to_vec(), revisions: Vec::new(), parts: Vec::new(), local: Vec::new() };
+    let mut contents = Vec::new();
     for (index, source) in sources.iter().enumerate() {
-        let repository = around.access.repository(&source.repo_url);
-        let options = options(source)?;
-        let revision = pinned.get(index).filter(|text| !text.is_empty()).unwrap_or(&source.target_revision);
-        let commit = around.renderer.git().resolve(&repository, revision, since).await?;
-        desired.commits.push(commit.clone());
+        let wanted = pinned.get(index).filter(|text| !text.is_empty()).unwrap_or(&source.target_revision);
+        let (content, revision) = fetch(around, source, wanted, since).await?;
+        contents.push(content);
+        desired.revisions.push(revision);
+    }
+    let references = references(sources, &contents)?;
+    for ((source, content), revision) in sources.iter().zip(contents).zip(&desired.revisions) {
         // A source with only a `ref` lends its files to others and renders nothing.
-        if !source.reference.is_empty() && source.path.is_empty() {
+        if !source.reference.is_empty() && source.path.is_empty() && source.chart.is_empty() {
             continue;
         }
+        let source = with_overrides(around.renderer, &content, source, &application.metadata.name).await?;
         let request = RenderRequest {
-            repository,
-            commit,
+            content,
+            references: references.clone(),
             path: source.path.clone(),
-            options,
+            options: options(&source)?,
             application: application.metadata.name.clone(),
+            project: application.spec.project_name().to_owned(),
+            repo_url: source.repo_url.clone(),
+            target_revision: source.target_revision.clone(),
+            revision: revision.id.clone(),
             namespace: application.spec.destination.namespace.clone(),
             kube_version: around.kube_version.to_owned(),
             api_versions: around.api_versions.to_vec(),
+            repositories: permitted(around),
         };
         desired.parts.push(around.renderer.render(&request).await?);
     }
     Ok(desired)
 }
 
+/// The files of one source at the revision that is wanted.
+async fn fetch(
+    around: &Surroundings<'_>,
+    source: &ApplicationSource,
+    wanted: &str,
+    since: Since,
+) -> Result<(Content, Revision), SourceError> {
+    if source.repo_url.is_empty() {
+        return Err(SourceError::Spec("spec.source.repoURL is missing; name a repository".into()));
+    }
+    if !is_chart(source) {
+        let repository = around.access.repository(&source.repo_url);
+        let commit = around.renderer.git().resolve(&repository, wanted, since).await?;
+        let revision = Revision { id: commit.sha.clone(), commit: Some(commit.clone()) };
+        return Ok((Content::Git { repository, commit }, revision));
+    }
+    let Some(charts) = around.renderer.charts() else {
+        return Err(SourceError::Spec("packaged charts are not read here; put the chart into Git".into()));
+    };
+    let repository = around.access.chart_repository(&source.repo_url);
+    let version = charts.resolve(&repository, &source.chart, wanted, since).await?;
+    let pass = source.helm.as_ref().is_some_and(|helm| helm.pass_credentials);
+    let archive = charts.archive(&repository, &source.chart, &version, pass).await?;
+    Ok((Content::Archive(archive), Revision { id: version.version, commit: None }))
+}
+
+fn is_chart(source: &ApplicationSource) -> bool {
+    !source.chart.is_empty() || source.repo_url.starts_with("oci://")
+}
+
+/// What `$name` in value files means.
+fn references(
+    sources: &[ApplicationSource],
+    contents: &[Content],
+) -> Result<BTreeMap<String, Content>, SourceError> {
+    let mut out = BTreeMap::new();
+    for (source, content) in sources.iter().zip(contents).filter(|(source, _)| !source.reference.is_empty()) {
+        if is_chart(source) {
+            return Err(SourceError::Spec(format!(
+                "source `{}` has both a chart and a ref; only Git repositories can be referred to",
+                source.reference
+            )));
+        }
+        if out.insert(source.reference.clone(), content.clone()).is_some() {
+            return Err(SourceError::Spec(format!("two sources have the ref `{}`; rename one", source.reference)));
+        }
+    }
+    Ok(out)
+}
+
+/// Chart repositories that the project lets its charts depend on.
+fn permitted(around: &Surroundings<'_>) -> Repositories {
+    let (access, project) = (around.access.clone(), around.project.clone());
+    Repositories(Arc::new(move |url| {
+        project::permits_source(&project, url).then(|| access.chart_repository(url))
+    }))
+}
+
+/// `.argocd-source.yaml` and `.argocd-source-<application>.yaml` beside the manifests change how they are rendered,
+/// never where they come from.
+async fn with_overrides(
+    renderer: &Renderer,
+    content: &Content,
+    source: &ApplicationSource,
+    application: &str,
+) -> Result<ApplicationSource, SourceError> {
+    let mut merged = None;
+    for name in [".argocd-source.yaml".to_owned(), format!(".argocd-source-{application}.yaml")] {
+        let path = format!("{}/{name}", source.path.trim_matches('/')).trim_start_matches('/').to_owned();
+        let Some(bytes) = renderer.file(content, &path).await? else { continue };
+        let text = String::from_utf8_lossy(&bytes);
+        let unreadable = |detail: String| SourceError::Spec(format!("{path} cannot be used: {detail}"));
+        let documents = slipway_yaml::load_all_json(&text)
+            .map_err(|errors| unreadable(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
+        let Some((patch, _)) = documents.into_iter().next() else { continue };
+        let mut value = match merged.take() {
+            Some(value) => value,
+            None => serde_json::to_value(source).expect("a source is plain data"),
+        };
+        merge(&mut value, patch);
+        let read: ApplicationSource =
+            serde_json::from_value(value.clone()).map_err(|error| unreadable(error.to_string()))?;
+        let kept = ApplicationSource {
+            repo_url: source.repo_url.clone(),
+            path: source.path.clone(),
+            target_revision: source.target_revision.clone(),
+            chart: source.chart.clone(),
+            reference: source.reference.clone(),
+            ..read
+        };
+        merged = Some(serde_json::to_value(kept).expect("a source is plain data"));
+    }
+    Ok(merged.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_else(|| source.clone()))
+}
+
+/// JSON merge patch.
+fn merge(target: &mut Value, patch: Value) {
+    match patch {
+        Value::Object(fields) => {
+            if !target.is_object() {
+                *target = Value::Object(serde_json::Map::new());
+            }
+            for (name, value) in fields {
+                if value.is_null() {
+                    target.as_object_mut().expect("made one above").remove(&name);
+                } else {
+                    merge(&mut target[name.as_str()], value);
+                }
+            }
+        }
+        other => *target = other,
+    }
+}
+
 fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
     let spec = |message: &str| Err(SourceError::Spec(message.to_owned()));
-    if source.repo_url.is_empty() {
-        return spec("spec.source.repoURL is missing; name a repository");
-    }
-    if !source.chart.is_empty() || source.repo_url.starts_with("oci://") {
-        return spec(
-            "charts from Helm and OCI repositories are not read yet; put the chart into a Git repository",
-        );
-    }
-    if source.plugin.is_some() {
-        return spec("config-management plugins are not run yet; commit what the plugin makes");
-    }
-    let blocks = [source.helm.is_some(), source.kustomize.is_some(), source.directory.is_some()];
+    let blocks =
+        [source.helm.is_some(), source.kustomize.is_some(), source.directory.is_some(), source.plugin.is_some()];
     if blocks.iter().filter(|set| **set).count() > 1 {
-        return spec("only one of helm, kustomize and directory may be set in a source");
+        return spec("only one of helm, kustomize, directory and plugin may be set in a source");
+    }
+    if source.helm.as_ref().is_some_and(|helm| !matches!(helm.version.as_str(), "" | "v3")) {
+        return spec("helm.version can only be v3");
+    }
+    if source.kustomize.as_ref().is_some_and(|kustomize| !kustomize.version.is_empty()) {
+        return spec("kustomize.version chooses among several kustomizes, and there is one here; remove it");
+    }
+    if let Some(plugin) = &source.plugin {
+        return Ok(SourceOptions::Plugin(Plugin {
+            name: plugin.name.clone(),
+            env: plugin.env.iter().map(|entry| (entry.name.clone(), entry.value.clone())).collect(),
+            parameters: plugin
+                .parameters
+                .iter()
+                .map(|parameter| PluginParameter {
+                    name: parameter.name.clone(),
+                    string: parameter.string.clone(),
+                    array: parameter.array.clone(),
+                    map: parameter.map.clone(),
+                })
+                .collect(),
+        }));
     }
     Ok(if let Some(helm) = &source.helm {
         SourceOptions::Helm(Box::new(Helm {
@@ -156,6 +304,7 @@ fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
             skip_schema_validation: helm.skip_schema_validation,
             kube_version: helm.kube_version.clone(),
             api_versions: helm.api_versions.clone(),
+            pass_credentials: helm.pass_credentials,
         }))
     } else if let Some(kustomize) = &source.kustomize {
         SourceOptions::Kustomize(Box::new(Kustomize {
@@ -170,11 +319,10 @@ fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
             replicas: kustomize.replicas.iter().map(|r| (r.name.clone(), count(&r.count))).collect(),
             patches: kustomize.patches.iter().filter_map(|p| serde_json::to_value(p).ok()).collect(),
             components: kustomize.components.clone(),
+            annotations_with_variables: kustomize.common_annotations_envsubst,
+            ignore_missing_components: kustomize.ignore_missing_components,
         }))
     } else if let Some(directory) = &source.directory {
-        if directory.jsonnet.as_ref().is_some_and(|j| !j.tlas.is_empty() || !j.ext_vars.is_empty()) {
-            return spec("jsonnet is not rendered yet; commit its output as YAML");
-        }
         // An empty `directory: {}` chooses nothing: Argo still detects charts and kustomizations then.
         if *directory == slipway_crd::DirectorySource::default() {
             SourceOptions::Detect
@@ -183,10 +331,28 @@ fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
                 recurse: directory.recurse,
                 include: directory.include.clone(),
                 exclude: directory.exclude.clone(),
+                any_extension: directory.disable_extension_filter,
+                jsonnet: jsonnet(directory.jsonnet.as_ref()),
             })
         }
     } else {
         SourceOptions::Detect
+    })
+}
+
+fn jsonnet(options: Option<&slipway_crd::Jsonnet>) -> Jsonnet {
+    let variables = |list: &[slipway_crd::JsonnetVar]| {
+        let one = |variable: &slipway_crd::JsonnetVar| JsonnetVariable {
+            name: variable.name.clone(),
+            value: variable.value.clone(),
+            code: variable.code,
+        };
+        list.iter().map(one).collect()
+    };
+    options.map_or_else(Jsonnet::default, |options| Jsonnet {
+        external: variables(&options.ext_vars),
+        arguments: variables(&options.tlas),
+        libraries: options.libs.clone(),
     })
 }
 

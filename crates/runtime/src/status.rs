@@ -205,7 +205,7 @@ mod tests {
                 "status": {"operationState": {"operation": {}, "phase": "Running", "startedAt": "2026-01-01T00:00:00Z"}}}))
             .expect("readable");
         let desired =
-            Desired { sources: Vec::new(), commits: Vec::new(), parts: Vec::new(), local: Vec::new() };
+            Desired { sources: Vec::new(), revisions: Vec::new(), parts: Vec::new(), local: Vec::new() };
         for _ in 0..4 {
             let mut status = app.status.clone();
             add_history(&app, &mut status, &desired, Timestamp::UNIX_EPOCH);

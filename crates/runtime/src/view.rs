@@ -22,7 +22,11 @@ pub(crate) fn application(
     let spec = &app.spec;
     let status = &app.status;
     let source = spec.effective_sources().first().cloned().unwrap_or_default();
-    let commit = observed.desired.as_ref().and_then(|desired| desired.commits.first());
+    let commit = observed
+        .desired
+        .as_ref()
+        .and_then(|desired| desired.revisions.first())
+        .and_then(|revision| revision.commit.as_ref());
     let revision = match commit {
         Some(commit) => Some(wire::Revision {
             sha: commit.sha.clone(),

@@ -108,6 +108,15 @@ enum EngineCommand {
         /// Allow repositories on this machine's disk (`file://`)
         #[arg(long)]
         allow_local_repositories: bool,
+        /// A folder with a plugin.yaml for each config-management plugin
+        #[arg(long)]
+        plugins: Option<PathBuf>,
+        /// A folder with helm, kustomize or jsonnet, which wins over PATH; may be given several times
+        #[arg(long)]
+        tools: Vec<PathBuf>,
+        /// Where metrics are served and webhooks come in; nowhere when left out
+        #[arg(long)]
+        listen: Option<std::net::SocketAddr>,
     },
 }
 
@@ -163,10 +172,21 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Devcluster(arguments) => {
             up::devcluster(arguments.data, arguments.listen, arguments.kubeconfig).await
         }
-        Command::Engine(EngineCommand::Gitops { kubeconfig, namespace, data, allow_local_repositories }) => {
+        Command::Engine(EngineCommand::Gitops {
+            kubeconfig,
+            namespace,
+            data,
+            allow_local_repositories,
+            plugins,
+            tools,
+            listen,
+        }) => {
             let mut config = slipway_runtime::Config::new("engine", kubeconfig, data);
             config.namespace = namespace;
             config.allow_local_repositories = allow_local_repositories;
+            config.plugins = plugins;
+            config.listen = listen;
+            config.tools = tools;
             up::engine(config).await
         }
         Command::Auth(command) => cli::context::run(command).await,

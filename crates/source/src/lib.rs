@@ -2,9 +2,11 @@
 //!
 //! [`GitCache`] keeps one bare mirror per repository and reads files straight from its object store, without
 //! a checkout. [`Renderer`] turns a folder of a commit into Kubernetes objects (plain files, Kustomize, Helm)
-//! and remembers the result by the content that went in, across restarts.
+//! and remembers the result by the content that went in, across restarts. [`ChartCache`] does the same for packaged
+//! charts of Helm repositories and registries.
 //! The room does not know what an Application, a cluster or an account is.
 
+mod chart;
 mod glob;
 mod private;
 mod process;
@@ -14,12 +16,14 @@ mod repo_url;
 pub mod git;
 pub mod git_cache;
 
+pub use chart::{Archive, ChartCache, ChartError, ChartLimits, ChartVersion};
 pub use git_cache::{
     Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, Repository, Since,
 };
 pub use glob::Glob;
 pub use render::{
-    Directory, Finding, Helm, HelmParameter, Kustomize, Origin, RenderError, RenderLimits, RenderRequest,
-    Rendered, Renderer, SourceKind, SourceOptions,
+    Content, Directory, Finding, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, Origin, Plugin,
+    PluginParameter, PluginSpec, RenderError, RenderLimits, RenderRequest, Rendered, Renderer, Repositories, SourceKind,
+    SourceOptions,
 };
 pub use repo_url::{RepoUrlError, check_repo_url, normalise_repo_url};

@@ -27,6 +27,11 @@ mod parse;
 mod sprig;
 mod value;
 
+/// Versions and ranges as Helm and sprig read them.
+pub mod semver {
+    pub use crate::sprig::semver::{Constraints, Version};
+}
+
 pub use argo::{normalize, slugify};
 pub use data::Data;
 pub use environment::{Environment, Limits};

@@ -218,6 +218,11 @@ impl Drop for Fault<'_> {
     }
 }
 
+/// A program of `scripts/kube.sh tools`, built if need be.
+pub fn tool(name: &str) -> PathBuf {
+    PathBuf::from(script("test", &["tools", name]).trim())
+}
+
 fn script_command(name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/kube.sh"));
     command.env("NAME", name).args(arguments);

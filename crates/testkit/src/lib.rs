@@ -11,8 +11,10 @@ pub mod postgres;
 pub mod power;
 pub mod rabbitmq;
 pub mod redis;
+mod registry;
 
-pub use kube::{Fault, Kube, Namespace, OwnKube, TEST_IMAGE};
+pub use kube::{Fault, Kube, Namespace, OwnKube, TEST_IMAGE, tool};
+pub use registry::Registry;
 
 /// A port that nobody listens on now.
 pub fn free_port() -> u16 {

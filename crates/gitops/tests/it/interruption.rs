@@ -141,3 +141,40 @@ fn a_second_sync_of_the_same_revision_changes_nothing_but_hooks() {
         assert_eq!(cluster.canonical(), before);
     }
 }
+
+/// Whatever the application and the cluster are: what is wanted is never pruned, hooks of a phase come before what the
+/// phase after it applies, and a wave never begins before the one below it.
+#[test]
+fn nothing_that_is_wanted_is_pruned_and_waves_ascend() {
+    let mut pruned = 0;
+    for seed in 0..400 {
+        let (shell, mut cluster) = make(seed);
+        shell.sync(&mut cluster, None);
+        let wanted = |name: &str| shell.desired.iter().find(|o| o["metadata"]["name"] == name);
+        let wave_of = |object: &Value| {
+            object["metadata"]["annotations"][names::SYNC_WAVE].as_str().and_then(|w| w.parse::<i32>().ok()).unwrap_or(0)
+        };
+        let mut wave = i32::MIN;
+        for line in &cluster.log {
+            let (verb, name) = line.split_once(' ').expect("a verb and a name");
+            match (verb, wanted(name)) {
+                ("prune", found) => {
+                    pruned += 1;
+                    assert!(found.is_none(), "seed {seed}: {name} is wanted and was pruned\n{:?}", cluster.log);
+                }
+                ("apply", Some(object)) => {
+                    let now = wave_of(object);
+                    assert!(now >= wave, "seed {seed}: {name} of wave {now} after wave {wave}\n{:?}", cluster.log);
+                    wave = now;
+                }
+                _ => {}
+            }
+        }
+        for object in shell.desired.iter().filter(|object| object["kind"] == "ConfigMap") {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let before = cluster.log.iter().any(|line| *line == format!("delete {name}"));
+            assert!(!before, "seed {seed}: {name} was deleted");
+        }
+    }
+    assert!(pruned > 100, "only {pruned} objects were pruned: the test says nothing");
+}

@@ -44,7 +44,7 @@ fn client(timeout: Duration) -> Result<Client, HttpError> {
 }
 
 /// Link-local addresses serve the machine's own credentials; nobody's Git host lives there.
-pub(super) async fn check_address(url: &Url) -> Result<(), String> {
+pub(crate) async fn check_address(url: &Url) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("{} is not an http address", shown(url)));
     }

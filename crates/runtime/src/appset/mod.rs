@@ -4,7 +4,7 @@
 //! cluster and the repositories say now, so that one which was killed anywhere is simply done again.
 
 mod answers;
-mod http;
+pub(crate) mod http;
 mod provider;
 
 use std::sync::Arc;
@@ -89,6 +89,7 @@ impl Engine {
             let (key, wake) = self.sets.next().await;
             let engine = self.clone();
             let of = key.clone();
+            let began = Instant::now();
             let look = tokio::spawn(async move { engine.look_at_set(&of, wake).await });
             let again = match AbortOnDropHandle::new(look).await {
                 Ok(again) => again,
@@ -97,6 +98,7 @@ impl Engine {
                     Some(Duration::from_secs(30))
                 }
             };
+            self.metrics.look_at_set(&key.namespace, &key.name, began.elapsed());
             self.arm(&key, again);
             self.sets.done(&key);
         }
@@ -124,6 +126,12 @@ impl Engine {
     async fn look_at_set(&self, key: &AppKey, wake: Wake) -> Option<Duration> {
         if !wake.state {
             tokio::time::sleep(GATHER).await;
+        }
+        if ["Application", "AppProject"].iter().any(|kind| self.cluster.is_waiting(names::GROUP, kind))
+            || self.cluster.is_waiting("", "Secret")
+        {
+            // Everything is being read again: what is not there yet is not gone.
+            return Some(Duration::from_millis(200));
         }
         let set = self.application_set(key)?;
         let started = Instant::now();

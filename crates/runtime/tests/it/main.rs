@@ -1,9 +1,12 @@
 //! The runtime on a real API: an embedded cluster, real repositories, and processes that are killed.
 
 mod appsets;
+mod clusters;
 mod control_plane;
 mod crash;
+mod kube;
 mod many;
 mod proxy;
+mod served;
 mod sync;
 mod world;

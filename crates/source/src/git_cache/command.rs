@@ -72,7 +72,7 @@ pub(super) fn remote(
         let path = private(&format!("{}\n", key.expose().trim_end()))?;
         ssh.push_str(&format!(" -o IdentitiesOnly=yes -i {path}"));
     }
-    match (&options.known_hosts, credentials.insecure) {
+    match (credentials.known_hosts.as_ref().or(options.known_hosts.as_ref()), credentials.insecure) {
         (_, true) => ssh.push_str(" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"),
         (Some(hosts), false) => {
             let path = private(hosts)?;

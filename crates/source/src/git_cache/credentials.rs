@@ -15,7 +15,11 @@ pub struct Credentials {
     pub tls_ca: Option<String>,
     /// Do not check certificates and host keys.
     pub insecure: bool,
+    /// Registries without encryption (`insecureOCIForceHttp`).
+    pub plain_http: bool,
     pub proxy: String,
+    /// Host keys for ssh, as in a `known_hosts` file; they win over the cache's own.
+    pub known_hosts: Option<String>,
 }
 
 impl Credentials {
@@ -24,7 +28,7 @@ impl Credentials {
     }
 
     /// Tells two credentials apart without saying anything about them.
-    pub(super) fn fingerprint(&self) -> String {
+    pub(crate) fn fingerprint(&self) -> String {
         use sha2::{Digest, Sha256};
         let secret = |value: &Option<Secret<String>>| value.as_ref().map(|s| s.expose().clone());
         let mut hash = Sha256::new();
@@ -37,7 +41,9 @@ impl Credentials {
             secret(&self.tls_client_key),
             self.tls_ca.clone(),
             Some(self.insecure.to_string()),
+            Some(self.plain_http.to_string()),
             Some(self.proxy.clone()),
+            self.known_hosts.clone(),
         ] {
             let part = part.unwrap_or_default();
             hash.update((part.len() as u64).to_be_bytes());
@@ -46,17 +52,21 @@ impl Credentials {
         hex::encode(hash.finalize())
     }
 
-    /// The `Authorization` header for http, if there is anything to say.
+    /// The `Authorization` header for git over http, if there is anything to say.
     pub(super) fn authorization(&self) -> Option<Secret<String>> {
+        Some(Secret::new(format!("Authorization: {}", self.authorization_value()?)))
+    }
+
+    /// What stands behind `Authorization:`.
+    pub(crate) fn authorization_value(&self) -> Option<String> {
         use base64::Engine;
         if let Some(token) = &self.bearer_token {
-            return Some(Secret::new(format!("Authorization: Bearer {}", token.expose())));
+            return Some(format!("Bearer {}", token.expose()));
         }
         let password = self.password.as_ref()?;
         // Tokens are often given without a user name; hosts then want any non-empty one.
         let user = if self.username.is_empty() { "git" } else { &self.username };
         let text = format!("{user}:{}", password.expose());
-        let encoded = base64::engine::general_purpose::STANDARD.encode(text);
-        Some(Secret::new(format!("Authorization: Basic {encoded}")))
+        Some(format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(text)))
     }
 }

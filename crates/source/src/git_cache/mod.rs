@@ -52,7 +52,7 @@ impl Since {
         Self::Asked(Instant::now())
     }
 
-    fn threshold(self) -> Option<Instant> {
+    pub(crate) fn threshold(self) -> Option<Instant> {
         match self {
             Self::Asked(instant) => Some(instant),
             Self::Within(age) => Instant::now().checked_sub(age),

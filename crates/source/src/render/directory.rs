@@ -1,6 +1,6 @@
-//! Plain files: `.yaml`, `.yml` and `.json`, straight from git's object store.
+//! Plain files: `.yaml`, `.yml` and `.json` straight from git's object store, and `.jsonnet` by its program.
 
-use super::{Directory, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, manifest};
+use super::{Directory, Made, RenderError, RenderRequest, Renderer, SourceKind, jsonnet, manifest};
 use crate::git_cache::EntryKind;
 use crate::glob::Glob;
 
@@ -11,15 +11,15 @@ pub(super) async fn render(
 ) -> Result<Made, RenderError> {
     let include = pattern("include", &options.include)?;
     let exclude = pattern("exclude", &options.exclude)?;
-    let (repo, commit) = (&request.repository, &request.commit);
-    let tree = renderer.git.tree(repo, commit, &request.path, options.recurse).await?;
+    let (content_of, git) = (&request.content, &renderer.git);
+    let tree = content_of.tree(git, &request.path, options.recurse).await?;
     let prefix = folder_prefix(&request.path);
     let mut made = Made { kind: SourceKind::Directory, objects: Vec::new(), outside: Vec::new() };
     let mut findings = Vec::new();
     let mut bytes_read = 0;
     for (path, entry) in &tree.entries {
         let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let wanted = matches!(extension, "yaml" | "yml" | "json" | "jsonnet")
+        let wanted = (options.any_extension || matches!(extension, "yaml" | "yml" | "json" | "jsonnet"))
             && include.as_ref().is_none_or(|glob| glob.matches(path))
             && !exclude.as_ref().is_some_and(|glob| glob.matches(path));
         if !wanted || entry.kind == EntryKind::Submodule {
@@ -27,14 +27,17 @@ pub(super) async fn render(
         }
         let file = format!("{prefix}{path}");
         if extension == "jsonnet" {
-            let message = "jsonnet is not rendered here; commit its output as YAML, or exclude the file";
-            findings.push(Finding { file, line: 1, column: 1, message: message.to_owned() });
+            match jsonnet::render(renderer, request, &options.jsonnet, &file, &mut made.outside).await {
+                Ok(objects) => made.objects.extend(objects),
+                Err(RenderError::Findings(more)) => findings.extend(more),
+                Err(error) => return Err(error),
+            }
             continue;
         }
         let content = if entry.kind == EntryKind::Link {
-            let target = renderer.git.blob(repo, &entry.id).await?;
+            let target = content_of.blob(git, &entry.id).await?;
             let target = crate::git_cache::tree::link_target(&file, &String::from_utf8_lossy(&target))?;
-            match renderer.git.file(repo, commit, &target).await? {
+            match content_of.file(git, &target).await? {
                 Some(content) => {
                     made.outside.push(target);
                     content
@@ -43,7 +46,7 @@ pub(super) async fn render(
                 None => continue,
             }
         } else {
-            renderer.git.blob(repo, &entry.id).await?
+            content_of.blob(git, &entry.id).await?
         };
         bytes_read += content.len();
         if bytes_read > renderer.limits.input_bytes {

@@ -23,6 +23,8 @@ impl std::fmt::Display for Finding {
 pub enum RenderError {
     #[error(transparent)]
     Git(#[from] GitError),
+    #[error(transparent)]
+    Chart(#[from] crate::chart::ChartError),
     /// Everything that was found, not only the first.
     #[error("{}", findings_text(.0))]
     Findings(Vec<Finding>),
@@ -53,6 +55,7 @@ impl RenderError {
     pub fn next(&self) -> Next {
         match self {
             Self::Git(error) => error.next(),
+            Self::Chart(error) => error.next(),
             Self::Folder { .. } => Next::Retry,
             _ => Next::NeedsHuman,
         }

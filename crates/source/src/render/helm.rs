@@ -1,11 +1,14 @@
-//! Helm by its binary: a chart in the repository, with value files of the repository and inline values.
+//! Helm by its binary: a chart of the repository or a packaged one, with value files of its own and of other
+//! sources (`$ref`), and inline values. Dependencies are fetched here, so that Helm itself needs no network.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipway_yaml::{Dialect, Node};
 
 use super::workspace::{self, Workspace};
-use super::{Files, Made, RenderError, RenderRequest, Renderer, SourceKind, manifest};
+use super::{Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
+use crate::git_cache::{EntryKind, Since};
+use crate::glob::Glob;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(default)]
@@ -27,6 +30,8 @@ pub struct Helm {
     pub skip_schema_validation: bool,
     pub kube_version: String,
     pub api_versions: Vec<String>,
+    /// Credentials of a chart repository go to whatever host its index names.
+    pub pass_credentials: bool,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
@@ -45,25 +50,34 @@ pub(super) async fn render(
     let mut files = Files::new();
     let mut outside = Vec::new();
     workspace::add_folder(renderer, request, &chart, &mut files, &mut outside).await?;
-    let build = local_dependencies(renderer, request, &chart, &mut files, &mut outside).await?;
+    let dependencies = dependencies(renderer, request, &chart, options, &mut files, &mut outside).await?;
+    let build = dependencies.build;
     let mut value_files = Vec::new();
     for text in &options.value_files {
-        if let Some(path) = add_value_file(renderer, request, &chart, text, options, &mut files).await? {
-            if !path.starts_with(&format!("{chart}/")) {
-                outside.push(path.clone());
+        let text = match text.starts_with('$') && environment::reference(request, text).is_some() {
+            true => text.clone(),
+            false => environment::substitute(text, request),
+        };
+        let found = add_value_files(renderer, request, &chart, &text, options, &mut files).await?;
+        for (place, outer) in found {
+            outside.extend(outer);
+            // A file that is also listed by name keeps that place.
+            if !value_files.contains(&place) {
+                value_files.push(place);
             }
-            value_files.push(path);
         }
     }
     let mut set_files = Vec::new();
     for (name, text) in &options.file_parameters {
-        let path = workspace::join(&chart, text)?;
+        let text = environment::substitute(text, request);
+        let path = workspace::join(&chart, &text)?;
         if !workspace::add_file(renderer, request, &path, &mut files).await? {
-            return Err(missing(text));
+            return Err(missing(&text));
         }
         outside.push(path.clone());
         set_files.push((name.clone(), path));
     }
+    dependencies.extend_into(&chart, &mut files);
     let workspace = Workspace::with(&files)?;
     let repo = |path: &str| workspace.path(&format!("repo/{path}")).display().to_string();
     let mut arguments: Vec<String> = vec!["template".into(), release_name(request, options), repo(&chart)];
@@ -90,7 +104,7 @@ pub(super) async fn render(
     }
     for parameter in &options.parameters {
         let flag = if parameter.force_string { "--set-string" } else { "--set" };
-        add(flag, format!("{}={}", parameter.name, escape_commas(&parameter.value)));
+        add(flag, format!("{}={}", parameter.name, escape_commas(&environment::substitute(&parameter.value, request))));
     }
     for (name, path) in &set_files {
         add("--set-file", format!("{name}={}", repo(path)));
@@ -124,26 +138,60 @@ fn release_name(request: &RenderRequest, options: &Helm) -> String {
     name.trim_start_matches('-').to_owned()
 }
 
-async fn add_value_file(
+/// Brings a value file, or all that a pattern names. Gives each file's place in the workspace and, if it stands
+/// outside of the chart, what the result depends on through it.
+async fn add_value_files(
     renderer: &Renderer,
     request: &RenderRequest,
     chart: &str,
     text: &str,
     options: &Helm,
     files: &mut Files,
-) -> Result<Option<String>, RenderError> {
-    if text.contains("://") || text.contains(":/") || text.starts_with('$') {
-        return Err(RenderError::Options {
-            message: format!(
-                "value file `{text}` is not a path in this repository; remote value files and `$ref` are off here"
-            ),
-        });
+) -> Result<Vec<(String, Option<String>)>, RenderError> {
+    if text.contains("://") || text.contains(":/") {
+        let message = format!("value file `{text}` is an address; remote value files are off here, commit the file");
+        return Err(RenderError::Options { message });
+    }
+    if text.starts_with('$') {
+        let Some((content, path)) = environment::reference(request, text) else {
+            let message = format!("value file `{text}` names no `ref` of this application's sources");
+            return Err(RenderError::Options { message });
+        };
+        let path = workspace::join("", path)?;
+        return match content.file(&renderer.git, &path).await? {
+            Some(bytes) => {
+                let name = text[1..].split('/').next().unwrap_or_default();
+                let place = format!(".slipway-ref/{name}/{path}");
+                files.insert(place.clone(), bytes);
+                Ok(vec![(place, Some(format!("${name}/{path}")))])
+            }
+            None if options.ignore_missing_value_files => Ok(Vec::new()),
+            None => Err(missing(text)),
+        };
     }
     let path = workspace::join(chart, text)?;
-    if files.contains_key(&path) || workspace::add_file(renderer, request, &path, files).await? {
-        return Ok(Some(path));
+    let outer = |path: &str| (!path.starts_with(&format!("{chart}/"))).then(|| path.to_owned());
+    if path.contains(['*', '?', '[', '{']) {
+        let unreadable = || RenderError::Options { message: format!("value file `{text}` is not a readable pattern") };
+        let glob = Glob::new(&path).ok_or_else(unreadable)?;
+        let tree = request.content.tree(&renderer.git, "", true).await?;
+        let is_file = |kind: EntryKind| matches!(kind, EntryKind::File | EntryKind::Executable | EntryKind::Link);
+        let fitting = tree.entries.iter().filter(|(path, entry)| is_file(entry.kind) && glob.matches(path));
+        let mut found = Vec::new();
+        for (path, _) in fitting {
+            workspace::add_file(renderer, request, path, files).await?;
+            found.push((path.clone(), outer(path)));
+        }
+        if found.is_empty() && !options.ignore_missing_value_files {
+            return Err(missing(text));
+        }
+        return Ok(found);
     }
-    if options.ignore_missing_value_files { Ok(None) } else { Err(missing(text)) }
+    if files.contains_key(&path) || workspace::add_file(renderer, request, &path, files).await? {
+        let outer = outer(&path);
+        return Ok(vec![(path, outer)]);
+    }
+    if options.ignore_missing_value_files { Ok(Vec::new()) } else { Err(missing(text)) }
 }
 
 fn missing(text: &str) -> RenderError {
@@ -177,45 +225,85 @@ fn escape_commas(value: &str) -> String {
     out
 }
 
-/// Brings charts that `file://` dependencies name; `true`: `helm dependency build` is needed first.
-async fn local_dependencies(
+/// What a chart needs besides its own files.
+#[derive(Default)]
+struct Dependencies {
+    /// `helm dependency build` has to put local ones into place first.
+    build: bool,
+    /// Opened archives, by the dependency's name.
+    charts: Vec<(String, std::sync::Arc<crate::chart::Archive>)>,
+}
+
+impl Dependencies {
+    fn extend_into(&self, chart: &str, files: &mut Files) {
+        for (name, archive) in &self.charts {
+            for (path, content) in &archive.files {
+                let place = format!("{chart}/charts/{name}/{path}").trim_start_matches('/').to_owned();
+                files.insert(place, content.clone());
+            }
+        }
+    }
+}
+
+/// Brings charts that `dependencies` of Chart.yaml names: from this repository, or packaged ones.
+async fn dependencies(
     renderer: &Renderer,
     request: &RenderRequest,
     chart: &str,
+    options: &Helm,
     files: &mut Files,
     outside: &mut Vec<String>,
-) -> Result<bool, RenderError> {
-    let Some(text) = files.get(&format!("{chart}/Chart.yaml").trim_start_matches('/').to_owned()) else {
-        return Ok(false);
+) -> Result<Dependencies, RenderError> {
+    let mut needed = Dependencies::default();
+    let file = |files: &Files, name: &str| {
+        let bytes = files.get(format!("{chart}/{name}").trim_start_matches('/'))?;
+        let text = slipway_yaml::decode(bytes).ok()?.into_owned();
+        // What is wrong with the chart's own file, Helm says better.
+        slipway_yaml::parse(&text, Dialect::Kubernetes).ok()?.into_iter().next()
     };
-    let text = slipway_yaml::decode(text).map(|text| text.into_owned()).unwrap_or_default();
-    // What is wrong with the chart's own file, Helm says better.
-    let Ok(documents) = slipway_yaml::parse(&text, Dialect::Kubernetes) else { return Ok(false) };
-    let mut build = false;
-    let dependencies =
-        documents.iter().filter_map(|document| document.get("dependencies")).flat_map(Node::items);
-    for dependency in dependencies {
-        let name = dependency.get("name").and_then(Node::as_str).unwrap_or_default();
-        let repository = dependency.get("repository").and_then(Node::as_str).unwrap_or_default();
+    let Some(description) = file(files, "Chart.yaml") else { return Ok(needed) };
+    let lock = file(files, "Chart.lock");
+    let text = |node: &Node, name: &str| node.get(name).and_then(Node::as_str).unwrap_or_default().to_owned();
+    for dependency in description.get("dependencies").into_iter().flat_map(Node::items) {
+        let (name, repository) = (text(dependency, "name"), text(dependency, "repository"));
         let vendored = format!("{chart}/charts/{name}");
         let vendored = vendored.trim_start_matches('/');
-        if files.keys().any(|path| path.starts_with(vendored)) {
+        let is_there =
+            |path: &String| path.strip_prefix(vendored).is_some_and(|rest| rest.starts_with(['/', '-']));
+        if files.keys().any(is_there) {
             continue;
         }
-        let Some(relative) = repository.strip_prefix("file://") else {
+        if let Some(relative) = repository.strip_prefix("file://") {
+            let path = workspace::join(chart, relative)?;
+            workspace::add_folder(renderer, request, &path, files, outside).await?;
+            outside.push(path);
+            needed.build = true;
+            continue;
+        }
+        let may = (request.repositories.0)(&repository).filter(|_| repository.contains("://"));
+        let (Some(from), Some(charts)) = (may, &renderer.charts) else {
             return Err(RenderError::Options {
                 message: format!(
-                    "chart dependency `{name}` is not in `{vendored}`; run `helm dependency update` and commit \
-                     the charts folder"
+                    "chart dependency `{name}` comes from `{repository}`, which this project may not ask; permit it \
+                     in sourceRepos, or run `helm dependency update` and commit the charts folder"
                 ),
             });
         };
-        let path = workspace::join(chart, relative)?;
-        workspace::add_folder(renderer, request, &path, files, outside).await?;
-        outside.push(path);
-        build = true;
+        // What was locked is what was tested.
+        let locked = lock.iter().flat_map(|lock| lock.get("dependencies")).flat_map(Node::items);
+        let locked = locked.into_iter().find(|entry| text(entry, "name") == name).map(|e| text(e, "version"));
+        let wanted = locked.unwrap_or_else(|| text(dependency, "version"));
+        let since = Since::Within(std::time::Duration::from_secs(300));
+        let version = charts.resolve(&from, &name, &wanted, since).await?;
+        let archive = charts.archive(&from, &name, &version, options.pass_credentials).await?;
+        needed.charts.push((name, archive));
     }
-    Ok(build)
+    if needed.build && !needed.charts.is_empty() {
+        let message = "a chart with dependencies both in this repository and elsewhere is not put together here; \
+                       run `helm dependency update` and commit the charts folder";
+        return Err(RenderError::Options { message: message.to_owned() });
+    }
+    Ok(needed)
 }
 
 #[cfg(test)]

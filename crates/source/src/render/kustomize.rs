@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use slipway_yaml::{Dialect, Node};
 
 use super::workspace::{self, Workspace};
-use super::{Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, manifest};
+use super::{Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
 use crate::git_cache::EntryKind;
 
 pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -28,12 +28,15 @@ pub struct Kustomize {
     pub label_without_selector: bool,
     pub label_include_templates: bool,
     pub common_annotations: BTreeMap<String, String>,
+    /// `$ARGOCD_APP_NAME` and its relatives in the annotations' values.
+    pub annotations_with_variables: bool,
     /// Name and count.
     pub replicas: Vec<(String, i64)>,
     /// As in a kustomization.
     pub patches: Vec<Value>,
     /// Paths relative to the source folder.
     pub components: Vec<String>,
+    pub ignore_missing_components: bool,
 }
 
 pub(super) async fn render(
@@ -42,6 +45,7 @@ pub(super) async fn render(
     options: &Kustomize,
 ) -> Result<Made, RenderError> {
     let source = workspace::join("", &request.path)?;
+    let options = &present(renderer, request, &source, options).await?;
     let mut inputs = Inputs::default();
     inputs.gather(renderer, request, &source, options).await?;
     let workspace = Workspace::with(&inputs.files)?;
@@ -72,6 +76,37 @@ pub(super) async fn render(
     let objects =
         manifest::read_output("kustomize", &request.path, &output).map_err(RenderError::Findings)?;
     Ok(Made { kind: SourceKind::Kustomize, objects, outside: inputs.outside })
+}
+
+/// The options with variables filled in, and without components that may be missing and are.
+async fn present(
+    renderer: &Renderer,
+    request: &RenderRequest,
+    source: &str,
+    options: &Kustomize,
+) -> Result<Kustomize, RenderError> {
+    let mut options = options.clone();
+    for image in &mut options.images {
+        *image = environment::substitute(image, request);
+    }
+    if options.annotations_with_variables {
+        for value in options.common_annotations.values_mut() {
+            *value = environment::substitute(value, request);
+        }
+        options.annotations_with_variables = false;
+    }
+    if options.ignore_missing_components {
+        let mut there = Vec::new();
+        for path in std::mem::take(&mut options.components) {
+            let place = workspace::join(source, &path)?;
+            if request.content.entry(&renderer.git, &place).await?.is_some() {
+                there.push(path);
+            }
+        }
+        options.components = there;
+        options.ignore_missing_components = false;
+    }
+    Ok(options)
 }
 
 fn overlay(options: &Kustomize, source: &str) -> Value {
@@ -228,7 +263,7 @@ impl Inputs {
             return Ok(Followed::Missing);
         }
         let Ok(path) = workspace::join(folder, text) else { return Ok(Followed::Missing) };
-        let entry = renderer.git.entry(&request.repository, &request.commit, &path).await?;
+        let entry = request.content.entry(&renderer.git, &path).await?;
         match entry.map(|entry| entry.kind) {
             Some(EntryKind::Folder) => {
                 self.add_folder(renderer, request, &path, true).await?;

@@ -5,15 +5,19 @@
 //! machine: plain files are read from git's object store, tools run in a throw-away folder.
 
 mod cache;
+mod content;
 mod directory;
+mod environment;
 mod error;
 mod helm;
+mod jsonnet;
 mod kustomize;
 mod manifest;
+mod plugin;
 mod workspace;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,12 +25,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::git_cache::{Commit, GitCache, GitError, Repository};
+use crate::chart::ChartCache;
+use crate::git_cache::{GitCache, GitError, Repository};
 use cache::Cache;
 
+pub use content::Content;
 pub use error::{Finding, RenderError};
 pub use helm::{Helm, HelmParameter};
+pub use jsonnet::{Jsonnet, JsonnetVariable};
 pub use kustomize::Kustomize;
+pub use plugin::{Plugin, PluginParameter, PluginSpec};
 
 /// Options of plain files.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
@@ -35,6 +43,9 @@ pub struct Directory {
     /// Globs over paths relative to the folder; empty: everything, nothing.
     pub include: String,
     pub exclude: String,
+    /// Every file counts, whatever its name ends with.
+    pub any_extension: bool,
+    pub jsonnet: Jsonnet,
 }
 
 /// How the folder is to be read.
@@ -46,6 +57,7 @@ pub enum SourceOptions {
     Directory(Directory),
     Kustomize(Box<Kustomize>),
     Helm(Box<Helm>),
+    Plugin(Plugin),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +65,7 @@ pub enum SourceKind {
     Directory,
     Kustomize,
     Helm,
+    Plugin,
 }
 
 impl SourceKind {
@@ -62,6 +75,7 @@ impl SourceKind {
             Self::Directory => "Directory",
             Self::Kustomize => "Kustomize",
             Self::Helm => "Helm",
+            Self::Plugin => "Plugin",
         }
     }
 }
@@ -69,15 +83,34 @@ impl SourceKind {
 /// Everything that the result depends on.
 #[derive(Clone)]
 pub struct RenderRequest {
-    pub repository: Repository,
-    pub commit: Commit,
+    pub content: Content,
+    /// What `$name/…` in value files leads into.
+    pub references: BTreeMap<String, Content>,
     pub path: String,
     pub options: SourceOptions,
     /// Helm's release name unless the options say otherwise, and `ARGOCD_APP_NAME`.
     pub application: String,
+    pub project: String,
+    /// As the source names it, for `ARGOCD_APP_SOURCE_*`.
+    pub repo_url: String,
+    pub target_revision: String,
+    /// What it means now. Only renders that use it depend on it.
+    pub revision: String,
     pub namespace: String,
     pub kube_version: String,
     pub api_versions: Vec<String>,
+    /// Which chart repositories may be asked, and with which credentials. None: not this one.
+    pub repositories: Repositories,
+}
+
+/// Gives a repository for an address, if it may be asked.
+#[derive(Clone)]
+pub struct Repositories(pub Arc<dyn Fn(&str) -> Option<Repository> + Send + Sync>);
+
+impl Default for Repositories {
+    fn default() -> Self {
+        Self(Arc::new(|_| None))
+    }
 }
 
 /// Where an object was written; the line is 0 for what a tool made.
@@ -130,6 +163,10 @@ pub struct Renderer {
     cache: Cache,
     limits: RenderLimits,
     tools: Semaphore,
+    charts: Option<Arc<ChartCache>>,
+    /// Looked into before PATH.
+    tool_folders: Vec<PathBuf>,
+    plugins: std::sync::RwLock<Arc<Vec<PluginSpec>>>,
     /// One render per input however many ask at once.
     running: std::sync::Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
@@ -150,21 +187,52 @@ impl Renderer {
     ) -> Result<Self, RenderError> {
         let cache = Cache::open(folder.as_ref(), limits.cache_bytes)?;
         let tools = Semaphore::new(limits.parallel.max(1));
-        Ok(Self { git, cache, limits, tools, running: Default::default() })
+        let plugins = std::sync::RwLock::default();
+        Ok(Self { git, cache, limits, tools, charts: None, tool_folders: Vec::new(), plugins, running: Default::default() })
+    }
+
+    /// Charts may depend on packaged charts; without this they have to bring them along.
+    pub fn with_charts(mut self, charts: Arc<ChartCache>) -> Self {
+        self.charts = Some(charts);
+        self
+    }
+
+    /// Folders with helm, kustomize and jsonnet; they win over PATH.
+    pub fn with_tools(mut self, folders: Vec<PathBuf>) -> Self {
+        self.tool_folders = folders;
+        self
+    }
+
+    pub fn charts(&self) -> Option<&Arc<ChartCache>> {
+        self.charts.as_ref()
     }
 
     pub fn git(&self) -> &Arc<GitCache> {
         &self.git
     }
 
+    /// The config-management plugins that sources may name.
+    pub fn set_plugins(&self, plugins: Vec<PluginSpec>) {
+        *self.plugins.write().expect("no panic while locked") = Arc::new(plugins);
+    }
+
+    /// One file of a source, for those who must look before they ask for a render.
+    pub async fn file(&self, content: &Content, path: &str) -> Result<Option<Vec<u8>>, GitError> {
+        content.file(&self.git, path).await
+    }
+
+    fn plugins(&self) -> Arc<Vec<PluginSpec>> {
+        self.plugins.read().expect("no panic while locked").clone()
+    }
+
     /// From the cache when the same content was rendered with the same options before.
     pub async fn render(&self, request: &RenderRequest) -> Result<Arc<Rendered>, RenderError> {
-        let folder = self
-            .git
-            .content_id(&request.repository, &request.commit, &request.path)
+        let folder = request
+            .content
+            .content_id(&self.git, &request.path)
             .await?
             .ok_or_else(|| GitError::PathNotFound { path: request.path.clone() })?;
-        let key = input_key(request, &folder);
+        let key = self.input_key(request, &folder);
         if let Some(found) = self.remembered(request, &key).await? {
             return Ok(found);
         }
@@ -214,7 +282,10 @@ impl Renderer {
         }
         let mut parts = vec![key.to_owned()];
         for path in outside {
-            let id = self.git.content_id(&request.repository, &request.commit, path).await?;
+            let id = match environment::reference(request, path) {
+                Some((content, path)) => content.content_id(&self.git, path).await?,
+                None => request.content.content_id(&self.git, path).await?,
+            };
             parts.push(path.clone());
             parts.push(id.unwrap_or_default());
         }
@@ -226,16 +297,46 @@ impl Renderer {
             SourceOptions::Directory(options) => directory::render(self, request, options).await,
             SourceOptions::Kustomize(options) => kustomize::render(self, request, options).await,
             SourceOptions::Helm(options) => helm::render(self, request, options).await,
+            SourceOptions::Plugin(options) => plugin::render(self, request, options).await,
             SourceOptions::Detect => match self.detect(request).await? {
                 SourceKind::Directory => directory::render(self, request, &Directory::default()).await,
                 SourceKind::Kustomize => kustomize::render(self, request, &Kustomize::default()).await,
                 SourceKind::Helm => helm::render(self, request, &Helm::default()).await,
+                SourceKind::Plugin => plugin::render(self, request, &Plugin::default()).await,
             },
         }
     }
 
+    fn input_key(&self, request: &RenderRequest, folder: &str) -> String {
+        let options = serde_json::to_string(&request.options).expect("options are plain data");
+        let apis = request.api_versions.join(",");
+        // Another edition of a plugin may make other manifests from the same files.
+        let plugins = match &request.options {
+            SourceOptions::Plugin(_) | SourceOptions::Detect => {
+                serde_json::to_string(&*self.plugins()).expect("specifications are plain data")
+            }
+            _ => String::new(),
+        };
+        digest([
+            // Raised when a renderer's output changes for the same input.
+            "render-2",
+            folder,
+            &request.path,
+            &options,
+            &request.application,
+            &request.namespace,
+            &request.kube_version,
+            &apis,
+            &plugins,
+            &environment::fingerprint(request),
+        ])
+    }
+
     async fn detect(&self, request: &RenderRequest) -> Result<SourceKind, RenderError> {
-        let tree = self.git.tree(&request.repository, &request.commit, &request.path, false).await?;
+        if plugin::discovers(self, request).await? {
+            return Ok(SourceKind::Plugin);
+        }
+        let tree = request.content.tree(&self.git, &request.path, false).await?;
         let has = |name: &str| tree.entries.contains_key(name);
         Ok(if has("Chart.yaml") {
             SourceKind::Helm
@@ -247,24 +348,8 @@ impl Renderer {
     }
 }
 
-fn input_key(request: &RenderRequest, folder: &str) -> String {
-    let options = serde_json::to_string(&request.options).expect("options are plain data");
-    let apis = request.api_versions.join(",");
-    digest([
-        // Raised when a renderer's output changes for the same input.
-        "render-1",
-        folder,
-        &request.path,
-        &options,
-        &request.application,
-        &request.namespace,
-        &request.kube_version,
-        &apis,
-    ])
-}
-
 /// Every field with its length first, so that no two inputs run together.
-fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     use sha2::{Digest, Sha256};
     let mut hash = Sha256::new();
     for part in parts {

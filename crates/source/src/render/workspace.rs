@@ -36,6 +36,11 @@ impl Workspace {
         Ok(path)
     }
 
+    pub(super) fn make_executable(&self, relative: &str) -> Result<(), RenderError> {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(self.path(relative), std::fs::Permissions::from_mode(0o700)).map_err(failed)
+    }
+
     /// Runs a tool here; `Ok(None)`: it is not installed.
     pub(super) async fn run(
         &self,
@@ -44,10 +49,25 @@ impl Workspace {
         tool: &str,
         arguments: &[String],
     ) -> Result<Option<Vec<u8>>, RenderError> {
+        self.run_in(renderer, request, "repo", tool, arguments, &[]).await
+    }
+
+    /// As [`Self::run`], in one of its folders and with more environment.
+    pub(super) async fn run_in(
+        &self,
+        renderer: &Renderer,
+        request: &RenderRequest,
+        folder: &str,
+        tool: &str,
+        arguments: &[String],
+        variables: &[(String, String)],
+    ) -> Result<Option<Vec<u8>>, RenderError> {
         let _slot = renderer.tools.acquire().await.expect("the semaphore is never closed");
         let home = self.path("home");
-        let mut command = process::clean(tool, &home);
-        command.args(arguments).current_dir(self.path("repo"));
+        let installed = renderer.tool_folders.iter().map(|folder| folder.join(tool)).find(|path| path.is_file());
+        let program = installed.map_or_else(|| tool.to_owned(), |path| path.display().to_string());
+        let mut command = process::clean(&program, &home);
+        command.args(arguments).current_dir(self.path(folder)).envs(variables.iter().cloned());
         for name in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR"] {
             command.env(name, &home);
         }
@@ -83,17 +103,17 @@ pub(super) async fn add_folder(
     files: &mut Files,
     outside: &mut Vec<String>,
 ) -> Result<(), RenderError> {
-    let (repo, commit) = (&request.repository, &request.commit);
-    let tree = renderer.git.tree(repo, commit, folder, true).await?;
+    let (content_of, git) = (&request.content, &renderer.git);
+    let tree = content_of.tree(git, folder, true).await?;
     let prefix = super::directory::folder_prefix(folder);
     for (path, entry) in &tree.entries {
         let path = format!("{prefix}{path}");
         let content = match entry.kind {
-            EntryKind::File | EntryKind::Executable => renderer.git.blob(repo, &entry.id).await?,
+            EntryKind::File | EntryKind::Executable => content_of.blob(git, &entry.id).await?,
             EntryKind::Link => {
-                let target = renderer.git.blob(repo, &entry.id).await?;
+                let target = content_of.blob(git, &entry.id).await?;
                 let target = crate::git_cache::tree::link_target(&path, &String::from_utf8_lossy(&target))?;
-                let Some(content) = renderer.git.file(repo, commit, &target).await? else { continue };
+                let Some(content) = content_of.file(git, &target).await? else { continue };
                 outside.push(target);
                 content
             }
@@ -112,7 +132,7 @@ pub(super) async fn add_file(
     path: &str,
     files: &mut Files,
 ) -> Result<bool, RenderError> {
-    match renderer.git.file(&request.repository, &request.commit, path).await? {
+    match request.content.file(&renderer.git, path).await? {
         Some(content) => {
             files.insert(path.to_owned(), content);
             check_size(renderer, request, files)?;

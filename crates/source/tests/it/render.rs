@@ -1,6 +1,7 @@
 use serde_json::Value;
 use slipway_source::{
-    Directory, GitError, Helm, Kustomize, RenderError, RenderRequest, Rendered, Renderer, Since, SourceKind,
+    Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, Plugin,
+    PluginParameter, PluginSpec, RenderError, RenderRequest, Rendered, Renderer, Repositories, Since, SourceKind,
     SourceOptions,
 };
 use std::sync::Arc;
@@ -11,17 +12,22 @@ fn config_map(name: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  key: value\n")
 }
 
-async fn request(repo: &Repo, renderer: &Renderer, path: &str, options: SourceOptions) -> RenderRequest {
+pub(crate) async fn request(repo: &Repo, renderer: &Renderer, path: &str, options: SourceOptions) -> RenderRequest {
     let commit = renderer.git().resolve(&repo.repository(), "main", Since::now()).await.expect("resolved");
     RenderRequest {
-        repository: repo.repository(),
-        commit,
+        revision: commit.sha.clone(),
+        content: Content::Git { repository: repo.repository(), commit },
+        references: Default::default(),
         path: path.to_owned(),
         options,
         application: "shop".to_owned(),
+        project: "default".to_owned(),
+        repo_url: repo.repository().url,
+        target_revision: "main".to_owned(),
         namespace: "demo".to_owned(),
         kube_version: "1.34.0".to_owned(),
         api_versions: Vec::new(),
+        repositories: Repositories::default(),
     }
 }
 
@@ -31,12 +37,17 @@ async fn render(repo: &Repo, path: &str, options: SourceOptions) -> Result<Arc<R
     renderer.render(&request).await
 }
 
-fn names(rendered: &Rendered) -> Vec<&str> {
+pub(crate) fn names(rendered: &Rendered) -> Vec<&str> {
     rendered.objects.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect()
 }
 
 fn directory(recurse: bool, include: &str, exclude: &str) -> SourceOptions {
-    SourceOptions::Directory(Directory { recurse, include: include.to_owned(), exclude: exclude.to_owned() })
+    SourceOptions::Directory(Directory {
+        recurse,
+        include: include.to_owned(),
+        exclude: exclude.to_owned(),
+        ..Directory::default()
+    })
 }
 
 #[tokio::test]
@@ -146,11 +157,6 @@ async fn too_much_is_refused() {
     assert!(matches!(error, RenderError::TooLarge { .. }), "{error}");
 }
 
-fn installed(program: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).exists()))
-}
-
 #[tokio::test]
 async fn a_kustomization_is_built_from_what_it_refers_to() {
     let repo = Repo::new();
@@ -158,13 +164,7 @@ async fn a_kustomization_is_built_from_what_it_refers_to() {
         .write("base/map.yaml", &config_map("m"))
         .write("over/kustomization.yaml", "resources: [../base]\nnamePrefix: pre-\n")
         .commit("First");
-    let built = render(&repo, "over", SourceOptions::Detect).await;
-    if !installed("kustomize") && !installed("kubectl") {
-        let error = built.expect_err("there is no tool");
-        assert!(error.to_string().contains("put kustomize 5"), "{error}");
-        return;
-    }
-    let built = built.expect("built");
+    let built = render(&repo, "over", SourceOptions::Detect).await.expect("built");
     assert_eq!((built.kind, names(&built)), (SourceKind::Kustomize, vec!["pre-m"]));
     repo.write("base/map.yaml", &config_map("n")).commit("The base changes");
     let built = render(&repo, "over", SourceOptions::Detect).await.expect("built again");
@@ -199,7 +199,7 @@ async fn a_kustomization_cannot_fetch_run_or_leave() {
 }
 
 #[tokio::test]
-async fn a_chart_is_templated_or_its_tool_is_asked_for() {
+async fn a_chart_is_templated() {
     let repo = Repo::new();
     repo.write("chart/Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
         .write("chart/values.yaml", "color: red\n")
@@ -224,13 +224,170 @@ async fn a_chart_is_templated_or_its_tool_is_asked_for() {
             matches!(error, RenderError::Options { .. } | RenderError::Git(GitError::PathEscapes { .. }));
         assert!(refused, "{file}: {error}");
     }
-    let made = render(&repo, "chart", options(&["/prod.yaml"])).await;
-    if !installed("helm") {
-        let error = made.expect_err("there is no tool");
-        assert!(error.to_string().contains("put helm 3 on the PATH"), "{error}");
-        return;
-    }
-    let made = made.expect("templated");
+    let made = render(&repo, "chart", options(&["/prod.yaml"])).await.expect("templated");
     assert_eq!((made.kind, names(&made)), (SourceKind::Helm, vec!["shop"]));
     assert_eq!(made.objects[0]["data"], serde_json::json!({"color": "blue", "size": "10"}));
+}
+
+#[tokio::test]
+async fn options_of_kustomize_change_what_is_built() {
+    let repo = Repo::new();
+    repo.write("k/kustomization.yaml", "resources: [d.yaml]\n")
+        .write(
+            "k/d.yaml",
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 1\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec: {containers: [{name: c, image: nginx:1}]}\n",
+        )
+        .write("k/part/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {part: 'yes'}\n")
+        .commit("First");
+    let options = Kustomize {
+        name_prefix: "pre-".into(),
+        namespace: "there".into(),
+        images: vec!["nginx=registry.example/web:2".into()],
+        common_labels: [("team".to_owned(), "blue".to_owned())].into(),
+        label_without_selector: true,
+        common_annotations: [("app".to_owned(), "$ARGOCD_APP_NAME@${ARGOCD_APP_NAMESPACE}".to_owned())].into(),
+        annotations_with_variables: true,
+        replicas: vec![("web".into(), 3)],
+        patches: vec![serde_json::json!({"target": {"kind": "Deployment"},
+            "patch": "- op: add\n  path: /spec/paused\n  value: true\n"})],
+        components: vec!["part".into(), "missing".into()],
+        ignore_missing_components: true,
+        ..Kustomize::default()
+    };
+    let built = render(&repo, "k", SourceOptions::Kustomize(Box::new(options.clone()))).await.expect("built");
+    let object = &built.objects[0];
+    let (meta, spec) = (&object["metadata"], &object["spec"]);
+    assert_eq!((&meta["name"], &meta["namespace"]), (&Value::from("pre-web"), &Value::from("there")));
+    assert_eq!(meta["labels"]["team"], "blue");
+    assert_eq!(spec["selector"]["matchLabels"], serde_json::json!({"a": "b"}));
+    assert_eq!((&meta["annotations"]["app"], &meta["annotations"]["part"]), (&Value::from("shop@demo"), &Value::from("yes")));
+    assert_eq!((&spec["replicas"], &spec["paused"]), (&Value::from(3), &Value::from(true)));
+    assert_eq!(spec["template"]["spec"]["containers"][0]["image"], "registry.example/web:2");
+    let strict = Kustomize { ignore_missing_components: false, ..options };
+    render(&repo, "k", SourceOptions::Kustomize(Box::new(strict))).await.expect_err("a component is missing");
+}
+
+#[tokio::test]
+async fn values_come_from_files_patterns_parameters_and_variables() {
+    let repo = Repo::new();
+    repo.write("chart/Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
+        .write("chart/crds/crd.yaml", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: xs.example.org}\n")
+        .write("chart/templates/test.yaml", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: t\n  annotations: {\"helm.sh/hook\": test}\n")
+        .write(
+            "chart/templates/map.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: m\ndata:\n  all: {{ .Values | toJson | quote }}\n  kube: {{ .Capabilities.KubeVersion.Version }}\n  has: {{ .Capabilities.APIVersions.Has \"x.example/v1\" | quote }}\n",
+        )
+        .write("values/a.yaml", "a: 1\nlast: a\n")
+        .write("values/b.yaml", "b: 2\nlast: b\n")
+        .write("text.txt", "from a file")
+        .commit("First");
+    let options = Helm {
+        value_files: vec!["/values/*.yaml".into(), "missing.yaml".into()],
+        ignore_missing_value_files: true,
+        parameters: vec![
+            HelmParameter { name: "who".into(), value: "$ARGOCD_APP_NAME".into(), force_string: false },
+            HelmParameter { name: "number".into(), value: "7".into(), force_string: true },
+        ],
+        file_parameters: vec![("text".into(), "../text.txt".into())],
+        skip_crds: true,
+        skip_tests: true,
+        kube_version: "1.30.0".into(),
+        api_versions: vec!["x.example/v1".into()],
+        ..Helm::default()
+    };
+    let made = render(&repo, "chart", SourceOptions::Helm(Box::new(options))).await.expect("templated");
+    assert_eq!(names(&made), ["m"], "neither definitions nor tests");
+    let data = &made.objects[0]["data"];
+    let all: Value = serde_json::from_str(data["all"].as_str().expect("text")).expect("JSON");
+    assert_eq!(
+        all,
+        serde_json::json!({"a": 1, "b": 2, "last": "b", "who": "shop", "number": "7", "text": "from a file"})
+    );
+    assert_eq!((&data["kube"], &data["has"]), (&Value::from("v1.30.0"), &Value::from("true")));
+    let with_all = render(&repo, "chart", SourceOptions::Detect).await.expect("templated");
+    assert_eq!(with_all.objects.len(), 3, "definitions and tests belong to a chart");
+}
+
+#[tokio::test]
+async fn jsonnet_is_evaluated_with_its_libraries_and_nothing_else() {
+    let repo = Repo::new();
+    let program = "local lib = import 'lib.libsonnet';\nfunction(name) [lib.map(name, std.extVar('value'))]\n";
+    repo.write("app/main.jsonnet", program)
+        .write(
+            "vendor/lib.libsonnet",
+            "{ map(name, value):: {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: name}, data: {value: value, n: std.toString(std.extVar('n') + 1)}} }",
+        )
+        .commit("First");
+    let variable = |name: &str, value: &str, code| JsonnetVariable { name: name.into(), value: value.into(), code };
+    let options = SourceOptions::Directory(Directory {
+        jsonnet: Jsonnet {
+            external: vec![variable("value", "$ARGOCD_APP_NAME", false), variable("n", "41", true)],
+            arguments: vec![variable("name", "made", false)],
+            libraries: vec!["vendor".into()],
+        },
+        ..Directory::default()
+    });
+    let made = render(&repo, "app", options.clone()).await.expect("evaluated");
+    assert_eq!(names(&made), ["made"]);
+    assert_eq!(made.objects[0]["data"], serde_json::json!({"value": "shop", "n": "42"}));
+    // A change of a library outside of the folder is a change.
+    repo.write(
+        "vendor/lib.libsonnet",
+        "{ map(name, value):: {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: 'other'}} }",
+    )
+    .commit("The library changes");
+    assert_eq!(names(&render(&repo, "app", options.clone()).await.expect("again")), ["other"]);
+
+    for (hostile, words) in [
+        ("{a: importstr '/etc/passwd'}", "outside of the repository"),
+        ("{a: importstr '../../../../../../etc/passwd'}", "not in the repository"),
+        ("{a: import 'http://127.0.0.1/x'}", "outside of the repository"),
+        ("{a: importstr '\\u002fetc/passwd'}", "not a plain text"),
+        ("{a: importstr|||\n  /etc/passwd\n|||}", "not a plain text"),
+    ] {
+        repo.write("app/main.jsonnet", hostile).commit("Hostile");
+        let error = render(&repo, "app", options.clone()).await.expect_err(hostile).to_string();
+        assert!(error.contains(words) && !error.contains("root:"), "{hostile}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_of_the_operator_makes_manifests_and_a_source_only_passes_values() {
+    let repo = Repo::new();
+    repo.write("app/template.txt", "name: $NAME").write("outside.txt", "one").commit("First");
+    let script = "test -f .ready && printf 'apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: %s}\\ndata: {color: \"%s\", size: \"%s\", path: \"%s\", outside: \"%s\"}\\n' \"$ARGOCD_APP_NAME\" \"$ARGOCD_ENV_COLOR\" \"$PARAM_SIZE_1\" \"$ARGOCD_APP_SOURCE_PATH\" \"$(cat ../outside.txt)\"";
+    let spec = serde_json::json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "ConfigManagementPlugin", "metadata": {"name": "cmp"},
+        "spec": {"version": "v1", "init": {"command": ["touch", ".ready"]},
+            "generate": {"command": ["sh", "-c"], "args": [script]}, "discover": {"fileName": "./template.*"}},
+    });
+    let spec = PluginSpec::parse(&spec.to_string()).expect("a plugin");
+    assert_eq!(spec.name, "cmp-v1");
+    let options = SourceOptions::Plugin(Plugin {
+        name: "cmp-v1".into(),
+        env: vec![("COLOR".into(), "$ARGOCD_APP_NAMESPACE; touch /tmp/hacked".into()), ("PATH".into(), "/evil".into())],
+        parameters: vec![PluginParameter {
+            name: "size".into(),
+            array: Some(vec!["s".into(), "m".into()]),
+            ..PluginParameter::default()
+        }],
+    });
+    let renderer = repo.renderer();
+    let ask = request(&repo, &renderer, "app", options.clone()).await;
+    let error = renderer.render(&ask).await.expect_err("not installed").to_string();
+    assert!(error.contains("no config-management plugin `cmp-v1` (installed: none)"), "{error}");
+    renderer.set_plugins(vec![spec]);
+    let made = renderer.render(&ask).await.expect("made");
+    assert_eq!((made.kind, names(&made)), (SourceKind::Plugin, vec!["shop"]));
+    assert_eq!(
+        made.objects[0]["data"],
+        serde_json::json!({"color": "demo; touch /tmp/hacked", "size": "m", "path": "app", "outside": "one"})
+    );
+    // A plugin may read all of the repository, so all of it counts.
+    repo.write("outside.txt", "two").commit("Second");
+    let ask = request(&repo, &renderer, "app", options).await;
+    assert_eq!(renderer.render(&ask).await.expect("made").objects[0]["data"]["outside"], "two");
+    // A source that names no plugin is recognised by its files.
+    let ask = request(&repo, &renderer, "app", SourceOptions::Detect).await;
+    assert_eq!(renderer.render(&ask).await.expect("made").kind, SourceKind::Plugin);
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use slipway_source::{GitCache, GitOptions, RenderLimits, Renderer, Repository};
+use slipway_source::{ChartCache, ChartLimits, GitCache, GitOptions, RenderLimits, Renderer, Repository};
 
 pub(crate) struct Repo {
     pub(crate) root: tempfile::TempDir,
@@ -51,8 +51,14 @@ impl Repo {
     }
 
     pub(crate) fn renderer(&self) -> Renderer {
+        let charts = ChartCache::open(self.root.path().join("charts"), ChartLimits::default()).expect("a cache");
+        let tools = ["helm", "kustomize", "jsonnet"].iter().map(|name| {
+            slipway_testkit::tool(name).parent().expect("a program is in a folder").to_owned()
+        });
         Renderer::new(self.cache(), self.root.path().join("rendered"), RenderLimits::default())
             .expect("a renderer")
+            .with_charts(Arc::new(charts))
+            .with_tools(tools.collect())
     }
 
     pub(crate) fn repository(&self) -> Repository {

@@ -20,14 +20,15 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
+/// A version; `1.2` is `1.2.0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Version {
-    pub(crate) major: u64,
-    pub(crate) minor: u64,
-    pub(crate) patch: u64,
-    pub(crate) prerelease: String,
-    pub(crate) metadata: String,
-    pub(crate) original: String,
+pub struct Version {
+    pub major: u64,
+    pub minor: u64,
+    pub patch: u64,
+    pub prerelease: String,
+    pub metadata: String,
+    pub original: String,
 }
 
 const NUMBERS: &str = r"v?([0-9]+)(\.[0-9]+)?(\.[0-9]+)?";
@@ -40,7 +41,7 @@ fn pattern(slot: &'static OnceLock<Regex>, text: &str) -> &'static Regex {
 }
 
 impl Version {
-    pub(crate) fn parse(text: &str) -> Done<Self> {
+    pub fn parse(text: &str) -> Done<Self> {
         static WHOLE: OnceLock<Regex> = OnceLock::new();
         let invalid = || "Invalid Semantic Version".to_owned();
         let found = pattern(&WHOLE, &format!("^{NUMBERS}{TAIL}$")).captures(text).ok_or_else(invalid)?;
@@ -65,7 +66,7 @@ impl Version {
         })
     }
 
-    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+    pub fn compare(&self, other: &Self) -> Ordering {
         (self.major, self.minor, self.patch)
             .cmp(&(other.major, other.minor, other.patch))
             .then_with(|| compare_prerelease(&self.prerelease, &other.prerelease))
@@ -112,7 +113,7 @@ fn compare_prerelease(a: &str, b: &str) -> Ordering {
 }
 
 /// `||` of lists of constraints that must all hold.
-pub(crate) struct Constraints(Vec<Vec<Constraint>>);
+pub struct Constraints(Vec<Vec<Constraint>>);
 
 struct Constraint {
     operator: String,
@@ -124,7 +125,7 @@ struct Constraint {
 }
 
 impl Constraints {
-    pub(crate) fn parse(text: &str) -> Done<Self> {
+    pub fn parse(text: &str) -> Done<Self> {
         static RANGE: OnceLock<Regex> = OnceLock::new();
         static VALID: OnceLock<Regex> = OnceLock::new();
         static FIND: OnceLock<Regex> = OnceLock::new();
@@ -148,7 +149,7 @@ impl Constraints {
         Ok(Self(either))
     }
 
-    pub(crate) fn admit(&self, version: &Version) -> bool {
+    pub fn admit(&self, version: &Version) -> bool {
         self.0.iter().any(|all| all.iter().all(|constraint| constraint.admits(version)))
     }
 }

@@ -1,0 +1,159 @@
+//! Kubernetes Events about Applications, in Argo CD's words. They are for people: one that cannot be written is
+//! dropped, and they are written beside the loop, so that they never slow it down.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use slipway_crd::{Application, names};
+use slipway_gitops::compare::rfc3339;
+
+use crate::engine::Engine;
+use crate::observe::IN_CLUSTER;
+use crate::reconcile::is_running;
+
+/// Events that wait to be written; what comes beyond is dropped instead of flooding the cluster.
+pub(crate) const WAITING_MAX: usize = 1_000;
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    reason: &'static str,
+    warning: bool,
+    message: String,
+}
+
+/// What happened between two states of an Application.
+pub(crate) fn between(before: &Application, after: &Application) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let note = |reason, message| Note { reason, warning: false, message };
+    let moved = |from: &str, to: &str| from != to && !to.is_empty();
+    let (was, is) = (&before.status, &after.status);
+    if moved(&was.sync.status, &is.sync.status) {
+        let message = format!("Updated sync status: {} -> {}", was.sync.status, is.sync.status);
+        notes.push(note("ResourceUpdated", message));
+    }
+    if moved(&was.health.status, &is.health.status) {
+        let cause = &is.health.message;
+        let why = if cause.is_empty() { String::new() } else { format!(" ({cause})") };
+        let message = format!("Updated health status: {} -> {}{why}", was.health.status, is.health.status);
+        notes.push(note("ResourceUpdated", message));
+    }
+    let Some(state) = &is.operation_state else { return notes };
+    let began = was.operation_state.as_ref().is_none_or(|old| old.started_at != state.started_at);
+    let sync = state.operation.sync.clone().unwrap_or_default();
+    if began {
+        let by = &state.operation.initiated_by;
+        let result = state.sync_result.as_ref().map(|result| result.revision.clone()).unwrap_or_default();
+        let revision = [sync.revision.clone(), sync.revisions.join(", "), result].into_iter();
+        let revision = revision.into_iter().find(|text| !text.is_empty()).unwrap_or_else(|| "HEAD".into());
+        let message = match (by.automated, by.username.as_str()) {
+            (true, _) => format!("Initiated automated sync to '{revision}'"),
+            (false, "") => format!("Unknown user initiated sync to {revision}"),
+            (false, user) => format!("{user} initiated sync to {revision}"),
+        };
+        notes.push(note("OperationStarted", message));
+    }
+    let ended = !is_running(after) && (began || was.operation_state.as_ref().is_some_and(|old| old.phase != state.phase));
+    if ended {
+        let result = state.sync_result.clone().unwrap_or_default();
+        let revision = if result.revision.is_empty() { result.revisions.join(", ") } else { result.revision };
+        let what = if sync.resources.is_empty() { "Sync operation" } else { "Partial sync operation" };
+        let failed = state.phase != "Succeeded";
+        let outcome = if failed { format!("failed: {}", state.message) } else { "succeeded".to_owned() };
+        let message = format!("{what} to {revision} {outcome}");
+        notes.push(Note { reason: "OperationCompleted", warning: failed, message });
+    }
+    notes
+}
+
+fn event(app: &Application, note: &Note, now: Timestamp) -> Value {
+    let metadata = &app.metadata;
+    let time = rfc3339(now);
+    let mut message = note.message.clone();
+    if let Some((end, _)) = message.char_indices().nth(1000) {
+        message.truncate(end);
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "namespace": metadata.namespace,
+            "name": format!("{}.{:x}", metadata.name, now.as_nanosecond()),
+        },
+        "involvedObject": {
+            "apiVersion": names::API_VERSION, "kind": "Application", "namespace": metadata.namespace,
+            "name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version,
+        },
+        "reason": note.reason,
+        "message": message,
+        "type": if note.warning { "Warning" } else { "Normal" },
+        "source": {"component": "argocd-application-controller"},
+        "reportingComponent": "argocd-application-controller",
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    })
+}
+
+impl Engine {
+    /// Tells of what changed. `after` is what the cluster has now.
+    pub(crate) fn tell(&self, before: &Application, after: &Application) {
+        for note in between(before, after) {
+            if note.reason == "OperationCompleted" {
+                let server = &after.spec.destination.server;
+                self.metrics.sync(after, if server.is_empty() { IN_CLUSTER.server } else { server });
+            }
+            // Full: people have enough to read.
+            let _ = self.events.0.try_send(event(after, &note, Timestamp::now()));
+        }
+    }
+
+    /// Writes events for ever.
+    pub(crate) async fn write_events(self: Arc<Self>) {
+        let mut waiting = self.events.1.lock().await;
+        while let Some(event) = waiting.recv().await {
+            if let Err(error) = self.cluster.post(&event).await {
+                tracing::debug!(%error, "An event could not be written.");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn app(status: Value) -> Application {
+        serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}, "status": status})).expect("readable")
+    }
+
+    fn words(before: Value, after: Value) -> Vec<(&'static str, String)> {
+        between(&app(before), &app(after)).into_iter().map(|note| (note.reason, note.message)).collect()
+    }
+
+    #[test]
+    fn the_words_are_those_that_users_grep_for() {
+        let old = json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Progressing"}});
+        let new = json!({"sync": {"status": "Synced"}, "health": {"status": "Healthy"}});
+        assert_eq!(words(old.clone(), old.clone()), []);
+        assert_eq!(
+            words(old, new),
+            [
+                ("ResourceUpdated", "Updated sync status: OutOfSync -> Synced".to_owned()),
+                ("ResourceUpdated", "Updated health status: Progressing -> Healthy".to_owned()),
+            ]
+        );
+        let operation = |phase: &str| {
+            json!({"operationState": {"operation": {"sync": {"revision": "abc"}, "initiatedBy": {"automated": true}},
+                "phase": phase, "message": "no", "startedAt": "2026-01-01T00:00:00Z", "syncResult": {"revision": "abc"}}})
+        };
+        let begun = ("OperationStarted", "Initiated automated sync to 'abc'".to_owned());
+        assert_eq!(words(json!({}), operation("Running")), [begun.clone()]);
+        let done = ("OperationCompleted", "Sync operation to abc succeeded".to_owned());
+        assert_eq!(words(operation("Running"), operation("Succeeded")), [done.clone()]);
+        // Begun and ended within one look.
+        assert_eq!(words(json!({}), operation("Succeeded")), [begun, done]);
+        let failed = words(operation("Running"), operation("Failed"));
+        assert_eq!(failed, [("OperationCompleted", "Sync operation to abc failed: no".to_owned())]);
+    }
+}
