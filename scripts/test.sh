@@ -27,11 +27,11 @@ end_to_end() {
   SLIPWAY_BIN=$CARGO_TARGET_DIR/debug/slipway node --test --test-concurrency=1 e2e/tests/*.test.mjs
 }
 
-# The real Kubernetes takes minutes to compile the first time. It does so beside the other parts, which go first.
+# The real Kubernetes and the real Gitea take minutes to compile the first time. They do so beside the other parts, which go first.
 build_kubernetes() {
   local log=$SLIPWAY_CACHE/kubernetes-build.log
   mkdir -p "$SLIPWAY_CACHE"
-  nice -n 5 bash -c 'scripts/kube.sh build && scripts/kube.sh tools helm' </dev/null >"$log" 2>&1 &
+  nice -n 5 bash -c 'scripts/kube.sh build && scripts/kube.sh tools helm && scripts/gitea.sh build' </dev/null >"$log" 2>&1 &
   building=$!
 }
 

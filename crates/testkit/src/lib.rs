@@ -5,6 +5,7 @@
 //! `kube` knows `scripts/kube.sh` and `kubectl`, and nothing of Slipway.
 
 mod folder;
+pub mod gitea;
 mod kube;
 pub mod postgres;
 pub mod power;
