@@ -26,21 +26,21 @@ TEXT
 }
 
 # Its pages are templates beside the program; the parts that a bundler would make are not needed to serve forms.
+# Whoever calls this asks whether it succeeded, so that every step has to say so itself.
 from_gitea_module() {
-  local module source=$out.source part
-  module=$(go mod download -json "code.gitea.io/gitea@v$gitea_version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
-  cp -r "$module" "$source"
-  chmod -R u+w "$source"
-  (cd "$source" && CGO_ENABLED=1 go build -v -trimpath -tags "sqlite sqlite_unlock_notify" \
-    -ldflags "-s -w -X main.Version=$gitea_version" -o "$out/gitea" .)
-  for part in options templates public; do
-    [ ! -d "$source/$part" ] || mv "$source/$part" "$out/$part"
-  done
+  local module source=$out.source
   rm -rf "$source"
+  module=$(go mod download -json "code.gitea.io/gitea@v$gitea_version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') &&
+    cp -r "$module" "$source" &&
+    chmod -R u+w "$source" &&
+    (cd "$source" && CGO_ENABLED=1 go build -v -trimpath -tags "sqlite sqlite_unlock_notify" \
+      -ldflags "-s -w -X main.Version=$gitea_version" -o "$out/gitea" .) &&
+    mv "$source/options" "$source/templates" "$source/public" "$out/" &&
+    rm -rf "$source"
 }
 
 build_gitea() {
-  packages_total=1350 build "gitea-$gitea_version" "$gitea_version sqlite" from_gitea_module
+  packages_total=1000 build "gitea-$gitea_version" "$gitea_version with sqlite" from_gitea_module
 }
 
 configure() { # folder port

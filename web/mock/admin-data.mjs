@@ -83,6 +83,7 @@ export function createAdminData(user) {
     email: `${userName}@example.com`,
     role: 'User',
     enabled: true,
+    suspended: false,
     teams: ['users'],
     created: iso(5e6),
     lastLogin: iso(number * 7000),

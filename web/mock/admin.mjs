@@ -119,6 +119,7 @@ export function createAdmin(user) {
     ...(account.limits[name] === undefined ? {} : { limit: account.limits[name] }),
     isReached: used >= (account.limits[name] ?? Infinity),
     isExceeded: used > (account.limits[name] ?? Infinity),
+    isEnforced: name !== 'applications',
   });
   const usage = () => {
     const seats = members.length + invitations.length;
@@ -228,6 +229,7 @@ export function createAdmin(user) {
       if (found._id === user._id)
         return refuse(409, 'this is the last Administrator of the account: make somebody else one first');
       note('update', 'user', found.email, { before: { role: found.role }, after: { role: body.role } });
+      if (body.suspended !== undefined) found.enabled = !body.suspended;
       return Object.assign(found, body);
     },
     'DELETE users/*': ({ at }) => drop(members, at[1]),

@@ -61,6 +61,10 @@ export const changeAccount = (name: string, settings: Record<string, unknown>) =
 export const changeRole = (id: string, role: string) =>
   confirmed(() => unwrap(http.PATCH('/api/users/{id}', { params: { path: { id } }, body: { role } })));
 
+/** In this account alone. */
+export const setSuspended = (id: string, suspended: boolean) =>
+  confirmed(() => unwrap(http.PATCH('/api/users/{id}', { params: { path: { id } }, body: { suspended } })));
+
 export const removeMember = (id: string) =>
   unwrap(http.DELETE('/api/users/{id}', { params: { path: { id } } }));
 

@@ -2,13 +2,26 @@ import { Button, PasswordInput, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, useRouter } from '@tanstack/react-router';
-import { useEffect } from 'react';
+import { useEffect, useState } from 'react';
 import { signIn } from '../api/mutations';
 import { loginOptionsQuery, userQuery } from '../api/queries';
 import { Mark } from '../components/Mark';
 import { FormError } from '../ui/FormDialog';
 import { Key } from '../ui/icons';
 import styles from './LoginPage.module.css';
+
+const PROBLEM = 'slipway_sign_in_problem';
+
+/** Why a sign-in through a provider came back without one. The server leaves it in a cookie: an address anybody can write. */
+function readProblem(): Error | undefined {
+  const found = document.cookie.split('; ').find((pair) => pair.startsWith(`${PROBLEM}=`));
+  if (!found) return undefined;
+  try {
+    return new Error(decodeURIComponent(found.slice(PROBLEM.length + 1)));
+  } catch {
+    return new Error('signing in through the identity provider failed: try again');
+  }
+}
 
 const route = getRouteApi('/login');
 
@@ -17,6 +30,7 @@ export function LoginPage() {
   const { data: options } = useQuery({ ...loginOptionsQuery, refetchInterval: false });
   // Only an address of this app: `next` comes from the address bar, and anybody may have written it.
   const onward = next?.startsWith('/') && !next.startsWith('//') ? next : '/';
+  const [problem] = useState(readProblem);
   const router = useRouter();
   const queryClient = useQueryClient();
   const form = useForm({
@@ -36,6 +50,7 @@ export function LoginPage() {
   });
   useEffect(() => {
     document.title = 'Sign in · Slipway';
+    document.cookie = `${PROBLEM}=; Path=/login; Max-Age=0`;
   }, []);
 
   return (
@@ -55,7 +70,7 @@ export function LoginPage() {
           {...form.getInputProps('email')}
         />
         <PasswordInput label="Password" autoComplete="current-password" {...form.getInputProps('password')} />
-        <FormError error={login.error} />
+        <FormError error={login.error ?? problem} />
         <Button type="submit" size="sm" fullWidth loading={login.isPending}>
           Sign in
         </Button>

@@ -202,6 +202,29 @@ describe('people', () => {
     await dialog().getByRole('alert').getByText('the last Administrator').waitFor();
   });
 
+  test('somebody is suspended in the account, and restored', async () => {
+    await visit('/admin/users');
+    await button('Suspend ada').click();
+    await inDialog('Suspend').click();
+    await closed();
+    await row('ada@example.com').getByText('Suspended').waitFor();
+    await button('Restore ada').click();
+    await inDialog('Restore').click();
+    await closed();
+    assert.equal(await row('ada@example.com').getByText('Suspended').count(), 0);
+  });
+
+  test('a sign-in that failed elsewhere is explained on the sign-in page, once', async () => {
+    const told = encodeURIComponent('you are suspended in this account: ask its Administrator');
+    await page.goto(`${world.mock.url}/login`);
+    await page.evaluate((told) => (document.cookie = `slipway_sign_in_problem=${told}; Path=/login`), told);
+    await page.reload();
+    await page.getByRole('alert').getByText('You are suspended in this account').waitFor();
+    await page.reload();
+    await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor();
+    assert.equal(await page.getByRole('alert').count(), 0);
+  });
+
   test('a team that rules name is not deleted, and says which', async () => {
     await visit('/admin/teams');
     await button('Delete team operators').click();

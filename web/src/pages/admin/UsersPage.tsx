@@ -7,6 +7,7 @@ import {
   removeMember,
   resendInvitation,
   revokeInvitation,
+  setSuspended,
 } from '../../api/adminMutations';
 import { invitationsQuery, membersQuery, teamsQuery } from '../../api/adminQueries';
 import { userQuery } from '../../api/queries';
@@ -70,7 +71,7 @@ function Until({ at }: { at: string }) {
   return <>until {new Date(at).toLocaleDateString(undefined, { dateStyle: 'long' })}</>;
 }
 
-type MemberAsk = { member: Member; what: 'role' | 'remove' };
+type MemberAsk = { member: Member; what: 'role' | 'suspend' | 'remove' };
 
 function Members() {
   const members = useQuery(membersQuery);
@@ -99,6 +100,18 @@ function Members() {
           ? 'Administrators may do everything in the account; rules are no limit for them.'
           : 'They may do what the access rules of their teams allow.'}{' '}
         Their sessions end, so that nothing goes on with the old role.
+      </Confirm>
+      <Confirm
+        opened={asking?.what === 'suspend'}
+        onClose={close}
+        title={asking?.member.suspended ? `Restore ${name}?` : `Suspend ${name} in this account?`}
+        verb={asking?.member.suspended ? 'Restore' : 'Suspend'}
+        danger={!asking?.member.suspended}
+        action={() => change(setSuspended(asking?.member._id ?? '', !asking?.member.suspended))}
+      >
+        {asking?.member.suspended
+          ? 'Their API keys work again, and they are in their teams as before.'
+          : 'Their sessions here end and their API keys are refused, until somebody restores them. Other accounts of theirs are as before.'}
       </Confirm>
       <Confirm
         opened={asking?.what === 'remove'}
@@ -131,7 +144,9 @@ function MemberTable({ members, self, onAsk }: MemberTableProps) {
             <span className="row">
               {member.userName}
               {member._id === self && <span className="muted">you</span>}
-              {!member.enabled && <Status tone="off">Disabled</Status>}
+              {!member.enabled && (
+                <Status tone="off">{member.suspended ? 'Suspended' : 'Disabled'}</Status>
+              )}
             </span>
           </td>
           <td>{member.email}</td>
@@ -139,14 +154,18 @@ function MemberTable({ members, self, onAsk }: MemberTableProps) {
           <td className="muted">{member.teams.join(', ')}</td>
           <td>{member.lastLogin ? <Ago at={member.lastLogin} /> : <span className="muted">never</span>}</td>
           <RowActions>
-            <Button
-              size="compact-xs"
-              variant="default"
-              aria-label={`Change role of ${member.userName}`}
+            <RowAction
+              label={`Change role of ${member.userName}`}
               onClick={() => onAsk({ member, what: 'role' })}
             >
               Change role
-            </Button>
+            </RowAction>
+            <RowAction
+              label={`${member.suspended ? 'Restore' : 'Suspend'} ${member.userName}`}
+              onClick={() => onAsk({ member, what: 'suspend' })}
+            >
+              {member.suspended ? 'Restore' : 'Suspend'}
+            </RowAction>
             <RowAction label={`Remove ${member.userName}`} onClick={() => onAsk({ member, what: 'remove' })}>
               Remove
             </RowAction>
