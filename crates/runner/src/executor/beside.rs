@@ -14,54 +14,54 @@ use crate::layout::{Missing, VOLUME, confined};
 
 /// What runs beside a step, in the order in which it starts.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Beside {
-    pub(super) services: Vec<Service>,
+pub(crate) struct Beside {
+    pub(crate) services: Vec<Service>,
     /// Tried until it succeeds, before the step.
-    pub(super) readiness: Option<Probe>,
+    pub(crate) readiness: Option<Probe>,
     /// Run once when the services are ready.
-    pub(super) setup: Option<Work>,
+    pub(crate) setup: Option<Work>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Service {
-    pub(super) name: String,
-    pub(super) image: String,
-    pub(super) entry_point: Option<Vec<String>>,
-    pub(super) cmd: Option<Vec<String>>,
-    pub(super) environment: BTreeMap<String, String>,
-    pub(super) volumes: Vec<String>,
-    pub(super) working_directory: Option<String>,
+pub(crate) struct Service {
+    pub(crate) name: String,
+    pub(crate) image: String,
+    pub(crate) entry_point: Option<Vec<String>>,
+    pub(crate) cmd: Option<Vec<String>>,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) volumes: Vec<String>,
+    pub(crate) working_directory: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Work {
-    pub(super) image: String,
-    pub(super) commands: Vec<String>,
+pub(crate) struct Work {
+    pub(crate) image: String,
+    pub(crate) commands: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Probe {
-    pub(super) work: Work,
-    pub(super) period_seconds: u64,
-    pub(super) timeout_seconds: u64,
-    pub(super) success_threshold: u64,
-    pub(super) failure_threshold: u64,
+pub(crate) struct Probe {
+    pub(crate) work: Work,
+    pub(crate) period_seconds: u64,
+    pub(crate) timeout_seconds: u64,
+    pub(crate) success_threshold: u64,
+    pub(crate) failure_threshold: u64,
 }
 
 impl Beside {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.services.is_empty()
     }
 
     /// Names that mean this machine inside of the shared network.
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub(crate) fn names(&self) -> Vec<&str> {
         self.services.iter().map(|service| service.name.as_str()).collect()
     }
 }
 
 impl Probe {
     /// A loop that ends with success or, after its last failure, without.
-    pub(super) fn script(&self) -> Vec<String> {
+    pub(crate) fn script(&self) -> Vec<String> {
         let commands = self.work.commands.join("\n");
         vec![format!(
             "good=0; bad=0\nwhile :; do\n  if (set -e\n{commands}\n); then good=$((good+1)); else good=0; bad=$((bad+1)); fi\n  if [ $good -ge {} ]; then echo 'The services are ready'; break; fi\n  if [ $bad -ge {} ]; then echo 'The services did not get ready'; exit 1; fi\n  sleep {}\ndone",
@@ -71,7 +71,7 @@ impl Probe {
 }
 
 /// The services of a step, as it has them.
-pub(super) fn of_step(step: &StepSpec, place: &Place<'_>) -> Result<Beside, Refusal> {
+pub(crate) fn of_step(step: &StepSpec, place: &Place<'_>) -> Result<Beside, Refusal> {
     match &step.services {
         None => Ok(Beside::default()),
         Some(Value::Array(names)) => {
@@ -87,7 +87,7 @@ pub(super) fn of_step(step: &StepSpec, place: &Place<'_>) -> Result<Beside, Refu
 }
 
 /// A composition becomes a step that runs its candidate, with the services beside it.
-pub(super) fn of_composition(
+pub(crate) fn of_composition(
     step: &StepSpec,
     spec: &Composition,
     place: &Place<'_>,

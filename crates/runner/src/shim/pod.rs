@@ -76,6 +76,7 @@ impl<'a> Attempt<'a> {
         // Lines of the runner are not of the pod's log: the cursor starts after them.
         if !adopting {
             self.mark(0)?;
+            self.ahead = 0;
             if let Some(exit) = self.make().await? {
                 return Ok(exit);
             }

@@ -42,7 +42,7 @@ pub fn namespace() -> &'static str {
     static MADE: OnceLock<()> = OnceLock::new();
     MADE.get_or_init(|| {
         let kube = Kube::shared();
-        let object = format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAME}}}}}");
+        let object = format!("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {NAME}\n");
         kube.kubectl_with(&["apply", "-f", "-"], &object);
         kube.kubectl(&[
             "--namespace",

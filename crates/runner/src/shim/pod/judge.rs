@@ -137,6 +137,9 @@ fn waiting_for(waiting: &Value, image: &str) -> Seen {
             why: format!("image {image} is not on the node and may not be pulled"),
             patient: false,
         },
+        _ if said.contains("invalid reference format") => {
+            Seen::Stuck { why: format!("`{image}` is not the name of an image: {said}"), patient: false }
+        }
         "ErrImagePull" | "ImagePullBackOff" | "RegistryUnavailable" => {
             let refused =
                 ["not found", "denied", "unauthorized", "authorization", "forbidden", "manifest unknown"];
