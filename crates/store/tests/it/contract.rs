@@ -136,8 +136,11 @@ async fn another_account_sees_nothing(on: On) {
     let other = Scope::of(id(77));
     assert!(fixture.store.read(move |tx| builds::by_id(tx, other, made)).await.unwrap().is_none());
     assert!(fixture.store.read(move |tx| logs::after(tx, other, made, 0, 10)).await.unwrap().is_empty());
-    let stolen =
-        fixture.store.write(move |tx| builds::take(tx, other, "r", "host", 5, 0, 100)).await.unwrap();
+    let stolen = fixture.store.write(move |tx| {
+        let taker = builds::Taker { runner: "r", executor: "host", now_ms: 0, lease_until_ms: 100 };
+        builds::take(tx, other, &taker, 5, &mut |_, _| Ok(builds::Limits::default()))
+    });
+    let stolen = stolen.await.unwrap();
     assert!(stolen.is_empty());
     let logged =
         fixture.store.write(move |tx| logs::append(tx, other, made, 0, &[("s".into(), 0, "x".into())])).await;
