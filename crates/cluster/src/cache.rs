@@ -85,7 +85,13 @@ const OWNERS_DEPTH: usize = 10;
 
 impl Cache {
     pub(crate) fn new(retention: Retention) -> Self {
-        Self { inner: RwLock::default(), label: RwLock::default(), managers: RwLock::default(), feed: Feed::default(), retention }
+        Self {
+            inner: RwLock::default(),
+            label: RwLock::default(),
+            managers: RwLock::default(),
+            feed: Feed::default(),
+            retention,
+        }
     }
 
     /// Forgets everything when it is not as before: what was not kept cannot be asked whose it is.

@@ -64,11 +64,17 @@ impl Given {
         } else {
             // serde's own words quote what they read.
             serde_json::from_str(config).map_err(|error| {
-                format!("`config` is not JSON of the expected shape (line {}, column {})", error.line(), error.column())
+                format!(
+                    "`config` is not JSON of the expected shape (line {}, column {})",
+                    error.line(),
+                    error.column()
+                )
             })?
         };
         if config.aws_auth_config.is_some() {
-            return Err("awsAuthConfig is not supported here; use execProviderConfig with `aws eks get-token`".into());
+            return Err(
+                "awsAuthConfig is not supported here; use execProviderConfig with `aws eks get-token`".into(),
+            );
         }
         Ok(Self { server: server.trim_end_matches('/').to_owned(), config })
     }
@@ -92,7 +98,10 @@ impl Given {
                 exec.env
                     .iter()
                     .map(|(name, value)| {
-                        HashMap::from([("name".to_owned(), name.clone()), ("value".to_owned(), value.clone())])
+                        HashMap::from([
+                            ("name".to_owned(), name.clone()),
+                            ("value".to_owned(), value.clone()),
+                        ])
                     })
                     .collect(),
             ),
@@ -109,12 +118,23 @@ impl Given {
             exec,
             ..AuthInfo::default()
         };
-        let context =
-            Context { cluster: "it".into(), user: Some("us".into()), ..Context::default() };
+        let context = Context { cluster: "it".into(), user: Some("us".into()), ..Context::default() };
         let kubeconfig = Kubeconfig {
-            clusters: vec![NamedCluster { name: "it".into(), cluster: Some(cluster), other: Default::default() }],
-            auth_infos: vec![NamedAuthInfo { name: "us".into(), auth_info: Some(user), other: Default::default() }],
-            contexts: vec![NamedContext { name: "it".into(), context: Some(context), other: Default::default() }],
+            clusters: vec![NamedCluster {
+                name: "it".into(),
+                cluster: Some(cluster),
+                other: Default::default(),
+            }],
+            auth_infos: vec![NamedAuthInfo {
+                name: "us".into(),
+                auth_info: Some(user),
+                other: Default::default(),
+            }],
+            contexts: vec![NamedContext {
+                name: "it".into(),
+                context: Some(context),
+                other: Default::default(),
+            }],
             current_context: Some("it".into()),
             ..Kubeconfig::default()
         };

@@ -129,17 +129,22 @@ impl Engine {
         let unknown = |text: String| Err(NoCluster::Unknown(text));
         match (server, name) {
             ("", "") => {
-                return unknown("spec.destination needs a server or a name; use https://kubernetes.default.svc".into());
+                return unknown(
+                    "spec.destination needs a server or a name; use https://kubernetes.default.svc".into(),
+                );
             }
             (server, name) if !server.is_empty() && !name.is_empty() => {
                 return unknown("spec.destination has both a server and a name; keep one of them".into());
             }
-            (server, name) if server == IN_CLUSTER.server || name == IN_CLUSTER.name => return Ok(self.home.clone()),
+            (server, name) if server == IN_CLUSTER.server || name == IN_CLUSTER.name => {
+                return Ok(self.home.clone());
+            }
             _ => {}
         }
         let remotes = self.clusters.remotes.read().expect("no panic while locked");
-        let mut fitting =
-            remotes.values().filter(|remote| if server.is_empty() { remote.name == name } else { remote.server == server });
+        let mut fitting = remotes
+            .values()
+            .filter(|remote| if server.is_empty() { remote.name == name } else { remote.server == server });
         let wanted = if server.is_empty() { name } else { server };
         let Some(remote) = fitting.next() else {
             return unknown(format!(
@@ -149,7 +154,9 @@ impl Engine {
             ));
         };
         if server.is_empty() && fitting.next().is_some() {
-            return unknown(format!("there are 2 clusters with the name `{wanted}`; use spec.destination.server"));
+            return unknown(format!(
+                "there are 2 clusters with the name `{wanted}`; use spec.destination.server"
+            ));
         }
         if remote.server == IN_CLUSTER.server {
             return Ok(self.home.clone());
@@ -163,9 +170,11 @@ impl Engine {
     /// Every cluster that is connected.
     pub(crate) fn destinations(&self) -> Vec<Arc<Destination>> {
         let remotes = self.clusters.remotes.read().expect("no panic while locked");
-        let here = remotes.values().filter_map(|remote| match &*remote.state.read().expect("no panic while locked") {
-            State::Here(destination) => Some(destination.clone()),
-            State::Away(_) => None,
+        let here = remotes.values().filter_map(|remote| {
+            match &*remote.state.read().expect("no panic while locked") {
+                State::Here(destination) => Some(destination.clone()),
+                State::Away(_) => None,
+            }
         });
         std::iter::once(self.home.clone()).chain(here).collect()
     }
@@ -174,7 +183,9 @@ impl Engine {
     pub(crate) fn follow_clusters(self: &Arc<Self>) {
         let mut wanted: BTreeMap<String, (String, serde_json::Value)> = BTreeMap::new();
         for live in self.cluster.live_of_kind("", "Secret") {
-            let Some(object) = live.object().filter(|_| live.key.namespace == self.config.namespace) else { continue };
+            let Some(object) = live.object().filter(|_| live.key.namespace == self.config.namespace) else {
+                continue;
+            };
             if object["metadata"]["labels"][SECRET_TYPE] == "cluster" {
                 wanted.insert(live.key.name.clone(), (live.resource_version.clone(), object["data"].clone()));
             }
@@ -210,7 +221,8 @@ impl Engine {
                 Ok(_) => {}
                 Err(why) => {
                     tracing::warn!(%secret, %why, "A cluster Secret cannot be used.");
-                    *state.write().expect("no panic while locked") = State::Away(format!("its Secret: {why}"));
+                    *state.write().expect("no panic while locked") =
+                        State::Away(format!("its Secret: {why}"));
                 }
             }
             remotes.insert(secret, Remote { version, server, name, state, stop });

@@ -95,10 +95,13 @@ impl Engine {
         finalizer: &str,
     ) -> Result<bool, Stop> {
         for step in &plan.steps {
-            let StepResult::Failed { message } = steps::run(&destination.cluster, step).await else { continue };
+            let StepResult::Failed { message } = steps::run(&destination.cluster, step).await else {
+                continue;
+            };
             let message = format!("{} cannot be deleted: {message}", step.key.short());
             // Whether it is the cluster that is away, the cluster is asked.
-            let away = destination.server != IN_CLUSTER.server && destination.cluster.version().await.is_err();
+            let away =
+                destination.server != IN_CLUSTER.server && destination.cluster.version().await.is_err();
             if away && self.goes_on_without(session, &message).await? {
                 self.let_go(session, finalizer).await?;
                 return Ok(true);
@@ -134,7 +137,9 @@ impl Engine {
         let deleted = time(session.app.metadata.deletion_timestamp.as_deref());
         let approved = time(session.app.metadata.annotation(names::DELETION_APPROVED));
         let waited = deleted.map_or(0, |since| Timestamp::now().duration_since(since).as_secs());
-        if waited >= AWAY_SECONDS || approved.zip(deleted).is_some_and(|(approved, deleted)| approved >= deleted) {
+        if waited >= AWAY_SECONDS
+            || approved.zip(deleted).is_some_and(|(approved, deleted)| approved >= deleted)
+        {
             tracing::warn!(application = %session.key, %why, "A deletion goes on without what is away; what runs there stays.");
             return Ok(true);
         }
@@ -196,7 +201,9 @@ impl Engine {
 
 /// The first finalizer that keeps the Application for us.
 fn ours(app: &Application) -> Option<String> {
-    let known = |name: &&String| name.split('/').next() == Some(names::RESOURCES_FINALIZER) || is_hook_finalizer(name);
+    let known = |name: &&String| {
+        name.split('/').next() == Some(names::RESOURCES_FINALIZER) || is_hook_finalizer(name)
+    };
     app.metadata.finalizers.iter().find(known).cloned()
 }
 

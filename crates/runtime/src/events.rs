@@ -53,7 +53,8 @@ pub(crate) fn between(before: &Application, after: &Application) -> Vec<Note> {
         };
         notes.push(note("OperationStarted", message));
     }
-    let ended = !is_running(after) && (began || was.operation_state.as_ref().is_some_and(|old| old.phase != state.phase));
+    let ended = !is_running(after)
+        && (began || was.operation_state.as_ref().is_some_and(|old| old.phase != state.phase));
     if ended {
         let result = state.sync_result.clone().unwrap_or_default();
         let revision = if result.revision.is_empty() { result.revisions.join(", ") } else { result.revision };
@@ -124,7 +125,8 @@ mod tests {
     use super::*;
 
     fn app(status: Value) -> Application {
-        serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}, "status": status})).expect("readable")
+        serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}, "status": status}))
+            .expect("readable")
     }
 
     fn words(before: Value, after: Value) -> Vec<(&'static str, String)> {

@@ -64,7 +64,8 @@ impl Metrics {
         ];
         let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
         let ended = state.finished_at.as_deref().and_then(time);
-        let took = ended.zip(time(&state.started_at)).map(|(end, start)| end.duration_since(start).as_secs_f64());
+        let took =
+            ended.zip(time(&state.started_at)).map(|(end, start)| end.duration_since(start).as_secs_f64());
         let mut inner = self.inner.lock().expect("no panic while locked");
         let entry = inner.syncs.entry(labels).or_default();
         entry.0 += 1;
@@ -73,7 +74,13 @@ impl Metrics {
 
     pub(crate) fn look(&self, namespace: &str, server: &str, took: Duration) {
         let labels = vec![("namespace", namespace.to_owned()), ("dest_server", server.to_owned())];
-        self.inner.lock().expect("no panic while locked").looks.entry(labels).or_default().add(took.as_secs_f64());
+        self.inner
+            .lock()
+            .expect("no panic while locked")
+            .looks
+            .entry(labels)
+            .or_default()
+            .add(took.as_secs_f64());
     }
 
     pub(crate) fn look_at_set(&self, namespace: &str, name: &str, took: Duration) {
@@ -99,12 +106,24 @@ impl Metrics {
         for (labels, (count, _)) in &inner.syncs {
             text.line("argocd_app_sync_total", labels, *count as f64);
         }
-        text.family("argocd_app_sync_duration_seconds_total", "counter", "Application sync performance in seconds total.");
+        text.family(
+            "argocd_app_sync_duration_seconds_total",
+            "counter",
+            "Application sync performance in seconds total.",
+        );
         for (labels, (_, seconds)) in &inner.syncs {
             text.line("argocd_app_sync_duration_seconds_total", labels, *seconds);
         }
-        text.histogram("argocd_app_reconcile", "Application reconciliation performance in seconds.", &inner.looks);
-        text.histogram("argocd_appset_reconcile", "Application set reconciliation performance in seconds.", &inner.set_looks);
+        text.histogram(
+            "argocd_app_reconcile",
+            "Application reconciliation performance in seconds.",
+            &inner.looks,
+        );
+        text.histogram(
+            "argocd_appset_reconcile",
+            "Application set reconciliation performance in seconds.",
+            &inner.set_looks,
+        );
         text.family("argocd_webhook_requests_total", "counter", "Number of webhooks that came in.");
         for (labels, count) in &inner.webhooks {
             text.line("argocd_webhook_requests_total", labels, *count as f64);
@@ -128,7 +147,8 @@ impl Text {
         self.0.push_str(name);
         if !labels.is_empty() {
             let escape = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let pairs: Vec<_> = labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escape(value))).collect();
+            let pairs: Vec<_> =
+                labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escape(value))).collect();
             let _ = write!(self.0, "{{{}}}", pairs.join(","));
         }
         let _ = writeln!(self.0, " {value}");
@@ -177,9 +197,10 @@ impl Engine {
         text.family("argocd_git_request_total", "counter", "Number of git requests performed.");
         text.line("argocd_git_request_total", &[], self.renderer.git().remote_calls() as f64);
         text.family("workqueue_depth", "gauge", "Current depth of workqueue.");
-        for (name, depth) in
-            [("app_reconciliation_queue", self.queue.depth()), ("appset_reconciliation_queue", self.sets.depth())]
-        {
+        for (name, depth) in [
+            ("app_reconciliation_queue", self.queue.depth()),
+            ("appset_reconciliation_queue", self.sets.depth()),
+        ] {
             text.line("workqueue_depth", &[("name", name.to_owned())], depth as f64);
         }
         text.0
@@ -193,7 +214,11 @@ impl Engine {
             let more = [("k8s_version", to.facts().kube_version.clone()), ("name", to.name.clone())];
             text.line("argocd_cluster_info", &[of(to).as_slice(), &more].concat(), 1.0);
         }
-        text.family("argocd_cluster_connection_status", "gauge", "The k8s cluster current connection status.");
+        text.family(
+            "argocd_cluster_connection_status",
+            "gauge",
+            "The k8s cluster current connection status.",
+        );
         for to in &clusters {
             text.line("argocd_cluster_connection_status", &of(to), 1.0);
         }
@@ -201,7 +226,11 @@ impl Engine {
         for to in &clusters {
             text.line("argocd_cluster_api_resources", &of(to), to.cluster.discovery().all().count() as f64);
         }
-        text.family("argocd_cluster_api_resource_objects", "gauge", "Number of k8s resource objects in the cache.");
+        text.family(
+            "argocd_cluster_api_resource_objects",
+            "gauge",
+            "Number of k8s resource objects in the cache.",
+        );
         for to in &clusters {
             text.line("argocd_cluster_api_resource_objects", &of(to), to.cluster.cached_objects() as f64);
         }
@@ -216,18 +245,18 @@ impl Engine {
             .collect();
         text.family("argocd_appset_info", "gauge", "Information about applicationset.");
         for set in &sets {
-            let labels = vec![
-                ("namespace", set.metadata.namespace.clone()),
-                ("name", set.metadata.name.clone()),
-            ];
+            let labels =
+                vec![("namespace", set.metadata.namespace.clone()), ("name", set.metadata.name.clone())];
             text.line("argocd_appset_info", &labels, 1.0);
         }
-        text.family("argocd_appset_owned_applications", "gauge", "Number of applications owned by the applicationset.");
+        text.family(
+            "argocd_appset_owned_applications",
+            "gauge",
+            "Number of applications owned by the applicationset.",
+        );
         for set in &sets {
-            let labels = vec![
-                ("namespace", set.metadata.namespace.clone()),
-                ("name", set.metadata.name.clone()),
-            ];
+            let labels =
+                vec![("namespace", set.metadata.namespace.clone()), ("name", set.metadata.name.clone())];
             let owned = apps.iter().filter(|app| {
                 app.metadata.owner_references.iter().any(|owner| {
                     serde_json::to_value(owner).is_ok_and(|owner| owner["uid"] == set.metadata.uid.as_str())
@@ -248,7 +277,8 @@ fn named(app: &Application) -> Labels {
 
 fn info(app: &Application) -> Labels {
     let or_unknown = |text: &str| if text.is_empty() { "Unknown".to_owned() } else { text.to_owned() };
-    let source = app.spec.effective_sources().first().map(|source| source.repo_url.clone()).unwrap_or_default();
+    let source =
+        app.spec.effective_sources().first().map(|source| source.repo_url.clone()).unwrap_or_default();
     let operation = if app.metadata.deletion_timestamp.is_some() {
         "delete"
     } else if app.operation.is_some() || is_running(app) {

@@ -191,11 +191,9 @@ impl Engine {
         let destination = &app.spec.destination;
         let to = self.destination(app).map_err(|error| match error {
             NoCluster::Unknown(message) => Failure::spec(message),
-            NoCluster::Away(message) => Failure {
-                condition: "ComparisonError",
-                message,
-                again_at: Some(Instant::now() + RETRY),
-            },
+            NoCluster::Away(message) => {
+                Failure { condition: "ComparisonError", message, again_at: Some(Instant::now() + RETRY) }
+            }
         })?;
         if app.spec.source_hydrator.is_some() {
             return Err(Failure::spec("spec.sourceHydrator is not supported yet; use spec.source"));

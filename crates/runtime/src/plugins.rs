@@ -29,7 +29,8 @@ pub(crate) fn read(folder: Option<&Path>) -> Result<Vec<PluginSpec>, PluginsErro
         let name = file.display().to_string();
         let text = std::fs::read_to_string(&file)
             .map_err(|source| PluginsError::Unreadable { file: name.clone(), source })?;
-        let spec = PluginSpec::parse(&text).map_err(|problem| PluginsError::Invalid { file: name, problem })?;
+        let spec =
+            PluginSpec::parse(&text).map_err(|problem| PluginsError::Invalid { file: name, problem })?;
         plugins.push(spec);
     }
     Ok(plugins)

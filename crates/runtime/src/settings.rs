@@ -24,7 +24,8 @@ pub(crate) fn read_settings(cluster: &Cluster, namespace: &str) -> Settings {
         tracing::warn!(%problem, "A setting in argocd-cm cannot be used; it is left out.");
     }
     let commands = data("argocd-cmd-params-cm");
-    if let Some(seconds) = commands.get("controller.sync.timeout.seconds").and_then(|text| text.parse().ok()) {
+    if let Some(seconds) = commands.get("controller.sync.timeout.seconds").and_then(|text| text.parse().ok())
+    {
         settings.sync_timeout_seconds = seconds;
     }
     settings

@@ -8,9 +8,9 @@ use slipway_crd::{AppProject, Application, ApplicationSource};
 use slipway_gitops::project;
 use slipway_model::Next;
 use slipway_source::{
-    ChartError, Commit, Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize,
-    Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered, Renderer, Repositories, Since,
-    SourceOptions,
+    ChartError, Commit, Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable,
+    Kustomize, Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered, Renderer, Repositories,
+    Since, SourceOptions,
 };
 
 use crate::settings::RepositoryAccess;
@@ -182,7 +182,10 @@ fn references(
             )));
         }
         if out.insert(source.reference.clone(), content.clone()).is_some() {
-            return Err(SourceError::Spec(format!("two sources have the ref `{}`; rename one", source.reference)));
+            return Err(SourceError::Spec(format!(
+                "two sources have the ref `{}`; rename one",
+                source.reference
+            )));
         }
     }
     Ok(out)
@@ -210,8 +213,9 @@ async fn with_overrides(
         let Some(bytes) = renderer.file(content, &path).await? else { continue };
         let text = String::from_utf8_lossy(&bytes);
         let unreadable = |detail: String| SourceError::Spec(format!("{path} cannot be used: {detail}"));
-        let documents = slipway_yaml::load_all_json(&text)
-            .map_err(|errors| unreadable(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
+        let documents = slipway_yaml::load_all_json(&text).map_err(|errors| {
+            unreadable(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+        })?;
         let Some((patch, _)) = documents.into_iter().next() else { continue };
         let mut value = match merged.take() {
             Some(value) => value,
@@ -254,8 +258,12 @@ fn merge(target: &mut Value, patch: Value) {
 
 fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
     let spec = |message: &str| Err(SourceError::Spec(message.to_owned()));
-    let blocks =
-        [source.helm.is_some(), source.kustomize.is_some(), source.directory.is_some(), source.plugin.is_some()];
+    let blocks = [
+        source.helm.is_some(),
+        source.kustomize.is_some(),
+        source.directory.is_some(),
+        source.plugin.is_some(),
+    ];
     if blocks.iter().filter(|set| **set).count() > 1 {
         return spec("only one of helm, kustomize, directory and plugin may be set in a source");
     }

@@ -110,7 +110,9 @@ impl Catalog {
             let documents = slipway_yaml::load_all_json(text).map_err(|errors| errors[0].to_string())?;
             Ok(documents.into_iter().next().map(|(value, _)| value).unwrap_or_default())
         };
-        let read = |value: Value| serde_json::from_value(value).map_err(|error: serde_json::Error| error.to_string());
+        let read = |value: Value| {
+            serde_json::from_value(value).map_err(|error: serde_json::Error| error.to_string())
+        };
         if let Some(name) = key.strip_prefix("service.") {
             let (kind, name) = name.split_once('.').unwrap_or((name, name));
             self.services.insert(name.to_owned(), Service { kind: kind.to_owned(), config: yaml(text)? });
@@ -200,19 +202,28 @@ impl Catalog {
                 Some((vec![trigger.clone()], service))
             });
             let (triggers, service) = known.unwrap_or_else(|| match rest.split_once('.') {
-                Some((trigger, service)) if !self.services.contains_key(rest) => (vec![trigger.to_owned()], service),
+                Some((trigger, service)) if !self.services.contains_key(rest) => {
+                    (vec![trigger.to_owned()], service)
+                }
                 _ => (self.default_triggers.clone(), rest),
             });
             for recipient in recipients {
-                out.extend(triggers.iter().map(|trigger| (trigger.clone(), service.to_owned(), recipient.to_owned())));
+                out.extend(
+                    triggers
+                        .iter()
+                        .map(|trigger| (trigger.clone(), service.to_owned(), recipient.to_owned())),
+                );
             }
         }
         for subscription in &self.subscriptions {
             if !selects(&subscription.selector, &app["metadata"]["labels"]) {
                 continue;
             }
-            let triggers =
-                if subscription.triggers.is_empty() { &self.default_triggers } else { &subscription.triggers };
+            let triggers = if subscription.triggers.is_empty() {
+                &self.default_triggers
+            } else {
+                &subscription.triggers
+            };
             for recipient in &subscription.recipients {
                 let (service, recipient) = recipient.split_once(':').unwrap_or((recipient, ""));
                 out.extend(triggers.iter().map(|t| (t.clone(), service.to_owned(), recipient.to_owned())));
@@ -234,7 +245,8 @@ impl Catalog {
     ) -> Result<Value, String> {
         let mut content = Map::new();
         for name in names {
-            let template = self.templates.get(name).ok_or_else(|| format!("there is no template `{name}`"))?;
+            let template =
+                self.templates.get(name).ok_or_else(|| format!("there is no template `{name}`"))?;
             for (key, value) in template.as_object().into_iter().flatten() {
                 content.insert(key.clone(), value.clone());
             }
@@ -319,11 +331,23 @@ mod tests {
         let data = [
             ("service.webhook.hook", "url: http://x\n"),
             ("service.slack", "token: $slack-token\n"),
-            ("template.failed", "message: \"{{.app.metadata.name}} failed in {{.context.env}} ({{.serviceType}})\"\nwebhook:\n  hook:\n    method: POST\n    body: '{\"app\": \"{{.app.metadata.name}}\"}'\n"),
-            ("trigger.on-failed", "- when: app.status.operationState.phase in ['Error', 'Failed']\n  send: [failed]\n"),
-            ("trigger.on-deployed", "- when: app.status.health.status == 'Healthy'\n  oncePer: app.status.sync.revision\n  send: [failed]\n"),
+            (
+                "template.failed",
+                "message: \"{{.app.metadata.name}} failed in {{.context.env}} ({{.serviceType}})\"\nwebhook:\n  hook:\n    method: POST\n    body: '{\"app\": \"{{.app.metadata.name}}\"}'\n",
+            ),
+            (
+                "trigger.on-failed",
+                "- when: app.status.operationState.phase in ['Error', 'Failed']\n  send: [failed]\n",
+            ),
+            (
+                "trigger.on-deployed",
+                "- when: app.status.health.status == 'Healthy'\n  oncePer: app.status.sync.revision\n  send: [failed]\n",
+            ),
             ("defaultTriggers", "[on-failed]"),
-            ("subscriptions", "- recipients: [\"slack:ops\"]\n  triggers: [on-deployed]\n  selector: team=blue\n"),
+            (
+                "subscriptions",
+                "- recipients: [\"slack:ops\"]\n  triggers: [on-deployed]\n  selector: team=blue\n",
+            ),
             ("context", "env: prod\n"),
         ];
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
@@ -351,13 +375,15 @@ mod tests {
         assert!(plan.notices[0].key.starts_with("on-failed:[0]."), "{}", plan.notices[0].key);
 
         let keys: Vec<String> = plan.notices.iter().map(|notice| notice.key.clone()).collect();
-        failed["metadata"]["annotations"][NOTIFIED] = next_state(&failed, &keys, &[], now).expect("changed").into();
+        failed["metadata"]["annotations"][NOTIFIED] =
+            next_state(&failed, &keys, &[], now).expect("changed").into();
         assert_eq!(catalog.plan(&failed, &none, now), Plan::default());
         let mut well = failed.clone();
         well["status"]["operationState"]["phase"] = "Succeeded".into();
         let plan = catalog.plan(&well, &none, now);
         assert_eq!((plan.notices.len(), plan.forget.len()), (0, 3));
-        well["metadata"]["annotations"][NOTIFIED] = next_state(&well, &[], &plan.forget, now).expect("changed").into();
+        well["metadata"]["annotations"][NOTIFIED] =
+            next_state(&well, &[], &plan.forget, now).expect("changed").into();
         well["status"]["operationState"]["phase"] = "Failed".into();
         assert_eq!(catalog.plan(&well, &none, now).notices.len(), 3);
     }

@@ -152,7 +152,10 @@ fn nothing_that_is_wanted_is_pruned_and_waves_ascend() {
         shell.sync(&mut cluster, None);
         let wanted = |name: &str| shell.desired.iter().find(|o| o["metadata"]["name"] == name);
         let wave_of = |object: &Value| {
-            object["metadata"]["annotations"][names::SYNC_WAVE].as_str().and_then(|w| w.parse::<i32>().ok()).unwrap_or(0)
+            object["metadata"]["annotations"][names::SYNC_WAVE]
+                .as_str()
+                .and_then(|w| w.parse::<i32>().ok())
+                .unwrap_or(0)
         };
         let mut wave = i32::MIN;
         for line in &cluster.log {
@@ -160,11 +163,19 @@ fn nothing_that_is_wanted_is_pruned_and_waves_ascend() {
             match (verb, wanted(name)) {
                 ("prune", found) => {
                     pruned += 1;
-                    assert!(found.is_none(), "seed {seed}: {name} is wanted and was pruned\n{:?}", cluster.log);
+                    assert!(
+                        found.is_none(),
+                        "seed {seed}: {name} is wanted and was pruned\n{:?}",
+                        cluster.log
+                    );
                 }
                 ("apply", Some(object)) => {
                     let now = wave_of(object);
-                    assert!(now >= wave, "seed {seed}: {name} of wave {now} after wave {wave}\n{:?}", cluster.log);
+                    assert!(
+                        now >= wave,
+                        "seed {seed}: {name} of wave {now} after wave {wave}\n{:?}",
+                        cluster.log
+                    );
                     wave = now;
                 }
                 _ => {}

@@ -75,9 +75,9 @@ fn with_secrets(value: &Value, secrets: &BTreeMap<String, String>) -> Value {
             Value::String(text)
         }
         Value::Array(items) => items.iter().map(|item| with_secrets(item, secrets)).collect(),
-        Value::Object(entries) => {
-            Value::Object(entries.iter().map(|(key, value)| (key.clone(), with_secrets(value, secrets))).collect())
-        }
+        Value::Object(entries) => Value::Object(
+            entries.iter().map(|(key, value)| (key.clone(), with_secrets(value, secrets))).collect(),
+        ),
         other => other.clone(),
     }
 }
@@ -135,7 +135,8 @@ fn request(kind: &str, name: &str, config: &Value, notice: &Notice) -> Result<Po
         }
         "slack" => {
             let url = format!("{}/chat.postMessage", base("apiURL", "https://slack.com/api"));
-            let mut body = Map::from_iter([("channel".into(), json!(recipient)), ("text".into(), json!(message))]);
+            let mut body =
+                Map::from_iter([("channel".into(), json!(recipient)), ("text".into(), json!(message))]);
             for key in ["username", "icon"] {
                 if let Some(value) = config[key].as_str() {
                     body.insert(if key == "icon" { "icon_emoji" } else { key }.into(), json!(value));
@@ -145,12 +146,14 @@ fn request(kind: &str, name: &str, config: &Value, notice: &Notice) -> Result<Po
         }
         "mattermost" => {
             let url = format!("{}/api/v4/posts", base("apiURL", ""));
-            let body = json!({"channel_id": recipient, "message": message, "props": parsed(&own["attachments"])});
+            let body =
+                json!({"channel_id": recipient, "message": message, "props": parsed(&own["attachments"])});
             post(url, vec![bearer(setting("token")?)], body)
         }
         "rocketchat" => {
             let url = format!("{}/api/v1/chat.postMessage", base("serverUrl", ""));
-            let headers = vec![("x-user-id".into(), setting("userId")?), ("x-auth-token".into(), setting("token")?)];
+            let headers =
+                vec![("x-user-id".into(), setting("userId")?), ("x-auth-token".into(), setting("token")?)];
             post(url, headers, json!({"channel": recipient, "text": message}))
         }
         "teams" | "teams-workflows" | "googlechat" => {
@@ -172,7 +175,11 @@ fn request(kind: &str, name: &str, config: &Value, notice: &Notice) -> Result<Po
             post(url, Vec::new(), merged(body))
         }
         "telegram" => {
-            let url = format!("{}/bot{}/sendMessage", base("apiURL", "https://api.telegram.org"), setting("token")?);
+            let url = format!(
+                "{}/bot{}/sendMessage",
+                base("apiURL", "https://api.telegram.org"),
+                setting("token")?
+            );
             post(url, Vec::new(), json!({"chat_id": recipient, "text": message}))
         }
         "opsgenie" => {
@@ -190,7 +197,11 @@ fn request(kind: &str, name: &str, config: &Value, notice: &Notice) -> Result<Po
         }
         "grafana" => {
             let url = format!("{}/annotations", setting("apiUrl")?.trim_end_matches('/'));
-            post(url, vec![bearer(setting("apiKey")?)], json!({"text": message, "tags": recipient.split('|').collect::<Vec<_>>()}))
+            post(
+                url,
+                vec![bearer(setting("apiKey")?)],
+                json!({"text": message, "tags": recipient.split('|').collect::<Vec<_>>()}),
+            )
         }
         other => Err(format!("services of the type `{other}` are not supported")),
     }
@@ -206,9 +217,18 @@ mod tests {
 
     #[test]
     fn services_are_spoken_to_as_they_expect() {
-        let slack = notice("slack", "ops", json!({"message": "hi", "slack": {"attachments": "[{\"title\": \"t\"}]"}}));
-        let config = with_secrets(&json!({"token": "$slack-token"}), &BTreeMap::from([
-            ("slack".to_owned(), "no".to_owned()), ("slack-token".to_owned(), "x".to_owned())]));
+        let slack = notice(
+            "slack",
+            "ops",
+            json!({"message": "hi", "slack": {"attachments": "[{\"title\": \"t\"}]"}}),
+        );
+        let config = with_secrets(
+            &json!({"token": "$slack-token"}),
+            &BTreeMap::from([
+                ("slack".to_owned(), "no".to_owned()),
+                ("slack-token".to_owned(), "x".to_owned()),
+            ]),
+        );
         let post = request("slack", "slack", &config, &slack).expect("a request");
         assert_eq!(post.url, "https://slack.com/api/chat.postMessage");
         assert!(post.headers.contains(&("authorization".into(), "Bearer x".into())));
@@ -218,7 +238,10 @@ mod tests {
         let hook = notice("ci", "", json!({"webhook": {"ci": {"method": "PUT", "path": "/a", "body": "b"}}}));
         let config = json!({"url": "https://x/", "headers": [{"name": "h", "value": "v"}]});
         let post = request("webhook", "ci", &config, &hook).expect("a request");
-        assert_eq!((post.method.as_str(), post.url.as_str(), post.body.as_str()), ("PUT", "https://x/a", "b"));
+        assert_eq!(
+            (post.method.as_str(), post.url.as_str(), post.body.as_str()),
+            ("PUT", "https://x/a", "b")
+        );
         assert_eq!(post.headers, [("h".to_owned(), "v".to_owned())]);
 
         assert!(request("teams", "teams", &json!({}), &notice("teams", "x", json!({}))).is_err());

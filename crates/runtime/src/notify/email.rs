@@ -78,16 +78,23 @@ async fn send_now(config: &Value, notice: &Notice) -> Result<(), String> {
 /// A name that could end the line would be a command.
 fn address(text: &str) -> Result<&str, String> {
     let bad = |c: char| c.is_control() || c.is_whitespace() || c == '<' || c == '>';
-    if text.contains('@') && !text.contains(bad) { Ok(text) } else { Err("an address is not a mail address".into()) }
+    if text.contains('@') && !text.contains(bad) {
+        Ok(text)
+    } else {
+        Err("an address is not a mail address".into())
+    }
 }
 
 fn mail(from: &str, html: bool, notice: &Notice) -> String {
     let own = &notice.content["email"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let subject = text(&own["subject"]).replace(['\r', '\n'], " ");
-    let body = Some(text(&own["body"])).filter(|body| !body.is_empty()).unwrap_or_else(|| text(&notice.content["message"]));
+    let body = Some(text(&own["body"]))
+        .filter(|body| !body.is_empty())
+        .unwrap_or_else(|| text(&notice.content["message"]));
     let encoded = base64::engine::general_purpose::STANDARD.encode(body);
-    let lines: Vec<&str> = encoded.as_bytes().chunks(76).filter_map(|line| std::str::from_utf8(line).ok()).collect();
+    let lines: Vec<&str> =
+        encoded.as_bytes().chunks(76).filter_map(|line| std::str::from_utf8(line).ok()).collect();
     let subject = base64::engine::general_purpose::STANDARD.encode(subject);
     let kind = if html { "text/html" } else { "text/plain" };
     format!(
@@ -122,7 +129,11 @@ impl Session {
     }
 
     async fn say(&mut self, line: &str) -> Result<(), String> {
-        self.wire.get_mut().write_all(format!("{line}\r\n").as_bytes()).await.map_err(|error| error.to_string())?;
+        self.wire
+            .get_mut()
+            .write_all(format!("{line}\r\n").as_bytes())
+            .await
+            .map_err(|error| error.to_string())?;
         self.wire.get_mut().flush().await.map_err(|error| error.to_string())
     }
 

@@ -37,7 +37,8 @@ impl Engine {
             self.cluster.live(&key).and_then(|live| live.object()).unwrap_or_default()
         };
         let config = object("ConfigMap", CONFIG);
-        let data: BTreeMap<String, String> = serde_json::from_value(config["data"].clone()).unwrap_or_default();
+        let data: BTreeMap<String, String> =
+            serde_json::from_value(config["data"].clone()).unwrap_or_default();
         let (catalog, problems) = Catalog::parse(&data);
         for problem in problems {
             tracing::warn!(%problem, "A part of argocd-notifications-cm cannot be used; it is left out.");

@@ -53,13 +53,21 @@ pub(crate) fn receive(engine: &Arc<Engine>, headers: &HeaderMap, body: &Bytes) -
         }
         Err(Refused::NoSecret(key)) => {
             tracing::warn!(provider = name, key, "A webhook came, and argocd-secret has no key for it.");
-            (StatusCode::FORBIDDEN, format!("set {key} in the Secret argocd-secret to accept these webhooks\n"))
+            (
+                StatusCode::FORBIDDEN,
+                format!("set {key} in the Secret argocd-secret to accept these webhooks\n"),
+            )
         }
         Err(Refused::Signature) => {
             tracing::warn!(provider = name, "A webhook with a wrong signature was refused.");
-            (StatusCode::UNAUTHORIZED, "the signature is wrong; compare the secrets on both sides\n".to_owned())
+            (
+                StatusCode::UNAUTHORIZED,
+                "the signature is wrong; compare the secrets on both sides\n".to_owned(),
+            )
         }
-        Err(Refused::Body) => (StatusCode::BAD_REQUEST, "the body is not what this provider sends\n".to_owned()),
+        Err(Refused::Body) => {
+            (StatusCode::BAD_REQUEST, "the body is not what this provider sends\n".to_owned())
+        }
     }
 }
 

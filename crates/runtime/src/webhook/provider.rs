@@ -36,7 +36,11 @@ pub(super) enum Refused {
 type Secrets = BTreeMap<String, String>;
 
 /// The provider's name, and what it says.
-pub(super) fn read(headers: &HeaderMap, body: &[u8], secrets: &Secrets) -> (&'static str, Result<Heard, Refused>) {
+pub(super) fn read(
+    headers: &HeaderMap,
+    body: &[u8],
+    secrets: &Secrets,
+) -> (&'static str, Result<Heard, Refused>) {
     let has = |name: &str| headers.contains_key(name);
     let request = Request { body, secrets, headers };
     if has("x-vss-activityid") {
@@ -73,7 +77,12 @@ impl Request<'_> {
         secret.ok_or(Refused::NoSecret(key))
     }
 
-    fn signed(&self, key: &'static str, signature: &str, algorithm: hmac::Algorithm) -> Result<Value, Refused> {
+    fn signed(
+        &self,
+        key: &'static str,
+        signature: &str,
+        algorithm: hmac::Algorithm,
+    ) -> Result<Value, Refused> {
         let secret = self.secret(key)?;
         let signature = hex::decode(signature).map_err(|_| Refused::Signature)?;
         hmac::verify(&hmac::Key::new(algorithm, secret.as_bytes()), self.body, &signature)
@@ -247,8 +256,15 @@ mod tests {
     const SECRET: &str = "s3cret";
 
     fn secrets() -> Secrets {
-        let keys = ["github.secret", "gitlab.secret", "gogs.secret", "bitbucket.uuid", "bitbucketserver.secret",
-            "azuredevops.username", "azuredevops.password"];
+        let keys = [
+            "github.secret",
+            "gitlab.secret",
+            "gogs.secret",
+            "bitbucket.uuid",
+            "bitbucketserver.secret",
+            "azuredevops.username",
+            "azuredevops.password",
+        ];
         keys.iter().map(|key| (format!("webhook.{key}"), SECRET.to_owned())).collect()
     }
 
@@ -267,32 +283,64 @@ mod tests {
 
     /// Every provider: its headers for a body, and a body that pushes to refs/heads/main.
     fn providers() -> Vec<(&'static str, Vec<(&'static str, String)>, String)> {
-        let repository = json!({"clone_url": "https://git.example/a/b.git", "html_url": "https://git.example/a/b"});
+        let repository =
+            json!({"clone_url": "https://git.example/a/b.git", "html_url": "https://git.example/a/b"});
         let push = json!({"ref": "refs/heads/main", "repository": repository,
-            "commits": [{"added": ["x/a"], "modified": ["x/b"], "removed": []}]}).to_string();
+            "commits": [{"added": ["x/a"], "modified": ["x/b"], "removed": []}]})
+        .to_string();
         let gitlab = json!({"object_kind": "push", "ref": "refs/heads/main",
             "project": {"git_http_url": "https://git.example/a/b.git"},
-            "commits": [{"added": ["x/a"], "modified": ["x/b"]}], "total_commits_count": 1}).to_string();
+            "commits": [{"added": ["x/a"], "modified": ["x/b"]}], "total_commits_count": 1})
+        .to_string();
         let cloud = json!({"repository": {"links": {"html": {"href": "https://git.example/a/b"}}},
-            "push": {"changes": [{"new": {"type": "branch", "name": "main"}}]}}).to_string();
+            "push": {"changes": [{"new": {"type": "branch", "name": "main"}}]}})
+        .to_string();
         let server = json!({"repository": {"links": {"clone": [{"href": "https://git.example/a/b.git"}]}},
-            "changes": [{"ref": {"id": "refs/heads/main"}}]}).to_string();
+            "changes": [{"ref": {"id": "refs/heads/main"}}]})
+        .to_string();
         let azure = json!({"eventType": "git.push", "resource": {
             "repository": {"remoteUrl": "https://git.example/a/b"},
-            "refUpdates": [{"name": "refs/heads/main"}]}}).to_string();
+            "refUpdates": [{"name": "refs/heads/main"}]}})
+        .to_string();
         let basic = base64::engine::general_purpose::STANDARD.encode(format!("{SECRET}:{SECRET}"));
         vec![
-            ("github", vec![("x-github-event", "push".into()),
-                ("x-hub-signature-256", format!("sha256={}", sign(&push)))], push.clone()),
+            (
+                "github",
+                vec![
+                    ("x-github-event", "push".into()),
+                    ("x-hub-signature-256", format!("sha256={}", sign(&push))),
+                ],
+                push.clone(),
+            ),
             ("gogs", vec![("x-gogs-event", "push".into()), ("x-gogs-signature", sign(&push))], push.clone()),
-            ("gogs", vec![("x-gitea-event", "push".into()), ("x-github-event", "push".into()),
-                ("x-gitea-signature", sign(&push))], push),
-            ("gitlab", vec![("x-gitlab-event", "Push Hook".into()), ("x-gitlab-token", SECRET.into())], gitlab),
+            (
+                "gogs",
+                vec![
+                    ("x-gitea-event", "push".into()),
+                    ("x-github-event", "push".into()),
+                    ("x-gitea-signature", sign(&push)),
+                ],
+                push,
+            ),
+            (
+                "gitlab",
+                vec![("x-gitlab-event", "Push Hook".into()), ("x-gitlab-token", SECRET.into())],
+                gitlab,
+            ),
             ("bitbucket", vec![("x-event-key", "repo:push".into()), ("x-hook-uuid", SECRET.into())], cloud),
-            ("bitbucketserver", vec![("x-event-key", "repo:refs_changed".into()),
-                ("x-hub-signature", format!("sha256={}", sign(&server)))], server),
-            ("azuredevops", vec![("x-vss-activityid", "1".into()), ("authorization", format!("Basic {basic}"))],
-                azure),
+            (
+                "bitbucketserver",
+                vec![
+                    ("x-event-key", "repo:refs_changed".into()),
+                    ("x-hub-signature", format!("sha256={}", sign(&server))),
+                ],
+                server,
+            ),
+            (
+                "azuredevops",
+                vec![("x-vss-activityid", "1".into()), ("authorization", format!("Basic {basic}"))],
+                azure,
+            ),
         ]
     }
 
@@ -315,11 +363,17 @@ mod tests {
             // Without the signature too.
             let bare: Vec<_> = list
                 .iter()
-                .filter(|(header, _)| !header.contains("signature") && !header.contains("token") && *header != "authorization")
+                .filter(|(header, _)| {
+                    !header.contains("signature") && !header.contains("token") && *header != "authorization"
+                })
                 .cloned()
                 .collect();
             if name != "bitbucket" {
-                assert_eq!(read(&headers(&bare), body.as_bytes(), &secrets()).1, Err(Refused::Signature), "{name}");
+                assert_eq!(
+                    read(&headers(&bare), body.as_bytes(), &secrets()).1,
+                    Err(Refused::Signature),
+                    "{name}"
+                );
             }
         }
     }
@@ -334,7 +388,8 @@ mod tests {
             }
             // Payloads that made others panic: every value of the body replaced by something else.
             let whole: Value = serde_json::from_str(&body).expect("JSON");
-            for other in [json!(null), json!([]), json!({}), json!(7), json!(""), json!([null]), json!([{}])] {
+            for other in [json!(null), json!([]), json!({}), json!(7), json!(""), json!([null]), json!([{}])]
+            {
                 for pointer in pointers(&whole) {
                     let mut broken = whole.clone();
                     if let Some(place) = broken.pointer_mut(&pointer) {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use slipway_cluster::{ObjectKey, Propagation, WriteOptions};
 
+use crate::crash::Process;
 use crate::world::{World, automated, config_map};
 
 fn key(name: &str) -> ObjectKey {
@@ -198,4 +199,43 @@ async fn a_rollout_in_steps_syncs_one_environment_after_the_other() {
             && condition(set, "RolloutProgressing")["status"] == "False"
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_is_killed_again_and_again_makes_every_application_of_a_set_once() {
+    const FOLDERS: usize = 12;
+    let world = World::new().await;
+    let files: Vec<(String, String)> =
+        (0..FOLDERS).map(|n| (format!("apps/f{n}/map.yaml"), config_map(&format!("m{n}"), "1"))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let revision = world.commit(&files);
+    make_set(&world, folders(&world), json!({})).await;
+    let mut uids = std::collections::BTreeMap::new();
+    // Every engine is killed as soon as it has made one more than there were.
+    for round in 1..=FOLDERS {
+        let process = Process::start(&world);
+        let made = loop {
+            let mut made = Vec::new();
+            for n in 0..FOLDERS {
+                let app = world.app(&format!("shop-f{n}")).await;
+                if !app.is_null() {
+                    made.push((n, app["metadata"]["uid"].clone()));
+                }
+            }
+            if made.len() >= round {
+                break made;
+            }
+        };
+        drop(process);
+        for (n, uid) in made {
+            let known = uids.entry(n).or_insert_with(|| uid.clone());
+            assert_eq!(*known, uid, "shop-f{n} was made twice");
+        }
+    }
+    let _process = Process::start(&world);
+    for n in 0..FOLDERS {
+        let app = world.until_synced(&format!("shop-f{n}"), &revision).await;
+        assert_eq!(app["metadata"]["uid"], uids[&n], "shop-f{n} was made twice");
+    }
+    until_set(&world, "complete", |set| set["status"]["resourcesCount"] == FOLDERS).await;
 }

@@ -1,13 +1,13 @@
 //! Applications that go to another cluster, which a Secret describes, and what becomes of them when it is away.
 
 use std::path::Path;
-use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::{Value, json};
 use slipway_cluster::{Cluster, ClusterConfig, ObjectKey, WriteOptions};
 use tokio_util::sync::CancellationToken;
 
+use crate::crash::Wire;
 use crate::world::{World, automated, config_map};
 
 /// A second cluster, with a client of its own.
@@ -15,11 +15,10 @@ struct Other {
     client: Cluster,
     server: String,
     config: String,
-    stop: CancellationToken,
+    wire: Wire,
 }
 
-async fn other(folder: &Path) -> Other {
-    let stop = CancellationToken::new();
+async fn other(folder: &Path, stop: &CancellationToken) -> Other {
     let config = slipway_devcluster::Config {
         data: folder.join("other"),
         listen: "127.0.0.1:0".parse().expect("an address"),
@@ -40,15 +39,19 @@ async fn other(folder: &Path) -> Other {
     // What is not there is left out, as people write it.
     let config = without_nulls(config).to_string();
     let client = Cluster::connect(ClusterConfig::new(Some(folder.join("other-kubeconfig")), "x")).await;
-    let server = cluster["server"].as_str().expect("an address").to_owned();
-    Other { client: client.expect("connected"), server, config, stop }
+    let address = cluster["server"].as_str().and_then(|server| server.strip_prefix("https://"));
+    let wire = Wire::to(address.expect("an address").parse().expect("an address")).await;
+    let server = format!("https://{}", wire.address);
+    Other { client: client.expect("connected"), server, config, wire }
 }
 
 fn without_nulls(value: Value) -> Value {
     match value {
-        Value::Object(map) => {
-            map.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key, without_nulls(value))).collect()
-        }
+        Value::Object(map) => map
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_nulls(value)))
+            .collect(),
         other => other,
     }
 }
@@ -83,10 +86,11 @@ async fn until_gone(world: &World, name: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_cluster_is_deployed_to_and_cannot_wedge_a_deletion() {
     let world = World::new().await;
-    let there = other(world.root.path()).await;
+    let there = other(world.root.path(), &world.stop).await;
     let revision = world.commit(&[("app/a.yaml", &config_map("a", "1"))]);
     application(&world, "shop", json!({"name": "far", "namespace": "shop"})).await;
-    application(&world, "local", json!({"server": "https://kubernetes.default.svc", "namespace": "shop"})).await;
+    application(&world, "local", json!({"server": "https://kubernetes.default.svc", "namespace": "shop"}))
+        .await;
     world.start();
     // Nobody knows the cluster yet, and the message says what to do.
     let app = world.until("shop", "refused", |app| !app["status"]["conditions"][0].is_null()).await;
@@ -98,7 +102,8 @@ async fn another_cluster_is_deployed_to_and_cannot_wedge_a_deletion() {
     let key = ObjectKey::new("", "ConfigMap", "shop", "a");
     assert!(there.client.read(&key).await.expect("readable").is_some());
     // Drift over there is noticed by a watch over there.
-    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"}});
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"}});
     let hacked = json!({"data": {"key": "hacked"}});
     there.client.merge(&map, &hacked, WriteOptions::default()).await.expect("patched");
     world
@@ -118,14 +123,19 @@ async fn another_cluster_is_deployed_to_and_cannot_wedge_a_deletion() {
     assert!(there.client.read(&second).await.expect("readable").is_none(), "it took its objects along");
 
     // The cluster goes away. A deletion waits, says why, and goes on when a person says so.
-    there.stop.cancel();
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    there.wire.cut.send_replace(true);
     delete(&world, "shop").await;
-    let app = world.until("shop", "waiting", |app| app["status"]["conditions"][0]["type"] == "DeletionError").await;
+    let app =
+        world.until("shop", "waiting", |app| app["status"]["conditions"][0]["type"] == "DeletionError").await;
     let message = app["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned();
     assert!(message.contains("argocd.argoproj.io/deletion-approved"), "{message}");
     let later = "2099-01-01T00:00:00Z";
-    world.patch_app("shop", json!({"metadata": {"annotations": {"argocd.argoproj.io/deletion-approved": later}}})).await;
+    world
+        .patch_app(
+            "shop",
+            json!({"metadata": {"annotations": {"argocd.argoproj.io/deletion-approved": later}}}),
+        )
+        .await;
     until_gone(&world, "shop").await;
     // And the neighbours were not disturbed.
     let second = world.commit(&[("app/a.yaml", &config_map("a", "2"))]);
@@ -139,19 +149,42 @@ async fn a_cluster_that_never_answers_is_named_and_one_that_is_taken_away_lets_i
     world.commit(&[("app/a.yaml", &config_map("a", "1"))]);
     let port = slipway_testkit::free_port();
     let server = format!("https://127.0.0.1:{port}");
-    world.make("v1", "Secret", "argocd", "dead", secret("dead", &server, "{\"bearerToken\": \"canary\"}")).await;
-    world.make("v1", "Secret", "argocd", "broken", secret("broken", "https://broken.example", "{\"bearerToken\": [\"canary\"]}")).await;
+    world
+        .make("v1", "Secret", "argocd", "dead", secret("dead", &server, "{\"bearerToken\": \"canary\"}"))
+        .await;
+    world
+        .make(
+            "v1",
+            "Secret",
+            "argocd",
+            "broken",
+            secret("broken", "https://broken.example", "{\"bearerToken\": [\"canary\"]}"),
+        )
+        .await;
     application(&world, "shop", json!({"name": "dead", "namespace": "shop"})).await;
     application(&world, "other", json!({"name": "broken", "namespace": "shop"})).await;
     world.start();
     for name in ["shop", "other"] {
-        let app = world.until(name, "away", |app| app["status"]["conditions"][0]["type"] == "ComparisonError").await;
+        let app = world
+            .until(name, "away", |app| app["status"]["conditions"][0]["type"] == "ComparisonError")
+            .await;
         let text = app["status"].to_string();
         assert!(text.contains("cannot be used") && !text.contains("canary"), "{text}");
         assert_eq!(app["status"]["sync"]["status"], "Unknown");
     }
     delete(&world, "shop").await;
-    world.until("shop", "waiting", |app| app["status"]["conditions"].to_string().contains("DeletionError")).await;
-    world.client.delete(&ObjectKey::new("", "Secret", "argocd", "dead"), None, slipway_cluster::Propagation::Background, false).await.expect("deleted");
+    world
+        .until("shop", "waiting", |app| app["status"]["conditions"].to_string().contains("DeletionError"))
+        .await;
+    world
+        .client
+        .delete(
+            &ObjectKey::new("", "Secret", "argocd", "dead"),
+            None,
+            slipway_cluster::Propagation::Background,
+            false,
+        )
+        .await
+        .expect("deleted");
     until_gone(&world, "shop").await;
 }

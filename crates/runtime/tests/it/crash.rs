@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::world::{World, automated, config_map};
 
-struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
-    fn start(world: &World) -> Self {
+    pub(crate) fn start(world: &World) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_slipway-runtime"))
             .arg(world.root.path().join("kubeconfig"))
             .arg(world.root.path().join("runtime"))
@@ -108,13 +108,13 @@ async fn a_sync_that_is_killed_again_and_again_ends_well_and_runs_its_hooks_once
 }
 
 /// Stands between the runtime and the cluster, and can cut every connection.
-struct Wire {
-    address: std::net::SocketAddr,
-    cut: Arc<tokio::sync::watch::Sender<bool>>,
+pub(crate) struct Wire {
+    pub(crate) address: std::net::SocketAddr,
+    pub(crate) cut: Arc<tokio::sync::watch::Sender<bool>>,
 }
 
 impl Wire {
-    async fn to(target: std::net::SocketAddr) -> Self {
+    pub(crate) async fn to(target: std::net::SocketAddr) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let cut = Arc::new(tokio::sync::watch::channel(false).0);

@@ -28,8 +28,7 @@ impl Site {
         let kube = Kube::shared();
         let (control, target) = (kube.namespace("gitops"), kube.namespace("shop"));
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut config =
-            Config::new("test", Some(kube.kubeconfig().to_owned()), folder.path().join("data"));
+        let mut config = Config::new("test", Some(kube.kubeconfig().to_owned()), folder.path().join("data"));
         config.namespace = control.name().to_owned();
         config.allow_local_repositories = true;
         config.tools = ["helm", "kustomize"].iter().map(|name| folder_of(&tool(name))).collect();
@@ -113,7 +112,12 @@ impl Site {
 
     /// As a user waits.
     fn wait(&self, name: &str, condition: &str) {
-        self.control.kubectl(&["wait", &format!("app/{name}"), "--timeout=90s", &format!("--for=jsonpath={condition}")]);
+        self.control.kubectl(&[
+            "wait",
+            &format!("app/{name}"),
+            "--timeout=90s",
+            &format!("--for=jsonpath={condition}"),
+        ]);
     }
 }
 
@@ -145,7 +149,9 @@ fn deployment(name: &str) -> String {
 }
 
 fn service(name: &str) -> String {
-    format!("apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec:\n  selector: {{app: {name}}}\n  ports: [{{port: 80}}]\n")
+    format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec:\n  selector: {{app: {name}}}\n  ports: [{{port: 80}}]\n"
+    )
 }
 
 fn hook(name: &str, phase: &str, policy: &str) -> String {
@@ -157,12 +163,17 @@ fn hook(name: &str, phase: &str, policy: &str) -> String {
 }
 
 fn in_wave(text: &str, wave: i32) -> String {
-    text.replacen("metadata: {", &format!("metadata: {{annotations: {{argocd.argoproj.io/sync-wave: \"{wave}\"}}, "), 1)
+    text.replacen(
+        "metadata: {",
+        &format!("metadata: {{annotations: {{argocd.argoproj.io/sync-wave: \"{wave}\"}}, "),
+        1,
+    )
 }
 
 #[test]
 fn the_guestbook_is_deployed_as_plain_files_a_chart_and_a_kustomization_and_answers_to_kubectl() {
-    let chart = deployment("{{ .Release.Name }}-ui").replace("replicas: 1", "replicas: {{ .Values.replicas }}");
+    let chart =
+        deployment("{{ .Release.Name }}-ui").replace("replicas: 1", "replicas: {{ .Values.replicas }}");
     let site = Site::new(&[
         ("plain/deployment.yaml", deployment("plain-ui")),
         ("plain/service.yaml", service("plain-ui")),
@@ -170,7 +181,10 @@ fn the_guestbook_is_deployed_as_plain_files_a_chart_and_a_kustomization_and_answ
         ("helm/values.yaml", "replicas: 1\n".into()),
         ("helm/templates/deployment.yaml", chart),
         ("helm/templates/service.yaml", service("{{ .Release.Name }}-ui")),
-        ("kustomize/kustomization.yaml", "namePrefix: kustomize-\nresources: [deployment.yaml, service.yaml]\n".into()),
+        (
+            "kustomize/kustomization.yaml",
+            "namePrefix: kustomize-\nresources: [deployment.yaml, service.yaml]\n".into(),
+        ),
         ("kustomize/deployment.yaml", deployment("ui")),
         ("kustomize/service.yaml", service("ui")),
     ]);
@@ -182,13 +196,22 @@ fn the_guestbook_is_deployed_as_plain_files_a_chart_and_a_kustomization_and_answ
         site.wait(name, "{.status.sync.status}=Synced");
         let app = site.app(name);
         assert_eq!(app["status"]["sourceType"], kind);
-        assert_eq!(app["status"]["operationState"]["message"], "successfully synced (all tasks run)", "{name}");
+        assert_eq!(
+            app["status"]["operationState"]["message"], "successfully synced (all tasks run)",
+            "{name}"
+        );
         assert_eq!(app["status"]["summary"]["images"], json!([TEST_IMAGE]), "{name}");
         assert_eq!(app["status"]["resources"].as_array().map(Vec::len), Some(2), "{name}");
         assert!(site.target.succeeds(&["get", "deployment", &format!("{name}-ui")]), "{name}");
     }
     let table = site.control.kubectl(&["get", "app", "plain"]);
-    assert!(table.lines().next().is_some_and(|head| head.contains("SYNC STATUS") && head.contains("HEALTH STATUS")), "{table}");
+    assert!(
+        table
+            .lines()
+            .next()
+            .is_some_and(|head| head.contains("SYNC STATUS") && head.contains("HEALTH STATUS")),
+        "{table}"
+    );
     assert!(table.contains("Synced") && table.contains("Healthy"), "{table}");
     let wide = site.control.kubectl(&["get", "applications", "-o", "wide"]);
     assert!(wide.contains("REVISION") && wide.contains("PROJECT"), "{wide}");
@@ -198,11 +221,15 @@ fn the_guestbook_is_deployed_as_plain_files_a_chart_and_a_kustomization_and_answ
     site.control.kubectl(&["annotate", "app/plain", "argocd.argoproj.io/refresh=normal"]);
     site.wait("plain", &format!("{{.status.operationState.syncResult.revision}}={second}"));
     site.wait("plain", "{.status.operationState.phase}=Succeeded");
-    assert_eq!(site.target.kubectl(&["get", "service", "plain-ui", "-o", "jsonpath={.spec.ports[0].port}"]), "81");
+    assert_eq!(
+        site.target.kubectl(&["get", "service", "plain-ui", "-o", "jsonpath={.spec.ports[0].port}"]),
+        "81"
+    );
     assert!(site.app("plain")["metadata"]["annotations"]["argocd.argoproj.io/refresh"].is_null());
 
     // An operation by hand.
-    let patch = json!({"operation": {"initiatedBy": {"username": "ada"}, "sync": {"revision": second}}}).to_string();
+    let patch =
+        json!({"operation": {"initiatedBy": {"username": "ada"}, "sync": {"revision": second}}}).to_string();
     let before = site.app("helm")["status"]["operationState"]["startedAt"].clone();
     site.control.kubectl(&["patch", "app", "helm", "--type", "merge", "-p", &patch]);
     site.until("the operation", || {
@@ -213,7 +240,12 @@ fn the_guestbook_is_deployed_as_plain_files_a_chart_and_a_kustomization_and_answ
     assert_ne!(site.app("helm")["status"]["operationState"]["startedAt"], before);
 
     // What kubectl describe shows.
-    let events = site.control.kubectl(&["get", "events", "-o", "jsonpath={range .items[*]}{.reason} {.message}{\"\\n\"}{end}"]);
+    let events = site.control.kubectl(&[
+        "get",
+        "events",
+        "-o",
+        "jsonpath={range .items[*]}{.reason} {.message}{\"\\n\"}{end}",
+    ]);
     for words in [
         "OperationStarted Initiated automated sync to",
         "OperationStarted ada initiated sync to",
@@ -227,7 +259,8 @@ fn the_guestbook_is_deployed_as_plain_files_a_chart_and_a_kustomization_and_answ
     // Drift is repaired, and cascading deletion empties the namespace.
     site.target.kubectl(&["delete", "service", "kustomize-ui"]);
     site.until("the repair", || site.target.succeeds(&["get", "service", "kustomize-ui"]));
-    let finalizer = json!({"metadata": {"finalizers": ["resources-finalizer.argocd.argoproj.io"]}}).to_string();
+    let finalizer =
+        json!({"metadata": {"finalizers": ["resources-finalizer.argocd.argoproj.io"]}}).to_string();
     site.control.kubectl(&["patch", "app", "kustomize", "--type", "merge", "-p", &finalizer]);
     site.control.kubectl(&["delete", "app", "kustomize", "--timeout=60s"]);
     let left = site.target.kubectl(&["get", "deployments,services", "-o", "name"]);
@@ -251,7 +284,10 @@ fn waves_and_hooks_go_in_order_and_an_application_of_applications_waits_for_its_
     site.commit(&[
         ("apps/waves.yaml", child("waves", "waves")),
         ("apps/maps.yaml", child("maps", "maps")),
-        ("maps/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata: {a: \"1\"}\n".into()),
+        (
+            "maps/map.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata: {a: \"1\"}\n".into(),
+        ),
     ]);
     let mut root = site.application("root", "apps", automated());
     root["spec"]["destination"]["namespace"] = site.control.name().into();
@@ -267,11 +303,19 @@ fn waves_and_hooks_go_in_order_and_an_application_of_applications_waits_for_its_
     let time = |kind: &str, name: &str| {
         site.target.kubectl(&["get", kind, name, "-o", "jsonpath={.metadata.creationTimestamp}"])
     };
-    let ready = site.target.kubectl(&["get", "deployment", "backend", "-o",
-        "jsonpath={.status.conditions[?(@.type==\"Available\")].lastTransitionTime}"]);
+    let ready = site.target.kubectl(&[
+        "get",
+        "deployment",
+        "backend",
+        "-o",
+        "jsonpath={.status.conditions[?(@.type==\"Available\")].lastTransitionTime}",
+    ]);
     assert!(time("job", "before") <= time("deployment", "backend"), "the hook goes first");
     assert!(ready <= time("deployment", "frontend"), "a wave waits for the one before");
-    assert!(!site.target.succeeds(&["get", "job", "after"]), "a hook that succeeded is deleted where it says so");
+    assert!(
+        !site.target.succeeds(&["get", "job", "after"]),
+        "a hook that succeeded is deleted where it says so"
+    );
     let state = site.app("waves")["status"]["operationState"].clone();
     assert_eq!(state["message"], "successfully synced (no more tasks)");
     let results = state["syncResult"]["resources"].as_array().cloned().unwrap_or_default();
@@ -280,7 +324,13 @@ fn waves_and_hooks_go_in_order_and_an_application_of_applications_waits_for_its_
         .filter(|result| result["hookType"].is_string())
         .map(|result| (result["name"].clone(), result["hookType"].clone(), result["hookPhase"].clone()))
         .collect();
-    assert_eq!(hooks, [(json!("before"), json!("PreSync"), json!("Succeeded")), (json!("after"), json!("PostSync"), json!("Succeeded"))]);
+    assert_eq!(
+        hooks,
+        [
+            (json!("before"), json!("PreSync"), json!("Succeeded")),
+            (json!("after"), json!("PostSync"), json!("Succeeded"))
+        ]
+    );
     // Everything goes with the root, children and what they deployed.
     site.control.kubectl(&["delete", "app", "root", "--timeout=90s"]);
     assert_eq!(site.control.kubectl(&["get", "applications", "-o", "name"]).trim(), "");
@@ -291,7 +341,9 @@ fn waves_and_hooks_go_in_order_and_an_application_of_applications_waits_for_its_
 
 #[test]
 fn labels_track_other_managers_are_left_alone_and_delete_hooks_run() {
-    let map = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{a: \"1\"}}\n");
+    let map = |name: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{a: \"1\"}}\n")
+    };
     let site = Site::new(&[
         ("app/kept.yaml", map("kept")),
         ("app/pruned.yaml", map("pruned")),
@@ -312,10 +364,19 @@ fn labels_track_other_managers_are_left_alone_and_delete_hooks_run() {
     site.create(&app);
     site.wait("labelled", "{.status.sync.status}=Synced");
     site.wait("labelled", "{.status.health.status}=Healthy");
-    let label = site.target.kubectl(&["get", "configmap", "kept", "-o", "jsonpath={.metadata.labels.app\\.kubernetes\\.io/instance}"]);
+    let label = site.target.kubectl(&[
+        "get",
+        "configmap",
+        "kept",
+        "-o",
+        "jsonpath={.metadata.labels.app\\.kubernetes\\.io/instance}",
+    ]);
     assert_eq!(label, "labelled");
     let finalizers = site.app("labelled")["metadata"]["finalizers"].to_string();
-    assert!(finalizers.contains("pre-delete-finalizer") && finalizers.contains("post-delete-finalizer"), "{finalizers}");
+    assert!(
+        finalizers.contains("pre-delete-finalizer") && finalizers.contains("post-delete-finalizer"),
+        "{finalizers}"
+    );
 
     // Another manager scales; that is its business. A person edits; that is drift.
     site.target.kubectl(&["scale", "deployment", "scaled", "--replicas=0"]);
@@ -323,7 +384,15 @@ fn labels_track_other_managers_are_left_alone_and_delete_hooks_run() {
         site.target.kubectl(&["get", "deployment", "scaled", "-o", "jsonpath={.spec.replicas}"]) == "1"
     });
     let patch = json!({"spec": {"replicas": 2}}).to_string();
-    site.target.kubectl(&["patch", "deployment", "scaled", "--field-manager=autoscaler", "--type=merge", "-p", &patch]);
+    site.target.kubectl(&[
+        "patch",
+        "deployment",
+        "scaled",
+        "--field-manager=autoscaler",
+        "--type=merge",
+        "-p",
+        &patch,
+    ]);
     std::fs::remove_file(site.repo().join("app/pruned.yaml")).expect("removed");
     let third = site.commit(&[("app/kept.yaml", map("kept").replace("\"1\"", "\"2\""))]);
     site.control.kubectl(&["annotate", "app/labelled", "argocd.argoproj.io/refresh=normal"]);

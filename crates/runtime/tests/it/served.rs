@@ -19,7 +19,15 @@ fn data(entries: &[(&str, &str)]) -> Value {
 async fn a_webhook_brings_a_push_at_once_and_metrics_have_the_known_names() {
     let world = World::new().await;
     let first = world.commit(&[("app/a.yaml", &config_map("a", "1"))]);
-    world.make("v1", "Secret", "argocd", "argocd-secret", json!({"data": data(&[("webhook.gitlab.secret", "canary")])})).await;
+    world
+        .make(
+            "v1",
+            "Secret",
+            "argocd",
+            "argocd-secret",
+            json!({"data": data(&[("webhook.gitlab.secret", "canary")])}),
+        )
+        .await;
     world.application("shop", automated()).await;
     let mut config = world.config();
     let address = format!("127.0.0.1:{}", slipway_testkit::free_port());
@@ -31,7 +39,8 @@ async fn a_webhook_brings_a_push_at_once_and_metrics_have_the_known_names() {
         "commits": [{"modified": ["app/a.yaml"]}], "total_commits_count": 1});
     let client = reqwest::Client::new();
     let send = |token: &'static str| {
-        let request = client.post(format!("http://{address}/api/webhook")).header("x-gitlab-event", "Push Hook");
+        let request =
+            client.post(format!("http://{address}/api/webhook")).header("x-gitlab-event", "Push Hook");
         request.header("x-gitlab-token", token).json(&push).send()
     };
     assert_eq!(send("wrong").await.expect("an answer").status(), 401);
@@ -40,7 +49,14 @@ async fn a_webhook_brings_a_push_at_once_and_metrics_have_the_known_names() {
     let huge = client.post(format!("http://{address}/api/webhook")).body(vec![b' '; 26 << 20]).send().await;
     assert!(huge.map_or(true, |answer| answer.status() == 413), "a giant body is not read");
 
-    let text = client.get(format!("http://{address}/metrics")).send().await.expect("an answer").text().await.expect("text");
+    let text = client
+        .get(format!("http://{address}/metrics"))
+        .send()
+        .await
+        .expect("an answer")
+        .text()
+        .await
+        .expect("text");
     for line in [
         "argocd_app_info{namespace=\"argocd\",name=\"shop\",project=\"default\",autosync_enabled=\"true\",",
         "sync_status=\"Synced\",health_status=\"Healthy\",operation=\"\"} 1",
@@ -90,7 +106,8 @@ async fn people_hear_of_a_deployment_once() {
     world.patch_app("shop", json!({"metadata": {"annotations": subscribe}})).await;
     world.start();
     let told = |app: &Value, revision: &str| {
-        let state = app["metadata"]["annotations"]["notified.notifications.argoproj.io"].as_str().unwrap_or_default();
+        let state =
+            app["metadata"]["annotations"]["notified.notifications.argoproj.io"].as_str().unwrap_or_default();
         state.matches(revision).count() == 2
     };
     world.until("shop", "told", |app| told(app, &first)).await;

@@ -292,14 +292,14 @@ async fn what_is_wrong_with_a_spec_is_said() {
         (
             "elsewhere",
             json!({"destination": {"server": "https://other"}}),
-            "is not the cluster of this runtime",
+            "is not known here; use https://kubernetes.default.svc",
         ),
         ("both", json!({"destination": {"name": "in-cluster"}}), "both a server and a name"),
         ("foreign", json!({"project": "secret"}), "project secret which does not exist"),
         ("nowhere", json!({"source": {"path": "nope"}}), "path `nope` is not in the repository"),
         ("outside", json!({"source": {"path": "../.."}}), "leaves the repository"),
         ("branch", json!({"source": {"targetRevision": "nope"}}), "branches there: main"),
-        ("chart", json!({"source": {"chart": "x"}}), "not read yet"),
+        ("chart", json!({"source": {"chart": "x"}}), "is not a chart repository"),
     ];
     for (name, change, _) in &cases {
         world.application(name, automated()).await;

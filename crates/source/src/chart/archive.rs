@@ -15,7 +15,8 @@ pub struct Archive {
 }
 
 pub(super) fn open(name: &str, bytes: &[u8], limits: &ChartLimits) -> Result<Archive, ChartError> {
-    let unreadable = |detail: String| ChartError::Unreadable { url: format!("the archive of `{name}`"), detail };
+    let unreadable =
+        |detail: String| ChartError::Unreadable { url: format!("the archive of `{name}`"), detail };
     // One byte more than allowed, so that a bomb is told from a chart that just fits.
     let plain = flate2::read::GzDecoder::new(bytes).take(limits.content_bytes + 1);
     let mut counted = Counted { inner: plain, read: 0 };
@@ -23,7 +24,8 @@ pub(super) fn open(name: &str, bytes: &[u8], limits: &ChartLimits) -> Result<Arc
     let mut files = BTreeMap::new();
     for entry in archive.entries().map_err(|error| unreadable(error.to_string()))? {
         let mut entry = entry.map_err(|error| unreadable(error.to_string()))?;
-        let path = entry.path().map_err(|error| unreadable(error.to_string()))?.to_string_lossy().into_owned();
+        let path =
+            entry.path().map_err(|error| unreadable(error.to_string()))?.to_string_lossy().into_owned();
         let refuse = |why: &str| unreadable(format!("`{path}` {why}"));
         match entry.header().entry_type() {
             tar::EntryType::Directory | tar::EntryType::XGlobalHeader => continue,
@@ -42,11 +44,17 @@ pub(super) fn open(name: &str, bytes: &[u8], limits: &ChartLimits) -> Result<Arc
         entry.read_to_end(&mut content).map_err(|error| unreadable(error.to_string()))?;
         files.insert(inside.join("/"), content);
         if files.len() > limits.files {
-            return Err(ChartError::TooLarge { what: format!("the archive of `{name}`"), limit: limits.files as u64 });
+            return Err(ChartError::TooLarge {
+                what: format!("the archive of `{name}`"),
+                limit: limits.files as u64,
+            });
         }
     }
     if counted.read > limits.content_bytes {
-        return Err(ChartError::TooLarge { what: format!("the archive of `{name}`"), limit: limits.content_bytes });
+        return Err(ChartError::TooLarge {
+            what: format!("the archive of `{name}`"),
+            limit: limits.content_bytes,
+        });
     }
     if !files.contains_key("Chart.yaml") {
         return Err(unreadable("there is no Chart.yaml in it".into()));

@@ -48,7 +48,10 @@ impl Http {
             check_address(&at).await.map_err(|detail| unreachable(&at, detail))?;
             let mut sent = HeaderMap::new();
             for (name, value) in headers {
-                sent.insert(*name, HeaderValue::from_str(value).map_err(|_| ChartError::Address(shown(url)))?);
+                sent.insert(
+                    *name,
+                    HeaderValue::from_str(value).map_err(|_| ChartError::Address(shown(url)))?,
+                );
             }
             if let Some(text) = authorization.filter(|_| origin(at.as_str()) == home) {
                 let mut value = HeaderValue::from_str(text).map_err(|_| ChartError::Address(shown(url)))?;
@@ -80,7 +83,8 @@ impl Http {
         if let Some(known) = clients.get(&key) {
             return Ok(known.clone());
         }
-        let failed = |error: reqwest::Error| ChartError::Unreachable { url: shown(url), detail: words(error) };
+        let failed =
+            |error: reqwest::Error| ChartError::Unreachable { url: shown(url), detail: words(error) };
         let mut builder = Client::builder()
             .timeout(DEADLINE)
             .connect_timeout(Duration::from_secs(10))

@@ -122,7 +122,13 @@ impl ChartCache {
         let folder = folder.into();
         private::make_folder(&folder)
             .map_err(|source| ChartError::Folder { folder: folder.display().to_string(), source })?;
-        Ok(Self { folder, limits, http: Http::default(), indexes: Default::default(), open: Default::default() })
+        Ok(Self {
+            folder,
+            limits,
+            http: Http::default(),
+            indexes: Default::default(),
+            open: Default::default(),
+        })
     }
 
     /// What `wanted` means now: a version as it is, a range its highest member, "" the highest of all.
@@ -135,10 +141,9 @@ impl ChartCache {
     ) -> Result<ChartVersion, ChartError> {
         let place = Place::of(repository, chart)?;
         let index = self.index(repository, &place, since).await?;
-        let versions = index.versions(&place.chart).ok_or_else(|| ChartError::NoChart {
-            chart: place.chart.clone(),
-            url: shown(&repository.url),
-        })?;
+        let versions = index
+            .versions(&place.chart)
+            .ok_or_else(|| ChartError::NoChart { chart: place.chart.clone(), url: shown(&repository.url) })?;
         let found = pick(versions, wanted).map_err(|()| ChartError::Range { wanted: wanted.to_owned() })?;
         found.cloned().ok_or_else(|| ChartError::NoVersion {
             chart: place.chart.clone(),
@@ -160,9 +165,16 @@ impl ChartCache {
         let fingerprint = repository.credentials.fingerprint();
         let digest = version.digest.clone().unwrap_or_default();
         let key = crate::render::digest([
-            "chart-1", &repository.url, &fingerprint, &place.chart, &version.version, &version.address, &digest,
+            "chart-1",
+            &repository.url,
+            &fingerprint,
+            &place.chart,
+            &version.version,
+            &version.address,
+            &digest,
         ]);
-        let held = self.open.lock().expect("no panic while locked").get(&key).and_then(std::sync::Weak::upgrade);
+        let held =
+            self.open.lock().expect("no panic while locked").get(&key).and_then(std::sync::Weak::upgrade);
         if let Some(held) = held {
             return Ok(held);
         }
@@ -198,10 +210,15 @@ impl ChartCache {
         place: &Place,
         since: Since,
     ) -> Result<Arc<Index>, ChartError> {
-        let key = format!("{} {} {}", repository.url, repository.credentials.fingerprint(), match place.oci {
-            true => place.chart.as_str(),
-            false => "",
-        });
+        let key = format!(
+            "{} {} {}",
+            repository.url,
+            repository.credentials.fingerprint(),
+            match place.oci {
+                true => place.chart.as_str(),
+                false => "",
+            }
+        );
         let known = self.indexes.lock().expect("no panic while locked").entry(key).or_default().clone();
         let mut known = known.lock().await;
         if let Some((asked, index)) = known.as_ref()
@@ -233,7 +250,8 @@ impl ChartCache {
         pass_credentials: bool,
     ) -> Result<Vec<u8>, ChartError> {
         if place.oci {
-            return oci::pull(&self.http, repository, place, &version.version, self.limits.archive_bytes).await;
+            return oci::pull(&self.http, repository, place, &version.version, self.limits.archive_bytes)
+                .await;
         }
         let url = version_address(repository, version);
         // Credentials were given for one host; another one gets them only where the user says so.

@@ -67,7 +67,10 @@ pub(super) async fn tags(
             versions.push(ChartVersion { version, digest: None, address: String::new() });
         }
         if versions.len() > TAGS_MAX {
-            return Err(ChartError::TooLarge { what: format!("the tags of {}", target.name), limit: TAGS_MAX as u64 });
+            return Err(ChartError::TooLarge {
+                what: format!("the tags of {}", target.name),
+                limit: TAGS_MAX as u64,
+            });
         }
     }
     Ok(Index::of(&place.chart, versions))
@@ -89,7 +92,9 @@ pub(super) async fn pull(
     let layers = manifest["layers"].as_array().into_iter().flatten();
     let layer = layers.clone().find(|layer| layer["mediaType"] == CHART_LAYER);
     let digest = layer.and_then(|layer| layer["digest"].as_str()).unwrap_or_default();
-    let is_digest = digest.strip_prefix("sha256:").is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
+    let is_digest = digest
+        .strip_prefix("sha256:")
+        .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit()));
     if !is_digest {
         let detail = "what is there is no chart: no layer has Helm's type".to_owned();
         return Err(ChartError::Unreadable { url: shown(&url), detail });
@@ -141,7 +146,11 @@ impl Session<'_> {
         Err(ChartError::Credentials { url: shown(url) })
     }
 
-    async fn fetch_token(&self, challenge: &Challenge, credentials: &Credentials) -> Result<String, ChartError> {
+    async fn fetch_token(
+        &self,
+        challenge: &Challenge,
+        credentials: &Credentials,
+    ) -> Result<String, ChartError> {
         let mut url: reqwest::Url =
             challenge.realm.parse().map_err(|_| ChartError::Address(shown(&challenge.realm)))?;
         // The registry says where tokens are made. Encryption is not given up on the way there.
@@ -153,7 +162,8 @@ impl Session<'_> {
         let basic = credentials.authorization_value();
         let response = self.http.send(url.as_str(), Some(credentials), basic.as_deref(), &[]).await?;
         let bytes = body(accepted(response, url.as_str())?, url.as_str(), 1 << 20).await?;
-        let answer: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(url.as_str(), error))?;
+        let answer: Value =
+            serde_json::from_slice(&bytes).map_err(|error| unreadable(url.as_str(), error))?;
         let token = answer["token"].as_str().or(answer["access_token"].as_str()).unwrap_or_default();
         if token.is_empty() {
             return Err(ChartError::Credentials { url: shown(url.as_str()) });
@@ -183,9 +193,13 @@ mod tests {
 
     #[test]
     fn challenges_are_read() {
-        let challenge = bearer_challenge("Bearer realm=\"https://auth.example/token\",service=\"registry\",scope=\"x\"")
-            .expect("a challenge");
-        assert_eq!((challenge.realm.as_str(), challenge.service.as_str()), ("https://auth.example/token", "registry"));
+        let challenge =
+            bearer_challenge("Bearer realm=\"https://auth.example/token\",service=\"registry\",scope=\"x\"")
+                .expect("a challenge");
+        assert_eq!(
+            (challenge.realm.as_str(), challenge.service.as_str()),
+            ("https://auth.example/token", "registry")
+        );
         assert!(bearer_challenge("Basic realm=\"x\"").is_none());
     }
 }

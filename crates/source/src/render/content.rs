@@ -61,7 +61,8 @@ impl Content {
         match self {
             Self::Git { repository, .. } => git.blob(repository, id).await,
             Self::Archive(archive) => {
-                let path = id.split_once(':').map_or("", |(_, path)| path);
+                let path =
+                    id.strip_prefix(archive.digest.as_str()).unwrap_or_default().trim_start_matches(':');
                 let file = archive.files.get(path).cloned();
                 file.ok_or_else(|| GitError::PathNotFound { path: path.to_owned() })
             }

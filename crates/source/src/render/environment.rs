@@ -24,7 +24,8 @@ pub(super) fn substitute(text: &str, request: &RenderRequest) -> String {
         return text.to_owned();
     }
     let variables = variables(request);
-    let value = |name: &str| variables.iter().find(|(known, _)| *known == name).map_or("", |(_, v)| v.as_str());
+    let value =
+        |name: &str| variables.iter().find(|(known, _)| *known == name).map_or("", |(_, v)| v.as_str());
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -55,7 +56,8 @@ pub(super) fn substitute(text: &str, request: &RenderRequest) -> String {
 /// those who speak of it depend on it.
 pub(super) fn fingerprint(request: &RenderRequest) -> String {
     let text = serde_json::to_string(&request.options).expect("options are plain data");
-    let speaks = matches!(request.options, SourceOptions::Plugin(_) | SourceOptions::Detect) || text.contains('$');
+    let speaks =
+        matches!(request.options, SourceOptions::Plugin(_) | SourceOptions::Detect) || text.contains('$');
     if !speaks {
         return String::new();
     }

@@ -104,7 +104,14 @@ pub(super) async fn render(
     }
     for parameter in &options.parameters {
         let flag = if parameter.force_string { "--set-string" } else { "--set" };
-        add(flag, format!("{}={}", parameter.name, escape_commas(&environment::substitute(&parameter.value, request))));
+        add(
+            flag,
+            format!(
+                "{}={}",
+                parameter.name,
+                escape_commas(&environment::substitute(&parameter.value, request))
+            ),
+        );
     }
     for (name, path) in &set_files {
         add("--set-file", format!("{name}={}", repo(path)));
@@ -149,7 +156,8 @@ async fn add_value_files(
     files: &mut Files,
 ) -> Result<Vec<(String, Option<String>)>, RenderError> {
     if text.contains("://") || text.contains(":/") {
-        let message = format!("value file `{text}` is an address; remote value files are off here, commit the file");
+        let message =
+            format!("value file `{text}` is an address; remote value files are off here, commit the file");
         return Err(RenderError::Options { message });
     }
     if text.starts_with('$') {
@@ -172,10 +180,12 @@ async fn add_value_files(
     let path = workspace::join(chart, text)?;
     let outer = |path: &str| (!path.starts_with(&format!("{chart}/"))).then(|| path.to_owned());
     if path.contains(['*', '?', '[', '{']) {
-        let unreadable = || RenderError::Options { message: format!("value file `{text}` is not a readable pattern") };
+        let unreadable =
+            || RenderError::Options { message: format!("value file `{text}` is not a readable pattern") };
         let glob = Glob::new(&path).ok_or_else(unreadable)?;
         let tree = request.content.tree(&renderer.git, "", true).await?;
-        let is_file = |kind: EntryKind| matches!(kind, EntryKind::File | EntryKind::Executable | EntryKind::Link);
+        let is_file =
+            |kind: EntryKind| matches!(kind, EntryKind::File | EntryKind::Executable | EntryKind::Link);
         let fitting = tree.entries.iter().filter(|(path, entry)| is_file(entry.kind) && glob.matches(path));
         let mut found = Vec::new();
         for (path, _) in fitting {

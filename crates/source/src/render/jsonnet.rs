@@ -41,7 +41,8 @@ pub(super) async fn render(
 ) -> Result<Vec<(Value, Origin)>, RenderError> {
     let mut libraries = Vec::new();
     for folder in &options.libraries {
-        libraries.push(workspace::join("", environment::substitute(folder, request).trim_start_matches('/'))?);
+        libraries
+            .push(workspace::join("", environment::substitute(folder, request).trim_start_matches('/'))?);
     }
     let mut files = Files::new();
     gather(renderer, request, &libraries, file, &mut files).await?;
@@ -105,7 +106,8 @@ async fn gather(
             continue;
         }
         let text = String::from_utf8_lossy(&files[&path]).into_owned();
-        let found = imports(&text).ok_or_else(|| refused(&path, "imports something that is not a plain text"))?;
+        let found =
+            imports(&text).ok_or_else(|| refused(&path, "imports something that is not a plain text"))?;
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
         for target in found {
             if target.starts_with('/') || target.contains("://") {
@@ -219,7 +221,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_is_refused() {
-        for text in ["import (a)", "import '\\u002fetc/passwd'", "import", "import |||\n  /etc/passwd\n|||", "import 'open"] {
+        for text in [
+            "import (a)",
+            "import '\\u002fetc/passwd'",
+            "import",
+            "import |||\n  /etc/passwd\n|||",
+            "import 'open",
+        ] {
             assert!(imports(text).is_none(), "{text}");
         }
     }

@@ -188,7 +188,16 @@ impl Renderer {
         let cache = Cache::open(folder.as_ref(), limits.cache_bytes)?;
         let tools = Semaphore::new(limits.parallel.max(1));
         let plugins = std::sync::RwLock::default();
-        Ok(Self { git, cache, limits, tools, charts: None, tool_folders: Vec::new(), plugins, running: Default::default() })
+        Ok(Self {
+            git,
+            cache,
+            limits,
+            tools,
+            charts: None,
+            tool_folders: Vec::new(),
+            plugins,
+            running: Default::default(),
+        })
     }
 
     /// Charts may depend on packaged charts; without this they have to bring them along.

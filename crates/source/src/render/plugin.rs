@@ -205,7 +205,11 @@ struct Room {
 }
 
 impl Room {
-    async fn make(renderer: &Renderer, request: &RenderRequest, plugin: &PluginSpec) -> Result<Self, RenderError> {
+    async fn make(
+        renderer: &Renderer,
+        request: &RenderRequest,
+        plugin: &PluginSpec,
+    ) -> Result<Self, RenderError> {
         let mut files = Files::new();
         workspace::add_folder(renderer, request, "", &mut files, &mut Vec::new()).await?;
         let workspace = Workspace::with(&files)?;

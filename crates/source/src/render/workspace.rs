@@ -64,7 +64,8 @@ impl Workspace {
     ) -> Result<Option<Vec<u8>>, RenderError> {
         let _slot = renderer.tools.acquire().await.expect("the semaphore is never closed");
         let home = self.path("home");
-        let installed = renderer.tool_folders.iter().map(|folder| folder.join(tool)).find(|path| path.is_file());
+        let installed =
+            renderer.tool_folders.iter().map(|folder| folder.join(tool)).find(|path| path.is_file());
         let program = installed.map_or_else(|| tool.to_owned(), |path| path.display().to_string());
         let mut command = process::clean(&program, &home);
         command.args(arguments).current_dir(self.path(folder)).envs(variables.iter().cloned());

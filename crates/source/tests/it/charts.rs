@@ -12,8 +12,8 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use slipway_model::Secret;
 use slipway_source::{
-    ChartCache, ChartError, ChartLimits, Content, Credentials, Helm, RenderRequest, Renderer, Repositories, Repository, Since,
-    SourceOptions,
+    ChartCache, ChartError, ChartLimits, Content, Credentials, Helm, RenderRequest, Renderer, Repositories,
+    Repository, Since, SourceOptions,
 };
 use slipway_testkit::{Registry, tool};
 
@@ -78,7 +78,8 @@ fn helm(folder: &Path, arguments: &[&str]) -> String {
 fn package(folder: &Path, version: &str) -> PathBuf {
     let chart = folder.join("web");
     std::fs::create_dir_all(chart.join("templates")).expect("a folder");
-    std::fs::write(chart.join("Chart.yaml"), format!("apiVersion: v2\nname: web\nversion: {version}\n")).expect("written");
+    std::fs::write(chart.join("Chart.yaml"), format!("apiVersion: v2\nname: web\nversion: {version}\n"))
+        .expect("written");
     std::fs::write(chart.join("values.yaml"), "color: red\n").expect("written");
     std::fs::write(
         chart.join("templates/map.yaml"),
@@ -116,11 +117,15 @@ async fn a_chart_of_a_helm_repository_is_chosen_fetched_once_and_rendered_with_v
         std::fs::rename(&archive, repo.root.path().join("site").join(name)).expect("moved");
     }
     helm(repo.root.path(), &["repo", "index", "site"]);
-    site.put("/stable/index.yaml", std::fs::read(repo.root.path().join("site/index.yaml")).expect("an index"));
+    site.put(
+        "/stable/index.yaml",
+        std::fs::read(repo.root.path().join("site/index.yaml")).expect("an index"),
+    );
     let url = format!("{}/stable", site.serve().await);
     let charts = charts(&repo);
 
-    let anonymous = charts.resolve(&Repository::public(&url), "web", "", Since::now()).await.expect_err("closed");
+    let anonymous =
+        charts.resolve(&Repository::public(&url), "web", "", Since::now()).await.expect_err("closed");
     assert!(matches!(anonymous, ChartError::Credentials { .. }), "{anonymous}");
     let wrong = with_credentials(&url, "ada", "canary");
     let error = charts.resolve(&wrong, "web", "", Since::now()).await.expect_err("closed").to_string();
@@ -162,7 +167,8 @@ async fn a_chart_of_a_helm_repository_is_chosen_fetched_once_and_rendered_with_v
     for file in ["$values/../../etc/passwd", "$other/env/prod.yaml", "$values/missing.yaml"] {
         let options = Helm { value_files: vec![file.into()], ..Helm::default() };
         let mut ask = chart_request(&repo, &renderer, ask.content.clone(), options).await;
-        ask.references.insert("values".into(), request(&repo, &renderer, "", SourceOptions::Detect).await.content);
+        ask.references
+            .insert("values".into(), request(&repo, &renderer, "", SourceOptions::Detect).await.content);
         let error = renderer.render(&ask).await.expect_err(file).to_string();
         assert!(!error.contains("root:"), "{file}: {error}");
     }
@@ -176,10 +182,16 @@ async fn credentials_go_to_their_own_host_alone_unless_the_user_says_otherwise()
     elsewhere.put("/web-1.0.0.tgz", archive);
     let other = elsewhere.serve().await;
     let site = Site::wanting("ada", "canary");
-    site.put("/index.yaml", format!("apiVersion: v1\nentries:\n  web:\n  - version: 1.0.0\n    urls: [\"{other}/web-1.0.0.tgz\"]\n"));
+    site.put(
+        "/index.yaml",
+        format!(
+            "apiVersion: v1\nentries:\n  web:\n  - version: 1.0.0\n    urls: [\"{other}/web-1.0.0.tgz\"]\n"
+        ),
+    );
     let known = with_credentials(&site.serve().await, "ada", "canary");
     for (pass, expected) in [(false, false), (true, true)] {
-        let charts = ChartCache::open(repo.root.path().join(format!("c{pass}")), ChartLimits::default()).expect("a cache");
+        let charts = ChartCache::open(repo.root.path().join(format!("c{pass}")), ChartLimits::default())
+            .expect("a cache");
         let version = charts.resolve(&known, "web", "1.0.0", Since::now()).await.expect("resolved");
         charts.archive(&known, "web", &version, pass).await.expect("fetched");
         let shown = elsewhere.seen.lock().expect("not poisoned").last().expect("asked").1.is_some();
@@ -193,7 +205,10 @@ async fn a_repository_that_lies_or_never_ends_is_refused() {
     let site = Site::default();
     site.put("/web.tgz", std::fs::read(package(repo.root.path(), "1.0.0")).expect("readable"));
     let digest = "0".repeat(64);
-    site.put("/index.yaml", format!("entries:\n  web:\n  - version: 1.0.0\n    digest: {digest}\n    urls: [web.tgz]\n"));
+    site.put(
+        "/index.yaml",
+        format!("entries:\n  web:\n  - version: 1.0.0\n    digest: \"{digest}\"\n    urls: [web.tgz]\n"),
+    );
     let from = Repository::public(site.serve().await);
     let charts = charts(&repo);
     let version = charts.resolve(&from, "web", "", Since::now()).await.expect("resolved");
@@ -215,7 +230,12 @@ async fn a_repository_that_lies_or_never_ends_is_refused() {
     site.put("/index.yaml", bomb + "entries: {}\n");
     charts.resolve(&from, "web", "", Since::now()).await.expect_err("a bomb");
 
-    for url in ["http://169.254.169.254/latest", "http://[::ffff:169.254.169.254]/x", "file:///etc", "http://0.0.0.0/x"] {
+    for url in [
+        "http://169.254.169.254/latest",
+        "http://[::ffff:169.254.169.254]/x",
+        "file:///etc",
+        "http://0.0.0.0/x",
+    ] {
         let error = charts.resolve(&Repository::public(url), "web", "", Since::now()).await.expect_err(url);
         assert!(matches!(error, ChartError::Unreachable { .. } | ChartError::Address(_)), "{url}: {error}");
     }
@@ -231,7 +251,10 @@ async fn a_chart_of_a_registry_is_rendered_and_can_be_a_dependency() {
         helm(repo.root.path(), &["push", "--plain-http", &archive.display().to_string(), &to]);
     }
     let credentials = Credentials { plain_http: true, ..Credentials::default() };
-    let from = Repository { url: format!("oci://{}/charts", registry.address()), credentials: Arc::new(credentials) };
+    let from = Repository {
+        url: format!("oci://{}/charts", registry.address()),
+        credentials: Arc::new(credentials),
+    };
     let charts = charts(&repo);
     let version = charts.resolve(&from, "web", "~1", Since::now()).await.expect("resolved");
     assert_eq!(version.version, "1.1.0+build.5", "an underscore in a tag is a plus");
@@ -243,10 +266,13 @@ async fn a_chart_of_a_registry_is_rendered_and_can_be_a_dependency() {
 
     // A chart in Git depends on the packaged one; Chart.lock says which.
     let dependency = format!("dependencies:\n- name: web\n  version: 1.x\n  repository: {}\n", from.url);
-    repo.write("umbrella/Chart.yaml", &format!("apiVersion: v2\nname: umbrella\nversion: 0.1.0\n{dependency}"))
-        .write("umbrella/Chart.lock", &dependency.replace("1.x", "1.0.0"))
-        .write("umbrella/values.yaml", "web: {color: gold}\n")
-        .commit("An umbrella");
+    repo.write(
+        "umbrella/Chart.yaml",
+        &format!("apiVersion: v2\nname: umbrella\nversion: 0.1.0\n{dependency}"),
+    )
+    .write("umbrella/Chart.lock", &dependency.replace("1.x", "1.0.0"))
+    .write("umbrella/values.yaml", "web: {color: gold}\n")
+    .commit("An umbrella");
     let renderer = repo.renderer();
     let mut ask = request(&repo, &renderer, "umbrella", SourceOptions::Detect).await;
     let error = renderer.render(&ask).await.expect_err("not permitted").to_string();

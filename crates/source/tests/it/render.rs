@@ -1,8 +1,8 @@
 use serde_json::Value;
 use slipway_source::{
     Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, Plugin,
-    PluginParameter, PluginSpec, RenderError, RenderRequest, Rendered, Renderer, Repositories, Since, SourceKind,
-    SourceOptions,
+    PluginParameter, PluginSpec, RenderError, RenderRequest, Rendered, Renderer, Repositories, Since,
+    SourceKind, SourceOptions,
 };
 use std::sync::Arc;
 
@@ -12,7 +12,12 @@ fn config_map(name: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  key: value\n")
 }
 
-pub(crate) async fn request(repo: &Repo, renderer: &Renderer, path: &str, options: SourceOptions) -> RenderRequest {
+pub(crate) async fn request(
+    repo: &Repo,
+    renderer: &Renderer,
+    path: &str,
+    options: SourceOptions,
+) -> RenderRequest {
     let commit = renderer.git().resolve(&repo.repository(), "main", Since::now()).await.expect("resolved");
     RenderRequest {
         revision: commit.sha.clone(),
@@ -245,7 +250,8 @@ async fn options_of_kustomize_change_what_is_built() {
         images: vec!["nginx=registry.example/web:2".into()],
         common_labels: [("team".to_owned(), "blue".to_owned())].into(),
         label_without_selector: true,
-        common_annotations: [("app".to_owned(), "$ARGOCD_APP_NAME@${ARGOCD_APP_NAMESPACE}".to_owned())].into(),
+        common_annotations: [("app".to_owned(), "$ARGOCD_APP_NAME@${ARGOCD_APP_NAMESPACE}".to_owned())]
+            .into(),
         annotations_with_variables: true,
         replicas: vec![("web".into(), 3)],
         patches: vec![serde_json::json!({"target": {"kind": "Deployment"},
@@ -260,7 +266,10 @@ async fn options_of_kustomize_change_what_is_built() {
     assert_eq!((&meta["name"], &meta["namespace"]), (&Value::from("pre-web"), &Value::from("there")));
     assert_eq!(meta["labels"]["team"], "blue");
     assert_eq!(spec["selector"]["matchLabels"], serde_json::json!({"a": "b"}));
-    assert_eq!((&meta["annotations"]["app"], &meta["annotations"]["part"]), (&Value::from("shop@demo"), &Value::from("yes")));
+    assert_eq!(
+        (&meta["annotations"]["app"], &meta["annotations"]["part"]),
+        (&Value::from("shop@demo"), &Value::from("yes"))
+    );
     assert_eq!((&spec["replicas"], &spec["paused"]), (&Value::from(3), &Value::from(true)));
     assert_eq!(spec["template"]["spec"]["containers"][0]["image"], "registry.example/web:2");
     let strict = Kustomize { ignore_missing_components: false, ..options };
@@ -311,14 +320,16 @@ async fn values_come_from_files_patterns_parameters_and_variables() {
 #[tokio::test]
 async fn jsonnet_is_evaluated_with_its_libraries_and_nothing_else() {
     let repo = Repo::new();
-    let program = "local lib = import 'lib.libsonnet';\nfunction(name) [lib.map(name, std.extVar('value'))]\n";
+    let program =
+        "local lib = import 'lib.libsonnet';\nfunction(name) [lib.map(name, std.extVar('value'))]\n";
     repo.write("app/main.jsonnet", program)
         .write(
             "vendor/lib.libsonnet",
             "{ map(name, value):: {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: name}, data: {value: value, n: std.toString(std.extVar('n') + 1)}} }",
         )
         .commit("First");
-    let variable = |name: &str, value: &str, code| JsonnetVariable { name: name.into(), value: value.into(), code };
+    let variable =
+        |name: &str, value: &str, code| JsonnetVariable { name: name.into(), value: value.into(), code };
     let options = SourceOptions::Directory(Directory {
         jsonnet: Jsonnet {
             external: vec![variable("value", "$ARGOCD_APP_NAME", false), variable("n", "41", true)],
@@ -365,7 +376,10 @@ async fn a_plugin_of_the_operator_makes_manifests_and_a_source_only_passes_value
     assert_eq!(spec.name, "cmp-v1");
     let options = SourceOptions::Plugin(Plugin {
         name: "cmp-v1".into(),
-        env: vec![("COLOR".into(), "$ARGOCD_APP_NAMESPACE; touch /tmp/hacked".into()), ("PATH".into(), "/evil".into())],
+        env: vec![
+            ("COLOR".into(), "$ARGOCD_APP_NAMESPACE; touch /tmp/hacked".into()),
+            ("PATH".into(), "/evil".into()),
+        ],
         parameters: vec![PluginParameter {
             name: "size".into(),
             array: Some(vec!["s".into(), "m".into()]),

@@ -51,10 +51,11 @@ impl Repo {
     }
 
     pub(crate) fn renderer(&self) -> Renderer {
-        let charts = ChartCache::open(self.root.path().join("charts"), ChartLimits::default()).expect("a cache");
-        let tools = ["helm", "kustomize", "jsonnet"].iter().map(|name| {
-            slipway_testkit::tool(name).parent().expect("a program is in a folder").to_owned()
-        });
+        let charts =
+            ChartCache::open(self.root.path().join("charts"), ChartLimits::default()).expect("a cache");
+        let tools = ["helm", "kustomize", "jsonnet"]
+            .iter()
+            .map(|name| slipway_testkit::tool(name).parent().expect("a program is in a folder").to_owned());
         Renderer::new(self.cache(), self.root.path().join("rendered"), RenderLimits::default())
             .expect("a renderer")
             .with_charts(Arc::new(charts))
