@@ -5,6 +5,7 @@ mod agents;
 mod attacks;
 mod audit;
 mod git;
+mod gitea;
 mod identity;
 mod matrix;
 mod openapi;

@@ -1,6 +1,7 @@
 //! The binary as its users see it: several processes as one platform, backups, and what it refuses.
 
 mod backup;
+mod killed_audit;
 mod process;
 mod refusals;
 mod restarts;
