@@ -5,7 +5,7 @@ mod agents;
 mod attacks;
 mod audit;
 mod git;
-mod gitea;
+mod gitea_sign_in;
 mod identity;
 mod matrix;
 mod openapi;
