@@ -56,13 +56,15 @@ kube-status: ## what of it runs (NAME=test)
 soak: build ## the long proofs: many kills, at other moments each time (KILLS=200 CUTS=50 RESTARTS=50)
 	SLIPWAY_KILLS=$(or $(KILLS),200) SLIPWAY_CUTS=$(or $(CUTS),50) cargo test --locked --package slipway-store --test it durability -- --nocapture
 	SLIPWAY_RESTARTS=$(or $(RESTARTS),50) cargo test --locked --package slipway --test it restarts -- --nocapture
+	SLIPWAY_KILLS=$(or $(KILLS),100) cargo test --locked --package slipway --test it killed_audit -- --nocapture
 	SLIPWAY_TEST_ROUNDS=6 cargo test --locked --package slipway-runner --test it crash
 	SLIPWAY_TEST_KILLS=$(or $(KILLS),100) SLIPWAY_SEED=$$RANDOM cargo test --locked --package slipway-devcluster --test it kill:: -- --nocapture
 	SLIPWAY_BIN=target/release/slipway SLIPWAY_KILLS=$(or $(KILLS),50) SLIPWAY_SEED=$$RANDOM node --test e2e/tests/kill.test.mjs
 
 .PHONY: bench
-bench: ## API and durable intake, beside a bare handler and the disk itself
+bench: build ## API and durable intake beside a bare handler and the disk itself; what the platform costs at rest
 	cargo run --release --locked --package slipway-bench
+	node bench/idle.mjs target/release/slipway
 
 .PHONY: fmt
 fmt: ## format everything

@@ -42,6 +42,12 @@ real_kubernetes() {
   [ -z "${CI:-}" ] || trap 'scripts/kube.sh down' EXIT
 }
 
+# Who may do what, and what is kept of it, on the database of the scaled set: the same tests again.
+on_postgres() {
+  SLIPWAY_TEST_DATABASE=postgres cargo test --quiet --locked --package slipway-server --test it -- \
+    access:: agents:: attacks:: audit:: identity:: matrix:: rules:: secrets:: sso::
+}
+
 # The cases that the embedded cluster has just passed, with the real one as the judge.
 behaviour() {
   SLIPWAY_TEST_KUBECONFIG=$kubeconfig SLIPWAY_TEST_IMAGE=localhost/slipway-test:1 \
@@ -59,6 +65,7 @@ part "clippy" cargo clippy --quiet --locked --workspace --all-targets -- --deny 
 part "build" cargo build --quiet --locked --package slipway
 part "real Kubernetes" real_kubernetes
 part "unit and integration" cargo test --quiet --locked --workspace
+part "control plane on PostgreSQL" on_postgres
 part "behaviour of the real Kubernetes" behaviour
 part "conformance" conformance
 part "contract" scripts/schemathesis.sh "$CARGO_TARGET_DIR/debug/slipway"

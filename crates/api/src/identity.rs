@@ -83,7 +83,11 @@ pub struct Member {
     pub email: String,
     /// `User` or `Admin`.
     pub role: String,
+    /// May do something here now: neither suspended in this account nor disabled on the platform.
     pub enabled: bool,
+    /// By an Administrator, in this account alone.
+    #[serde(default)]
+    pub suspended: bool,
     pub teams: Vec<String>,
     pub created: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +99,9 @@ pub struct ChangeMember {
     /// `User` or `Admin`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
+    /// True: nothing of theirs works in this account until it is false again. Their other accounts are as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<bool>,
 }
 
 /// Somebody on the platform, in whichever accounts.

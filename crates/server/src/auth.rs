@@ -174,7 +174,7 @@ fn by_row(tx: &mut Tx<'_>, row: &ApiKey) -> Result<Option<Principal>, StoreError
     let who = match row.subject_kind {
         Subject::User => {
             let Ok(id) = row.subject.parse() else { return Ok(None) };
-            match identity::member(tx, scope, id)?.filter(|member| member.user.enabled) {
+            match identity::member(tx, scope, id)?.filter(identity::Member::is_open) {
                 Some(member) => person(tx, scope, &member.user, &member.role)?,
                 None => return Ok(None),
             }
@@ -249,7 +249,7 @@ fn by_token(
         return Ok(None);
     }
     let scope = Scope::of(session.account);
-    let member = identity::member(tx, scope, session.user)?.filter(|member| member.user.enabled);
+    let member = identity::member(tx, scope, session.user)?.filter(identity::Member::is_open);
     let Some(member) = member else { return Ok(None) };
     let who = person(tx, scope, &member.user, &member.role)?;
     let credential = Credential::Session(SessionRef {
@@ -271,9 +271,6 @@ pub(crate) async fn check_password(
     password: Secret<String>,
     address: &str,
 ) -> Result<User, ApiError> {
-    // A hash of nothing anybody knows, so that an unknown e-mail costs as much as a wrong password.
-    const NOBODY: &str =
-        "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     let counters = [
         (format!("email:{}", email.chars().take(320).collect::<String>()), FREE_FAILURES),
         (format!("net:{}", network(address)), FREE_FAILURES_OF_NETWORK),
@@ -293,7 +290,8 @@ pub(crate) async fn check_password(
     });
     let user = counted.await?.map_err(ApiError::throttled)?;
     let hash = user.as_ref().map(|user| user.password_hash.clone()).filter(|hash| !hash.is_empty());
-    let hash = hash.unwrap_or_else(|| NOBODY.to_owned());
+    let hash = hash.unwrap_or_else(|| tokens::NOBODYS_HASH.to_owned());
+    server.inner.metrics.password_checked();
     let good = tokio::task::spawn_blocking(move || tokens::password_matches(&hash, password.expose()))
         .await
         .unwrap_or(false);
@@ -347,6 +345,14 @@ pub(crate) struct UsedKeys {
 impl UsedKeys {
     fn note(&self, id: ApiKeyId, now_ms: i64) {
         self.last_ms.lock().expect("not poisoned").insert(id, now_ms);
+    }
+
+    /// What could not be written; newer notes stay.
+    pub(crate) fn put_back(&self, used: Vec<(ApiKeyId, i64)>) {
+        let mut last_ms = self.last_ms.lock().expect("not poisoned");
+        for (id, at_ms) in used {
+            last_ms.entry(id).or_insert(at_ms);
+        }
     }
 
     pub(crate) fn take(&self) -> Vec<(ApiKeyId, i64)> {

@@ -1,5 +1,7 @@
 //! The first start: an account, its administrator, keys for agents, and what a demo needs.
 
+use std::collections::BTreeMap;
+
 use slipway_api::pipeline::Pipeline;
 use slipway_forge::builtin::SeedFile;
 use slipway_model::{AccountId, Secret};
@@ -10,8 +12,8 @@ use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::seal::PLATFORM;
-use crate::trail::Entry;
-use crate::{git_host, rest, tokens};
+use crate::trail::{self, Actor, Entry, Trail};
+use crate::{anchor, git_host, rest, tokens};
 
 /// What is shown once, on the first start.
 pub struct FirstAdministrator {
@@ -52,6 +54,7 @@ fn complete_account(tx: &mut Tx<'_>, server: &Server, id: AccountId) -> Result<(
         name: name.into(),
         kind: kind.into(),
         source: "manual".into(),
+        group: None,
         tags: Vec::new(),
         created_ms: now_ms,
     };
@@ -107,6 +110,40 @@ impl Server {
             self.rotate_secrets(None).await?;
         }
         Ok(())
+    }
+
+    /// After a backup was put in place of `before` (chains and how far they went): every chain tells of it, and is
+    /// anchored where it is now. Gives back what is wrong with the trail that came with the backup, which it tells too.
+    pub async fn restored(&self, before: Vec<(String, i64)>, from: &str) -> Result<Vec<String>, ApiError> {
+        self.bring_up_to_date().await?;
+        let before: BTreeMap<String, i64> = before.into_iter().collect();
+        let mut chains: Vec<String> = anchor::heads(self).await?.into_iter().map(|head| head.chain).collect();
+        if !chains.iter().any(|chain| chain == PLATFORM) {
+            chains.push(PLATFORM.into());
+        }
+        let mut wrong = Vec::new();
+        for chain in chains {
+            let found = trail::verify(self, &chain).await?;
+            wrong.extend(found.problems.iter().map(|problem| format!("chain {chain}: {problem}")));
+            let dropped = before.get(&chain).copied().unwrap_or_default() - found.records;
+            let told = serde_json::json!({
+                "records": found.records,
+                // Not on the record any more: they came after the backup, or were of another trail.
+                "recordsReplaced": before.get(&chain).copied().unwrap_or_default(),
+                "recordsDropped": dropped.max(0),
+                "problems": found.problems,
+            });
+            let entry = Entry::new("restore", "platform", "", from).after(told);
+            let trail = Trail::new(self.clone(), String::new(), String::new(), String::new(), String::new());
+            self.store()
+                .write(move |tx| trail.record(tx, &Actor::operator(&chain), &entry, "allowed", 200))
+                .await?;
+        }
+        let heads = anchor::heads(self).await?;
+        let anchored = self.anchor().begin_anew(&heads);
+        anchored
+            .map_err(|error| ApiError::unavailable(format!("audit.anchor cannot be written: {error}")))?;
+        Ok(wrong)
     }
 
     /// A new master key for every data key; dying anywhere in here is repaired at the next start.

@@ -112,14 +112,14 @@ impl Server {
         Ok(Self::assemble(config, store, bus, live, parts.roles, seams, shutdown)?)
     }
 
-    /// For commands beside the platform: no role, nothing runs.
+    /// On a store that is open already, with everything else in this process. Nothing runs yet.
     pub fn beside(
         config: Config,
         store: Store,
         seams: Seams,
         shutdown: CancellationToken,
     ) -> Result<Self, StoreError> {
-        let (bus, live) = (Bus::in_process(&[]), Live::in_process());
+        let (bus, live) = (Bus::in_process(&QUEUES), Live::in_process());
         Self::assemble(config, store, bus, live, Roles::all(), seams, shutdown)
     }
 
@@ -176,6 +176,14 @@ impl Server {
             only_if(has(Role::CronExecutor), crate::anchor::keep_anchoring(self)),
             crate::housekeeping::run(self),
         );
+    }
+
+    /// After the last request was answered, before [`Self::close`]: what the requests left to be noted.
+    pub async fn finish(&self) {
+        crate::housekeeping::note_used_keys(self).await;
+        if let Err(error) = crate::anchor::anchor_all(self).await {
+            tracing::warn!(%error, "Could not write the last anchor of the audit trail.");
+        }
     }
 
     /// Answers what is queued, then lets go of the database.

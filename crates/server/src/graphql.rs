@@ -189,6 +189,7 @@ impl Query {
             limit: state.limit,
             is_reached: state.is_reached,
             is_exceeded: state.is_exceeded,
+            is_enforced: state.is_enforced,
         });
         Ok(states.collect())
     }
@@ -202,6 +203,8 @@ struct LimitState {
     limit: Option<i64>,
     is_reached: bool,
     is_exceeded: bool,
+    /// Whether one more is refused.
+    is_enforced: bool,
 }
 
 fn refuse(error: impl Into<ApiError>) -> async_graphql::Error {

@@ -1,4 +1,6 @@
 //! What has to be done now and then: notes of when keys were used, old sessions, old counters, old sign-ins.
+//!
+//! Each process notes its own; what is forgotten for all of them one process forgets, whoever leads.
 
 use std::time::Duration;
 
@@ -6,6 +8,7 @@ use slipway_store::{StoreError, identity, sso};
 
 use crate::auth::FAILURES_FORGOTTEN_AFTER_MS;
 use crate::ctx::Server;
+use crate::leading::{self, Lead};
 
 const EVERY: Duration = Duration::from_secs(20);
 /// The longest that any account lets a session be quiet.
@@ -13,27 +16,51 @@ const SESSION_QUIET_MAX_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 pub(crate) const SSO_LOGIN_MS: i64 = 10 * 60 * 1000;
 
 pub(crate) async fn run(server: &Server) {
+    tokio::join!(
+        leading::lead(server, "housekeeping", |lead| forget_again_and_again(server, lead)),
+        keep_noting(server)
+    );
+}
+
+async fn forget_again_and_again(server: &Server, lead: Lead) {
     loop {
-        let stopping = tokio::select! {
-            () = server.inner.shutdown.cancelled() => true,
-            () = tokio::time::sleep(EVERY) => false,
-        };
-        if let Err(error) = once(server).await {
+        tokio::time::sleep(EVERY).await;
+        if let Err(error) = forget_old(server, lead.clone()).await {
             tracing::warn!(%error, "Housekeeping failed; it is tried again.");
-        }
-        if stopping {
-            return;
         }
     }
 }
 
+async fn keep_noting(server: &Server) {
+    loop {
+        tokio::select! {
+            () = server.inner.shutdown.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        note_used_keys(server).await;
+    }
+}
+
+/// When keys were last used, of this process. What cannot be written now is written with the next.
+pub(crate) async fn note_used_keys(server: &Server) {
+    let used = server.inner.used.take();
+    if used.is_empty() {
+        return;
+    }
+    let kept = used.clone();
+    if let Err(error) = server.store().write(move |tx| identity::keys_used(tx, &used)).await {
+        tracing::warn!(%error, "When keys were used could not be written; it is tried again.");
+        server.inner.used.put_back(kept);
+    }
+}
+
 /// One transaction for all of it.
-pub(crate) async fn once(server: &Server) -> Result<(), StoreError> {
-    let (used, now_ms) = (server.inner.used.take(), server.now_ms());
+async fn forget_old(server: &Server, lead: Lead) -> Result<(), StoreError> {
+    let now_ms = server.now_ms();
     server
         .store()
         .write(move |tx| {
-            identity::keys_used(tx, &used)?;
+            lead.checked(tx)?;
             identity::forget_old_sessions(tx, now_ms - SESSION_QUIET_MAX_MS)?;
             identity::forget_failures_before(tx, now_ms - FAILURES_FORGOTTEN_AFTER_MS)?;
             sso::forget_logins_before(tx, now_ms - SSO_LOGIN_MS)?;

@@ -20,6 +20,7 @@ pub(crate) struct Limits {
     pub(crate) runtimes: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) clusters: Option<i64>,
+    /// Counted and shown, not enforced: Applications are made in Git and in clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) applications: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +65,12 @@ pub(crate) struct UsageState {
     pub(crate) limit: Option<i64>,
     pub(crate) is_reached: bool,
     pub(crate) is_exceeded: bool,
+    /// Whether one more is refused. Applications are made in Git and in clusters, where this platform cannot refuse them:
+    /// they are counted, and too many are said to be too many.
+    pub(crate) is_enforced: bool,
 }
+
+const COUNTED_ONLY: &str = "applications";
 
 pub(crate) fn states(limits: &Limits, usage: &Usage) -> Vec<UsageState> {
     let used = [
@@ -80,6 +86,7 @@ pub(crate) fn states(limits: &Limits, usage: &Usage) -> Vec<UsageState> {
         limit,
         is_reached: limit.is_some_and(|limit| used >= limit),
         is_exceeded: limit.is_some_and(|limit| used > limit),
+        is_enforced: name != COUNTED_ONLY,
     });
     states.collect()
 }
@@ -88,7 +95,9 @@ pub(crate) fn states(limits: &Limits, usage: &Usage) -> Vec<UsageState> {
 pub(crate) fn refusal(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<String>, StoreError> {
     let limits = Limits::load(tx, scope.account())?;
     let usage = usage::count(tx, scope, i64::MAX)?;
-    let state = states(&limits, &usage).into_iter().find(|state| state.name == name && state.is_reached);
+    let state = states(&limits, &usage)
+        .into_iter()
+        .find(|state| state.name == name && state.is_reached && state.is_enforced);
     Ok(state.map(|state| over(&state)))
 }
 
@@ -97,6 +106,12 @@ pub(crate) fn over(state: &UsageState) -> String {
     let less = match name {
         "seats" => "remove somebody or revoke an invitation",
         "parallelBuilds" => "wait for a build to end, or terminate one",
+        COUNTED_ONLY => {
+            return format!(
+                "the account's limit `{name}` is reached: {used} of {limit} are used; it is counted and not enforced, because \
+                 Applications are made in Git and in clusters: remove some there, or ask an administrator of the platform for more"
+            );
+        }
         _ => "remove one that is not needed",
     };
     format!(
@@ -123,7 +138,7 @@ mod tests {
         let states = states(&limits, &usage);
         let reached: Vec<_> = states.iter().filter(|state| state.is_reached).collect();
         assert_eq!(reached.len(), 1);
-        assert!(!reached[0].is_exceeded);
+        assert!(!reached[0].is_exceeded && reached[0].is_enforced);
         assert_eq!(
             over(reached[0]),
             "the account's limit `seats` is reached: 2 of 2 are used; remove somebody or revoke an invitation, or ask an \

@@ -24,6 +24,8 @@ struct State {
     requests: BTreeMap<(String, String, u16), u64>,
     durations: BTreeMap<(String, String), Histogram>,
     denials_suppressed: u64,
+    /// Each is tens of milliseconds of one core.
+    passwords_checked: u64,
     /// Milli-denials that may still be written, and when that was so.
     allowance: Option<(i64, i64)>,
 }
@@ -46,6 +48,10 @@ impl Metrics {
         }
         histogram.count += 1;
         histogram.seconds += seconds;
+    }
+
+    pub(crate) fn password_checked(&self) {
+        self.state.lock().expect("not poisoned").passwords_checked += 1;
     }
 
     /// Whether there is room for a record of a call that nobody made.
@@ -104,6 +110,13 @@ pub(crate) async fn render(server: &Server) -> Result<String, StoreError> {
             "Denials of anonymous calls that were not recorded.",
         );
         let _ = writeln!(out, "slipway_audit_suppressed_total {}", state.denials_suppressed);
+        head(
+            &mut out,
+            "slipway_password_checks_total",
+            "counter",
+            "Passwords that were hashed to be compared.",
+        );
+        let _ = writeln!(out, "slipway_password_checks_total {}", state.passwords_checked);
     }
     head(&mut out, "slipway_builds", "gauge", "Builds by status.");
     for (status, count) in &totals.builds {

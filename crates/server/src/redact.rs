@@ -4,27 +4,41 @@ use serde_json::{Map, Value};
 
 pub(crate) const MASK: &str = "*****";
 
-/// A key whose name says that its value is secret.
-fn is_secret_name(name: &str) -> bool {
-    const PARTS: [&str; 12] = [
-        "password",
-        "passwd",
-        "secret",
-        "token",
-        "credential",
-        "privatekey",
-        "private_key",
-        "apikey",
-        "api_key",
-        "authorization",
-        "cookie",
-        "accesskey",
-    ];
-    let name = name.to_ascii_lowercase();
+/// Names of secrets, as small letters and digits.
+const SECRETS: [&str; 14] = [
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "credential",
+    "credentials",
+    "privatekey",
+    "apikey",
+    "accesskey",
+    "secretid",
+    "accountkey",
+    "jsonconfig",
+    "jwt",
+    "cookie",
+];
+
+fn plain(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// A field that is a secret, with whatever before it, as in `HELMREPO_PASSWORD`: it is kept sealed and shown masked.
+pub(crate) fn is_secret(name: &str) -> bool {
+    let name = plain(name);
+    SECRETS.iter().any(|secret| name.ends_with(secret))
+}
+
+/// A field that has to do with a secret, as in `passwordHash`: a record is better without it.
+fn touches_secret(name: &str) -> bool {
+    let name = plain(name);
     // `tokenPrefix`, `hasSecret` and the like say something about a secret without being one.
     let harmless =
         name.ends_with("prefix") || name.starts_with("has") || name.ends_with("ms") || name.ends_with("name");
-    !harmless && PARTS.iter().any(|part| name.contains(part))
+    !harmless && (name.contains("authorization") || SECRETS.iter().any(|secret| name.contains(secret)))
 }
 
 /// Masks values under secret names, values of encrypted variables, all data of secret contexts, and credentials in addresses.
@@ -45,7 +59,7 @@ fn object(map: &Map<String, Value>) -> Map<String, Value> {
         .map(|(name, value)| {
             // A switch such as `passwordLogin` is no secret, and turning it has to show.
             let masked =
-                is_secret_name(name) && !value.is_object() && !value.is_null() && !value.is_boolean()
+                touches_secret(name) && !value.is_object() && !value.is_null() && !value.is_boolean()
                     || (encrypted && name == "value")
                     || crate::seal::is_sealed(value.as_str().unwrap_or_default());
             let value = match (masked, secret_type && name == "data") {
@@ -96,6 +110,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn one_list_says_what_is_sealed_and_what_is_left_out_of_records() {
+        for name in [
+            "HELMREPO_PASSWORD",
+            "private_key",
+            "secretAccessKey",
+            "jsonConfig",
+            "credentials",
+            "JWT",
+            "secret-id",
+        ] {
+            assert!(is_secret(name) && touches_secret(name), "{name}");
+        }
+        for name in ["passwordHash", "tokenEndpoint", "accessKeyId", "Authorization"] {
+            assert!(!is_secret(name) && touches_secret(name), "{name}");
+        }
+        for name in ["userName", "tokenPrefix", "secretName", "apiHost"] {
+            assert!(!is_secret(name) && !touches_secret(name), "{name}");
+        }
+    }
 
     #[test]
     fn secrets_go_and_the_rest_stays() {

@@ -57,6 +57,10 @@ pub(crate) fn readable_password(seams: &Seams) -> String {
     letters.chunks(4).map(|part| part.iter().collect::<String>()).collect::<Vec<_>>().join("-")
 }
 
+/// A hash of nothing anybody knows, so that an unknown e-mail costs as much as a wrong password.
+pub(crate) const NOBODYS_HASH: &str =
+    "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
 /// Slow on purpose: call it off the async threads.
 pub(crate) fn hash_password(seams: &Seams, password: &str) -> String {
     let salt = seams.random::<16>();
@@ -69,4 +73,25 @@ pub(crate) fn hash_password(seams: &Seams, password: &str) -> String {
 pub(crate) fn password_matches(hash: &str, password: &str) -> bool {
     argon2::PasswordHash::new(hash)
         .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Algorithm, version and costs, without salt and sum.
+    fn work(hash: &str) -> Vec<&str> {
+        let parts: Vec<_> = hash.split('$').collect();
+        assert_eq!(parts.len(), 6, "{hash}");
+        parts[..4].to_vec()
+    }
+
+    #[test]
+    fn k08_an_unknown_person_is_as_much_work_as_a_known_one() {
+        let real = hash_password(&Seams::system(), "correct horse battery staple");
+        assert_eq!(work(NOBODYS_HASH), work(&real));
+        assert!(argon2::PasswordHash::new(NOBODYS_HASH).is_ok(), "one that cannot be read costs nothing");
+        assert!(password_matches(&real, "correct horse battery staple"));
+        assert!(!password_matches(NOBODYS_HASH, ""));
+    }
 }

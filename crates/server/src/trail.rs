@@ -120,6 +120,11 @@ impl Actor {
         Self { chain: chain.to_string(), kind: "user".into(), id: id.to_string(), name: name.into() }
     }
 
+    /// Whoever has the machine, beside the platform.
+    pub(crate) fn operator(chain: &str) -> Self {
+        Self { chain: chain.into(), kind: "operator".into(), id: String::new(), name: "operator".into() }
+    }
+
     /// The same actor, kept in another chain: what a platform administrator does to an account is seen by both.
     pub(crate) fn in_chain(mut self, chain: impl std::fmt::Display) -> Self {
         self.chain = chain.to_string();

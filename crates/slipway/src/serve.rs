@@ -130,6 +130,7 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
         tracing::warn!("Some requests were still under way and are cut.");
     }
+    let _ = tokio::time::timeout(crate::up::LAST_NOTES, server.finish()).await;
     let closing = tokio::task::spawn_blocking(move || server.close());
     let _ = tokio::time::timeout(Duration::from_secs(2), closing).await;
     Ok(ExitCode::SUCCESS)

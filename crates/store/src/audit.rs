@@ -3,7 +3,7 @@
 //! Rows are appended in the transaction of what they tell of. Each carries a hash over its content and the hash
 //! before it; who computes it and with which key, this room does not know.
 
-use crate::{Row, StoreError, Tx, Value};
+use crate::{Database, Row, StoreError, Tx, Value};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -161,7 +161,13 @@ pub fn list(tx: &mut Tx<'_>, chain: &str, filter: &Filter) -> Result<(Vec<Record
         let escaped = search.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
         values.push(format!("%{escaped}%").into());
         let place = values.len();
-        condition += &format!(" AND (path LIKE ${place} ESCAPE '\\' OR detail LIKE ${place} ESCAPE '\\')");
+        // SQLite's LIKE takes big letters for small ones, PostgreSQL's does not.
+        let like = match tx.database() {
+            Database::Sqlite => "LIKE",
+            Database::Postgres => "ILIKE",
+        };
+        condition +=
+            &format!(" AND (path {like} ${place} ESCAPE '\\' OR detail {like} ${place} ESCAPE '\\')");
     }
     let total = tx
         .one(&format!("SELECT count(*) FROM audit WHERE {condition}"), &values)?

@@ -6,21 +6,28 @@
 
 use crate::StoreError;
 
-pub(crate) const ALL: &[&str] = &[
-    include_str!("../migrations/0001_skeleton.sql"),
-    include_str!("../migrations/0002_control_plane.sql"),
-    include_str!("../migrations/0003_bus.sql"),
-    include_str!("../migrations/0010_pipelines.sql"),
+/// By the number in each file's name, which is the version it gives. Numbers may leave gaps; they only rise.
+pub(crate) const ALL: &[(usize, &str)] = &[
+    (1, include_str!("../migrations/0001_skeleton.sql")),
+    (2, include_str!("../migrations/0002_control_plane.sql")),
+    (3, include_str!("../migrations/0003_bus.sql")),
+    (4, include_str!("../migrations/0004_members_and_groups.sql")),
+    (10, include_str!("../migrations/0010_pipelines.sql")),
 ];
+
+/// The version of a database that all of them were run on.
+pub(crate) fn newest() -> usize {
+    ALL.last().map_or(0, |(version, _)| *version)
+}
 
 /// What is left to do on a database at version `found`: the version each gives, and its SQL.
 pub(crate) fn after(found: i64) -> Result<impl Iterator<Item = (usize, &'static str)>, StoreError> {
-    let known = i64::try_from(ALL.len()).expect("few migrations");
+    let known = i64::try_from(newest()).expect("few migrations");
     if found > known {
         return Err(StoreError::Newer { found, known });
     }
     let done = usize::try_from(found).unwrap_or(0);
-    Ok(ALL.iter().enumerate().skip(done).map(|(index, sql)| (index + 1, *sql)))
+    Ok(ALL.iter().filter(move |(version, _)| *version > done).copied())
 }
 
 /// Statements without comments, split at `;` outside of quotes.
@@ -44,7 +51,7 @@ pub(crate) fn statements(sql: &str) -> Vec<String> {
 /// Every table in the order in which they were made: none refers to a later one.
 pub(crate) fn tables() -> Vec<String> {
     let mut tables = Vec::new();
-    for statement in ALL.iter().flat_map(|sql| statements(sql)) {
+    for statement in ALL.iter().flat_map(|(_, sql)| statements(sql)) {
         let words: Vec<_> = statement.split([' ', '\n', '(']).filter(|word| !word.is_empty()).collect();
         match words[..] {
             ["CREATE", "TABLE", "IF", "NOT", "EXISTS", name, ..] | ["CREATE", "TABLE", name, ..] => {
@@ -70,6 +77,7 @@ mod tests {
     fn files_are_split_into_statements_and_tables_listed_in_their_order() {
         let split = statements("CREATE TABLE a (x TEXT DEFAULT 'b;c'); -- d; e\nCREATE INDEX f ON a (x);\n");
         assert_eq!(split, ["CREATE TABLE a (x TEXT DEFAULT 'b;c')", "CREATE INDEX f ON a (x)"]);
+        assert!(ALL.is_sorted_by(|(before, _), (after, _)| before < after), "numbers rise");
         let tables = tables();
         let at = |name: &str| tables.iter().position(|table| table == name).unwrap();
         assert!(at("accounts") < at("users") && at("builds") < at("log_chunks"));

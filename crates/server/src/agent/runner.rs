@@ -7,6 +7,7 @@ use slipway_api::agent::{
     ApprovalDecision, BuildReport, GitAccess, GitIntegration, LogAppend, LogAppendAnswer, RestartFrom,
     RunnerSync, RunnerSyncAnswer, RunningBuild, TakenBuild, VariableLayer,
 };
+use slipway_api::build::BuildStep;
 use slipway_api::error::ErrorBody;
 use slipway_forge::remote::Provider;
 use slipway_model::{BuildId, BuildStatus, ChangeKind};
@@ -108,7 +109,10 @@ async fn exchange(
             let mut allowed = Allowed::load(tx, scope)?;
             let taken = builds::take(tx, scope, &taker, free, &mut |tx, build| allowed.of(tx, scope, build))?;
             for build in taken {
-                answer.taken.push(hand_over(&inner, tx, &caller, build)?);
+                match missing_contexts(tx, scope, &build)? {
+                    Some(sentence) => refuse(tx, scope, &build, &sentence, now_ms)?,
+                    None => answer.taken.push(hand_over(&inner, tx, &caller, build)?),
+                }
             }
         }
         Ok(answer)
@@ -156,6 +160,44 @@ fn decisions(tx: &mut Tx<'_>, build: BuildId) -> Result<Vec<ApprovalDecision>, S
         .collect())
 }
 
+/// What is wrong with a build that asks for shared configuration which is not there: all of it, in a sentence.
+fn missing_contexts(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Option<String>, StoreError> {
+    let order: Order = build.order()?;
+    let mut missing = Vec::new();
+    for name in order.contexts {
+        if contexts::by_name(tx, scope, &name)?.is_none() {
+            missing.push(format!("`{name}`"));
+        }
+    }
+    Ok((!missing.is_empty()).then(|| {
+        format!(
+            "the pipeline names shared configuration that is not there: {}; make it under Shared configuration, or take it out of spec.contexts",
+            missing.join(", ")
+        )
+    }))
+}
+
+/// A build that no runner can do anything about ends here, with the reason where its log would be.
+fn refuse(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    build: &Build,
+    sentence: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let report = Report {
+        epoch: build.epoch,
+        // The last word, whatever was reported before.
+        revision: i64::MAX,
+        status: BuildStatus::Error,
+        message: Some(sentence),
+        started_ms: Some(now_ms),
+        finished_ms: Some(now_ms),
+        steps: &[] as &[BuildStep],
+    };
+    builds::report(tx, scope, build.id, &report, now_ms)
+}
+
 /// Values of the contexts that the pipeline names; later ones win. Each use of a secret is recorded.
 fn shared_configuration(
     tx: &mut Tx<'_>,
@@ -166,10 +208,7 @@ fn shared_configuration(
 ) -> Result<VariableLayer, StoreError> {
     let mut layer = VariableLayer { name: "shared-configuration".into(), variables: Vec::new() };
     for name in &order.contexts {
-        let Some(row) = contexts::by_name(tx, caller.scope(), name)? else {
-            tracing::warn!(build = %build.id, context = name, "A build names a context that is not there.");
-            continue;
-        };
+        let Some(row) = contexts::by_name(tx, caller.scope(), name)? else { continue };
         layer.variables.extend(crate::rest::contexts::variables(key, caller.scope(), &row));
         if row.sealed.is_some() {
             let entry = Entry::new("use", "context", row.id, &row.name).after(build.id);

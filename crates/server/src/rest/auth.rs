@@ -103,8 +103,12 @@ pub(crate) fn account_to_enter(
 ) -> Result<slipway_model::AccountId, ApiError> {
     let mut all = identity::memberships_of(tx, user.id)?;
     all.sort_by_key(|membership| membership.account != user.active_account);
-    let mut by_sso_only = false;
+    let (mut by_sso_only, mut suspended) = (false, false);
     for membership in all.iter().filter(|membership| membership.account_status == AccountStatus::Active) {
+        if membership.suspended {
+            suspended = true;
+            continue;
+        }
         let account = identity::account_by_id(tx, membership.account)?;
         let password = account.is_none_or(|account| AccountSettings::of(&account).password_login);
         // Whoever runs the platform must not lock themselves out with a provider that is down.
@@ -115,6 +119,8 @@ pub(crate) fn account_to_enter(
     }
     Err(ApiError::forbidden(if by_sso_only {
         "your account asks for signing in through its identity provider: choose it on the sign-in page"
+    } else if suspended {
+        "you are suspended in your account: ask its Administrator"
     } else {
         "you are in no account that is open: ask its Administrator, or an administrator of the platform if it is suspended"
     }))

@@ -14,7 +14,7 @@ use crate::access;
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
-use crate::redact::{MASK, mask_all};
+use crate::redact::{self, MASK, mask_all};
 use crate::seal::DataKey;
 use crate::seams;
 use crate::trail::Entry;
@@ -42,22 +42,6 @@ const TYPES: [&str; 20] = [
     "storage.gc",
     "storage.azuref",
     "storage.minio",
-];
-const SECRET_FIELDS: [&str; 14] = [
-    "password",
-    "secret",
-    "token",
-    "accesstoken",
-    "privatekey",
-    "accesskey",
-    "secretkey",
-    "secretaccesskey",
-    "secretid",
-    "jwt",
-    "accountkey",
-    "jsonconfig",
-    "credentials",
-    "apikey",
 ];
 const BYTES_MAX: usize = 512 << 10;
 
@@ -111,10 +95,7 @@ fn mask_named(value: &Value) -> Value {
         Value::Object(map) => Value::Object(
             map.iter()
                 .map(|(name, value)| {
-                    let plain: String =
-                        name.to_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
-                    // Helm's fields carry a prefix, as in `HELMREPO_PASSWORD`.
-                    let secret = SECRET_FIELDS.iter().any(|field| plain.ends_with(field));
+                    let secret = redact::is_secret(name);
                     (name.clone(), if secret { mask_all(value) } else { mask_named(value) })
                 })
                 .collect(),

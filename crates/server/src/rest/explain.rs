@@ -49,6 +49,10 @@ pub(crate) async fn explain(
                 }
                 Some(wanted) => principal(tx, &caller, wanted)?,
             };
+            let shut_out = match query.user.as_deref() {
+                Some(wanted) => shut_out(tx, &caller, wanted)?,
+                None => None,
+            };
             let Some((kind, name)) = query.entity.split_once('/') else {
                 return Err(ApiError::bad_request(
                     "entity is `kind/name`, for example `pipeline/demo/build`",
@@ -82,13 +86,37 @@ pub(crate) async fn explain(
                 user: subject.display_name(),
                 action: query.action,
                 entity: query.entity,
-                allowed: decision.allowed,
-                reason: decision.reason,
-                rule: decision.rule.map(|rule| rule.to_string()),
+                allowed: decision.allowed && shut_out.is_none(),
+                rule: decision.rule.filter(|_| shut_out.is_none()).map(|rule| rule.to_string()),
+                reason: shut_out.unwrap_or(decision.reason),
             })
         })
         .await?;
     Ok(Json(answer))
+}
+
+/// Why nothing of theirs works here now, whatever the rules say.
+fn shut_out(tx: &mut Tx<'_>, caller: &Caller, wanted: &str) -> Result<Option<String>, ApiError> {
+    let scope = caller.scope();
+    let Ok(member) = super::users::find(tx, scope, wanted) else {
+        let robot = identity::service_account(tx, scope, wanted)?.filter(|robot| !robot.enabled);
+        return Ok(robot.map(|robot| {
+            format!(
+                "service account `{}` is disabled: an Administrator of the account enables it",
+                robot.name
+            )
+        }));
+    };
+    let name = &member.user.name;
+    Ok(match (member.user.enabled, member.suspended) {
+        (false, _) => {
+            Some(format!("{name} is disabled on the platform: an administrator of the platform enables them"))
+        }
+        (true, true) => Some(format!(
+            "{name} is suspended in this account: an Administrator of the account restores them"
+        )),
+        (true, false) => None,
+    })
 }
 
 /// Another person or service account of the account, as the decision sees it.

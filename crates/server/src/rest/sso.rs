@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use slipway_access::Role;
 use slipway_api::error::ErrorBody;
@@ -17,13 +17,15 @@ use utoipa::IntoParams;
 use super::invitations::{join, new_user};
 use crate::auth::{self, Caller};
 use crate::ctx::Server;
-use crate::error::ApiError;
+use crate::error::{ApiError, Refusal};
 use crate::housekeeping::SSO_LOGIN_MS;
 use crate::oidc::{self, Claims, SetOut};
 use crate::sessions::{self, SignIn};
 use crate::trail::{Actor, Entry, Trail};
 use crate::{limits, tokens};
 
+/// Why a sign-in failed, for the sign-in page to show.
+const PROBLEM_COOKIE: &str = "slipway_sign_in_problem";
 /// Holds the browser that set out to the one that comes back.
 const BROWSER_COOKIE: &str = "slipway_sso";
 
@@ -228,13 +230,25 @@ pub(crate) async fn begin(
     Path(name): Path<String>,
     Query(query): Query<BeginQuery>,
     headers: HeaderMap,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Response {
+    match set_out(&server, name, query, &headers).await {
+        Ok(onward) => onward.into_response(),
+        Err(error) => refused(&server, &headers, error),
+    }
+}
+
+async fn set_out(
+    server: &Server,
+    name: String,
+    query: BeginQuery,
+    headers: &HeaderMap,
+) -> Result<(StatusCode, HeaderMap), ApiError> {
     let return_to = query.return_to.unwrap_or_else(|| "/".to_owned());
     if !safe_return(&return_to) {
         return Err(ApiError::bad_request("return_to is a page of this site, beginning with one `/`"));
     }
     let link_user = match query.link {
-        Some(true) => match auth::authenticate(&server, &headers).await? {
+        Some(true) => match auth::authenticate(server, headers).await? {
             Some((principal, auth::Credential::Session(_))) => Some(principal.reference().1),
             _ => return Err(ApiError::unauthenticated()),
         },
@@ -247,7 +261,7 @@ pub(crate) async fn begin(
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
     // 256 random bits each.
     let [state, nonce, verifier, browser] = [(); 4].map(|()| tokens::random_token(server.seams()));
-    let redirect_uri = callback_url(&server, &row.name);
+    let redirect_uri = callback_url(server, &row.name);
     let out = SetOut { state: &state, nonce: &nonce, verifier: &verifier, redirect_uri: &redirect_uri };
     let address = oidc::authorization_url(&provider, &settings, &out)
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
@@ -262,7 +276,7 @@ pub(crate) async fn begin(
         created_ms: server.now_ms(),
     };
     server.store().write(move |tx| sso::begin_login(tx, &login)).await?;
-    let secure = sessions::secure(&server);
+    let secure = sessions::secure(server);
     let cookie =
         format!("{BROWSER_COOKIE}={browser}; Path=/api/auth; HttpOnly; SameSite=Lax; Max-Age=600{secure}");
     redirect(&address, &[cookie])
@@ -279,6 +293,37 @@ fn redirect(to: &str, cookies: &[String]) -> Result<(StatusCode, HeaderMap), Api
         headers.append(header::SET_COOKIE, value(cookie)?);
     }
     Ok((StatusCode::FOUND, headers))
+}
+
+/// A person is shown the sign-in page with the sentence on it; a program gets the error as every other.
+///
+/// The sentence travels in a cookie: in the address anybody could write one and send people there.
+fn refused(server: &Server, headers: &HeaderMap, error: ApiError) -> Response {
+    let person = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .any(|value| value.to_str().is_ok_and(|value| value.contains("text/html")));
+    if !person {
+        return error.into_response();
+    }
+    let sentence: String = error.to_string().bytes().map(cookie_letter).collect();
+    let secure = sessions::secure(server);
+    let cookie = format!("{PROBLEM_COOKIE}={sentence}; Path=/login; SameSite=Lax; Max-Age=60{secure}");
+    let mut response = match redirect("/login", &[cookie]) {
+        Ok(onward) => onward.into_response(),
+        Err(_) => return error.into_response(),
+    };
+    // The guard of the route records it as the refusal it is.
+    let refusal = error.into_response().extensions_mut().remove::<Refusal>();
+    if let Some(refusal) = refusal {
+        response.extensions_mut().insert(refusal);
+    }
+    response
+}
+
+/// As `decodeURIComponent` reads it.
+fn cookie_letter(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -298,10 +343,23 @@ pub(crate) async fn callback(
     Path(name): Path<String>,
     Query(query): Query<CallbackQuery>,
     headers: HeaderMap,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Response {
+    match come_back(&server, trail, name, query, &headers).await {
+        Ok(onward) => onward.into_response(),
+        Err(error) => refused(&server, &headers, error),
+    }
+}
+
+async fn come_back(
+    server: &Server,
+    trail: Trail,
+    name: String,
+    query: CallbackQuery,
+    headers: &HeaderMap,
+) -> Result<(StatusCode, HeaderMap), ApiError> {
     let over =
         || ApiError::bad_request("this sign-in is over or was not begun in this browser: begin it again");
-    let (Some(state), Some(browser)) = (query.state, auth::cookie(&headers, BROWSER_COOKIE)) else {
+    let (Some(state), Some(browser)) = (query.state, auth::cookie(headers, BROWSER_COOKIE)) else {
         return Err(over());
     };
     let state_hash = tokens::digest(&state);
@@ -321,7 +379,7 @@ pub(crate) async fn callback(
     let secret: Option<Secret<String>> =
         row.secret.as_deref().and_then(|sealed| key.unseal(&place(&row), sealed));
     let settings = settings(&row);
-    let redirect_uri = callback_url(&server, &row.name);
+    let redirect_uri = callback_url(server, &row.name);
     let out =
         SetOut { state: &state, nonce: &login.nonce, verifier: &login.verifier, redirect_uri: &redirect_uri };
     let claims = match oidc::exchange(&server.inner.egress, &settings, secret.as_ref(), &code, &out).await {
@@ -333,8 +391,9 @@ pub(crate) async fn callback(
             return Err(ApiError::refused_sign_in(error.to_string()));
         }
     };
-    let (inner, agent) = (server.clone(), sessions::agent(&headers).to_owned());
-    let return_to = login.return_to.clone();
+    let (inner, agent) = (server.clone(), sessions::agent(headers).to_owned());
+    let (return_to, account, aimed_at) = (login.return_to.clone(), row.account, trail.clone());
+    let called = claims.email.clone().unwrap_or_else(|| claims.sub.clone());
     let opened = server
         .change(move |tx| {
             let user = who(tx, &inner, &row, &settings, &claims, login.link_user.as_deref())?;
@@ -353,7 +412,17 @@ pub(crate) async fn callback(
             trail.allowed(tx, &Actor::person(row.account, user.id, &user.name), &entry)?;
             Ok(opened)
         })
-        .await?;
+        .await;
+    let opened = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            // A failed sign-in is seen by those whose account it was aimed at.
+            let entry = Entry::new("login", "session", "", &called).because(error.to_string());
+            let (actor, status) = (Actor::unknown(Some(account), &called), error.status().as_u16());
+            let _ = aimed_at.afterwards(actor, entry, "denied", status).await;
+            return Err(error);
+        }
+    };
     let forget = format!("{BROWSER_COOKIE}=; Path=/api/auth; HttpOnly; SameSite=Lax; Max-Age=0");
     redirect(&return_to, &[opened.cookie, forget])
 }
@@ -385,7 +454,11 @@ fn who(
             "this person is disabled here: ask an administrator of the platform",
         ));
     }
-    if identity::member(tx, scope, user.id)?.is_none() {
+    let member = identity::member(tx, scope, user.id)?;
+    if member.as_ref().is_some_and(|member| member.suspended) {
+        return Err(ApiError::refused_sign_in("you are suspended in this account: ask its Administrator"));
+    }
+    if member.is_none() {
         if let Some(invitation) = invited(tx, server, scope, &user.email)? {
             join(tx, server, &invitation, &user)?;
             return Ok(user);
@@ -472,7 +545,7 @@ fn sync_teams(
     user: &identity::User,
 ) -> Result<(), ApiError> {
     let Some(claim) = &settings.groups_claim else { return Ok(()) };
-    let (scope, member) = (Scope::of(row.account), user.id.to_string());
+    let (scope, member, client) = (Scope::of(row.account), user.id.to_string(), row.id.to_string());
     let groups = claims.groups(claim);
     let mut wanted = Vec::new();
     for group in &groups {
@@ -482,14 +555,22 @@ fn sync_teams(
         {
             continue;
         }
+        let ours = Some((client.clone(), group.clone()));
         let team = match identity::team_by_name(tx, scope, &name)? {
-            Some(team) => team,
+            Some(mut team) => {
+                if team.source == "sso" && team.group.is_none() {
+                    identity::claim_team(tx, team.id, &client, group)?;
+                    team.group.clone_from(&ours);
+                }
+                team
+            }
             None => {
                 let team = identity::Team {
                     id: server.seams().new_id(),
                     name,
                     kind: "custom".into(),
                     source: "sso".into(),
+                    group: ours.clone(),
                     tags: Vec::new(),
                     created_ms: server.now_ms(),
                 };
@@ -497,7 +578,8 @@ fn sync_teams(
                 team
             }
         };
-        if team.source == "sso" {
+        // Another group, or another provider's, whose name comes out the same does not open this team.
+        if team.source == "sso" && team.group == ours {
             identity::add_to_team(tx, team.id, &member, "sso")?;
             wanted.push(team.id);
         }
@@ -505,6 +587,7 @@ fn sync_teams(
     for team in identity::teams(tx, scope)?
         .into_iter()
         .filter(|team| team.source == "sso" && !wanted.contains(&team.id))
+        .filter(|team| team.group.as_ref().is_none_or(|(of, _)| *of == client))
     {
         identity::remove_from_team(tx, team.id, &member)?;
     }

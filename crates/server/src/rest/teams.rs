@@ -108,6 +108,7 @@ pub(crate) async fn create(
                 name: request.name,
                 kind: "custom".into(),
                 source: "manual".into(),
+                group: None,
                 tags: request.tags,
                 created_ms: now_ms,
             };

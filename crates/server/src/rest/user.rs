@@ -19,6 +19,10 @@ use crate::sessions;
 use crate::settings::AccountSettings;
 use crate::trail::Entry;
 
+fn is_open(membership: &identity::Membership) -> bool {
+    membership.account_status == AccountStatus::Active && !membership.suspended
+}
+
 fn roles(role: Role) -> Vec<String> {
     match role {
         Role::Administrator => vec!["User".to_owned(), role.as_str().to_owned()],
@@ -38,8 +42,7 @@ pub(crate) fn shown(
     let role = Role::parse(&member.role).unwrap_or(Role::User);
     let teams = identity::teams_of(tx, scope, &id.to_string(), role == Role::Administrator)?;
     let accounts = identity::memberships_of(tx, id)?;
-    let accounts =
-        accounts.into_iter().filter(|membership| membership.account_status == AccountStatus::Active);
+    let accounts = accounts.into_iter().filter(is_open);
     Ok(User {
         id: id.to_string(),
         user_name: member.user.name,
@@ -132,7 +135,7 @@ pub(crate) async fn change_account(
         .change(move |tx| {
             let all = identity::memberships_of(tx, id)?;
             let found = all.into_iter().find(|membership| {
-                membership.account_status == AccountStatus::Active
+                is_open(membership)
                     && (membership.account_name == wanted || membership.account.to_string() == wanted)
             });
             let there =

@@ -17,12 +17,14 @@ use crate::trail::Entry;
 fn shown(tx: &mut Tx<'_>, scope: Scope, member: identity::Member) -> Result<Member, ApiError> {
     let administrator = member.role == Role::Administrator.as_str();
     let teams = identity::teams_of(tx, scope, &member.user.id.to_string(), administrator)?;
+    let enabled = member.is_open();
     Ok(Member {
         id: member.user.id.to_string(),
         user_name: member.user.name,
         email: member.user.email,
         role: member.role,
-        enabled: member.user.enabled,
+        enabled,
+        suspended: member.suspended,
         teams: teams.into_iter().map(|team| team.name).collect(),
         created: seams::rfc3339(member.user.created_ms),
         last_login: member.user.last_login_ms.map(seams::rfc3339),
@@ -85,7 +87,8 @@ fn keep_an_administrator(tx: &mut Tx<'_>, scope: Scope, without: UserId) -> Resu
     Ok(())
 }
 
-/// Change a member's role. Their sessions end, so that nothing goes on with the old one.
+/// Change a member's role, or suspend them in this account and restore them. Their sessions end, so that nothing goes on
+/// with the old state; keys of somebody who is suspended are refused until they are restored.
 #[utoipa::path(patch, path = "/api/users/{id}", tag = "users", params(("id" = String, Path)), request_body = ChangeMember,
     responses((status = 200, body = Member), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn change(
@@ -100,16 +103,22 @@ pub(crate) async fn change(
             let scope = caller.scope();
             let member = find(tx, scope, &id)?;
             if let Some(role) = role.filter(|role| role.as_str() != member.role) {
-                if role == Role::User {
+                if role == Role::User && !member.suspended {
                     keep_an_administrator(tx, scope, member.user.id)?;
                 }
                 identity::set_role(tx, scope, member.user.id, role.as_str())?;
                 identity::end_sessions_of(tx, member.user.id, None)?;
             }
+            if let Some(suspended) = request.suspended.filter(|suspended| *suspended != member.suspended) {
+                if suspended {
+                    keep_an_administrator(tx, scope, member.user.id)?;
+                }
+                identity::set_suspended(tx, scope, member.user.id, suspended)?;
+            }
             let after = find(tx, scope, &id)?;
             let entry = Entry::new("update", "user", member.user.id, &member.user.email)
-                .before(serde_json::json!({"role": member.role}))
-                .after(serde_json::json!({"role": after.role}));
+                .before(serde_json::json!({"role": member.role, "suspended": member.suspended}))
+                .after(serde_json::json!({"role": after.role, "suspended": after.suspended}));
             caller.trail.allowed(tx, &caller.actor(), &entry)?;
             shown(tx, scope, after)
         })
@@ -129,7 +138,7 @@ pub(crate) async fn remove(
         .change(move |tx| {
             let scope = caller.scope();
             let member = find(tx, scope, &id)?;
-            if member.role == Role::Administrator.as_str() {
+            if member.role == Role::Administrator.as_str() && !member.suspended {
                 keep_an_administrator(tx, scope, member.user.id)?;
             }
             identity::remove_member(tx, scope, member.user.id)?;

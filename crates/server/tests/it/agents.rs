@@ -161,3 +161,33 @@ async fn a_runtime_hears_of_pushes_and_its_report_is_what_pages_show() {
     assert_eq!(platform.get("/api/applications/local/argocd/a").await["summary"], "all is well");
     assert_eq!(platform.get("/api/runtimes").await[0]["online"], true);
 }
+
+#[tokio::test]
+async fn a_build_that_asks_for_shared_configuration_which_is_not_there_fails_with_a_sentence() {
+    let platform = Platform::start().await;
+    let steps = json!({"hello": {"image": "busybox", "commands": ["echo hello"]}});
+    let body = json!({"metadata": {"name": "demo/lost"}, "spec": {"contexts": ["there", "gone", "also-gone"], "steps": steps}});
+    platform.post("/api/pipelines", body).await;
+    let context = json!({"metadata": {"name": "there"}, "spec": {"type": "config", "data": {"A": "b"}}});
+    platform.post("/api/contexts", context.clone()).await;
+    let run = || platform.post("/api/pipelines/run/demo%2Flost", json!({}));
+    let id = run().await.as_str().unwrap().to_owned();
+    let key = platform.agent(Subject::Runner, "r1").await;
+    assert_eq!(
+        sync(&platform, &key, json!([])).await["taken"],
+        json!([]),
+        "no runner can do anything about it"
+    );
+    let build = platform.get(&format!("/api/builds/{id}")).await;
+    assert_eq!(build["status"], "error", "{build}");
+    let said = build.to_string();
+    assert!(said.contains("shared configuration that is not there: `gone`, `also-gone`; make it"), "{said}");
+    // Once they are there, so is the build.
+    for name in ["gone", "also-gone"] {
+        let mut context = context.clone();
+        context["metadata"]["name"] = json!(name);
+        platform.post("/api/contexts", context).await;
+    }
+    let id = run().await;
+    assert_eq!(sync(&platform, &key, json!([])).await["taken"][0]["id"], id);
+}

@@ -67,7 +67,7 @@ async fn only_allowed_domains_are_invited_and_the_limit_of_seats_says_so() {
     let seats = usage["limits"].as_array().unwrap().iter().find(|state| state["name"] == "seats").unwrap();
     assert_eq!(
         seats,
-        &json!({"name": "seats", "used": 2, "limit": 2, "isReached": true, "isExceeded": false})
+        &json!({"name": "seats", "used": 2, "limit": 2, "isReached": true, "isExceeded": false, "isEnforced": true})
     );
     assert_eq!(usage["messages"].as_array().unwrap().len(), 1);
     let many = json!({"settings": {"inactivityMinutes": 1, "sessionHours": 0, "allowedDomains": ["x"]}});
@@ -278,4 +278,70 @@ async fn a_runtime_more_than_the_account_may_have_is_refused_in_words() {
     assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 403, 200]);
     let text = answers[1].1["message"].as_str().unwrap();
     assert!(text.contains("limit `runtimes` is reached: 1 of 1 are used"), "{text}");
+}
+
+/// One account's Administrator says nothing about the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_is_suspended_in_one_account_and_restored() {
+    let platform = Platform::start().await;
+    let browser = platform.invited(&platform.admin_key, "ada@example.com", "User").await;
+    let (_, key) = browser.send(&platform, "POST", "/api/auth/key", Some(json!({"name": "k"}))).await;
+    let key = key.as_str().unwrap();
+    let (_, other_key) = platform.account("other").await;
+    let add = platform
+        .call(
+            "POST",
+            "/api/admin/accounts/other/adduser",
+            &platform.admin_key,
+            Some(json!({"email": "ada@example.com"})),
+        )
+        .await;
+    assert_eq!(add.0, 200, "{}", add.1);
+    let change =
+        |body: Value| platform.call("PATCH", "/api/users/ada@example.com", &platform.admin_key, Some(body));
+    let (status, member) = change(json!({"suspended": true})).await;
+    assert_eq!(
+        (status, &member["suspended"], &member["enabled"]),
+        (200, &json!(true), &json!(false)),
+        "{member}"
+    );
+    assert_eq!(platform.call("GET", "/api/user", key, None).await.0, 401, "keys stop at the next call");
+    platform.pipeline("demo/build", "demo/app").await;
+    let why =
+        platform.get("/api/access/explain?user=ada@example.com&action=run&entity=pipeline/demo/build").await;
+    assert_eq!(why["allowed"], false, "{why}");
+    assert!(why["reason"].as_str().unwrap().contains("is suspended in this account"), "{why}");
+    assert_eq!(browser.send(&platform, "GET", "/api/user", None).await.0, 401, "and so do sessions");
+    let elsewhere = platform.sign_in("ada@example.com", PASSWORD).await.expect("the other account is open");
+    assert_eq!(elsewhere.user["activeAccountName"], "other");
+    let (status, _) = elsewhere.send(&platform, "POST", "/api/user/changeaccount/default", None).await;
+    assert_eq!(status, 404, "no way back in through the other account");
+    let others = platform.call("GET", "/api/users/ada@example.com", &other_key, None).await.1;
+    assert_eq!((&others["suspended"], &others["enabled"]), (&json!(false), &json!(true)));
+
+    let (_, member) = change(json!({"suspended": false})).await;
+    assert_eq!((&member["suspended"], &member["enabled"]), (&json!(false), &json!(true)));
+    assert_eq!(platform.call("GET", "/api/user", key, None).await.0, 200, "keys were kept for this day");
+    assert_eq!(
+        browser.send(&platform, "GET", "/api/user", None).await.0,
+        401,
+        "a session that ended is over"
+    );
+    let told = platform.get("/api/audit?entity=user&action=update").await;
+    assert_eq!((&told["total"], &told["docs"][1]["detail"]["after"]["suspended"]), (&json!(2), &json!(true)));
+
+    // In no account at all: said in a sentence, after the password was right.
+    assert_eq!(change(json!({"suspended": true})).await.0, 200);
+    let gone = platform.call("DELETE", "/api/users/ada@example.com", &other_key, None).await;
+    assert_eq!(gone.0, 200, "{}", gone.1);
+    let login = json!({"email": "ada@example.com", "password": PASSWORD});
+    let (status, refused) = platform.call("POST", "/api/auth/login", "", Some(login)).await;
+    assert_eq!(status, 403);
+    assert!(refused["message"].as_str().unwrap().contains("suspended in your account"), "{refused}");
+    // The last Administrator stays.
+    let own = platform.get("/api/user").await["_id"].as_str().unwrap().to_owned();
+    let path = format!("/api/users/{own}");
+    let (status, refused) =
+        platform.call("PATCH", &path, &platform.admin_key, Some(json!({"suspended": true}))).await;
+    assert_eq!(status, 409, "{refused}");
 }

@@ -6,6 +6,7 @@ mod attacks;
 mod audit;
 mod git;
 mod gitea;
+mod gitea_sign_in;
 mod identity;
 mod matrix;
 mod openapi;

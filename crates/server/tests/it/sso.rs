@@ -426,3 +426,82 @@ async fn k116_an_issuer_inside_is_refused_until_an_operator_allows_it() {
     let body = json!({"name": "corp", "settings": {"issuer": "gopher://x", "clientId": "slipway"}});
     assert_eq!(platform.call("POST", "/api/idp", &platform.admin_key, Some(body)).await.0, 400);
 }
+
+/// A person who comes back from the provider sees the sign-in page with a sentence; a program sees the error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_shown_why_a_sign_in_failed_on_the_sign_in_page() {
+    let provider = Provider::start().await;
+    let platform = platform(&provider, json!({})).await;
+    let look = async |path: &str, cookie: &str| {
+        let answer = platform
+            .http()
+            .get(format!("{}{path}", platform.url))
+            .header("accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+            .header("cookie", cookie)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(
+            (answer.status().as_u16(), answer.headers()["location"].to_str().unwrap()),
+            (302, "/login")
+        );
+        let mut cookies = answer.headers().get_all("set-cookie").iter().map(|value| value.to_str().unwrap());
+        let told = cookies.find_map(|value| value.strip_prefix("slipway_sign_in_problem=")).unwrap();
+        assert!(told.contains("; Path=/login; SameSite=Lax; Max-Age=60"), "{told}");
+        told.split(';').next().unwrap().replace("%20", " ").replace("%3A", ":")
+    };
+    let trip = set_out(&platform, &provider, "", None).await;
+    let path = format!("/api/auth/corp/callback?code=good-code&state={}", trip.state);
+    let told = look(&path, &trip.cookie).await;
+    assert_eq!(told, "you are not a member of this account: ask its Administrator for an invitation");
+    let told = look(&path, &trip.cookie).await;
+    assert!(told.starts_with("this sign%2Din is over"), "{told}");
+    let trip = set_out(&platform, &provider, "", None).await;
+    let path = format!("/api/auth/corp/callback?error=access_denied%0d%0aset-cookie:x&state={}", trip.state);
+    assert_eq!(look(&path, &trip.cookie).await, "the identity provider refused: access%5Fdeniedsetcookiex");
+    look("/api/auth/nobody/login", "").await;
+    // It is on the record all the same, in the account that it was aimed at.
+    let denied = platform.get("/api/audit?action=login&outcome=denied").await;
+    assert_eq!(
+        (&denied["total"], &denied["docs"][0]["userName"]),
+        (&json!(1), &json!("ada@example.com")),
+        "{denied}"
+    );
+    // No word of a stranger's comes on the page by its address.
+    let page = platform.http().get(format!("{}/login?problem=call+me", platform.url)).send().await.unwrap();
+    assert!(!page.text().await.unwrap().contains("call me"));
+}
+
+/// Two groups whose names come out the same are two groups: the second does not get what the first was given.
+#[tokio::test(flavor = "multi_thread")]
+async fn k107_a_group_that_is_called_like_another_does_not_open_its_team() {
+    let provider = Provider::start().await;
+    let platform = platform(&provider, json!({"groupsClaim": "groups", "createMembers": true})).await;
+    let person = |sub: &str, group: &str| json!({"sub": sub, "email": format!("{sub}@example.com"), "email_verified": true, "groups": [group]});
+    provider.claims(person("ada", "acme:ops"));
+    let (_, cookie) = sign_in(&platform, &provider).await;
+    assert_eq!(me(&platform, &cookie).await["teams"], json!(["acme-ops", "users"]));
+    // Anybody may make an organisation of this name at the provider.
+    provider.claims(person("eve", "acme-ops"));
+    let (_, cookie) = sign_in(&platform, &provider).await;
+    assert_eq!(me(&platform, &cookie).await["teams"], json!(["users"]));
+    provider.claims(person("ada", "other"));
+    let (_, cookie) = sign_in(&platform, &provider).await;
+    assert_eq!(me(&platform, &cookie).await["teams"], json!(["other", "users"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_who_is_suspended_does_not_come_in_through_the_provider() {
+    let provider = Provider::start().await;
+    let platform = platform(&provider, json!({"createMembers": true})).await;
+    let (status, cookie) = sign_in(&platform, &provider).await;
+    assert_eq!(status, 302);
+    let off = json!({"suspended": true});
+    let (status, _) =
+        platform.call("PATCH", "/api/users/ada@example.com", &platform.admin_key, Some(off)).await;
+    assert_eq!(status, 200);
+    assert_eq!(me(&platform, &cookie).await["status"], 401);
+    let (status, text) = sign_in(&platform, &provider).await;
+    assert_eq!(status, 401);
+    assert!(text.contains("you are suspended in this account"), "{text}");
+}

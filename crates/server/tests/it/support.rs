@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use serde_json::Value;
 use slipway_model::AccountId;
 use slipway_server::{Config, Network, Seams, Server};
+use slipway_store::Store;
 use slipway_store::identity::Subject;
+use slipway_testkit::postgres;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Platform {
@@ -34,7 +36,16 @@ impl Platform {
         Self::start_with(Network::default()).await
     }
 
+    /// For what looks into the database's file.
+    pub(crate) async fn start_on_sqlite() -> Self {
+        Self::assemble(Network::default(), false).await
+    }
+
     pub(crate) async fn start_with(network: Network) -> Self {
+        Self::assemble(network, std::env::var("SLIPWAY_TEST_DATABASE").as_deref() == Ok("postgres")).await
+    }
+
+    async fn assemble(network: Network, on_postgres: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -43,7 +54,13 @@ impl Platform {
         let ahead_ms = Arc::new(AtomicI64::new(0));
         let (ahead, system) = (ahead_ms.clone(), Seams::system());
         let seams = Seams::with_clock(move || system.now_ms() + ahead.load(Ordering::SeqCst));
-        let server = Server::open(config, seams, shutdown.clone()).unwrap();
+        // SLIPWAY_TEST_DATABASE=postgres runs the same tests on PostgreSQL, each with a database of its own.
+        let server = if on_postgres {
+            let store = Store::connect(&postgres::shared().database().parse().unwrap()).unwrap();
+            Server::beside(config, store, seams, shutdown.clone()).unwrap()
+        } else {
+            Server::open(config, seams, shutdown.clone()).unwrap()
+        };
         let first = server.first_start("admin@example.com").await.unwrap().expect("an empty database");
         let account = server.first_account().await.unwrap().unwrap();
         let app = slipway_server::router(&server, None);

@@ -1,6 +1,6 @@
-//! Backups: rows of one snapshot, then the repositories, then the key. In this order: a push that comes between is
-//! in Git and not in the rows, which the platform's own sweep finds after a restore; the other way round a row would
-//! speak of a commit that is not there.
+//! Backups: the anchor of the audit trail, rows of one snapshot, then the repositories, then the key. In this order: a
+//! push that comes between is in Git and not in the rows, which the platform's own sweep finds after a restore; the other
+//! way round a row would speak of a commit that is not there.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,11 +9,14 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use slipway_forge::builtin::Repository;
-use slipway_store::{Store, backup, git};
+use slipway_server::{Config, Seams, Server};
+use slipway_store::{Store, audit, backup, git};
+use tokio_util::sync::CancellationToken;
 
 use super::archive;
 
 const FORMAT: u32 = 1;
+const ANCHOR: &str = "audit.anchor";
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,6 +39,8 @@ struct Kept {
 pub(crate) struct Counted {
     pub(crate) rows: u64,
     pub(crate) repositories: usize,
+    /// What is wrong with the audit trail that was restored.
+    pub(crate) trail: Vec<String>,
 }
 
 pub(crate) async fn write(store: &Store, data: &Path, file: &Path) -> anyhow::Result<Counted> {
@@ -44,6 +49,11 @@ pub(crate) async fn write(store: &Store, data: &Path, file: &Path) -> anyhow::Re
     let (rows_folder, repos_folder) = (work.path().join("rows"), work.path().join("repos"));
     std::fs::create_dir(&rows_folder)?;
     std::fs::create_dir(&repos_folder)?;
+    // Before the rows: an anchor that is ahead of them would speak of records that are not in the backup.
+    let anchor = data.join(ANCHOR);
+    if anchor.exists() {
+        std::fs::copy(&anchor, work.path().join(ANCHOR))?;
+    }
     let rows = store.read(move |tx| backup::dump(tx, &rows_folder)).await?;
     let repos = store.read(git::list_everywhere).await?;
     let mut repositories = Vec::new();
@@ -60,7 +70,7 @@ pub(crate) async fn write(store: &Store, data: &Path, file: &Path) -> anyhow::Re
     if key.exists() {
         std::fs::copy(&key, work.path().join("master.key"))?;
     }
-    let counted = Counted { rows, repositories: repositories.len() };
+    let counted = Counted { rows, repositories: repositories.len(), trail: Vec::new() };
     let slipway = env!("CARGO_PKG_VERSION").to_owned();
     let manifest = Manifest { format: FORMAT, schema: backup::schema_version(), slipway, rows, repositories };
     std::fs::write(work.path().join("manifest.json"), serde_json::to_vec_pretty(&manifest)?)?;
@@ -115,8 +125,20 @@ pub(crate) async fn restore(store: &Store, data: &Path, file: &Path, force: bool
         out.sync_all()?;
         std::fs::rename(&new, data.join("master.key"))?;
     }
+    // The trail is compared with the anchor of its own time, and what it replaces is told in it.
+    let before = store.read(audit::heads).await?.into_iter().map(|(chain, seq, _)| (chain, seq)).collect();
+    let anchor = work.path().join(ANCHOR);
+    match anchor.exists() {
+        true => std::fs::rename(&anchor, data.join(ANCHOR))?,
+        false if data.join(ANCHOR).exists() => std::fs::remove_file(data.join(ANCHOR))?,
+        false => {}
+    }
     let rows_folder = work.path().join("rows");
     let rows = store.write(move |tx| backup::load(tx, &rows_folder)).await?;
     ensure!(rows == manifest.rows, "{rows} rows were restored, the backup says {}", manifest.rows);
-    Ok(Counted { rows, repositories: manifest.repositories.len() })
+    let config = Config { data: data.to_owned(), public_url: String::new(), network: Default::default() };
+    let server = Server::beside(config, store.clone(), Seams::system(), CancellationToken::new())?;
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let trail = server.restored(before, &name).await?;
+    Ok(Counted { rows, repositories: manifest.repositories.len(), trail })
 }

@@ -78,6 +78,9 @@ pub(crate) async fn run(command: AdminCommand) -> anyhow::Result<ExitCode> {
             let restored = backup::restore(&store, &place.data, &file, force).await?;
             store.close();
             say!("Restored {} rows and {} repositories", restored.rows, restored.repositories);
+            for problem in &restored.trail {
+                say!("The audit trail of the backup is not whole: {problem}");
+            }
         }
         AdminCommand::AgentKey { place, kind, name } => {
             let store = Store::connect(&place.database()?)?;

@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Long enough for answers under way, short enough for somebody who waits.
 const DRAIN: Duration = Duration::from_secs(5);
+/// For what is noted after the last answer, should the database not answer.
+pub(crate) const LAST_NOTES: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
 pub(crate) struct UpArguments {
@@ -158,6 +160,7 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         while roles.join_next().await.is_some() {}
     };
     let _ = tokio::time::timeout(DRAIN, drained).await;
+    let _ = tokio::time::timeout(LAST_NOTES, server.finish()).await;
     server.close();
     Ok(ExitCode::SUCCESS)
 }

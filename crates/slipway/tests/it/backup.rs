@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::process::{Process, Shared, commit, git, slipway, working_copy};
+use crate::process::{Process, Shared, anchored, commit, git, slipway, working_copy};
 
 fn run(arguments: &[&str]) -> Result<String, String> {
     let output = slipway(arguments);
@@ -22,7 +22,7 @@ async fn same(process: &Process, key: &str, folder: &Path, builds: &[serde_json:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_platform_moves_from_sqlite_to_postgres_and_back() {
+async fn k120_a_platform_moves_from_sqlite_to_postgres_and_back_and_its_record_tells() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let small = Process::start(&["--data", &at("small")]);
@@ -41,7 +41,12 @@ async fn a_platform_moves_from_sqlite_to_postgres_and_back() {
     assert_eq!(mode & 0o077, 0, "it holds secrets");
     let refused = run(&["admin", "restore", "--data", &at("small"), &at("one.tar")]).unwrap_err();
     assert!(refused.contains("in use by another slipway process"), "{refused}");
-    drop(small);
+    for name in ["after-1", "after-2", "after-3"] {
+        small.good("POST", "/api/team", &key, Some(serde_json::json!({"name": name}))).await;
+    }
+    let newer = small.good("GET", "/api/audit", &key, None).await["total"].as_i64().unwrap();
+    assert_eq!(small.stop().1, Some(0));
+    assert!(anchored(Path::new(&at("small"))).contains(&newer), "the last record is anchored when it stops");
     let refused = run(&["admin", "restore", "--data", &at("small"), &at("one.tar")]).unwrap_err();
     assert!(refused.contains("there is data already") && refused.contains("--force"), "{refused}");
 
@@ -70,6 +75,36 @@ async fn a_platform_moves_from_sqlite_to_postgres_and_back() {
     let again = Process::start(&["--data", &at("again")]);
     same(&again, &key, folder.path(), &builds).await;
     drop(again);
-    run(&["admin", "restore", "--force", "--data", &at("small"), &at("two.tar")]).unwrap();
-    same(&Process::start(&["--data", &at("small")]), &key, folder.path(), &builds).await;
+    let said = run(&["admin", "restore", "--force", "--data", &at("small"), &at("two.tar")]).unwrap();
+    assert!(!said.contains("not whole"), "{said}");
+    let small = Process::start(&["--data", &at("small")]);
+    same(&small, &key, folder.path(), &builds).await;
+    // The trail is whole again, and tells that three records of before are not in it any more.
+    let verified = small.good("GET", "/api/audit/verify", &key, None).await;
+    assert_eq!(
+        (&verified["ok"], &verified["problems"]),
+        (&true.into(), &serde_json::json!([])),
+        "{verified}"
+    );
+    let told = small.good("GET", "/api/audit?action=restore", &key, None).await;
+    assert_eq!(told["total"], 2, "once on PostgreSQL, once here: {told}");
+    let last = &told["docs"][0];
+    assert_eq!((&last["actorKind"], &last["entityName"]), (&"operator".into(), &"two.tar".into()));
+    let after = &last["detail"]["after"];
+    assert_eq!(after["recordsReplaced"], newer, "{after}");
+    assert_eq!(after["recordsDropped"], 3 - 1, "the restore on PostgreSQL is a record too: {after}");
+    // Whoever drops the end of the trail in the database alone is still found.
+    drop(small);
+    let database = Path::new(&at("small")).join("slipway.db");
+    let cut = "DELETE FROM audit WHERE action = 'restore' AND seq = (SELECT max(seq) FROM audit a WHERE a.chain = audit.chain); \
+        UPDATE audit_heads SET seq = (SELECT max(seq) FROM audit a WHERE a.chain = audit_heads.chain), \
+        hash = (SELECT hash FROM audit a WHERE a.chain = audit_heads.chain ORDER BY seq DESC LIMIT 1)";
+    let script =
+        "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]); c.executescript(sys.argv[2]); c.commit()";
+    let done = std::process::Command::new("python3").args(["-c", script]).arg(database).arg(cut).status();
+    assert!(done.unwrap().success());
+    let small = Process::start(&["--data", &at("small")]);
+    let verified = small.good("GET", "/api/audit/verify", &key, None).await;
+    assert_eq!(verified["ok"], false, "{verified}");
+    assert!(verified["problems"].to_string().contains("was anchored and is missing"), "{verified}");
 }

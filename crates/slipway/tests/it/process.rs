@@ -100,6 +100,12 @@ impl Process {
         (asked.elapsed(), status.code())
     }
 
+    /// As `kill -9` does; returns when it is gone.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     pub(crate) async fn call(
         &self,
         method: &str,
@@ -168,6 +174,13 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// How far each chain of the audit trail is anchored.
+pub(crate) fn anchored(data: &Path) -> Vec<i64> {
+    let text = std::fs::read_to_string(data.join("audit.anchor")).unwrap();
+    let lines: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap();
+    lines.values().filter_map(|line| line["seq"].as_i64()).collect()
 }
 
 pub(crate) fn git(folder: &Path, arguments: &[&str]) -> (bool, String) {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use serde_json::json;
 
-use crate::process::{Shared, commit, git, working_copy};
+use crate::process::{Shared, anchored, commit, git, working_copy};
 
 /// Two processes on PostgreSQL, RabbitMQ and Redis are one platform: what is done at one is seen at the other.
 #[tokio::test(flavor = "multi_thread")]
@@ -63,8 +63,14 @@ async fn a_push_to_one_process_is_built_logged_and_followed_through_the_other() 
     assert_eq!((builds.len(), &builds[0]["status"]), (1, &json!("success")));
 
     // One stops: the other leads at once, because leases are given back.
+    one.good("POST", "/api/team", &key, Some(json!({"name": "last-words"}))).await;
     let (took, code) = one.stop();
     assert_eq!(code, Some(0));
+    // What it wrote last is anchored, whoever led until then.
+    let total = two.good("GET", "/api/audit", &key, None).await["total"].as_i64().unwrap();
+    assert!(anchored(&shared.data()).contains(&total), "record {total} is not anchored");
+    let verified = two.good("GET", "/api/audit/verify", &key, None).await;
+    assert_eq!(verified["ok"], true, "{verified}");
     assert!(took < Duration::from_secs(10), "stopping took {took:?}");
     let work = shared.folder.path().join("work");
     commit(&work, "second");

@@ -15,11 +15,14 @@ pub struct Team {
     pub kind: String,
     /// `manual`, or `sso` when an identity provider says who is in it.
     pub source: String,
+    /// Of a team from an identity provider: which provider, and what the group is called there. Teams of before have none.
+    pub group: Option<(String, String)>,
     pub tags: Vec<String>,
     pub created_ms: i64,
 }
 
-const TEAM: &str = "SELECT t.id, t.name, t.kind, t.source, t.tags, t.created_ms FROM teams t";
+const TEAM: &str =
+    "SELECT t.id, t.name, t.kind, t.source, t.tags, t.created_ms, t.sso_client, t.sso_group FROM teams t";
 
 fn read(row: &Row) -> Result<Team, StoreError> {
     Ok(Team {
@@ -29,6 +32,7 @@ fn read(row: &Row) -> Result<Team, StoreError> {
         source: row.text(3)?,
         tags: row.json(4)?,
         created_ms: row.int(5)?,
+        group: row.maybe_text(6)?.zip(row.maybe_text(7)?),
     })
 }
 
@@ -37,7 +41,8 @@ pub fn create_team(tx: &mut Tx<'_>, scope: Scope, team: &Team) -> Result<(), Sto
         return Err(StoreError::Duplicate { what: format!("team `{}`", team.name) });
     }
     tx.execute(
-        "INSERT INTO teams (id, account, name, kind, source, tags, created_ms) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO teams (id, account, name, kind, source, tags, created_ms, sso_client, sso_group) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         &[
             team.id.into(),
             scope.account().into(),
@@ -46,6 +51,8 @@ pub fn create_team(tx: &mut Tx<'_>, scope: Scope, team: &Team) -> Result<(), Sto
             team.source.as_str().into(),
             crate::sql::json(&team.tags)?,
             team.created_ms.into(),
+            team.group.as_ref().map(|(client, _)| client.clone()).into(),
+            team.group.as_ref().map(|(_, group)| group.clone()).into(),
         ],
     )?;
     Ok(())
@@ -79,6 +86,15 @@ pub fn update_team(
     tx.execute(
         "UPDATE teams SET name = $3, tags = $4 WHERE account = $1 AND id = $2",
         &[scope.account().into(), id.into(), name.into(), crate::sql::json(tags)?],
+    )?;
+    Ok(())
+}
+
+/// A team of before groups were kept: it belongs to this one from now on.
+pub fn claim_team(tx: &mut Tx<'_>, id: TeamId, client: &str, group: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE teams SET sso_client = $2, sso_group = $3 WHERE id = $1 AND sso_client IS NULL",
+        &[id.into(), client.into(), group.into()],
     )?;
     Ok(())
 }

@@ -117,12 +117,14 @@ pub struct Membership {
     pub account_name: String,
     pub account_status: super::AccountStatus,
     pub role: String,
+    /// In this account alone.
+    pub suspended: bool,
 }
 
 /// The accounts of a person; deleted ones are not among them.
 pub fn memberships_of(tx: &mut Tx<'_>, user: UserId) -> Result<Vec<Membership>, StoreError> {
     tx.all(
-        "SELECT m.account, a.name, a.status, m.role FROM memberships m JOIN accounts a ON a.id = m.account \
+        "SELECT m.account, a.name, a.status, m.role, m.status FROM memberships m JOIN accounts a ON a.id = m.account \
          WHERE m.user_id = $1 AND a.status <> 'deleted' ORDER BY a.name",
         &[user.into()],
     )?
@@ -133,6 +135,7 @@ pub fn memberships_of(tx: &mut Tx<'_>, user: UserId) -> Result<Vec<Membership>, 
             account_name: row.text(1)?,
             account_status: super::AccountStatus::parse(&row.text(2)?)?,
             role: row.text(3)?,
+            suspended: row.text(4)? != "active",
         })
     })
     .collect()
@@ -158,27 +161,42 @@ pub fn add_member(
 pub struct Member {
     pub user: User,
     pub role: String,
+    /// In this account alone; `user.enabled` is about all of them.
+    pub suspended: bool,
+}
+
+impl Member {
+    /// Whether they may do anything here now.
+    pub fn is_open(&self) -> bool {
+        self.user.enabled && !self.suspended
+    }
+}
+
+const MEMBER: &str = ", m.role, m.status FROM users u";
+
+fn read_member(row: &Row) -> Result<Member, StoreError> {
+    Ok(Member { user: user(row)?, role: row.text(9)?, suspended: row.text(10)? != "active" })
 }
 
 pub fn members(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Member>, StoreError> {
-    let sql = USER.replace(" FROM users u", ", m.role FROM users u");
+    let sql = USER.replace(" FROM users u", MEMBER);
     tx.all(
         &format!("{sql} JOIN memberships m ON m.user_id = u.id WHERE m.account = $1 ORDER BY u.email"),
         &[scope.account().into()],
     )?
     .iter()
-    .map(|row| Ok(Member { user: user(row)?, role: row.text(9)? }))
+    .map(read_member)
     .collect()
 }
 
 pub fn member(tx: &mut Tx<'_>, scope: Scope, id: UserId) -> Result<Option<Member>, StoreError> {
-    let sql = USER.replace(" FROM users u", ", m.role FROM users u");
+    let sql = USER.replace(" FROM users u", MEMBER);
     tx.one(
         &format!("{sql} JOIN memberships m ON m.user_id = u.id WHERE m.account = $1 AND u.id = $2"),
         &[scope.account().into(), id.into()],
     )?
     .as_ref()
-    .map(|row| Ok(Member { user: user(row)?, role: row.text(9)? }))
+    .map(read_member)
     .transpose()
 }
 
@@ -186,6 +204,22 @@ pub fn set_role(tx: &mut Tx<'_>, scope: Scope, id: UserId, role: &str) -> Result
     tx.execute(
         "UPDATE memberships SET role = $3 WHERE account = $1 AND user_id = $2",
         &[scope.account().into(), id.into(), role.into()],
+    )?;
+    tx.changed(ChangeKind::Access, id);
+    Ok(())
+}
+
+/// In this account alone. Their sessions here end; keys and teams are kept for the day they come back.
+pub fn set_suspended(tx: &mut Tx<'_>, scope: Scope, id: UserId, suspended: bool) -> Result<(), StoreError> {
+    let status = if suspended { "suspended" } else { "active" };
+    let (account, user) = (scope.account().into(), id.into());
+    tx.execute(
+        "UPDATE memberships SET status = $3 WHERE account = $1 AND user_id = $2",
+        &[account, user, status.into()],
+    )?;
+    tx.execute(
+        "DELETE FROM sessions WHERE account = $1 AND user_id = $2",
+        &[scope.account().into(), id.into()],
     )?;
     tx.changed(ChangeKind::Access, id);
     Ok(())
@@ -213,7 +247,7 @@ pub fn remove_member(tx: &mut Tx<'_>, scope: Scope, id: UserId) -> Result<(), St
 pub fn administrators(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<UserId>, StoreError> {
     tx.all(
         "SELECT u.id FROM memberships m JOIN users u ON u.id = m.user_id \
-         WHERE m.account = $1 AND m.role = 'Admin' AND u.status = 'active'",
+         WHERE m.account = $1 AND m.role = 'Admin' AND m.status = 'active' AND u.status = 'active'",
         &[scope.account().into()],
     )?
     .iter()
