@@ -276,20 +276,3 @@ async fn a_credential_of_one_service_is_no_credential_of_another() {
     assert!(matches!(stolen, Err(StoreError::Refused { .. })), "{stolen:?}");
     narrow.write(|tx| facts::append(tx, account(), &fact(), 1)).await.unwrap();
 }
-
-/// Tables are in their services' schemas by then: later files find them there.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_database_of_an_older_version_is_brought_up_to_date_where_its_tables_are() {
-    let text = postgres::shared().database();
-    let url: DatabaseUrl = text.parse().unwrap();
-    Store::connect(&url).unwrap().close();
-    let name = text.rsplit('/').next().unwrap();
-    let back = "ALTER TABLE pipelines_api.memberships DROP COLUMN status; \
-                ALTER TABLE pipelines_api.teams DROP COLUMN sso_client; ALTER TABLE pipelines_api.teams DROP COLUMN sso_group; \
-                UPDATE slipway.schema_version SET version = 3";
-    postgres::shared().psql(name, back).unwrap();
-    let store = Store::connect(&url).unwrap();
-    let scope = slipway_store::Scope::of(account());
-    assert!(store.read(move |tx| identity::members(tx, scope)).await.unwrap().is_empty());
-    assert!(store.read(move |tx| identity::teams(tx, scope)).await.unwrap().is_empty());
-}
