@@ -20,7 +20,10 @@ async fn write(url: String, key: String, next: Arc<AtomicU32>) -> Vec<String> {
         let request = client.post(format!("{url}/api/team")).header("authorization", &key);
         match request.json(&json!({"name": name})).send().await {
             Ok(answer) if answer.status() == 200 => acknowledged.push(name),
-            Ok(answer) => panic!("{}: {}", answer.status(), answer.text().await.unwrap_or_default()),
+            Ok(answer) => {
+                let (status, text) = (answer.status(), answer.text().await.unwrap_or_default());
+                panic!("{status}: {text}");
+            }
             Err(_) => return acknowledged,
         }
     }
