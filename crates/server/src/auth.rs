@@ -167,7 +167,7 @@ async fn by_key(server: &Server, key: &Secret<String>) -> Result<(Principal, Cre
 
 /// Whom a key speaks for, as things are now.
 fn by_row(tx: &mut Tx<'_>, row: &ApiKey) -> Result<Option<Principal>, StoreError> {
-    if !is_open(tx, row.account)? {
+    if !is_open(tx, row.account)? || crate::agent::registration::is_token(row) {
         return Ok(None);
     }
     let scope = Scope::of(row.account);

@@ -5,6 +5,7 @@ mod say;
 mod admin;
 mod cli;
 mod local;
+mod runner;
 mod serve;
 mod up;
 
@@ -27,6 +28,8 @@ enum Command {
     Up(up::UpArguments),
     /// Run one process of a platform that may have several, on PostgreSQL, RabbitMQ and Redis
     Server(serve::ServerArguments),
+    /// Run a runner: an agent that takes builds from a server; or install one in a cluster
+    Runner(Box<runner::RunnerArguments>),
     /// Back up, restore, and other work beside the platform
     #[command(subcommand)]
     Admin(admin::AdminCommand),
@@ -167,6 +170,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => up::up(arguments).await,
         Command::Server(arguments) => serve::serve(arguments).await,
+        Command::Runner(arguments) => runner::run(*arguments).await,
         Command::Admin(command) => admin::run(command).await,
         Command::Down { data } => up::down(&data).await,
         Command::Devcluster(arguments) => {

@@ -131,7 +131,7 @@ async fn a_runner_on_kubernetes_that_is_killed_goes_on_and_repeats_nothing() {
 }
 
 /// Processes whose command line holds all of these.
-fn processes(words: &[&str]) -> Vec<u32> {
+pub fn processes(words: &[&str]) -> Vec<u32> {
     std::fs::read_dir("/proc")
         .unwrap()
         .flatten()
@@ -144,7 +144,7 @@ fn processes(words: &[&str]) -> Vec<u32> {
         .collect()
 }
 
-fn kill(pids: &[u32]) {
+pub fn kill(pids: &[u32]) {
     assert!(!pids.is_empty(), "there is a process to kill");
     for pid in pids {
         sh(Path::new("/"), &format!("kill -9 {pid}"));

@@ -9,6 +9,7 @@ use slipway_testkit::{Kube, TEST_IMAGE};
 use tokio_util::sync::CancellationToken;
 
 use crate::contract::next_id;
+use crate::crash::{kill, processes};
 use crate::runner::{Process, config, kubernetes, kubernetes_config, namespace};
 use crate::server::{Server, sh};
 
@@ -165,10 +166,7 @@ async fn pods_of_a_runner_that_lost_the_build_end_before_another_one_begins() {
     first.wait(&id, "a running step", |record| record.log("slow").contains("\nbegun\n")).await;
     // It is cut off from the server and from the cluster, and its lease has run out.
     runner.kill();
-    let shims = sh(Path::new("/"), &format!("pgrep -f 'supervise .*/{id}/' || true"));
-    for pid in shims.lines() {
-        sh(Path::new("/"), &format!("kill -9 {pid}"));
-    }
+    kill(&processes(&["supervise", &id]));
     let before = pods(&format!("slipway.io/build={id}"));
     assert_eq!(before.len(), 1);
     second.add(second.build(&id, &yaml.replace("LONG", "0")));
@@ -194,9 +192,7 @@ async fn what_an_earlier_life_of_a_runner_left_behind_is_removed_when_it_starts(
     server.wait(&id, "a running step", |record| record.log("slow").contains("\nbegun\n")).await;
     runner.kill();
     let selector = format!("slipway.io/build={id}");
-    for pid in sh(Path::new("/"), &format!("pgrep -f 'supervise .*/{id}/' || true")).lines() {
-        sh(Path::new("/"), &format!("kill -9 {pid}"));
-    }
+    kill(&processes(&["supervise", &id]));
     // The machine came back without the build's folder: nobody else knows of the pod.
     std::fs::remove_dir_all(data.join("builds").join(&id)).unwrap();
     server.change(&id, |record| record.lost = true);

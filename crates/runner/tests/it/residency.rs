@@ -22,8 +22,8 @@ steps:
     working_directory: ${{main_clone}}
     environment: ['OWN=environment-canary', 'SLIPWAY_JUNIT=report.xml']
     commands:
-      - cp source.txt artifact.txt; cf_export EXPORTED=$(head -c 14 source.txt)
-      - cp report-source.xml report.xml
+      - cat source.txt > artifact.txt; cf_export EXPORTED=$(head -c 14 source.txt)
+      - cat report-source.xml > report.xml
       - echo allowed-log-$(echo canary)
 "#
         .replace("REPO", &repo)

@@ -1,5 +1,6 @@
 //! What agents call: runners and GitOps runtimes. They dial; the server answers, at once or when there is news.
 
+pub(crate) mod registration;
 pub(crate) mod runner;
 pub(crate) mod runtime;
 

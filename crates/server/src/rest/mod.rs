@@ -55,7 +55,7 @@ fn role_by(caller: &crate::auth::Caller, text: Option<&str>) -> Result<Role, Api
 }
 
 /// Lowercase letters, digits and hyphens, as in an address.
-fn plain_name(what: &str, name: &str) -> Result<(), ApiError> {
+pub(crate) fn plain_name(what: &str, name: &str) -> Result<(), ApiError> {
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let good = !name.is_empty()
         && name.len() <= 63

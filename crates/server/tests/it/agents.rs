@@ -191,3 +191,51 @@ async fn a_build_that_asks_for_shared_configuration_which_is_not_there_fails_wit
     let id = run().await;
     assert_eq!(sync(&platform, &key, json!([])).await["taken"][0]["id"], id);
 }
+
+#[tokio::test]
+async fn a_runner_trades_its_token_once_for_a_key_whose_secret_it_keeps() {
+    let platform = Platform::start().await;
+    let made = platform.post("/api/runners", json!({"name": "r1"})).await;
+    let token = made["token"].as_str().unwrap().to_owned();
+    let digest =
+        |secret: &str| hex::encode(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, secret.as_bytes()));
+    let register = async |token: &str, secret: &str| {
+        let body = json!({"token": token, "secretDigest": digest(secret)});
+        let answer =
+            platform.http().post(format!("{}/api/agent/runner/register", platform.url)).json(&body).send();
+        let answer = answer.await.unwrap();
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
+    };
+    let key = |answer: &Value, secret: &str| format!("{}.{secret}", answer["keyId"].as_str().unwrap());
+
+    // The token itself opens nothing.
+    let body =
+        json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
+    assert_eq!(platform.call("POST", "/api/agent/runner/sync", &token, Some(body)).await.0, 401);
+
+    let (status, first) = register(&token, "runners-own-secret").await;
+    assert_eq!((status, &first["name"]), (200, &json!("r1")), "{first}");
+    sync(&platform, &key(&first, "runners-own-secret"), json!([])).await;
+    // The answer got lost: the same secret gives the same key. Another secret is somebody else.
+    assert_eq!(register(&token, "runners-own-secret").await.1, first);
+    assert_eq!(register(&token, "somebody-elses").await.0, 409);
+    sync(&platform, &key(&first, "runners-own-secret"), json!([])).await;
+
+    // A key is of its own runner only, and stops when the runner is removed.
+    let other =
+        json!({"runner": "r2", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
+    let used = key(&first, "runners-own-secret");
+    assert_eq!(platform.call("POST", "/api/agent/runner/sync", &used, Some(other)).await.0, 403);
+    assert_eq!(platform.call("DELETE", "/api/runners/r1", &platform.admin_key, None).await.0, 200);
+    let body =
+        json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
+    assert_eq!(platform.call("POST", "/api/agent/runner/sync", &used, Some(body)).await.0, 401);
+
+    // An hour later a token is worth nothing.
+    let late =
+        platform.post("/api/runners", json!({"name": "r3"})).await["token"].as_str().unwrap().to_owned();
+    platform.pass(3_600_001);
+    let (status, answer) = register(&late, "too-late").await;
+    assert_eq!(status, 400);
+    assert!(answer["message"].as_str().unwrap().contains("slipway runner token"), "{answer}");
+}

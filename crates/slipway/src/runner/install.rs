@@ -1,0 +1,208 @@
+//! `slipway runner install` and `uninstall`: the objects of a runner, printed or applied.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use slipway_cluster::{Cluster, ClusterConfig, ObjectKey, Propagation, WriteOptions};
+
+use super::manifests::{Options, objects, workload};
+use crate::cli::context;
+
+#[derive(Args)]
+pub(super) struct InstallArguments {
+    /// The runner's name, and the runtime environment that pipelines ask for
+    name: String,
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    /// The server's address as pods reach it; that of the current context when left out
+    #[arg(long)]
+    server: Option<String>,
+    /// A registration token that was made before; made now when left out
+    #[arg(long, env = "SLIPWAY_RUNNER_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// The image with the slipway binary and git
+    #[arg(long, default_value = concat!("ghcr.io/slipway/slipway:", env!("CARGO_PKG_VERSION")))]
+    image: String,
+    /// How many builds at once
+    #[arg(long, default_value_t = 5)]
+    capacity: u32,
+    /// For the volumes of builds; the cluster's default when left out
+    #[arg(long)]
+    storage_class: Option<String>,
+    /// How much of it
+    #[arg(long, default_value = "50Gi")]
+    storage: String,
+    /// CPU limit of every step (2, 500m)
+    #[arg(long)]
+    cpu: Option<String>,
+    /// Memory limit of every step (4Gi)
+    #[arg(long)]
+    memory: Option<String>,
+    /// Where images go that a build step names no registry for
+    #[arg(long)]
+    registry: Option<String>,
+    /// Registries without TLS
+    #[arg(long = "insecure-registry")]
+    insecure_registries: Vec<String>,
+    /// Builds images: has buildah and a shell
+    #[arg(long)]
+    builder_image: Option<String>,
+    /// Secrets of the namespace with registries' credentials
+    #[arg(long = "image-pull-secret")]
+    image_pull_secrets: Vec<String>,
+    /// Let the API server check everything, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the objects and apply nothing; no token is made for that
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
+}
+
+#[derive(Args)]
+pub(super) struct UninstallArguments {
+    /// The runner's name
+    name: String,
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    /// Remove the builds' volumes too
+    #[arg(long)]
+    delete_storage: bool,
+    /// Leave the server alone: it keeps the runner's key
+    #[arg(long)]
+    cluster_only: bool,
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Args)]
+struct ClusterArguments {
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    #[arg(long)]
+    context: Option<String>,
+    #[arg(short, long, default_value = "slipway")]
+    namespace: String,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Yaml,
+    Json,
+}
+
+impl ClusterArguments {
+    async fn connect(&self) -> anyhow::Result<Cluster> {
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".kube/config"));
+        let file = self.kubeconfig.clone().or_else(home);
+        let mut config = ClusterConfig::new(file, &self.namespace);
+        config.context.clone_from(&self.context);
+        Ok(Cluster::connect(config).await?)
+    }
+}
+
+pub(super) async fn install(arguments: InstallArguments) -> anyhow::Result<ExitCode> {
+    let server = match &arguments.server {
+        Some(server) => server.clone(),
+        None => context::client().context("give --server")?.base().to_owned(),
+    };
+    let token = match (&arguments.token, arguments.output.is_some() || arguments.dry_run) {
+        (Some(token), _) => Some(token.clone()),
+        (None, true) => None,
+        (None, false) => Some(super::token(&arguments.name).await?.token),
+    };
+    let options = Options {
+        name: arguments.name.clone(),
+        namespace: arguments.cluster.namespace.clone(),
+        server,
+        image: arguments.image,
+        token,
+        capacity: arguments.capacity,
+        storage_class: arguments.storage_class,
+        storage: arguments.storage,
+        cpu: arguments.cpu,
+        memory: arguments.memory,
+        registry: arguments.registry,
+        insecure_registries: arguments.insecure_registries,
+        builder_image: arguments.builder_image,
+        image_pull_secrets: arguments.image_pull_secrets,
+    };
+    let objects = objects(&options);
+    match arguments.output {
+        Some(Format::Json) => {
+            let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects});
+            say!("{}", serde_json::to_string_pretty(&list)?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(Format::Yaml) => {
+            let documents: Vec<String> = objects.iter().map(slipway_yaml::to_yaml).collect();
+            say_part!("{}", documents.join("---\n"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        None => {}
+    }
+    let cluster = arguments.cluster.connect().await?;
+    let write = WriteOptions { dry_run: arguments.dry_run, validate: true };
+    for object in &objects {
+        let key = ObjectKey::of(object);
+        match cluster.apply(object, write).await {
+            Ok(_) => eprintln!("{key} {}", if arguments.dry_run { "would be applied" } else { "applied" }),
+            // Nothing can be checked inside of a namespace that is not there yet.
+            Err(error) if arguments.dry_run && error.is_not_found() => eprintln!("{key} would be applied"),
+            Err(error) => return Err(error).with_context(|| format!("{key} was not applied")),
+        }
+    }
+    if !arguments.dry_run {
+        eprintln!("`slipway get runners` shows it when it has registered.");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn uninstall(arguments: UninstallArguments) -> anyhow::Result<ExitCode> {
+    let cluster = arguments.cluster.connect().await?;
+    let (name, namespace) = (workload(&arguments.name), arguments.cluster.namespace.as_str());
+    let mut keys: Vec<ObjectKey> = [
+        ("apps", "StatefulSet"),
+        ("networking.k8s.io", "NetworkPolicy"),
+        ("rbac.authorization.k8s.io", "RoleBinding"),
+        ("rbac.authorization.k8s.io", "Role"),
+        ("", "ServiceAccount"),
+        ("", "Secret"),
+    ]
+    .iter()
+    .map(|(group, kind)| ObjectKey::new(group, kind, namespace, &name))
+    .collect();
+    if arguments.delete_storage {
+        keys.push(ObjectKey::new("", "PersistentVolumeClaim", namespace, &format!("data-{name}-0")));
+    }
+    for key in keys {
+        if arguments.dry_run {
+            eprintln!("{key} would be removed");
+            continue;
+        }
+        let removed = cluster
+            .delete(&key, None, Propagation::Background, false)
+            .await
+            .with_context(|| format!("{key} was not removed"))?;
+        if removed {
+            eprintln!("{key} removed");
+        }
+    }
+    if !arguments.cluster_only && !arguments.dry_run {
+        let path = format!("/api/runners/{}", arguments.name);
+        match context::client()?.delete::<bool>(&path).await {
+            Ok(_) => eprintln!("The server has forgotten runner {}", arguments.name),
+            Err(error) if error.status() == Some(404) => {}
+            Err(error) => {
+                return Err(error)
+                    .context("the runner's key still works; try again, or remove it on the server");
+            }
+        }
+    }
+    if !arguments.delete_storage {
+        eprintln!("The builds' storage stays; --delete-storage removes it. The namespace stays too.");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,205 @@
+//! `slipway runner`: an agent as a process of its own; and its installation in a cluster.
+
+mod install;
+mod manifests;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand, ValueEnum};
+use slipway_api::agent::{CreateRunner, RunnerToken};
+use slipway_model::Secret;
+use slipway_runner::{ExecutorChoice, KubernetesConfig, Storage};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::context;
+use crate::up::{log_to_stderr, signalled};
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct RunnerArguments {
+    #[command(subcommand)]
+    command: Option<RunnerCommand>,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+#[derive(Subcommand)]
+enum RunnerCommand {
+    /// Make a registration token for a runner: good for an hour and for one runner
+    Token {
+        /// Its name, and the runtime environment that pipelines ask for
+        name: String,
+    },
+    /// Install a runner in a cluster, with everything it needs and no more
+    Install(install::InstallArguments),
+    /// Remove a runner from its cluster and from the server
+    Uninstall(install::UninstallArguments),
+}
+
+#[derive(Args)]
+struct RunArguments {
+    /// The server's address; the runner dials it, and nobody dials the runner
+    #[arg(long, env = "SLIPWAY_URL")]
+    server: Option<String>,
+    /// Needed once: `slipway runner token NAME` prints one
+    #[arg(long, env = "SLIPWAY_RUNNER_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// A file with the token, read when it is needed
+    #[arg(long, conflicts_with = "token")]
+    token_file: Option<PathBuf>,
+    /// Ours alone: builds, volumes, logs and the runner's key
+    #[arg(long, default_value = ".slipway/runner", env = "SLIPWAY_DATA")]
+    data: PathBuf,
+    /// How many builds at once
+    #[arg(long, default_value_t = 2)]
+    capacity: u32,
+    /// Where steps run
+    #[arg(long, value_enum, default_value = "auto")]
+    executor: Executor,
+    /// For host: folders that steps may read besides the system's own
+    #[arg(long)]
+    read_only: Vec<PathBuf>,
+    /// A folder with definitions of step types (kind: step-type)
+    #[arg(long)]
+    step_types: Option<PathBuf>,
+    /// NAME=KUBECONFIG of a cluster that deploy steps may name; as often as needed
+    #[arg(long = "cluster", value_parser = cluster)]
+    clusters: Vec<(String, PathBuf)>,
+    #[command(flatten)]
+    kubernetes: KubernetesArguments,
+}
+
+fn cluster(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, path) = text.split_once('=').ok_or("it is NAME=KUBECONFIG")?;
+    Ok((name.to_owned(), path.into()))
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Executor {
+    /// Podman, else Docker, else the host
+    Auto,
+    Podman,
+    Docker,
+    /// Sandboxed processes of this machine
+    Host,
+    /// A pod a step
+    Kubernetes,
+}
+
+// For --executor kubernetes. Not a doc comment: clap would take it for the whole command.
+#[derive(Args, Clone)]
+struct KubernetesArguments {
+    /// The cluster; the pod's own service account when left out
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    #[arg(long)]
+    context: Option<String>,
+    /// Where the pods of steps are made
+    #[arg(long, default_value = "slipway", env = "SLIPWAY_NAMESPACE")]
+    namespace: String,
+    /// The claim that is mounted at --data; without it, runner and node are taken to be the same machine
+    #[arg(long)]
+    claim: Option<String>,
+    /// The only node that can mount the storage
+    #[arg(long, env = "SLIPWAY_NODE")]
+    node: Option<String>,
+    /// CPU limit of every step, as Kubernetes writes it (2, 500m)
+    #[arg(long)]
+    cpu: Option<String>,
+    /// Memory limit of every step, as Kubernetes writes it (4Gi)
+    #[arg(long)]
+    memory: Option<String>,
+    /// Secrets of the namespace with registries' credentials, for images of steps
+    #[arg(long = "image-pull-secret")]
+    image_pull_secrets: Vec<String>,
+    /// Builds images: has buildah and a shell
+    #[arg(long, default_value = KubernetesConfig::BUILDER_IMAGE)]
+    builder_image: String,
+    /// Where images go that a build step names no registry for: host[:port][/prefix]
+    #[arg(long)]
+    registry: Option<String>,
+    /// Registries without TLS
+    #[arg(long = "insecure-registry")]
+    insecure_registries: Vec<String>,
+    /// A Docker config.json with credentials of registries, for image steps
+    #[arg(long)]
+    registry_config: Option<PathBuf>,
+}
+
+impl From<KubernetesArguments> for KubernetesConfig {
+    fn from(arguments: KubernetesArguments) -> Self {
+        let storage = arguments.claim.map_or(Storage::Host, Storage::Claim);
+        Self {
+            context: arguments.context,
+            node: arguments.node,
+            image_pull_secrets: arguments.image_pull_secrets,
+            cpu: arguments.cpu,
+            memory: arguments.memory,
+            builder_image: arguments.builder_image,
+            registry: arguments.registry,
+            insecure_registries: arguments.insecure_registries,
+            registry_config: arguments.registry_config,
+            ..Self::new(arguments.kubeconfig, arguments.namespace, storage)
+        }
+    }
+}
+
+pub(crate) async fn run(arguments: RunnerArguments) -> anyhow::Result<ExitCode> {
+    match arguments.command {
+        Some(RunnerCommand::Token { name }) => {
+            let token = token(&name).await?;
+            eprintln!(
+                "Runner {} can register until {} with this token; it is shown once:",
+                token.name, token.expires
+            );
+            say!("{}", token.token);
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(RunnerCommand::Install(arguments)) => install::install(arguments).await,
+        Some(RunnerCommand::Uninstall(arguments)) => install::uninstall(arguments).await,
+        None => work(arguments.run).await,
+    }
+}
+
+async fn token(name: &str) -> anyhow::Result<RunnerToken> {
+    Ok(context::client()?.post("/api/runners", &CreateRunner { name: name.to_owned() }).await?)
+}
+
+async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
+    log_to_stderr();
+    let server = arguments.server.context("give --server, or one of: token, install, uninstall")?;
+    let token = match (&arguments.token, &arguments.token_file) {
+        (Some(token), _) => Some(token.clone()),
+        // It is removed when it has done its work; that is no error.
+        (None, Some(path)) => std::fs::read_to_string(path).ok(),
+        (None, None) => None,
+    };
+    let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()).map(Secret::new);
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    tokio::spawn(async move {
+        signalled().await;
+        stopping.cancel();
+    });
+    let registering = slipway_runner::registered(&server, token.as_ref(), &arguments.data);
+    let (name, client) = tokio::select! {
+        registered = registering => registered?,
+        () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
+    };
+    let mut config = slipway_runner::Config::new(name, client, arguments.data);
+    config.capacity = arguments.capacity.max(1);
+    config.read_only = arguments.read_only;
+    config.step_types = arguments.step_types;
+    config.clusters = arguments.clusters.into_iter().collect();
+    config.executor = match arguments.executor {
+        Executor::Auto => ExecutorChoice::Auto,
+        Executor::Podman => ExecutorChoice::Podman,
+        Executor::Docker => ExecutorChoice::Docker,
+        Executor::Host => ExecutorChoice::Host,
+        Executor::Kubernetes => ExecutorChoice::Kubernetes(Box::new(arguments.kubernetes.into())),
+    };
+    slipway_runner::run(config, stop).await?;
+    Ok(ExitCode::SUCCESS)
+}
