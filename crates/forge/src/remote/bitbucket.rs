@@ -141,7 +141,7 @@ pub(super) fn commit(value: &Value) -> Option<CommitInfo> {
     Some(CommitInfo {
         sha: value.get("hash")?.as_str()?.to_owned(),
         author: text("/author/raw"),
-        message: text("/message"),
+        message: text("/message").trim_end().to_owned(),
         url: Some(text("/links/html/href")).filter(|url| !url.is_empty()),
     })
 }

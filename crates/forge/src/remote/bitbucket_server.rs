@@ -132,7 +132,7 @@ pub(super) fn commit(value: &Value) -> Option<CommitInfo> {
     Some(CommitInfo {
         sha: value.get("id")?.as_str()?.to_owned(),
         author: text("/author/displayName"),
-        message: text("/message"),
+        message: text("/message").trim_end().to_owned(),
         url: None,
     })
 }

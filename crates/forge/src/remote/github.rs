@@ -176,7 +176,7 @@ pub(super) fn commit(value: &Value) -> Option<CommitInfo> {
     Some(CommitInfo {
         sha: value.get("sha")?.as_str()?.to_owned(),
         author: text("/commit/author/name"),
-        message: text("/commit/message"),
+        message: text("/commit/message").trim_end().to_owned(),
         url: Some(text("/html_url")).filter(|url| !url.is_empty()),
     })
 }

@@ -146,7 +146,7 @@ pub(super) fn commit(value: &Value) -> Option<CommitInfo> {
     Some(CommitInfo {
         sha: value.get("id")?.as_str()?.to_owned(),
         author: text("author_name"),
-        message: text("message"),
+        message: text("message").trim_end().to_owned(),
         url: Some(text("web_url")).filter(|url| !url.is_empty()),
     })
 }

@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::seams;
 
 /// The states that a pipeline had, newest first.
-#[utoipa::path(get, path = "/api/pipelines/{name}/revisions", tag = "pipelines", params(("name" = String, Path)),
+#[utoipa::path(get, path = "/api/pipelines/{name}/revisions", tag = "revisions", params(("name" = String, Path)),
     responses((status = 200, body = [PipelineRevision]), (status = 404, body = ErrorBody)))]
 pub(crate) async fn list(
     State(server): State<Server>,
@@ -58,7 +58,7 @@ pub(crate) struct DiffQuery {
 }
 
 /// Two states of a pipeline as text, without secrets.
-#[utoipa::path(get, path = "/api/pipelines/{name}/diff", tag = "pipelines", params(("name" = String, Path), DiffQuery),
+#[utoipa::path(get, path = "/api/pipelines/{name}/diff", tag = "revisions", params(("name" = String, Path), DiffQuery),
     responses((status = 200, body = PipelineDiff), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn diff(
     State(server): State<Server>,
@@ -86,7 +86,7 @@ pub(crate) async fn diff(
 }
 
 /// Make an earlier state the current one. It becomes a new revision.
-#[utoipa::path(post, path = "/api/pipelines/{name}/revisions/{revision}/restore", tag = "pipelines",
+#[utoipa::path(post, path = "/api/pipelines/{name}/revisions/{revision}/restore", tag = "revisions",
     params(("name" = String, Path), ("revision" = i64, Path)),
     responses((status = 200, body = Pipeline), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn restore(

@@ -70,7 +70,7 @@ async fn encrypted_variables_are_never_given_back_or_kept_in_clear() {
     let body =
         json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
     let (_, answer) = platform.call("POST", "/api/agent/runner/sync", &key, Some(body)).await;
-    assert_eq!(answer["taken"][0]["variables"][1]["variables"][0]["value"], "hunter2-canary");
+    assert_eq!(answer["taken"][0]["variables"][2]["variables"][0]["value"], "hunter2-canary");
     for entry in std::fs::read_dir(platform.folder.path()).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {

@@ -185,6 +185,7 @@ async fn another_account_finds_nothing_of_this_one() {
     let pipeline = id(&platform.get("/api/pipelines/demo%2Fbuild").await["metadata"], "id");
     let build =
         platform.post("/api/pipelines/run/demo%2Fbuild", json!({})).await.as_str().unwrap().to_owned();
+    let project = id(&platform.get("/api/projects/name/demo").await, "id");
     let key = platform.admin_key.split('.').next().unwrap().to_owned();
     let invitation = platform.post("/api/invitations", json!({"email": "x@example.com"})).await;
     let invitation = id(&invitation["invitation"], "_id");
@@ -219,6 +220,21 @@ async fn another_account_finds_nothing_of_this_one() {
         ("PUT", format!("/api/pipelines/{pipeline}"), Some(whole)),
         ("DELETE", format!("/api/pipelines/{pipeline}"), None),
         ("POST", format!("/api/pipelines/run/{pipeline}"), Some(json!({}))),
+        ("POST", format!("/api/pipelines/debug/{pipeline}"), Some(json!({}))),
+        ("GET", format!("/api/pipelines/{pipeline}/revisions"), None),
+        ("GET", format!("/api/pipelines/{pipeline}/diff?from=0"), None),
+        ("POST", format!("/api/pipelines/{pipeline}/revisions/0/restore"), None),
+        ("POST", format!("/api/pipelines/{pipeline}/triggers/try"), Some(json!({"event": "push.heads"}))),
+        ("GET", format!("/api/hermes/triggers/pipeline/{pipeline}"), None),
+        ("GET", format!("/api/projects/{project}"), None),
+        ("PATCH", format!("/api/projects/{project}"), Some(json!({"tags": ["mine"]}))),
+        ("DELETE", format!("/api/projects/{project}"), None),
+        ("GET", format!("/api/annotations?entityType=build&entityId={build}"), None),
+        ("POST", format!("/api/builds/{build}/approvals"), Some(json!({"answer": "approve"}))),
+        ("GET", format!("/api/workflow/{build}/pending-approval/approve"), None),
+        ("GET", format!("/api/workflow/{build}/pending-approval/deny"), None),
+        ("POST", format!("/api/builds/{build}/restart"), Some(json!({}))),
+        ("GET", format!("/api/builds/{build}/reports"), None),
         ("GET", format!("/api/builds/{build}"), None),
         ("GET", format!("/api/builds/{build}/logs"), None),
         ("GET", format!("/api/builds/{build}/logs/stream"), None),
@@ -236,7 +252,7 @@ async fn another_account_finds_nothing_of_this_one() {
         assert_eq!(status, 404, "{method} {path}: {there}");
         // Word for word what is said of something that is nowhere (K105).
         let swap = |text: &str| {
-            [&user, &team, &robot, &rule, &pipeline, &build, &key, &invitation]
+            [&user, &team, &robot, &rule, &pipeline, &project, &build, &key, &invitation]
                 .iter()
                 .fold(text.to_owned(), |text, id| text.replace(id.as_str(), "acacacacacacacacacacacac"))
         };

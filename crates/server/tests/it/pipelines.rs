@@ -186,7 +186,7 @@ async fn text_becomes_steps_in_their_order_and_what_is_wrong_is_said_at_once() {
     );
 
     let wrong = json!({"metadata": {"name": "demo/wrong"}, "spec": {
-        "priority": 500, "variables": [{"key": "LD_PRELOAD", "value": "x"}],
+        "priority": 500, "variables": [{"key": "CF_BUILD_ID", "value": "x"}],
         "cronTriggers": [{"name": "c", "expression": "* * * * * *", "timeZone": "Mars/Base"}],
         "triggers": [{"name": "t", "repo": "nowhere", "branchRegex": "/(/"}, {"name": "t", "repo": "a/b", "context": "none"}],
     }});
@@ -195,7 +195,7 @@ async fn text_becomes_steps_in_their_order_and_what_is_wrong_is_said_at_once() {
     assert_eq!(status, 400, "{said}");
     for part in [
         "priority",
-        "LD_PRELOAD",
+        "CF_BUILD_ID",
         "seconds",
         "Mars/Base",
         "branchRegex",
@@ -343,7 +343,7 @@ async fn a_build_is_restarted_from_where_it_failed_when_its_pipeline_permits() {
     assert_eq!(status, 403);
 }
 
-async fn until<T, F: Future<Output = Option<T>>>(what: &str, mut check: impl FnMut() -> F) -> T {
+async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
         if let Some(found) = check().await {
