@@ -77,6 +77,17 @@ impl Cluster {
         }
     }
 
+    /// Asks for all objects of a kind with a label, in the key's namespace; the copy is left alone.
+    pub async fn list_labelled(&self, kind: &ObjectKey, selector: &str) -> Result<Vec<Value>, ClusterError> {
+        let discovery = self.discovery();
+        let resource =
+            discovery.preferred(&kind.group, &kind.kind).ok_or_else(|| unknown(&kind.group, &kind.kind))?;
+        let path =
+            format!("{}?labelSelector={}", collection_path(resource, &kind.namespace), encode(selector));
+        let mut answer = self.get_json(&path, None).await?;
+        Ok(answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
+    }
+
     /// The resource that an object of this kind is written to. An unknown kind is asked for once more, because
     /// its definition may be a moment old.
     pub(crate) async fn resource_of(&self, object: &Value) -> Result<ApiResource, ClusterError> {

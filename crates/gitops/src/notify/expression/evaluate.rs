@@ -1,0 +1,271 @@
+//! Tree and variables → value.
+
+use std::cmp::Ordering;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Node;
+
+/// Nodes that may be looked at, predicates counted for each item.
+const STEPS_MAX: usize = 100_000;
+
+/// A value of an expression: JSON, or what the `time` functions give.
+#[derive(Debug, Clone)]
+pub(super) enum Thing {
+    Json(Value),
+    Time(Timestamp),
+    Seconds(f64),
+}
+
+/// One evaluation.
+pub(super) struct Run<'a> {
+    vars: &'a Value,
+    now: Timestamp,
+    steps: usize,
+    item: Option<Value>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(vars: &'a Value, now: Timestamp) -> Self {
+        Self { vars, now, steps: 0, item: None }
+    }
+
+    pub(super) fn value(&mut self, node: &Node) -> Result<Thing, String> {
+        self.steps += 1;
+        if self.steps > STEPS_MAX {
+            return Err("the expression takes too long".into());
+        }
+        Ok(match node {
+            Node::Literal(value) => Thing::Json(value.clone()),
+            Node::List(items) => {
+                let items: Result<Vec<Value>, String> = items.iter().map(|item| self.json(item)).collect();
+                Thing::Json(Value::Array(items?))
+            }
+            Node::Name(name) => match self.vars.get(name) {
+                Some(value) => Thing::Json(value.clone()),
+                None => return Err(format!("`{name}` is not known here")),
+            },
+            Node::Item => Thing::Json(self.item.clone().ok_or("`#` stands outside of a predicate")?),
+            // What an Application does not have is nil, as its status grows with time.
+            Node::Member(of, name) => match self.value(of)? {
+                Thing::Json(value) => Thing::Json(value.get(name).cloned().unwrap_or_default()),
+                _ => return Err(format!("a time has no `{name}`")),
+            },
+            Node::Index(of, index) => {
+                let (of, index) = (self.json(of)?, self.json(index)?);
+                let found = match &index {
+                    Value::String(key) => of.get(key),
+                    other => other.as_f64().and_then(|index| of.get(index as usize)),
+                };
+                Thing::Json(found.cloned().unwrap_or_default())
+            }
+            Node::Call(function, arguments) => self.call(function, arguments)?,
+            Node::Unary("!", inner) => Thing::Json(json!(!self.truth(inner)?)),
+            Node::Unary(_, inner) => Thing::Json(json!(-self.number(inner)?)),
+            Node::Binary(operator, left, right) => self.binary(operator, left, right)?,
+            Node::Choice(condition, yes, no) => {
+                if self.truth(condition)? {
+                    self.value(yes)?
+                } else {
+                    self.value(no)?
+                }
+            }
+        })
+    }
+
+    fn binary(&mut self, operator: &str, left: &Node, right: &Node) -> Result<Thing, String> {
+        match operator {
+            "&&" => return Ok(Thing::Json(json!(self.truth(left)? && self.truth(right)?))),
+            "||" => return Ok(Thing::Json(json!(self.truth(left)? || self.truth(right)?))),
+            "??" => {
+                let value = self.value(left)?;
+                return if matches!(value, Thing::Json(Value::Null)) { self.value(right) } else { Ok(value) };
+            }
+            _ => {}
+        }
+        let (a, b) = (self.value(left)?, self.value(right)?);
+        let answer = match operator {
+            "==" => equal(&a, &b),
+            "!=" => !equal(&a, &b),
+            "<" | "<=" | ">" | ">=" => {
+                let order =
+                    order(&a, &b).ok_or_else(|| format!("`{operator}` compares what has no order"))?;
+                match operator {
+                    "<" => order == Ordering::Less,
+                    "<=" => order != Ordering::Greater,
+                    ">" => order == Ordering::Greater,
+                    _ => order != Ordering::Less,
+                }
+            }
+            "in" => contains(&b, &a),
+            "not in" => !contains(&b, &a),
+            "contains" => contains(&a, &b),
+            "startsWith" | "endsWith" | "matches" => {
+                let (Thing::Json(Value::String(text)), Thing::Json(Value::String(part))) = (&a, &b) else {
+                    return Err(format!("`{operator}` needs two texts"));
+                };
+                match operator {
+                    "startsWith" => text.starts_with(part.as_str()),
+                    "endsWith" => text.ends_with(part.as_str()),
+                    _ => regex::RegexBuilder::new(part)
+                        .size_limit(1 << 20)
+                        .build()
+                        .map_err(|_| format!("`{part}` is not a pattern"))?
+                        .is_match(text),
+                }
+            }
+            _ => return arithmetic(operator, &a, &b),
+        };
+        Ok(Thing::Json(json!(answer)))
+    }
+
+    fn call(&mut self, function: &Node, arguments: &[Node]) -> Result<Thing, String> {
+        match function {
+            Node::Name(name) => self.plain_call(name, arguments),
+            Node::Member(of, name) => {
+                if let Node::Name(group) = &**of
+                    && !self.vars.get(group).is_some_and(|value| !value.is_null())
+                {
+                    return match (group.as_str(), name.as_str()) {
+                        ("time", "Now") => Ok(Thing::Time(self.now)),
+                        ("time", "Parse") => {
+                            let text = self.json(arguments.first().ok_or("time.Parse needs a text")?)?;
+                            let time = text.as_str().and_then(|text| text.parse().ok());
+                            time.map(Thing::Time).ok_or_else(|| format!("{text} is not a time"))
+                        }
+                        _ => Err(format!("there is no function {group}.{name} here")),
+                    };
+                }
+                let of = self.value(of)?;
+                let other = arguments.first().map(|argument| self.value(argument)).transpose()?;
+                match (of, name.as_str(), other) {
+                    (Thing::Time(a), "Sub", Some(Thing::Time(b))) => {
+                        Ok(Thing::Seconds(a.duration_since(b).as_secs_f64()))
+                    }
+                    (Thing::Time(a), "After", Some(Thing::Time(b))) => Ok(Thing::Json(json!(a > b))),
+                    (Thing::Time(a), "Before", Some(Thing::Time(b))) => Ok(Thing::Json(json!(a < b))),
+                    (Thing::Time(a), "Unix", None) => Ok(Thing::Json(json!(a.as_second()))),
+                    (Thing::Seconds(a), "Seconds", None) => Ok(Thing::Json(json!(a))),
+                    (Thing::Seconds(a), "Minutes", None) => Ok(Thing::Json(json!(a / 60.0))),
+                    (Thing::Seconds(a), "Hours", None) => Ok(Thing::Json(json!(a / 3600.0))),
+                    (_, name, _) => Err(format!("there is no method {name} here")),
+                }
+            }
+            _ => Err("only functions can be called".into()),
+        }
+    }
+
+    fn plain_call(&mut self, name: &str, arguments: &[Node]) -> Result<Thing, String> {
+        let first = arguments.first().ok_or_else(|| format!("{name}() needs an argument"))?;
+        let of = self.json(first)?;
+        match (name, arguments.get(1)) {
+            ("len", None) => Ok(Thing::Json(json!(match &of {
+                Value::String(text) => text.chars().count(),
+                Value::Array(items) => items.len(),
+                Value::Object(entries) => entries.len(),
+                _ => 0,
+            }))),
+            ("lower", None) => Ok(Thing::Json(json!(of.as_str().unwrap_or_default().to_lowercase()))),
+            ("upper", None) => Ok(Thing::Json(json!(of.as_str().unwrap_or_default().to_uppercase()))),
+            ("any" | "all" | "none" | "one" | "count" | "filter" | "map", Some(predicate)) => {
+                let items = of.as_array().cloned().unwrap_or_default();
+                let (mut kept, mut mapped) = (Vec::new(), Vec::new());
+                let outer = self.item.take();
+                for item in &items {
+                    self.item = Some(item.clone());
+                    if name == "map" {
+                        mapped.push(self.json(predicate)?);
+                    } else if self.truth(predicate)? {
+                        kept.push(item.clone());
+                    }
+                }
+                self.item = outer;
+                Ok(Thing::Json(match name {
+                    "any" => json!(!kept.is_empty()),
+                    "all" => json!(kept.len() == items.len()),
+                    "none" => json!(kept.is_empty()),
+                    "one" => json!(kept.len() == 1),
+                    "count" => json!(kept.len()),
+                    "filter" => Value::Array(kept),
+                    _ => Value::Array(mapped),
+                }))
+            }
+            _ => Err(format!("there is no function {name} here")),
+        }
+    }
+
+    fn truth(&mut self, node: &Node) -> Result<bool, String> {
+        match self.value(node)? {
+            Thing::Json(Value::Bool(answer)) => Ok(answer),
+            Thing::Json(other) => Err(format!("{other} is neither true nor false")),
+            _ => Err("a time is neither true nor false".into()),
+        }
+    }
+
+    fn number(&mut self, node: &Node) -> Result<f64, String> {
+        let value = self.json(node)?;
+        value.as_f64().ok_or_else(|| format!("{value} is no number"))
+    }
+
+    fn json(&mut self, node: &Node) -> Result<Value, String> {
+        Ok(match self.value(node)? {
+            Thing::Json(value) => value,
+            Thing::Time(time) => json!(time.to_string()),
+            Thing::Seconds(seconds) => json!(seconds),
+        })
+    }
+}
+
+fn equal(a: &Thing, b: &Thing) -> bool {
+    match (a, b) {
+        (Thing::Json(Value::Number(a)), Thing::Json(Value::Number(b))) => a.as_f64() == b.as_f64(),
+        (Thing::Json(a), Thing::Json(b)) => a == b,
+        (Thing::Time(a), Thing::Time(b)) => a == b,
+        (Thing::Seconds(a), Thing::Seconds(b)) => a == b,
+        _ => false,
+    }
+}
+
+fn order(a: &Thing, b: &Thing) -> Option<Ordering> {
+    match (a, b) {
+        (Thing::Json(Value::String(a)), Thing::Json(Value::String(b))) => Some(a.cmp(b)),
+        (Thing::Json(a), Thing::Json(b)) => a.as_f64()?.partial_cmp(&b.as_f64()?),
+        (Thing::Time(a), Thing::Time(b)) => Some(a.cmp(b)),
+        (Thing::Seconds(a), Thing::Seconds(b)) => a.partial_cmp(b),
+        _ => None,
+    }
+}
+
+fn contains(all: &Thing, one: &Thing) -> bool {
+    match (all, one) {
+        (Thing::Json(Value::Array(items)), one) => {
+            items.iter().any(|item| equal(&Thing::Json(item.clone()), one))
+        }
+        (Thing::Json(Value::Object(entries)), Thing::Json(Value::String(key))) => entries.contains_key(key),
+        (Thing::Json(Value::String(text)), Thing::Json(Value::String(part))) => text.contains(part.as_str()),
+        _ => false,
+    }
+}
+
+fn arithmetic(operator: &str, a: &Thing, b: &Thing) -> Result<Thing, String> {
+    let (Thing::Json(a), Thing::Json(b)) = (a, b) else {
+        return Err("times have methods, not operators".into());
+    };
+    if let (Value::String(a), Value::String(b), "+") = (a, b, operator) {
+        if a.len() + b.len() > 1 << 20 {
+            return Err("a text is too long".into());
+        }
+        return Ok(Thing::Json(json!(format!("{a}{b}"))));
+    }
+    let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else {
+        return Err(format!("`{operator}` needs two numbers"));
+    };
+    Ok(Thing::Json(json!(match operator {
+        "+" => a + b,
+        "-" => a - b,
+        "*" => a * b,
+        "/" => a / b,
+        _ => a % b,
+    })))
+}

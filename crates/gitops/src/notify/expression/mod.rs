@@ -1,0 +1,114 @@
+//! The conditions of triggers: the part of expr-lang that they are written in. No loop, no assignment: what it costs
+//! grows with its own length and the lists it looks at, and both have a limit.
+
+mod evaluate;
+mod parse;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use evaluate::{Run, Thing};
+
+/// A text longer than this is no condition.
+const TEXT_MAX: usize = 8 << 10;
+
+pub(super) struct Expression {
+    root: Node,
+}
+
+#[derive(Debug)]
+enum Node {
+    Literal(Value),
+    List(Vec<Node>),
+    Name(String),
+    /// `#` of a predicate.
+    Item,
+    /// `?.` and `.` are the same here: what is not there is nil.
+    Member(Box<Node>, String),
+    Index(Box<Node>, Box<Node>),
+    Call(Box<Node>, Vec<Node>),
+    Unary(&'static str, Box<Node>),
+    Binary(&'static str, Box<Node>, Box<Node>),
+    Choice(Box<Node>, Box<Node>, Box<Node>),
+}
+
+impl Expression {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > TEXT_MAX {
+            return Err(format!("an expression may have {TEXT_MAX} bytes"));
+        }
+        parse::parse(text).map(|root| Self { root })
+    }
+
+    pub(super) fn is_true(&self, vars: &Value, now: Timestamp) -> Result<bool, String> {
+        match Run::new(vars, now).value(&self.root)? {
+            Thing::Json(Value::Bool(answer)) => Ok(answer),
+            _ => Err("the condition is neither true nor false".into()),
+        }
+    }
+
+    pub(super) fn text(&self, vars: &Value, now: Timestamp) -> Result<String, String> {
+        Ok(match Run::new(vars, now).value(&self.root)? {
+            Thing::Json(Value::String(text)) => text,
+            Thing::Json(Value::Null) => String::new(),
+            Thing::Json(other) => other.to_string(),
+            Thing::Time(time) => time.to_string(),
+            Thing::Seconds(seconds) => seconds.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn conditions_as_people_write_them() {
+        let vars = json!({"app": {
+            "metadata": {"name": "shop", "labels": {"team": "blue"}},
+            "status": {"health": {"status": "Degraded"}, "sync": {"status": "Synced"},
+                "operationState": {"phase": "Running", "startedAt": "2026-01-01T00:00:00Z"},
+                "conditions": [{"type": "SyncError", "message": "no"}]}}});
+        let now: Timestamp = "2026-01-01T00:06:00Z".parse().expect("a time");
+        for (text, expected) in [
+            ("app.status.operationState.phase in ['Running']", true),
+            ("app.status.operationState.phase in ['Error', 'Failed']", false),
+            ("app.status.operationState.phase not in ['Error']", true),
+            (
+                "app.status.operationState != nil and app.status.operationState.phase in ['Running'] && app.status.health.status == 'Degraded'",
+                true,
+            ),
+            ("app.status.nothing.at.all == nil", true),
+            ("app.status?.operationState?.finishedAt == nil", true),
+            ("time.Now().Sub(time.Parse(app.status.operationState.startedAt)).Minutes() >= 5", true),
+            ("time.Now().Sub(time.Parse(app.status.operationState.startedAt)).Hours() > 1", false),
+            ("any(app.status.conditions, {#.type == 'SyncError'})", true),
+            ("all(app.status.conditions, {.type endsWith 'Warning'})", false),
+            ("len(app.status.conditions) == 1 and not (app.metadata.name startsWith 'x')", true),
+            ("app.metadata.labels['team'] == \"blue\" ? true : false", true),
+            ("app.metadata.name matches '^sh.p$' || false", true),
+            ("(app.status.missing ?? 'x') == 'x'", true),
+            ("1 + 2 * 3 == 7", true),
+        ] {
+            let parsed = Expression::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(parsed.is_true(&vars, now), Ok(expected), "{text}");
+        }
+        let once = Expression::parse("app.metadata.name + '!'").expect("readable");
+        assert_eq!(once.text(&vars, now), Ok("shop!".to_owned()));
+    }
+
+    #[test]
+    fn what_is_wrong_or_hostile_ends_with_a_sentence() {
+        let now = Timestamp::UNIX_EPOCH;
+        for text in ["", "a ==", "'open", "(((", "app.", "any(app)", "1 @ 2"] {
+            let outcome = Expression::parse(text).and_then(|e| e.is_true(&json!({"app": {}}), now));
+            assert!(outcome.is_err(), "{text}");
+        }
+        assert!(Expression::parse(&"(".repeat(5_000)).is_err());
+        assert!(Expression::parse(&"!".repeat(5_000)).is_err());
+        let many = json!({"l": vec![0; 1_000]});
+        let nested = Expression::parse("all(l, {all(l, {all(l, {true})})})").expect("readable");
+        assert!(nested.is_true(&many, now).is_err(), "it is ended");
+    }
+}

@@ -1,0 +1,242 @@
+//! Text → tree.
+
+use serde_json::{Value, json};
+
+use super::Node;
+
+/// Nesting of parentheses, predicates and signs.
+const DEPTH_MAX: usize = 64;
+
+pub(super) fn parse(text: &str) -> Result<Node, String> {
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
+    let root = parser.choice()?;
+    match parser.tokens.get(parser.at) {
+        None => Ok(root),
+        Some(token) => Err(format!("`{}` was not expected in `{text}`", token.shown())),
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Token {
+    Literal(Value),
+    Word(String),
+    Sign(&'static str),
+}
+
+impl Token {
+    fn shown(&self) -> String {
+        match self {
+            Self::Literal(value) => value.to_string(),
+            Self::Word(word) => word.clone(),
+            Self::Sign(sign) => (*sign).to_owned(),
+        }
+    }
+}
+
+const SIGNS: [&str; 28] = [
+    "?.", "??", "==", "!=", "<=", ">=", "&&", "||", "(", ")", "[", "]", "{", "}", ".", ",", "?", ":", "<",
+    ">", "!", "+", "-", "*", "/", "%", "#", "|",
+];
+
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut out = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        if first == '\'' || first == '"' {
+            let (literal, length) = quoted(rest, first)?;
+            out.push(Token::Literal(Value::String(literal)));
+            rest = &rest[length..];
+        } else if first.is_ascii_digit() {
+            let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            let number: f64 = rest[..end].parse().map_err(|_| format!("`{}` is no number", &rest[..end]))?;
+            out.push(Token::Literal(json!(number)));
+            rest = &rest[end..];
+        } else if first.is_alphabetic() || first == '_' || first == '$' {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$').unwrap_or(rest.len());
+            out.push(match &rest[..end] {
+                "true" => Token::Literal(json!(true)),
+                "false" => Token::Literal(json!(false)),
+                "nil" | "null" => Token::Literal(Value::Null),
+                "and" => Token::Sign("&&"),
+                "or" => Token::Sign("||"),
+                word => Token::Word(word.to_owned()),
+            });
+            rest = &rest[end..];
+        } else {
+            let sign = SIGNS.iter().find(|sign| rest.starts_with(**sign));
+            let sign = sign.ok_or_else(|| format!("`{first}` has no meaning in an expression"))?;
+            out.push(Token::Sign(sign));
+            rest = &rest[sign.len()..];
+        }
+        rest = rest.trim_start();
+    }
+    Ok(out)
+}
+
+fn quoted(text: &str, quote: char) -> Result<(String, usize), String> {
+    let mut out = String::new();
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some((_, 'n')) => out.push('\n'),
+                Some((_, 't')) => out.push('\t'),
+                Some((_, other)) => out.push(other),
+                None => break,
+            },
+            c if c == quote => return Ok((out, at + c.len_utf8())),
+            c => out.push(c),
+        }
+    }
+    Err("a text has no closing quote".into())
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    at: usize,
+    depth: usize,
+}
+
+/// Operators from the weakest to the strongest.
+const LEVELS: [&[&str]; 6] = [
+    &["||"],
+    &["&&"],
+    &["==", "!=", "<=", ">=", "<", ">", "in", "not in", "contains", "startsWith", "endsWith", "matches"],
+    &["+", "-"],
+    &["*", "/", "%"],
+    &["??"],
+];
+
+impl Parser {
+    fn choice(&mut self) -> Result<Node, String> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err("the expression is nested too deeply".into());
+        }
+        let condition = self.level(0)?;
+        let node = if self.takes("?") {
+            let yes = self.choice()?;
+            self.expect(":")?;
+            Node::Choice(Box::new(condition), Box::new(yes), Box::new(self.choice()?))
+        } else {
+            condition
+        };
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn level(&mut self, level: usize) -> Result<Node, String> {
+        let Some(operators) = LEVELS.get(level) else { return self.unary() };
+        let mut left = self.level(level + 1)?;
+        while let Some(operator) = self.operator(operators) {
+            let right = self.level(level + 1)?;
+            left = Node::Binary(operator, Box::new(left), Box::new(right));
+        }
+        Ok(left)
+    }
+
+    fn operator(&mut self, known: &[&'static str]) -> Option<&'static str> {
+        let word = |token: Option<&Token>| match token {
+            Some(Token::Word(word)) => word.clone(),
+            Some(Token::Sign(sign)) => (*sign).to_owned(),
+            _ => String::new(),
+        };
+        let (first, second) = (word(self.tokens.get(self.at)), word(self.tokens.get(self.at + 1)));
+        let both = format!("{first} {second}");
+        let found = known.iter().find(|operator| **operator == both || **operator == first)?;
+        self.at += if **found == both { 2 } else { 1 };
+        Some(found)
+    }
+
+    fn unary(&mut self) -> Result<Node, String> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err("the expression is nested too deeply".into());
+        }
+        let node = if self.takes("!") || self.takes_word("not") {
+            Node::Unary("!", Box::new(self.unary()?))
+        } else if self.takes("-") {
+            Node::Unary("-", Box::new(self.unary()?))
+        } else {
+            self.postfix()?
+        };
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn postfix(&mut self) -> Result<Node, String> {
+        let mut node = self.primary()?;
+        loop {
+            if self.takes("?.") || self.takes(".") {
+                let Some(Token::Word(name)) = self.tokens.get(self.at).cloned() else {
+                    return Err("a name is missing after the dot".into());
+                };
+                self.at += 1;
+                node = Node::Member(Box::new(node), name);
+            } else if self.takes("[") {
+                let index = self.choice()?;
+                self.expect("]")?;
+                node = Node::Index(Box::new(node), Box::new(index));
+            } else if self.takes("(") {
+                node = Node::Call(Box::new(node), self.list(")")?);
+            } else {
+                return Ok(node);
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Result<Node, String> {
+        let token = self.tokens.get(self.at).cloned().ok_or("the expression ends too early")?;
+        self.at += 1;
+        match token {
+            Token::Literal(value) => Ok(Node::Literal(value)),
+            Token::Word(name) => Ok(Node::Name(name)),
+            Token::Sign("#") => Ok(Node::Item),
+            Token::Sign("(") => {
+                let inner = self.choice()?;
+                self.expect(")")?;
+                Ok(inner)
+            }
+            Token::Sign("[") => Ok(Node::List(self.list("]")?)),
+            // The predicate of any(), all() and their relatives.
+            Token::Sign("{") => {
+                let inner = self.choice()?;
+                self.expect("}")?;
+                Ok(inner)
+            }
+            // `.name` in a predicate is `#.name`.
+            Token::Sign(".") => {
+                self.at -= 1;
+                Ok(Node::Item)
+            }
+            other => Err(format!("`{}` was not expected", other.shown())),
+        }
+    }
+
+    fn list(&mut self, end: &'static str) -> Result<Vec<Node>, String> {
+        let mut out = Vec::new();
+        while !self.takes(end) {
+            if !out.is_empty() {
+                self.expect(",")?;
+            }
+            out.push(self.choice()?);
+        }
+        Ok(out)
+    }
+
+    fn takes(&mut self, sign: &str) -> bool {
+        let found = matches!(self.tokens.get(self.at), Some(Token::Sign(known)) if *known == sign);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn takes_word(&mut self, word: &str) -> bool {
+        let found = matches!(self.tokens.get(self.at), Some(Token::Word(known)) if known == word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<(), String> {
+        if self.takes(sign) { Ok(()) } else { Err(format!("`{sign}` is missing")) }
+    }
+}
