@@ -42,10 +42,16 @@ async fn a_push_to_gitea_is_built_once_also_when_nobody_announced_it() {
         server.repo(&owner, "app");
         (format!("{owner}/app"), server.token(&owner))
     });
-    let network = Network { egress_allowed: EgressRules::parse(&["127.0.0.1"]).unwrap(), ..Network::default() };
+    let network =
+        Network { egress_allowed: EgressRules::parse(&["127.0.0.1"]).unwrap(), ..Network::default() };
     let platform = Platform::start_with(network).await;
     let data = json!({"auth": {"type": "basic", "password": token, "apiHost": server.url()}});
-    platform.post("/api/contexts", json!({"metadata": {"name": "forge"}, "spec": {"type": "git.gitea", "data": data}})).await;
+    platform
+        .post(
+            "/api/contexts",
+            json!({"metadata": {"name": "forge"}, "spec": {"type": "git.gitea", "data": data}}),
+        )
+        .await;
     let trigger = json!({"name": "push", "type": "git", "repo": repo, "context": "forge", "events": ["push.heads"],
         "modifiedFilesGlob": "src/**", "commitStatusTitle": "slipway/build"});
     let spec = json!({"triggers": [trigger], "specTemplate": {"location": "git", "repo": repo, "path": "codefresh.yml"}});
@@ -68,22 +74,32 @@ async fn a_push_to_gitea_is_built_once_also_when_nobody_announced_it() {
 
     // The runner is told where to clone from, and with what.
     let key = platform.agent(Subject::Runner, "r1").await;
-    let sync = json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
+    let sync =
+        json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
     let (_, answer) = platform.call("POST", "/api/agent/runner/sync", &key, Some(sync)).await;
     let taken = &answer["taken"][0];
-    assert_eq!((&taken["git"]["baseUrl"], &taken["git"]["password"]), (&json!(format!("{}/", server.url())), &json!(token)));
+    assert_eq!(
+        (&taken["git"]["baseUrl"], &taken["git"]["password"]),
+        (&json!(format!("{}/", server.url())), &json!(token))
+    );
 
     // Gitea hears of the start and of the end.
     let states = || {
         let all = server.api("GET", &format!("/repos/{repo}/commits/{sha}/statuses"), None);
         let all = all.as_array().unwrap().clone();
-        all.into_iter().filter(|status| status["context"] == "slipway/build").map(|status| status["status"].clone()).collect::<Vec<_>>()
+        all.into_iter()
+            .filter(|status| status["context"] == "slipway/build")
+            .map(|status| status["status"].clone())
+            .collect::<Vec<_>>()
     };
-    until("pending", async || tokio::task::block_in_place(states).contains(&json!("pending")).then_some(())).await;
+    until("pending", async || tokio::task::block_in_place(states).contains(&json!("pending")).then_some(()))
+        .await;
     let path = format!("/api/agent/runner/builds/{}/state", taken["id"].as_str().unwrap());
-    let report = json!({"epoch": taken["epoch"], "revision": 1, "status": "success", "startedMs": 1, "steps": []});
+    let report =
+        json!({"epoch": taken["epoch"], "revision": 1, "status": "success", "startedMs": 1, "steps": []});
     assert_eq!(platform.call("PUT", &path, &key, Some(report)).await.0, 200);
-    until("success", async || tokio::task::block_in_place(states).contains(&json!("success")).then_some(())).await;
+    until("success", async || tokio::task::block_in_place(states).contains(&json!("success")).then_some(()))
+        .await;
 
     // Nobody announces the next one: Gitea lost its hook. Looking finds it.
     let id = registered[0]["id"].as_i64().unwrap();
@@ -100,6 +116,9 @@ async fn a_push_to_gitea_is_built_once_also_when_nobody_announced_it() {
     // Looked at again, nothing new is found.
     platform.pass(3 * 60 * 1000);
     platform.post("/api/pipelines/run/g%2Fbuild", json!({"branch": "main"})).await;
-    until("a run by hand of the provider's branch", async || (builds(&platform).await.len() == 3).then_some(())).await;
+    until("a run by hand of the provider's branch", async || {
+        (builds(&platform).await.len() == 3).then_some(())
+    })
+    .await;
     assert_eq!(builds(&platform).await[0]["revision"], json!(missed));
 }

@@ -168,7 +168,7 @@ async fn add_value_files(
         let path = workspace::join("", path)?;
         return match content.file(&renderer.git, &path).await? {
             Some(bytes) => {
-                let name = text[1..].split('/').next().unwrap_or_default();
+                let name = text.trim_start_matches('$').split('/').next().unwrap_or_default();
                 let place = format!(".slipway-ref/{name}/{path}");
                 files.insert(place.clone(), bytes);
                 Ok(vec![(place, Some(format!("${name}/{path}")))])

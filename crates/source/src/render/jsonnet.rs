@@ -155,11 +155,11 @@ fn imports(text: &str) -> Option<Vec<String>> {
             at += rest.find("*/").map_or(rest.len(), |end| end + 2);
         } else if first.is_ascii_whitespace() {
             at += 1;
-        } else if rest.starts_with("|||") {
+        } else if let Some(block) = rest.strip_prefix("|||") {
             if expecting {
                 return None;
             }
-            at += 3 + rest[3..].find("|||").map_or(rest.len() - 3, |end| end + 3);
+            at += 3 + block.find("|||").map_or(block.len(), |end| end + 3);
         } else if matches!(first, b'"' | b'\'') || (first == b'@' && rest[1..].starts_with(['"', '\''])) {
             let verbatim = first == b'@';
             let (literal, end) = literal(&rest[usize::from(verbatim)..], verbatim)?;

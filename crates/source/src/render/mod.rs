@@ -103,9 +103,11 @@ pub struct RenderRequest {
     pub repositories: Repositories,
 }
 
+type FindRepository = dyn Fn(&str) -> Option<Repository> + Send + Sync;
+
 /// Gives a repository for an address, if it may be asked.
 #[derive(Clone)]
-pub struct Repositories(pub Arc<dyn Fn(&str) -> Option<Repository> + Send + Sync>);
+pub struct Repositories(pub Arc<FindRepository>);
 
 impl Default for Repositories {
     fn default() -> Self {

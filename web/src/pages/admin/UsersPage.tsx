@@ -144,9 +144,7 @@ function MemberTable({ members, self, onAsk }: MemberTableProps) {
             <span className="row">
               {member.userName}
               {member._id === self && <span className="muted">you</span>}
-              {!member.enabled && (
-                <Status tone="off">{member.suspended ? 'Suspended' : 'Disabled'}</Status>
-              )}
+              {!member.enabled && <Status tone="off">{member.suspended ? 'Suspended' : 'Disabled'}</Status>}
             </span>
           </td>
           <td>{member.email}</td>
