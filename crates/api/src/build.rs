@@ -65,6 +65,7 @@ pub struct Build {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct BuildCan {
     pub terminate: bool,
     pub restart: bool,

@@ -41,7 +41,7 @@ export function answerApproval(id: string, answer: 'approve' | 'deny', step: str
   return unwrap(
     http.POST('/api/builds/{id}/approvals', {
       params: { path: { id } },
-      body: { answer, step, ...(reason.trim() ? { reason: reason.trim() } : {}) },
+      body: { answer, step, reason: reason.trim() || null },
     }),
   );
 }
@@ -51,7 +51,7 @@ export function restartFrom(id: string, fromStep?: string): Promise<string> {
   return unwrap(
     http.POST('/api/builds/{id}/restart', {
       params: { path: { id } },
-      body: fromStep ? { fromStep } : { fromFailed: true },
+      body: { fromStep: fromStep ?? null, fromFailed: !fromStep },
     }),
   );
 }

@@ -30,8 +30,10 @@ export function TriggerTester({ name }: { name: string }) {
         branch: values.branch.trim(),
         message: values.message,
         fork: values.fork,
-        ...(values.target.trim() ? { target: values.target.trim() } : {}),
-        ...(files.length > 0 ? { changedFiles: files } : {}),
+        target: values.target.trim() || null,
+        changedFiles: files.length > 0 ? files : null,
+        comment: null,
+        repo: null,
       });
     },
   });

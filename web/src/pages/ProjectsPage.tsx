@@ -155,7 +155,7 @@ function ProjectDialog({ project, onClose }: { project?: Project; onClose: () =>
         return () =>
           renew(
             project
-              ? changeProject(project.id ?? '', { projectName: name.trim(), tags, variables })
+              ? changeProject(project.id ?? '', { projectName: name.trim(), tags, variables, contexts: null })
               : createProject(name.trim(), tags),
           );
       }}
