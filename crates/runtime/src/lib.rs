@@ -33,7 +33,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use slipway_cluster::{Cluster, ClusterConfig, ClusterError};
-use slipway_source::{ChartCache, ChartError, ChartLimits, GitCache, GitError, GitOptions, RenderError, RenderLimits, Renderer};
+use slipway_source::{
+    ChartCache, ChartError, ChartLimits, GitCache, GitError, GitOptions, RenderError, RenderLimits, Renderer,
+};
 use tokio_util::sync::CancellationToken;
 
 use engine::Engine;
