@@ -150,9 +150,9 @@ mod tests {
                 "phase": phase, "message": "no", "startedAt": "2026-01-01T00:00:00Z", "syncResult": {"revision": "abc"}}})
         };
         let begun = ("OperationStarted", "Initiated automated sync to 'abc'".to_owned());
-        assert_eq!(words(json!({}), operation("Running")), [begun.clone()]);
+        assert_eq!(words(json!({}), operation("Running")), std::slice::from_ref(&begun));
         let done = ("OperationCompleted", "Sync operation to abc succeeded".to_owned());
-        assert_eq!(words(operation("Running"), operation("Succeeded")), [done.clone()]);
+        assert_eq!(words(operation("Running"), operation("Succeeded")), std::slice::from_ref(&done));
         // Begun and ended within one look.
         assert_eq!(words(json!({}), operation("Succeeded")), [begun, done]);
         let failed = words(operation("Running"), operation("Failed"));

@@ -4,6 +4,7 @@
 //! when the build was made.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use slipway_api::pipeline::{GitTrigger, Pipeline, Settings, TerminationPolicy, TriggerSettings};
 use slipway_model::{BuildId, PipelineId};
@@ -137,7 +138,7 @@ impl Allowed {
         if self.paused {
             return Ok(Limits { pipeline: Some(0), ..Limits::default() });
         }
-        if !self.known.contains_key(&build.pipeline) {
+        if let Entry::Vacant(place) = self.known.entry(build.pipeline) {
             let mut found = (Settings::default(), HashMap::new());
             if let Some(row) = pipelines::by_name(tx, scope, &build.pipeline.to_string())? {
                 let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
@@ -146,7 +147,7 @@ impl Allowed {
                     found.1.insert(trigger.name.clone(), trigger.settings().unwrap_or_default());
                 }
             }
-            self.known.insert(build.pipeline, found);
+            place.insert(found);
         }
         let (settings, triggers) = &self.known[&build.pipeline];
         let of_trigger = triggers.get(&build.trigger).and_then(|trigger| trigger.concurrency);

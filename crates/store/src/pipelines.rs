@@ -108,17 +108,19 @@ pub fn revision_of(tx: &mut Tx<'_>, id: PipelineId, number: i64) -> Result<Optio
     .transpose()
 }
 
-/// `expect`: the revision that the change was made on, or `None` to overwrite whatever is there.
-pub fn replace(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    id: PipelineId,
-    name: &str,
-    body: &str,
-    expect: Option<i64>,
-    author: &str,
-    now_ms: i64,
-) -> Result<(), StoreError> {
+/// What a pipeline becomes.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    pub name: &'a str,
+    pub body: &'a str,
+    /// The revision that the change was made on, or `None` to overwrite whatever is there.
+    pub expect: Option<i64>,
+    pub author: &'a str,
+    pub now_ms: i64,
+}
+
+pub fn replace(tx: &mut Tx<'_>, scope: Scope, id: PipelineId, change: &Change<'_>) -> Result<(), StoreError> {
+    let Change { name, body, expect, author, now_ms } = *change;
     if by_name(tx, scope, name)?.is_some_and(|other| other.id != id) {
         return Err(StoreError::Duplicate { what: format!("pipeline `{name}`") });
     }

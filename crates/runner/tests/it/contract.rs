@@ -416,7 +416,7 @@ async fn a_pipelines_volume_is_kept_for_its_next_build_and_a_forks_never_meets_i
     let (fork, seen) = run(Some("eve/app")).await;
     assert!(seen.is_empty(), "{seen:?}");
     let (second, seen) = run(None).await;
-    assert_eq!(seen, [first.clone()]);
+    assert_eq!(seen, std::slice::from_ref(&first));
     assert_eq!(run(Some("eve/app")).await.1, [fork]);
     assert_eq!(run(Some("mallory/app")).await.1, Vec::<String>::new());
     assert_eq!(run(None).await.1, [first, second]);

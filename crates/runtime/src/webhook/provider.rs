@@ -281,8 +281,10 @@ mod tests {
         hex::encode(hmac::sign(&key, body.as_bytes()))
     }
 
+    type Headers = Vec<(&'static str, String)>;
+
     /// Every provider: its headers for a body, and a body that pushes to refs/heads/main.
-    fn providers() -> Vec<(&'static str, Vec<(&'static str, String)>, String)> {
+    fn providers() -> Vec<(&'static str, Headers, String)> {
         let repository =
             json!({"clone_url": "https://git.example/a/b.git", "html_url": "https://git.example/a/b"});
         let push = json!({"ref": "refs/heads/main", "repository": repository,

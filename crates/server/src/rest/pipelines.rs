@@ -53,13 +53,10 @@ pub(crate) async fn list(
             let rules = access::rules_about(tx, &caller, "pipeline")?;
             let tags = ProjectTags::load(tx, scope)?;
             let all = projects::list(tx, scope)?;
-            let project = match &query.project_id {
-                // An id that is nowhere has no pipelines.
-                Some(id) => Some(
-                    all.iter().find(|project| project.id.to_string() == *id).map_or("/", |found| &found.name),
-                ),
-                None => None,
-            };
+            // An id that is nowhere has no pipelines.
+            let project = query.project_id.as_ref().map(|id| {
+                all.iter().find(|project| project.id.to_string() == *id).map_or("/", |found| &found.name)
+            });
             let part = query.id.clone().unwrap_or_default();
             let mut rows = Vec::new();
             for row in pipelines::list(tx, scope)? {
@@ -334,7 +331,14 @@ pub(crate) fn put(
     access::refuse(access::may(tx, caller, "update", &entity)?, true, name)?;
     let body = serde_json::to_string(&pipeline).map_err(StoreError::corrupt)?;
     let (id, author) = (known.id, caller.principal.display_name());
-    pipelines::replace(tx, scope, id, &pipeline.metadata.name, &body, expect, &author, server.now_ms())?;
+    let change = pipelines::Change {
+        name: &pipeline.metadata.name,
+        body: &body,
+        expect,
+        author: &author,
+        now_ms: server.now_ms(),
+    };
+    pipelines::replace(tx, scope, id, &change)?;
     let row = pipelines::by_name(tx, scope, &id.to_string())?
         .ok_or_else(|| ApiError::not_found(format!("pipeline `{name}`")))?;
     let projects = projects::list(tx, scope)?;

@@ -33,7 +33,7 @@ enum RunnerCommand {
         name: String,
     },
     /// Install a runner in a cluster, with everything it needs and no more
-    Install(install::InstallArguments),
+    Install(Box<install::InstallArguments>),
     /// Remove a runner from its cluster and from the server
     Uninstall(install::UninstallArguments),
 }
@@ -157,7 +157,7 @@ pub(crate) async fn run(arguments: RunnerArguments) -> anyhow::Result<ExitCode> 
             say!("{}", token.token);
             Ok(ExitCode::SUCCESS)
         }
-        Some(RunnerCommand::Install(arguments)) => install::install(arguments).await,
+        Some(RunnerCommand::Install(arguments)) => install::install(*arguments).await,
         Some(RunnerCommand::Uninstall(arguments)) => install::uninstall(arguments).await,
         None => work(arguments.run).await,
     }

@@ -20,12 +20,15 @@ use slipway_testkit::{Registry, tool};
 use crate::render::{names, request};
 use crate::repo::Repo;
 
+/// A path and the credential that came with the question.
+type Asked = (String, Option<String>);
+
 /// A chart repository: files by path, the credential it wants, and who asked for what with which credential.
 #[derive(Clone, Default)]
 struct Site {
     files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     wants: Option<String>,
-    seen: Arc<Mutex<Vec<(String, Option<String>)>>>,
+    seen: Arc<Mutex<Vec<Asked>>>,
     answered: Arc<AtomicUsize>,
 }
 

@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
             Node::Name(name) => self.plain_call(name, arguments),
             Node::Member(of, name) => {
                 if let Node::Name(group) = &**of
-                    && !self.vars.get(group).is_some_and(|value| !value.is_null())
+                    && self.vars.get(group).is_none_or(serde_json::Value::is_null)
                 {
                     return match (group.as_str(), name.as_str()) {
                         ("time", "Now") => Ok(Thing::Time(self.now)),
