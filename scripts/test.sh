@@ -58,7 +58,7 @@ part "web build" make --no-print-directory web/dist/index.html
 part "clippy" cargo clippy --quiet --locked --workspace --all-targets -- --deny warnings
 part "build" cargo build --quiet --locked --package slipway
 part "real Kubernetes" real_kubernetes
-part "unit and integration" cargo test --quiet --locked --workspace
+part "unit and integration" node scripts/run-tests.mjs
 part "behaviour of the real Kubernetes" behaviour
 part "conformance" conformance
 part "contract" scripts/schemathesis.sh "$CARGO_TARGET_DIR/debug/slipway"
