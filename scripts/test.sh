@@ -64,7 +64,7 @@ part "web build" make --no-print-directory web/dist/index.html
 part "clippy" cargo clippy --quiet --locked --workspace --all-targets -- --deny warnings
 part "build" cargo build --quiet --locked --package slipway
 part "real Kubernetes" real_kubernetes
-part "unit and integration" cargo test --quiet --locked --workspace
+part "unit and integration" node scripts/run-tests.mjs
 part "control plane on PostgreSQL" on_postgres
 part "behaviour of the real Kubernetes" behaviour
 part "conformance" conformance

@@ -1,0 +1,62 @@
+// Runs every test program of the workspace, several at once: most of them wait for a server, a broker or a kill.
+// In: nothing; the programs are what `cargo test --no-run` has built. Out: what a failing one printed, and a line for each.
+// Does not know: what the programs test, nor in which order they must run (there must be none).
+import { spawn, spawnSync } from "node:child_process";
+import { dirname } from "node:path";
+
+const AT_ONCE = 3;
+// They take longest, so they go first; the rest fills the gaps.
+const LONGEST = ["slipway-devcluster", "slipway-server", "slipway", "slipway-store", "slipway-runner", "slipway-runtime"];
+
+function programs() {
+  const built = spawnSync("cargo", ["test", "--quiet", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"], {
+    encoding: "utf8",
+    maxBuffer: 1 << 30,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  if (built.status !== 0) process.exit(built.status ?? 1);
+  return built.stdout
+    .split("\n")
+    .filter((line) => line.startsWith("{"))
+    .map((line) => JSON.parse(line))
+    .filter((message) => message.reason === "compiler-artifact" && message.profile.test && message.executable)
+    .map((message) => ({
+      folder: dirname(message.manifest_path),
+      name: `${/[#/]([^#/@]+)[#@][^#@]*$/.exec(message.package_id)?.[1] ?? message.package_id} ${message.target.kind[0] === "test" ? "integration" : message.target.name}`,
+      file: message.executable,
+    }));
+}
+
+const place = ({ name }) => {
+  const at = LONGEST.indexOf(name.split(" ")[0]);
+  return (at < 0 ? LONGEST.length : at) + (name.endsWith("integration") ? 0 : 100);
+};
+
+function run({ name, file, folder }) {
+  return new Promise((done) => {
+    const began = performance.now();
+    const child = spawn(file, ["--quiet"], { cwd: folder, env: { ...process.env, CARGO_MANIFEST_DIR: folder }, stdio: ["ignore", "pipe", "pipe"] });
+    let text = "";
+    for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (part) => (text += part));
+    child.on("error", (error) => done({ name, failed: 1, passed: 0, ignored: 0, text: `${error}` }));
+    child.on("close", (code, signal) => {
+      const said = /test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored/.exec(text);
+      const [passed, failed, ignored] = said ? said.slice(1).map(Number) : [0, 1, 0];
+      const bad = code !== 0 || !said;
+      const seconds = ((performance.now() - began) / 1000).toFixed(0);
+      if (bad) console.log(`\n── ${name} failed (${signal ?? `exit ${code}`}); it printed:\n${text}\n──`);
+      else if (passed > 0) console.log(`${name}: ${passed} passed, ${seconds} s`);
+      done({ passed, failed: bad ? Math.max(failed, 1) : 0, ignored });
+    });
+  });
+}
+
+const waiting = programs().sort((a, b) => place(a) - place(b));
+const results = [];
+async function worker() {
+  for (let next = waiting.shift(); next; next = waiting.shift()) results.push(await run(next));
+}
+await Promise.all(Array.from({ length: AT_ONCE }, worker));
+const sum = (what) => results.reduce((total, result) => total + result[what], 0);
+console.log(`${sum("passed")} passed, ${sum("failed")} failed, ${sum("ignored")} skipped`);
+process.exit(sum("failed") === 0 && sum("passed") > 0 ? 0 : 1);
