@@ -1,9 +1,11 @@
 // Runs every test program of the workspace, several at once: most of them wait for a server, a broker or a kill.
-// In: nothing; the programs are what `cargo test --no-run` has built. Out: what a failing one printed, and a line for each.
+// usage: run-tests.mjs [PACKAGE ARGUMENTS…]     (with a package: its integration tests alone, with these arguments)
+// In: the programs that `cargo test --workspace` builds; asking cargo for one package alone would compile its crates anew. Out: what a failing one printed, and a line for each.
 // Does not know: what the programs test, nor in which order they must run (there must be none).
 import { spawn, spawnSync } from "node:child_process";
 import { dirname } from "node:path";
 
+const [only, ...extra] = process.argv.slice(2);
 const AT_ONCE = 3;
 // They take longest, so they go first; the rest fills the gaps.
 const LONGEST = ["slipway-devcluster", "slipway-server", "slipway", "slipway-store", "slipway-runner", "slipway-runtime"];
@@ -35,7 +37,7 @@ const place = ({ name }) => {
 function run({ name, file, folder }) {
   return new Promise((done) => {
     const began = performance.now();
-    const child = spawn(file, ["--quiet"], { cwd: folder, env: { ...process.env, CARGO_MANIFEST_DIR: folder }, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(file, ["--quiet", ...extra], { cwd: folder, env: { ...process.env, CARGO_MANIFEST_DIR: folder }, stdio: ["ignore", "pipe", "pipe"] });
     let text = "";
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (part) => (text += part));
     child.on("error", (error) => done({ name, failed: 1, passed: 0, ignored: 0, text: `${error}` }));
@@ -51,7 +53,9 @@ function run({ name, file, folder }) {
   });
 }
 
-const waiting = programs().sort((a, b) => place(a) - place(b));
+const waiting = programs()
+  .filter(({ name }) => !only || name === `${only} integration`)
+  .sort((a, b) => place(a) - place(b));
 const results = [];
 async function worker() {
   for (let next = waiting.shift(); next; next = waiting.shift()) results.push(await run(next));

@@ -44,14 +44,14 @@ real_kubernetes() {
 
 # Who may do what, and what is kept of it, on the database of the scaled set: the same tests again.
 on_postgres() {
-  SLIPWAY_TEST_DATABASE=postgres cargo test --quiet --locked --package slipway-server --test it -- \
+  SLIPWAY_TEST_DATABASE=postgres node scripts/run-tests.mjs slipway-server \
     access:: agents:: attacks:: audit:: identity:: matrix:: rules:: secrets:: sso::
 }
 
 # The cases that the embedded cluster has just passed, with the real one as the judge.
 behaviour() {
   SLIPWAY_TEST_KUBECONFIG=$kubeconfig SLIPWAY_TEST_IMAGE=localhost/slipway-test:1 \
-    cargo test --quiet --locked --package slipway-devcluster --test it -- --skip kill:: --test-threads 8
+    node scripts/run-tests.mjs slipway-devcluster --skip kill:: --test-threads 8
 }
 
 part "set-up" scripts/setup.sh test

@@ -136,13 +136,12 @@ async fn a_build_gets_the_shared_configuration_that_its_pipeline_names() {
     let body =
         json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
     let (_, answer) = platform.call("POST", "/api/agent/runner/sync", &key, Some(body)).await;
-    let layers = &answer["taken"][0]["variables"];
-    assert_eq!(
-        (&layers[0]["name"], &layers[1]["name"]),
-        (&json!("shared-configuration"), &json!("pipeline"))
-    );
+    let layers = answer["taken"][0]["variables"].as_array().unwrap();
+    let place = |name: &str| layers.iter().position(|layer| layer["name"] == name).unwrap();
+    let shared = place("shared-configuration");
+    assert!(shared < place("pipeline"), "what comes later wins: {layers:?}");
     let expected = json!([{"key": "A", "value": "from config"}, {"key": "B", "value": "b"}, {"key": "A", "value": "canary-shared", "encrypted": true}]);
-    assert_eq!(layers[0]["variables"], expected);
+    assert_eq!(layers[shared]["variables"], expected);
     assert!(!answer.to_string().contains("canary-unused"));
     let used = platform.get("/api/audit?action=use&entity=context").await;
     assert_eq!(

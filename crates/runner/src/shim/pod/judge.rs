@@ -52,6 +52,11 @@ pub(super) fn judge(pod: &Value, container: &str) -> Seen {
         return taken();
     }
     if let Some(ended) = state.get("terminated") {
+        let killed =
+            ended["exitCode"].as_i64().is_some_and(|code| code > 128) && ended["reason"] != "OOMKilled";
+        if killed && pod["metadata"]["deletionTimestamp"].is_string() {
+            return Seen::Taken { why: "somebody deleted the step's pod".to_owned() };
+        }
         return terminated(ended, limit(pod, container));
     }
     if state.get("running").is_some() {
@@ -224,6 +229,10 @@ mod tests {
 
     #[test]
     fn what_the_cluster_does_to_a_pod_is_not_the_steps_fault() {
+        let mut deleted = pod(json!({"terminated": {"exitCode": 137, "reason": "Error"}}));
+        assert!(matches!(judge(&deleted, "step"), Seen::Ended { code: 137, .. }));
+        deleted["metadata"]["deletionTimestamp"] = json!("2026-11-16T03:00:01Z");
+        assert!(matches!(judge(&deleted, "step"), Seen::Taken { .. }));
         let mut evicted = pod(json!({"terminated": {"exitCode": 137}}));
         evicted["status"]["reason"] = json!("Evicted");
         evicted["status"]["message"] = json!("The node was low on memory.");
