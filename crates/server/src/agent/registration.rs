@@ -25,7 +25,7 @@ const UNUSED: &str = "register";
 const USED: &str = "registered:";
 
 /// Make a registration token for a runner. A runner of that name keeps its key until the token is used.
-#[utoipa::path(post, path = "/api/runners", tag = "agents", request_body = CreateRunner,
+#[utoipa::path(post, path = "/api/runners", tag = "runners", request_body = CreateRunner,
     responses((status = 200, body = RunnerToken), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn create(
     State(server): State<Server>,
@@ -55,7 +55,7 @@ pub(crate) async fn create(
 }
 
 /// Trade a registration token for a key. The token is all that is asked for; it is good once.
-#[utoipa::path(post, path = "/api/agent/runner/register", tag = "agents", request_body = RegisterRunner,
+#[utoipa::path(post, path = "/api/agent/runner/register", tag = "runners", request_body = RegisterRunner,
     responses((status = 200, body = RegisteredRunner), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn register(
     State(server): State<Server>,
@@ -103,7 +103,7 @@ pub(crate) async fn register(
 }
 
 /// Forget a runner: its key stops working, and its builds go to others when their leases run out.
-#[utoipa::path(delete, path = "/api/runners/{name}", tag = "agents", params(("name" = String, Path)),
+#[utoipa::path(delete, path = "/api/runners/{name}", tag = "runners", params(("name" = String, Path)),
     responses((status = 200, body = bool), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(
     State(server): State<Server>,
