@@ -28,12 +28,7 @@ pub(super) fn parse(event: &str, body: &Body) -> Result<Vec<RepoEvent>, Malforme
     };
     let mut event_of = pull_request(body, event.trim_start_matches("pr:"))?;
     let comment = event.contains("comment");
-    let general = (!comment).then(|| "pullrequest".to_owned());
-    event_of.events = general
-        .into_iter()
-        .chain(names.iter().map(|name| format!("pullrequest.{name}")))
-        .chain(names.iter().map(|name| format!("pullrequest:{name}")))
-        .collect();
+    event_of.events = read::bitbucket_names(names, comment);
     if comment {
         event_of.comment = Some(Comment {
             text: body.text("/comment/text"),

@@ -127,3 +127,11 @@ pub(super) fn pull_request_events(actions: &[&str]) -> Vec<String> {
         .chain(actions.iter().map(|action| format!("pullrequest.{action}")))
         .collect()
 }
+
+/// What triggers call an event of either Bitbucket. The spelling with a colon is theirs alone, and triggers have it too.
+pub(super) fn bitbucket_names(names: &[&str], comment: bool) -> Vec<String> {
+    let general = (!comment).then(|| "pullrequest".to_owned());
+    let dotted = names.iter().map(|name| format!("pullrequest.{name}"));
+    let own = names.iter().map(|name| format!("pullrequest:{name}"));
+    general.into_iter().chain(dotted).chain(own).collect()
+}
