@@ -20,6 +20,8 @@ use sha2::{Digest, Sha256};
 pub(crate) const VOLUME: &str = "/codefresh/volume";
 /// The step's script and `cf_export`, read-only, outside the volume so that no step can change them.
 pub(crate) const BIN: &str = "/codefresh/bin";
+/// In a pod: the file that takes the step's output.
+pub(crate) const LOG: &str = "/codefresh/log";
 
 #[derive(Debug, Clone)]
 pub(crate) struct BuildDir(pub(crate) PathBuf);
@@ -90,13 +92,23 @@ impl AttemptDir {
     pub(crate) fn pod_cursor(&self) -> PathBuf {
         self.0.join("pod.cursor")
     }
+    /// The output of the attempt's pod, where it can write it down itself.
+    pub(crate) fn pod_log(&self) -> PathBuf {
+        self.0.join("pod.log")
+    }
     /// What a pod gives back besides its log.
     pub(crate) fn out(&self) -> PathBuf {
         self.0.join("out")
     }
     /// What is of no use after the attempt has ended: secrets, scripts, temporary files.
     pub(crate) fn scrub(&self) {
-        for file in [self.task(), self.environment(), self.0.join("auth.json"), self.0.join("config.json")] {
+        for file in [
+            self.task(),
+            self.environment(),
+            self.pod_log(),
+            self.0.join("auth.json"),
+            self.0.join("config.json"),
+        ] {
             let _ = std::fs::remove_file(file);
         }
         for dir in [self.bin(), self.0.join("tmp"), self.0.join("root")] {

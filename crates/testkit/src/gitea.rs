@@ -3,7 +3,7 @@
 //! `scripts/gitea.sh` builds it and writes its configuration; everything else is made through its API, which is asked
 //! with curl so that a test of any kind may use it. What fails is a panic with what Gitea said.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -41,8 +41,7 @@ pub fn shared() -> &'static Server {
 }
 
 fn script(arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/gitea.sh");
-    let output = Command::new(script)
+    let output = Command::new(crate::script("gitea.sh"))
         .args(arguments)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -224,7 +224,7 @@ pub fn tool(name: &str) -> PathBuf {
 }
 
 fn script_command(name: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/kube.sh"));
+    let mut command = Command::new(crate::script("kube.sh"));
     command.env("NAME", name).args(arguments);
     command
 }

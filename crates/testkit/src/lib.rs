@@ -4,6 +4,8 @@
 //! A server that cannot be started is a failed test, not a skipped one: `scripts/setup.sh test` installs them.
 //! `kube` knows `scripts/kube.sh` and `kubectl`, and nothing of Slipway.
 
+use std::path::PathBuf;
+
 mod folder;
 pub mod gitea;
 mod kube;
@@ -15,6 +17,16 @@ mod registry;
 
 pub use kube::{Fault, Kube, Namespace, OwnKube, TEST_IMAGE, tool};
 pub use registry::Registry;
+
+/// A script of this clone. Found from where the test runs: a compiled-in path may be that of another clone, because
+/// clones share what is compiled.
+fn script(name: &str) -> PathBuf {
+    let here = std::env::current_dir().expect("a test runs in its package's folder");
+    here.ancestors()
+        .map(|folder| folder.join("scripts").join(name))
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| panic!("there is no scripts/{name} above {}", here.display()))
+}
 
 /// A port that nobody listens on now.
 pub fn free_port() -> u16 {

@@ -1,11 +1,12 @@
 //! Health on recorded rows, where the recording is at hand, and on our own cases always.
 
 use slipway_gitops::conformance;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The recording is not part of the project; it stands beside it where the project is developed.
 fn recording() -> Option<PathBuf> {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    std::env::current_dir()
+        .unwrap()
         .ancestors()
         .map(|folder| folder.join("shared/suites/gitops/health.jsonl"))
         .find(|path| path.is_file())

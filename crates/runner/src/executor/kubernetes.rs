@@ -9,6 +9,7 @@ mod image;
 mod pod;
 mod side;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use slipway_pipeline::spec::Shell;
 use slipway_pipeline::{StepKind, StepSpec};
 
 use super::beside::Beside;
+use super::script::Output;
 use super::{Executor, Place, Refusal, in_volume, make_working_directory, script, task, working_directory};
 use crate::layout::{Missing, confined, create_private_dir};
 use crate::task::{Members, PodWork, Run, Sandbox, Task};
@@ -126,6 +128,15 @@ impl Kubernetes {
         Ok(Mount { sub_path: below.display().to_string(), at: at.to_owned(), read_only })
     }
 
+    /// The file that takes the output of a step whose script we write.
+    fn log_mount(&self, place: &Place<'_>) -> Result<Mount, Refusal> {
+        let path = place.at.pod_log();
+        std::fs::write(&path, "")?;
+        // Images run as whatever user they like.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
+        self.mount(&path, crate::layout::LOG, false)
+    }
+
     fn shape(&self, image: &str) -> PodShape {
         PodShape {
             image: image.to_owned(),
@@ -162,7 +173,8 @@ impl Kubernetes {
             let no = |why: &str| Refusal::Unsupported(format!("volume `{volume}` cannot be mounted: {why}"));
             let (source, target) = volume.split_once(':').unwrap_or((volume, volume));
             let plain = target.starts_with('/') && !target.split('/').any(|part| part == "..");
-            if !plain || Path::new(target).starts_with(crate::layout::BIN) {
+            let ours = [crate::layout::BIN, crate::layout::LOG];
+            if !plain || ours.iter().any(|ours| Path::new(target).starts_with(ours)) {
                 return Err(no(
                     "the target is a path in the container, without `..`, and not the runner's own",
                 ));
@@ -205,7 +217,7 @@ impl Executor for Kubernetes {
             return Err(Refusal::Unsupported(format!("step `{}` has no image it could run in", step.name)));
         }
         let mut shape = self.shape(&spec.image);
-        script::write(&place.at.bin(), spec.commands.as_deref())?;
+        script::write_with_output(&place.at.bin(), spec.commands.as_deref(), Output::File)?;
         if spec.commands.is_some() {
             let shell = match spec.shell {
                 Shell::Sh => "sh",
@@ -228,6 +240,9 @@ impl Executor for Kubernetes {
             self.mount(&place.dir.volume(), crate::layout::VOLUME, false)?,
             self.mount(&place.at.bin(), crate::layout::BIN, true)?,
         ];
+        if spec.commands.is_some() {
+            shape.mounts.push(self.log_mount(place)?);
+        }
         shape.mounts.extend(self.user_volumes(&spec.volumes, place)?);
         self.put_beside(&mut shape, beside, place)?;
         let mut intro =
@@ -302,7 +317,6 @@ fn owner(data: &Path) -> std::io::Result<String> {
 }
 
 fn open_to_all(folder: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777))
 }
 

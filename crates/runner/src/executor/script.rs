@@ -4,20 +4,42 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::layout::BIN;
+use crate::layout::{BIN, LOG};
 use crate::shim::CF_EXPORT;
 
 pub(super) const SCRIPT: &str = "script";
 
 /// Writes `cf_export` and, if there are commands, the script into the folder that becomes [`BIN`].
 pub(super) fn write(bin: &Path, commands: Option<&[String]>) -> io::Result<()> {
+    write_with_output(bin, commands, Output::Streams)
+}
+
+/// Where the script's output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Output {
+    Streams,
+    /// Into the file at [`LOG`].
+    File,
+}
+
+impl Output {
+    /// One stream: an engine that carries two does not keep their order.
+    pub(super) fn line(self) -> String {
+        match self {
+            Self::Streams => "exec 2>&1\n".to_owned(),
+            Self::File => format!("exec >>{LOG} 2>&1\n"),
+        }
+    }
+}
+
+pub(super) fn write_with_output(bin: &Path, commands: Option<&[String]>, output: Output) -> io::Result<()> {
     // Others may read it: on the host the step runs as a user of its own.
     std::fs::create_dir_all(bin)?;
     std::fs::set_permissions(bin, std::fs::Permissions::from_mode(0o755))?;
     write_cf_export(bin)?;
     if let Some(commands) = commands {
         let file = bin.join(SCRIPT);
-        std::fs::write(&file, text(commands))?;
+        std::fs::write(&file, text(commands, output))?;
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644))?;
     }
     Ok(())
@@ -33,9 +55,8 @@ pub(super) fn path() -> String {
     format!("{BIN}/{SCRIPT}")
 }
 
-fn text(commands: &[String]) -> String {
-    // One stream: an engine that carries two does not keep their order.
-    let mut text = format!("exec 2>&1\nexport PATH=\"$PATH:{BIN}\"\nset -e\n");
+fn text(commands: &[String], output: Output) -> String {
+    let mut text = format!("{}export PATH=\"$PATH:{BIN}\"\nset -e\n", output.line());
     let mut announce = true;
     for command in commands {
         if announce {
@@ -67,7 +88,11 @@ mod tests {
 
     fn run(commands: &[&str]) -> (String, Option<i32>) {
         let commands: Vec<String> = commands.iter().map(|c| (*c).to_owned()).collect();
-        let output = std::process::Command::new("sh").arg("-c").arg(text(&commands)).output().unwrap();
+        let output = std::process::Command::new("sh")
+            .arg("-c")
+            .arg(text(&commands, Output::Streams))
+            .output()
+            .unwrap();
         (String::from_utf8(output.stdout).unwrap(), output.status.code())
     }
 

@@ -3,9 +3,11 @@
 //! In: a pod and its secret, complete. Out: the same files as for every other attempt. The pod's name is the
 //! attempt's, so the cluster itself refuses to make it twice, and whoever comes after this process finds it.
 //! What another runner has left of the same build is removed first: it has lost the build, and may not know.
+//! A step that can writes its output into a file of the runner's storage; of the others the node's log is read.
 
 mod follow;
 mod judge;
+mod tail;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -20,6 +22,7 @@ use super::supervise::Supervisor;
 use crate::task::{Exit, How, PodWork};
 use follow::{Cursor, Reader};
 use judge::{Seen, judge};
+use tail::Tail;
 
 /// How soon a cancellation is noticed.
 const TICK: Duration = Duration::from_millis(50);
@@ -39,6 +42,7 @@ pub(super) fn run(supervisor: &mut Supervisor, work: &PodWork, adopting: bool) -
         let pods = Pods::connect(&work.cluster).await.map_err(io::Error::other)?;
         let mut attempt = Attempt::new(supervisor, work, pods)?;
         let mut exit = attempt.drive(adopting).await?;
+        attempt.rest_of_tail()?;
         attempt.tidy().await;
         if exit.is_success() {
             exit.members = work.members.read();
@@ -53,6 +57,8 @@ struct Attempt<'a> {
     work: &'a PodWork,
     pods: Pods,
     cursor: Cursor,
+    tail: Option<Tail>,
+    /// Bytes of the pod's log that an earlier supervisor has written and not written down.
     ahead: u64,
     stopping: Option<Stopping>,
     /// What was said last about why it does not start, so that it is said once.
@@ -69,7 +75,9 @@ impl<'a> Attempt<'a> {
     fn new(supervisor: &'a mut Supervisor, work: &'a PodWork, pods: Pods) -> io::Result<Self> {
         let cursor = Cursor::load(&supervisor.dir.pod_cursor())?;
         let ahead = cursor.ahead(supervisor.output.length());
-        Ok(Self { supervisor, work, pods, cursor, ahead, stopping: None, said: String::new() })
+        let tail = Tail::open(&supervisor.dir.pod_log(), cursor.tail(), ahead)?;
+        let ahead = if tail.is_some() { 0 } else { ahead };
+        Ok(Self { supervisor, work, pods, cursor, tail, ahead, stopping: None, said: String::new() })
     }
 
     async fn drive(&mut self, adopting: bool) -> io::Result<Exit> {
@@ -77,6 +85,9 @@ impl<'a> Attempt<'a> {
         if !adopting {
             self.mark(0)?;
             self.ahead = 0;
+            if let Some(tail) = &mut self.tail {
+                tail.nothing_ahead();
+            }
             if let Some(exit) = self.make().await? {
                 return Ok(exit);
             }
@@ -198,6 +209,7 @@ impl<'a> Attempt<'a> {
             let read = tokio::select! {
                 read = stream.read(&mut buffer) => read,
                 () = tokio::time::sleep(TICK), if follow => {
+                    self.copy_tail(reader.cursor())?;
                     if self.stopping.is_none() && self.wanted().is_some() {
                         break false;
                     }
@@ -212,10 +224,18 @@ impl<'a> Attempt<'a> {
                 Ok(count) => {
                     out.clear();
                     reader.feed(&buffer[..count], &mut out);
-                    if !out.is_empty() {
+                    if out.is_empty() {
+                        continue;
+                    }
+                    let path = self.supervisor.dir.pod_cursor();
+                    if self.tail.is_some() {
+                        // Bytes that are not written down are taken for the file's: these never are.
+                        let length = self.supervisor.output.length().saturating_add(out.len() as u64);
+                        reader.cursor().save(&path, length)?;
                         self.supervisor.output.write(&out)?;
-                        let length = self.supervisor.output.length();
-                        reader.cursor().save(&self.supervisor.dir.pod_cursor(), length)?;
+                    } else {
+                        self.supervisor.output.write(&out)?;
+                        reader.cursor().save(&path, self.supervisor.output.length())?;
                     }
                 }
                 Err(_) => break false,
@@ -223,6 +243,29 @@ impl<'a> Attempt<'a> {
         };
         (self.cursor, self.ahead) = reader.into_parts();
         Ok(clean)
+    }
+
+    /// What the step has written into its file since the last look.
+    fn copy_tail(&mut self, cursor: &mut Cursor) -> io::Result<bool> {
+        let Some(tail) = &mut self.tail else { return Ok(false) };
+        let (output, path) = (&mut self.supervisor.output, self.supervisor.dir.pod_cursor());
+        let more = tail.read(|bytes, at| {
+            output.write(bytes)?;
+            cursor.tail_is_at(at);
+            cursor.save(&path, output.length())
+        })?;
+        if more && output.is_full() {
+            tail.discard()?;
+        }
+        Ok(more)
+    }
+
+    /// After the pod's end nothing more comes.
+    fn rest_of_tail(&mut self) -> io::Result<()> {
+        let mut cursor = std::mem::take(&mut self.cursor);
+        while self.copy_tail(&mut cursor)? {}
+        self.cursor = cursor;
+        Ok(())
     }
 
     /// The whole log of a container that has ended, with its name before each line.

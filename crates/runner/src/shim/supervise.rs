@@ -362,6 +362,11 @@ impl Output {
         self.written
     }
 
+    /// It has said that the rest is not kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.written == u64::MAX
+    }
+
     pub(super) fn line(&mut self, line: &str) -> io::Result<()> {
         self.write(format!("{line}\n").as_bytes())
     }

@@ -61,8 +61,7 @@ fn builder() -> &'static str {
 }
 
 fn registry() -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/kube.sh");
-    sh(Path::new("/"), &format!("NAME=test {script} registry")).lines().last().unwrap().to_owned()
+    sh(Path::new("../.."), "NAME=test scripts/kube.sh registry").lines().last().unwrap().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,21 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value as Json;
 use slipway_template::{Data, TemplateError};
 
 fn cases() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cases.jsonl")
+    PathBuf::from("tests/it/cases.jsonl")
 }
 
 fn ask_go(lines: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle");
     let mut go = Command::new("go")
         .args(["run", "."])
-        .current_dir(folder)
+        .current_dir("tests/oracle")
         .env("TZ", "UTC")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

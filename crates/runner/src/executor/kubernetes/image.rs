@@ -10,7 +10,7 @@ use slipway_pipeline::StepSpec;
 use slipway_pipeline::spec::{Build, Credentials, Dockerfile, Push, PushTag};
 
 use super::super::names::{bare, qualified, split_tag};
-use super::super::script::{self, SCRIPT, quote};
+use super::super::script::{self, Output, SCRIPT, quote};
 use super::super::{Place, Refusal, in_volume, login, working_directory};
 use super::{Kubernetes, open_to_all};
 use crate::layout::{BIN, Missing, VOLUME, confined, create_private_dir};
@@ -23,8 +23,7 @@ const IMAGE_ID: &str = "image-id";
 const DIGEST: &str = "digest";
 
 /// Plain files and a changed root need no privilege; a single user is enough for them.
-const PREAMBLE: &str = r#"exec 2>&1
-set -e
+const PREAMBLE: &str = r#"set -e
 export HOME=/tmp/home XDG_RUNTIME_DIR=/tmp/run BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
 mkdir -p "$HOME" "$XDG_RUNTIME_DIR"
 engine() { buildah --root /codefresh/images --runroot /tmp/run/storage --storage-driver vfs --storage-opt vfs.ignore_chown_errors=true "$@"; }
@@ -169,7 +168,7 @@ impl Kubernetes {
     ) -> Result<Task, Refusal> {
         script::write(&place.at.bin(), None)?;
         self.write_login(place, credentials)?;
-        let text = format!("{PREAMBLE}{}\n", lines.join("\n"));
+        let text = format!("{}{PREAMBLE}{}\n", Output::File.line(), lines.join("\n"));
         std::fs::write(place.at.bin().join(SCRIPT), text)?;
         let images = place.dir.0.join("images");
         create_private_dir(&images)?;
@@ -182,6 +181,7 @@ impl Kubernetes {
             self.mount(&place.at.bin(), BIN, true)?,
             self.mount(&images, IMAGES, false)?,
             self.mount(&place.at.out(), OUT, false)?,
+            self.log_mount(place)?,
         ];
         Ok(self.task(step, place, intro, &shape, members))
     }

@@ -26,6 +26,9 @@ pub(super) struct Cursor {
     count: u64,
     /// How many bytes of the last of them are out.
     bytes: u64,
+    /// How far the file of the step's output was read.
+    #[serde(default)]
+    tail: u64,
     /// How long the output was then.
     output: u64,
 }
@@ -38,6 +41,14 @@ impl Cursor {
     pub(super) fn save(&mut self, path: &Path, output: u64) -> io::Result<()> {
         self.output = output;
         write_json(path, self, Lasting::Process)
+    }
+
+    pub(super) fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    pub(super) fn tail_is_at(&mut self, place: u64) {
+        self.tail = place;
     }
 
     /// Bytes that came out after this was written down.
