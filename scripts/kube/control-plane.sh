@@ -50,7 +50,7 @@ control_plane_up() {
   start_etcd
   wait_for etcd 30 "etcd's first answer" etcd_answers
   start_apiserver
-  wait_for apiserver 90 "the API being ready" api_is_ready
+  wait_for apiserver 300 "the API being ready" api_is_ready
   start_controllers
   wait_for controller-manager 60 "the default service account" k get serviceaccount default
 }

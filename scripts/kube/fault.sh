@@ -10,13 +10,13 @@ fault() {
     apiserver-restart)
       stop apiserver TERM 10
       start_apiserver
-      wait_for apiserver 90 "the API being ready again" api_is_ready
+      wait_for apiserver 300 "the API being ready again" api_is_ready
       ;;
     etcd-stop) stop etcd KILL 10 ;;
     etcd-start)
       start_etcd
       wait_for etcd 30 "etcd's answer" etcd_answers
-      wait_for apiserver 90 "the API being ready again" api_is_ready
+      wait_for apiserver 300 "the API being ready again" api_is_ready
       ;;
     kubelet-pause) signal_kubelet STOP ;;
     kubelet-resume) signal_kubelet CONT ;;

@@ -105,7 +105,7 @@ YAML
 }
 CORE
   start dns "${in_node[@]}" "$coredns/coredns" -conf "$dir/Corefile"
-  wait_for kubelet 90 "node $node being Ready" node_is_ready
+  wait_for kubelet 300 "node $node being Ready" node_is_ready
   cat >"$dir/proxy.yaml" <<YAML
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration

@@ -142,6 +142,7 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == slipway_runner::shim::SUBCOMMAND) {
         return slipway_runner::shim::main(words);
     }
+    slipway_heap::share_heaps();
     let arguments = Arguments::parse();
     rustls::crypto::aws_lc_rs::default_provider().install_default().expect("the first to install a provider");
     let outcome = match arguments.command {

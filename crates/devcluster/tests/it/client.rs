@@ -103,7 +103,7 @@ pub(crate) fn start_embedded(data: PathBuf, engine: Option<slipway_devcluster::E
             running.stopped().await;
         });
     });
-    receiver.recv_timeout(Duration::from_secs(20)).expect("the cluster is up within 20 s");
+    receiver.recv_timeout(Duration::from_secs(60)).expect("the cluster is up within a minute");
     kubeconfig
 }
 

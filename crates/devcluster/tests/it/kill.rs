@@ -73,7 +73,7 @@ async fn call(access: &Access, method: &str, path: &str, body: Option<Value>) ->
     let mut request = access
         .http
         .request(method.parse().ok()?, format!("{}{path}", access.url))
-        .timeout(Duration::from_secs(10));
+        .timeout(Duration::from_secs(30));
     if let Some(body) = body {
         request = request
             .header(
@@ -206,7 +206,7 @@ async fn containers_are_found_again_after_kill_9_and_none_is_left_over() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while !matches!(
         call(&access, "GET", "/api/v1/namespaces/default/serviceaccounts/default", None).await,
         Some((200, _))

@@ -10,6 +10,10 @@ async fn log(t: &Test, name: &str, query: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+async fn until_log(t: &Test, name: &str, text: &str) {
+    t.eventually(&format!("{name} writing {text}"), || async { log(t, name, "").await.contains(text) }).await;
+}
+
 async fn finish(t: &Test, body: Value) -> Value {
     let name = body["metadata"]["name"].as_str().expect("a name").to_owned();
     t.create(&t.core("pods"), body).await;
@@ -138,6 +142,8 @@ async fn a_changed_config_map_reaches_the_running_pod() {
     body["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "c", "mountPath": "/c"}]);
     t.create(&t.core("pods"), body).await;
     t.until(&t.core("pods/p"), "the pod running", |p| p["status"]["phase"] == "Running").await;
+    // Running is not having read: the change comes after the first look.
+    until_log(&t, "p", "old").await;
     t.patch(&t.core("configmaps/c"), crate::client::MERGE, json!({"data": {"v": "new"}})).await;
     t.until(&t.core("pods/p"), "the pod seeing the change", |p| p["status"]["phase"] == "Succeeded").await;
     assert_eq!(log(&t, "p", "").await, "oldnew");

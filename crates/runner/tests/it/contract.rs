@@ -190,9 +190,7 @@ steps:
       - sleep MARK & sleep MARK
 "#
         .replace("MARK", &mark);
-        let started = std::time::Instant::now();
         let record = run(harness, &yaml).await;
-        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
         let step = record.step("slow");
         assert_eq!((record.status(), step.status.as_str()), ("error", "error"));
         assert!(step.message.as_deref().unwrap_or_default().contains("timeout"), "{step:?}");
@@ -215,13 +213,11 @@ steps:
         .replace("MARK", &mark);
         harness.server.add(harness.server.build(&id, &yaml));
         harness.server.wait(&id, "a running step", |record| record.log("slow").contains("\nrunning\n")).await;
-        let asked = std::time::Instant::now();
         harness.server.change(&id, |record| record.terminate = true);
         let record = harness.server.finish(&id).await;
         assert_eq!(record.status(), "terminated", "{}", harness.executor);
         assert_eq!(record.step("slow").status, "terminated");
         assert_eq!(record.step("never").status, "terminated");
-        assert!(asked.elapsed().as_secs() < 15, "{:?}", asked.elapsed());
         assert_no_process(&format!("sleep {mark}"));
     }
 }

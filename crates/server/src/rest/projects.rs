@@ -1,5 +1,7 @@
 //! Projects: read, make, change, delete.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
@@ -97,9 +99,11 @@ pub(crate) async fn list(
                     && row.name.contains(&part)
                     && query.tags.as_ref().is_none_or(|tag| row.tags.contains(tag))
             });
-            let names: Vec<_> = pipelines::list(tx, scope)?.into_iter().map(|row| row.name).collect();
-            let number =
-                |project: &str| names.iter().filter(|name| access::project_of(name) == project).count();
+            let mut pipelines_of: BTreeMap<String, usize> = BTreeMap::new();
+            for row in pipelines::list(tx, scope)? {
+                *pipelines_of.entry(access::project_of(&row.name).to_owned()).or_default() += 1;
+            }
+            let number = |project: &str| pipelines_of.get(project).copied().unwrap_or(0);
             let total = i64::try_from(rows.len()).unwrap_or(i64::MAX);
             let page = rows.iter().skip(query.offset.unwrap_or(0)).take(query.limit.unwrap_or(500));
             let projects = page.map(|row| shown(row, number(&row.name))).collect::<Result<_, _>>()?;

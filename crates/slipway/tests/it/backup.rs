@@ -31,7 +31,7 @@ async fn k120_a_platform_moves_from_sqlite_to_postgres_and_back_and_its_record_t
     let work = working_copy(folder.path());
     commit(&work, "first");
     assert!(git(&work, &["push", &small.remote(&key), "main"]).0);
-    let builds = small.wait_for_builds(&key, 1, Duration::from_secs(20)).await;
+    let builds = small.wait_for_builds(&key, 1, Duration::from_secs(60)).await;
     assert_eq!(builds.len(), 1);
     // While it runs.
     let written = run(&["admin", "backup", "--data", &at("small"), &at("one.tar")]).unwrap();

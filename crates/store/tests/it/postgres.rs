@@ -22,7 +22,7 @@ fn fact() -> Fact {
 }
 
 async fn hear(commits: &mut Receiver<Committed>) -> Committed {
-    tokio::time::timeout(Duration::from_secs(20), commits.recv()).await.expect("a commit is heard").unwrap()
+    tokio::time::timeout(Duration::from_secs(60), commits.recv()).await.expect("a commit is heard").unwrap()
 }
 
 /// Numbers are given before a commit; were they seen out of order, a cursor would pass over the late ones.
@@ -135,20 +135,22 @@ async fn after_a_restart_everybody_looks_again_and_work_goes_on() {
 async fn a_writer_that_stops_in_the_middle_loses_its_turn() {
     let url = database();
     let (one, two) = (Store::connect(&url).unwrap(), Store::connect(&url).unwrap());
+    let (wake, wakes) = std::sync::mpsc::channel::<()>();
     let stuck = tokio::spawn(async move {
-        one.write(|tx| {
+        one.write(move |tx| {
             let seq = facts::append(tx, account(), &fact(), 1)?;
-            std::thread::sleep(Duration::from_secs(14));
+            let _ = wakes.recv_timeout(Duration::from_secs(60));
             Ok(seq)
         })
         .await
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
     let other = two.write(|tx| facts::append(tx, account(), &fact(), 2));
-    let seq = tokio::time::timeout(Duration::from_secs(13), other)
+    let seq = tokio::time::timeout(Duration::from_secs(50), other)
         .await
         .expect("before the stuck one wakes")
         .unwrap();
+    wake.send(()).unwrap();
     assert!(matches!(stuck.await.unwrap(), Err(StoreError::Unavailable { .. })));
     let kept = two.read(|tx| facts::after(tx, 0, None, 10)).await.unwrap();
     assert_eq!(kept.iter().map(|recorded| recorded.seq).collect::<Vec<_>>(), [seq]);
@@ -193,7 +195,7 @@ async fn settings_that_could_lose_a_commit_are_refused_by_name() {
         server.psql("postgres", "SELECT pg_reload_conf()").unwrap();
     };
     let until_said = |what: &str| {
-        let until = std::time::Instant::now() + Duration::from_secs(10);
+        let until = std::time::Instant::now() + Duration::from_secs(60);
         while !refused().is_some_and(|said| said.contains(what)) {
             assert!(std::time::Instant::now() < until, "{what} is not what is refused: {:?}", refused());
             std::thread::sleep(Duration::from_millis(50));

@@ -52,7 +52,7 @@ fn greedy_templates_end_with_a_sentence() {
         let limits = Limits { work_bytes: 8 << 20, steps: 200_000, ..Limits::default() };
         let outcome = render_within(text, &data(), &[], limits);
         assert!(outcome.is_err(), "{text} gave {} bytes", outcome.unwrap().len());
-        assert!(start.elapsed() < Duration::from_secs(20), "{text} took {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(120), "{text} took {:?}", start.elapsed());
     }
 }
 
