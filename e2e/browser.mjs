@@ -25,7 +25,9 @@ export async function signIn(page, platform) {
   await page.getByLabel("E-mail").fill(platform.credentials.adminEmail);
   await page.getByLabel("Password", { exact: true }).fill(platform.credentials.adminPassword);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("heading", { level: 1 }).waitFor();
+  // The sign-in page has a heading too: it must be gone first.
+  await page.getByRole("button", { name: "Sign in" }).waitFor({ state: "detached", timeout: 60_000 });
+  await page.getByRole("heading", { level: 1 }).waitFor({ timeout: 60_000 });
   const font = await page.evaluate(() => getComputedStyle(document.body).fontFamily);
   if (!font.includes("system-ui")) throw new Error(`the page has lost its styles: ${font}`);
 }
