@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use slipway_testkit::{postgres, rabbitmq, redis};
 
+/// The most builds that one answer holds.
+const PAGE: usize = 500;
+
 pub(crate) fn slipway(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_slipway")).args(arguments).output().unwrap()
 }
@@ -145,12 +148,25 @@ impl Process {
         self.good("POST", "/api/pipelines", key, Some(body)).await;
     }
 
+    /// All of them, page by page; a build that a newer one pushed onto the next page counts once.
     pub(crate) async fn builds(&self, key: &str) -> Vec<Value> {
-        let (status, answer) = self.call("GET", "/api/workflow?limit=1000", key, None).await;
-        if status != 200 {
-            return Vec::new();
+        let mut all: Vec<Value> = Vec::new();
+        for page in 1.. {
+            let path = format!("/api/workflow?limit={PAGE}&page={page}");
+            let (status, answer) = self.call("GET", &path, key, None).await;
+            if status != 200 {
+                return Vec::new();
+            }
+            let docs = answer["workflows"]["docs"].as_array().cloned().unwrap_or_default();
+            let last = docs.len() < PAGE;
+            all.extend(docs);
+            if last {
+                break;
+            }
         }
-        answer["workflows"]["docs"].as_array().cloned().unwrap_or_default()
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|build| seen.insert(build["id"].to_string()));
+        all
     }
 
     pub(crate) async fn wait_for_builds(&self, key: &str, count: usize, within: Duration) -> Vec<Value> {
