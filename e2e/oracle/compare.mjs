@@ -1,0 +1,100 @@
+// Our GitOps engine beside upstream Argo CD: the same repositories, on one cluster, and every difference that users could see.
+// usage: node e2e/oracle/compare.mjs SLIPWAY KUBECONFIG [SCENARIO…]
+// PEER=SLIPWAY compares with another version of ours instead; KEEP=1 leaves everything there to look at.
+// Prints a table of differences and succeeds when each of them is explained. Its cluster is used up: namespaces stay behind when it is killed.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { Api } from "../../bench/api.mjs";
+import { ours, peer } from "./engines.mjs";
+import { whyOf } from "./explained.mjs";
+import { Creations, objects } from "./objects.mjs";
+import { Player } from "./play.mjs";
+import { scenarios } from "./scenarios.mjs";
+import { differences } from "./status.mjs";
+
+const [slipway, kubeconfig, ...chosen] = process.argv.slice(2);
+if (!kubeconfig) {
+  console.error("usage: node e2e/oracle/compare.mjs SLIPWAY KUBECONFIG [SCENARIO…]");
+  process.exit(2);
+}
+const unknown = chosen.filter((name) => !scenarios.some((one) => one.name === name));
+if (unknown.length) {
+  console.error(`there is no scenario ${unknown.join(", ")}; there are ${scenarios.map((one) => one.name).join(", ")}`);
+  process.exit(2);
+}
+const AT_ONCE = 4;
+const folder = mkdtempSync(join(tmpdir(), "slipway-oracle-"));
+const cluster = new Api(resolve(kubeconfig), 16);
+const engines = [];
+const creations = new Creations();
+const found = [];
+
+function note(scenario, step, list) {
+  for (const difference of list) found.push({ scenario, step, ...difference, why: whyOf(scenario, difference) });
+}
+
+async function compared(player, scenario) {
+  const began = Date.now();
+  const { name, steps } = await player.play(scenario);
+  for (const { what, missed, status } of steps) {
+    for (const [who, why] of Object.entries(missed)) found.push({ scenario: name, step: what, path: "(the state that was waited for)", [who]: why });
+    note(name, what, differences(status.peer, status.ours));
+  }
+  const space = (engine) => `${engine.prefix}-${name}`;
+  const [theirs, own] = await Promise.all(engines.map((engine) => objects(cluster, space(engine), engine.prefix)));
+  note(name, "the objects", differences(theirs, own));
+  const [first, second] = engines.map((engine) => creations.order(space(engine), engine.prefix));
+  if (first !== second) note(name, "the order", [{ path: "order of creation", peer: first, ours: second }]);
+  const open = found.filter((one) => one.scenario === name && !one.why).length;
+  const same = steps.reduce((sum, step) => sum + step.status.peer.size, 0) + theirs.size;
+  console.error(`${name}: ${steps.length} steps, ${same} facts, ${open} unexplained differences, ${((Date.now() - began) / 1000).toFixed(0)} s`);
+  return same;
+}
+
+async function removed() {
+  const spaces = JSON.parse(await cluster.call("GET", "/api/v1/namespaces")).items.map((one) => one.metadata.name);
+  for (const engine of engines) {
+    const path = `/apis/argoproj.io/v1alpha1/namespaces/${engine.control}/applications`;
+    for (const { metadata } of JSON.parse(await cluster.call("GET", path)).items) {
+      const bare = JSON.stringify({ metadata: { finalizers: null } });
+      await cluster.call("PATCH", `${path}/${metadata.name}`, bare, "application/merge-patch+json").catch(() => {});
+      await cluster.call("DELETE", `${path}/${metadata.name}`).catch(() => {});
+    }
+  }
+  for (const name of spaces.filter((one) => /^(peer|ours)-/.test(one))) await cluster.call("DELETE", `/api/v1/namespaces/${name}`).catch(() => {});
+}
+
+const cell = (value) => (value === undefined ? "–" : String(value).replaceAll("\n", " ").replaceAll("|", "\\|").slice(0, 400));
+
+let failed = true;
+try {
+  // Another version of ours in upstream's place; with the same one there must be no difference at all.
+  const other = process.env.PEER;
+  engines.push(await (other ? ours(cluster, resolve(kubeconfig), folder, resolve(other), "peer") : peer(cluster, resolve(kubeconfig), folder)));
+  engines.push(await ours(cluster, resolve(kubeconfig), folder, resolve(slipway)));
+  await creations.start(cluster);
+  const player = new Player(cluster, engines, folder);
+  const waiting = scenarios.filter((one) => !chosen.length || chosen.includes(one.name));
+  const sizes = [];
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      for (let scenario; (scenario = waiting.shift()); ) sizes.push(await compared(player, scenario));
+    }),
+  );
+  console.log("| application | step | what | upstream | ours | why |\n|---|---|---|---|---|---|");
+  for (const { scenario, step, path, peer: theirs, ours: own, why } of found) {
+    console.log(`| ${[scenario, step, path, theirs, own, why ?? "**unexplained**"].map(cell).join(" | ")} |`);
+  }
+  const open = found.filter((one) => !one.why).length;
+  const facts = sizes.reduce((sum, one) => sum + one, 0);
+  console.log(`\n${facts} facts of upstream compared; ${found.length} differences, ${open} of them unexplained`);
+  failed = open > 0;
+} finally {
+  creations.stop();
+  if (!process.env.KEEP) await removed().catch((error) => console.error(String(error)));
+  for (const engine of engines) engine.stop();
+  if (process.env.KEEP) console.error(`logs and repositories are in ${folder}`);
+  else rmSync(folder, { recursive: true, force: true });
+}
+process.exit(failed ? 1 : 0);
