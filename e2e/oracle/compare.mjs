@@ -1,7 +1,7 @@
 // Our GitOps engine beside upstream Argo CD: the same repositories, on one cluster, and every difference that users could see.
 // usage: node e2e/oracle/compare.mjs SLIPWAY KUBECONFIG [SCENARIO…]
 // PEER=SLIPWAY compares with another version of ours instead; KEEP=1 leaves everything there to look at.
-// Prints a table of differences and succeeds when each of them is explained. Its cluster is used up: namespaces stay behind when it is killed.
+// Prints a table of differences and succeeds when each of them is explained. What it makes are namespaces that begin with `peer-` and `ours-`, and it removes all that do.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -52,23 +52,35 @@ async function compared(player, scenario) {
   return same;
 }
 
-async function removed() {
-  const spaces = JSON.parse(await cluster.call("GET", "/api/v1/namespaces")).items.map((one) => one.metadata.name);
-  for (const engine of engines) {
-    const path = `/apis/argoproj.io/v1alpha1/namespaces/${engine.control}/applications`;
-    for (const { metadata } of JSON.parse(await cluster.call("GET", path)).items) {
-      const bare = JSON.stringify({ metadata: { finalizers: null } });
-      await cluster.call("PATCH", `${path}/${metadata.name}`, bare, "application/merge-patch+json").catch(() => {});
-      await cluster.call("DELETE", `${path}/${metadata.name}`).catch(() => {});
-    }
+const spaces = async () => JSON.parse(await cluster.call("GET", "/api/v1/namespaces")).items.map((one) => one.metadata.name).filter((one) => /^(peer|ours)-/.test(one));
+
+async function released(path) {
+  const { items } = JSON.parse(await cluster.call("GET", path).catch(() => '{"items": []}'));
+  const bare = JSON.stringify({ metadata: { finalizers: null } });
+  for (const { metadata } of items.filter((one) => one.metadata.finalizers)) {
+    await cluster.call("PATCH", `${path}/${metadata.name}`, bare, "application/merge-patch+json").catch(() => {});
   }
-  for (const name of spaces.filter((one) => /^(peer|ours)-/.test(one))) await cluster.call("DELETE", `/api/v1/namespaces/${name}`).catch(() => {});
+}
+
+// Also what a run left behind that was killed. Hooks and children hold on to themselves until an engine lets go of them.
+async function removed() {
+  const end = Date.now() + 120_000;
+  for (let left = await spaces(); left.length; left = await spaces()) {
+    if (Date.now() > end) throw new Error(`namespaces are still there after two minutes: ${left.join(", ")}`);
+    for (const name of left) {
+      await cluster.call("DELETE", `/api/v1/namespaces/${name}`).catch(() => {});
+      await released(`/apis/argoproj.io/v1alpha1/namespaces/${name}/applications`);
+      await released(`/apis/batch/v1/namespaces/${name}/jobs`);
+    }
+    await new Promise((done) => setTimeout(done, 1000));
+  }
 }
 
 const cell = (value) => (value === undefined ? "–" : String(value).replaceAll("\n", " ").replaceAll("|", "\\|").slice(0, 400));
 
 let failed = true;
 try {
+  await removed();
   // Another version of ours in upstream's place; with the same one there must be no difference at all.
   const other = process.env.PEER;
   engines.push(await (other ? ours(cluster, resolve(kubeconfig), folder, resolve(other), "peer") : peer(cluster, resolve(kubeconfig), folder)));
@@ -92,8 +104,8 @@ try {
   failed = open > 0;
 } finally {
   creations.stop();
-  if (!process.env.KEEP) await removed().catch((error) => console.error(String(error)));
   for (const engine of engines) engine.stop();
+  if (!process.env.KEEP) await removed().catch((error) => console.error(String(error)));
   if (process.env.KEEP) console.error(`logs and repositories are in ${folder}`);
   else rmSync(folder, { recursive: true, force: true });
 }

@@ -37,7 +37,7 @@ class Repository {
     };
     if (edit) rewrite(edit.file, (text) => text.replace(edit.from, edit.to));
     if (swap) {
-      rewrite(swap.file, (text) => {
+      rewrite(swap, (text) => {
         const [head, active, preview] = text.split(/(?=apiVersion: v1\nkind: Service)/);
         return head + active.replace("colour: blue", "colour: green") + preview.replace("colour: green", "colour: blue");
       });

@@ -7,9 +7,11 @@ const ended = (app) => ["Succeeded", "Failed", "Error"].includes(app.status?.ope
 const failed = (app) => ["Failed", "Error"].includes(app.status?.operationState?.phase) && !app.operation;
 const condition = (type) => (app) => app.status?.conditions?.some((one) => one.type === type);
 const outOfSync = (app) => app.status?.sync?.status === "OutOfSync" && !app.operation;
-const compared = (app) => Boolean(app.status?.sync?.status);
 
 const automated = { automated: { prune: true, selfHeal: true }, syncOptions: ["CreateNamespace=true"] };
+// What cannot succeed is tried twice; without a limit both engines try five times, for minutes.
+const retry = { limit: 1, backoff: { duration: "1s", factor: 1, maxDuration: "1s" } };
+const failing = { automated: {}, syncOptions: ["CreateNamespace=true"], retry };
 const byHand = { syncOptions: ["CreateNamespace=true"] };
 const edit = (file, from, to) => ({ edit: { file, from, to } });
 const operation = (sync) => ({ operation: { initiatedBy: { username: "somebody" }, sync } });
@@ -52,11 +54,11 @@ export const scenarios = [
   },
   { name: "sync-waves", until: synced, then: [{ what: "a commit changes the last wave", ...edit("sync-waves/last.yaml", '"last"', '"still last"'), until: synced, atHead: true }] },
   { name: "pre-post-sync", until: synced },
-  { name: "hook-fails", until: failed },
+  { name: "hook-fails", policy: failing, until: failed },
   {
     name: "blue-green",
     until: synced,
-    then: [{ what: "the services change places", swap: { file: "blue-green/manifests.yaml", a: "colour: blue}\n---", b: "colour: green}\n" }, until: synced, atHead: true }],
+    then: [{ what: "the services change places", swap: "blue-green/manifests.yaml", until: synced, atHead: true }],
   },
   { name: "sock-shop", until: synced },
   {
@@ -103,14 +105,14 @@ export const scenarios = [
     folders: ["guestbook", "blue-green"],
     until: synced,
   },
-  { name: "no-namespace", path: "guestbook", policy: { automated: {} }, until: failed },
+  { name: "no-namespace", path: "guestbook", policy: { automated: {}, retry }, until: failed },
   { name: "broken", until: condition("ComparisonError") },
   { name: "missing-path", path: "guestbook-that-is-not-there", folders: ["guestbook"], until: condition("ComparisonError") },
-  { name: "missing-revision", path: "guestbook", spec: {}, revision: "no-such-branch", until: condition("ComparisonError") },
+  { name: "missing-revision", path: "guestbook", revision: "no-such-branch", until: condition("ComparisonError") },
   { name: "missing-project", path: "guestbook", spec: { project: "nobodys" }, until: condition("InvalidSpecError") },
-  { name: "refused", until: failed },
-  { name: "unknown-kind", until: failed },
+  { name: "refused", policy: failing, until: failed },
+  { name: "unknown-kind", policy: failing, until: failed },
   { name: "twice", until: synced },
 ];
 
-export const defaults = { automated, compared };
+export const defaults = { automated };
