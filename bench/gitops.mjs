@@ -23,6 +23,9 @@ const folder = mkdtempSync(join(tmpdir(), "slipway-bench-"));
 const cluster = new Api(resolve(kubeconfig), 8);
 const spaces = [];
 const rows = [];
+let running;
+// An engine that outlives this program would spoil the next one's figures.
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => Promise.resolve(running?.engine?.stop()).finally(() => process.exit(1)));
 
 async function namespace(name) {
   spaces.push(name);
@@ -146,7 +149,7 @@ try {
   console.error(`the limit: ${floor.toFixed(1)} s`);
   for (const kind of rendered) {
     for (const name of chosen) {
-      const run = new Run(kind, name);
+      const run = (running = new Run(kind, name));
       const busy = loadavg()[0];
       try {
         await run.play();

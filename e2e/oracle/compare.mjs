@@ -29,6 +29,12 @@ const cluster = new Api(resolve(kubeconfig), 16);
 const engines = [];
 const creations = new Creations();
 const found = [];
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.on(signal, () => {
+    for (const engine of engines) engine.stop();
+    process.exit(1);
+  });
+}
 
 function note(scenario, step, list) {
   for (const difference of list) found.push({ scenario, step, ...difference, why: whyOf(scenario, difference) });
