@@ -66,6 +66,11 @@ bench: build ## API and durable intake beside a bare handler and the disk itself
 	cargo run --release --locked --package slipway-bench
 	node bench/idle.mjs target/release/slipway
 
+.PHONY: oracle
+oracle: build ## the GitOps engine beside upstream Argo CD, which is built from its Go module; prints every difference
+	@scripts/setup.sh test
+	node e2e/oracle/compare.mjs target/release/slipway $$(NAME=oracle scripts/kube.sh up) $(SCENARIOS)
+
 .PHONY: fmt
 fmt: ## format everything
 	cargo fmt

@@ -11,11 +11,13 @@ export class Api {
     const pem = (data) => data && Buffer.from(data, "base64");
     this.url = server;
     this.connections = connections;
+    this.calls = 0;
     this.headers = token ? { authorization: `Bearer ${token}` } : {};
     this.agent = new https.Agent({ keepAlive: true, maxSockets: connections + 4, ca: pem(ca), cert: pem(cert), key: pem(key) });
   }
 
   call(method, path, body, type = "application/json") {
+    this.calls++;
     return new Promise((done, fail) => {
       const headers = { ...this.headers, accept: "application/json" };
       if (body) Object.assign(headers, { "content-type": type, "content-length": Buffer.byteLength(body) });
