@@ -82,8 +82,11 @@ pub struct RunnerSyncAnswer {
     /// lists its step in `decided`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<ApprovalDecision>,
-    /// Leases run out this long after the answer unless `sync` is called again.
+    /// A runner that is not heard for so long counts as away.
     pub lease_ms: u64,
+    /// After so much silence a runner stops its steps by itself: soon after, its builds may go to others. Absent: never.
+    #[serde(default)]
+    pub fence_ms: u64,
 }
 
 /// Somebody's answer to a step of type `pending-approval`: who, which way, why. Kept by the server, in its audit too.
@@ -158,6 +161,10 @@ pub struct TakenBuild {
     /// The pull request of a fork: no secrets came with it, and it writes no cache that others read.
     #[serde(default)]
     pub from_fork: bool,
+    /// Definitions of steps that the account has of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub step_types: Vec<serde_json::Value>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -248,6 +255,45 @@ pub struct BuildReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_ms: Option<i64>,
     pub steps: Vec<BuildStep>,
+    /// Everything that the build has annotated so far, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub annotations: Vec<AnnotationChange>,
+    /// Images that the build has made or pushed so far. The images themselves stay where they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<BuiltImage>,
+}
+
+/// An annotation that a step sets or takes away.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AnnotationChange {
+    /// `build`, `pipeline`, `project` or `image`.
+    pub entity_type: String,
+    /// The build's id, the pipeline's or project's name, the image's id.
+    pub entity_id: String,
+    pub key: String,
+    /// Absent: the annotation goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub value: Option<serde_json::Value>,
+    /// An older change never hides what somebody set later.
+    pub at_ms: i64,
+}
+
+/// An image that a step has made or pushed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BuiltImage {
+    pub step: String,
+    /// `sha256:…` where the executor knows it, else the name.
+    pub id: String,
+    pub name: String,
+    pub tag: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    pub at_ms: i64,
 }
 
 /// `POST /api/agent/runner/builds/{id}/logs`: bytes of each step at an offset, already masked.

@@ -52,6 +52,9 @@ pub struct Build {
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     #[schema(value_type = Object)]
     pub annotations: std::collections::BTreeMap<String, serde_json::Value>,
+    /// What it has made or pushed; known when one build is asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<crate::agent::BuiltImage>,
     #[serde(default)]
     pub priority: i64,
     /// The build that it goes on from, or is another run of.

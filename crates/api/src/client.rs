@@ -47,6 +47,8 @@ impl Client {
     pub fn new(base: impl Into<String>, key: Secret<String>) -> Self {
         let http = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(5))
+            // Nobody sends the key elsewhere, nor from https to http.
+            .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("slipway/", env!("CARGO_PKG_VERSION")))
             .build()
             .expect("a client with static settings builds");
@@ -97,7 +99,7 @@ impl Client {
             .await
             .map_err(|source| ClientError::Unreachable { url: self.base.clone(), source })?;
         let status = response.status().as_u16();
-        if status < 400 {
+        if status < 300 {
             return Ok(response);
         }
         let text = response.text().await.unwrap_or_default();

@@ -3,6 +3,7 @@
 //! Text, variables and what has happened so far come in; findings and plans go out. The room does
 //! not run anything and knows neither clock, network, disk nor chance.
 
+pub mod annotate;
 pub mod conformance;
 mod directory;
 mod duration;
@@ -22,6 +23,7 @@ pub mod variables;
 pub use lint::schema;
 pub use pipeline::Pipeline;
 pub use plan::{Action, Plan, plan};
+pub use resolve::services;
 pub use spec::{StepKind, StepSpec};
 pub use state::{BuildState, BuildStatus, StepState, StepStatus};
 pub use variables::Variables;

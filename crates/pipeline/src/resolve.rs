@@ -77,6 +77,12 @@ pub(crate) fn interpolator<'a>(
     Interpolator { pipeline, state, own }
 }
 
+/// The services of the whole build, with the variables of now.
+pub fn services(pipeline: &Pipeline, state: &BuildState) -> Option<Value> {
+    let services = pipeline.services.as_ref()?;
+    Some(interpolator(pipeline, state, Vec::new()).json(services))
+}
+
 pub(crate) fn resolve(request: &Resolve<'_>) -> StepSpec {
     let step = request.step;
     let plain = interpolator(request.pipeline, request.state, Vec::new());

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::build::{Build, Context, Left, Orders, bequeathed, keep};
 use crate::journal::Journal;
-use crate::layout::{BuildDir, builds, read_if_whole};
+use crate::layout::{BuildDir, Lasting, builds, read_if_whole};
 use crate::uplink::Backoff;
 
 /// How long the server may hold a call, unless leases are shorter.
@@ -31,6 +31,8 @@ pub(crate) struct Agent {
     told: mpsc::Receiver<(String, Told)>,
     may_start: watch::Sender<bool>,
     wait_ms: u64,
+    /// When nothing new may begin any more unless the server is heard before.
+    fence_at: Option<tokio::time::Instant>,
 }
 
 /// A build of ours, as the agent sees it.
@@ -65,6 +67,7 @@ impl Agent {
             told,
             may_start,
             wait_ms: WAIT_MS,
+            fence_at: None,
         }
     }
 
@@ -75,6 +78,7 @@ impl Agent {
         while !self.shutdown.is_cancelled() {
             let request = self.request();
             let full = request.free == 0;
+            let asked = tokio::time::Instant::now();
             let call = sync(self.context.client.clone(), request);
             tokio::pin!(call);
             loop {
@@ -83,6 +87,9 @@ impl Agent {
                         match answer {
                             Ok(answer) => {
                                 backoff.reset();
+                                // A little before supervisors stop what runs.
+                                let silence = Duration::from_millis(answer.fence_ms / 10 * 9);
+                                self.fence_at = (!silence.is_zero()).then(|| asked + silence);
                                 self.heed(answer);
                             }
                             Err(error) => {
@@ -108,6 +115,11 @@ impl Agent {
                         if full {
                             break;
                         }
+                    }
+                    () = until(self.fence_at) => {
+                        tracing::warn!("The server was not heard for too long: nothing new begins before it is.");
+                        self.fence_at = None;
+                        self.may_start.send_replace(false);
                     }
                     () = self.shutdown.cancelled() => break,
                 }
@@ -169,6 +181,11 @@ impl Agent {
     }
 
     fn heed(&mut self, answer: RunnerSyncAnswer) {
+        let heard = crate::layout::heard(&self.context.data);
+        let text = answer.fence_ms.to_string();
+        if let Err(error) = crate::layout::write_atomic(&heard, text.as_bytes(), Lasting::Process) {
+            tracing::warn!(%error, "Cannot note that the server answered; steps stop after too much silence.");
+        }
         // A lease must survive one call that goes wrong.
         self.wait_ms = WAIT_MS.min((answer.lease_ms / 3).max(100));
         for id in &answer.lost {
@@ -256,6 +273,14 @@ impl Agent {
                 tracing::warn!(folder = %dir.0.display(), %error, "Cannot remove the folder of an old build.");
             }
         }
+    }
+}
+
+/// Never, when there is no such moment.
+async fn until(moment: Option<tokio::time::Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -4,8 +4,10 @@
 //! reports, logs. All decisions are the planner's; all state is in the journal, which is written before
 //! an effect, and every effect may be done again without harm: that is what makes kill -9 harmless.
 
+mod annotations;
 mod approval;
 mod init;
+mod inner;
 mod record;
 mod report;
 mod volume;
@@ -27,9 +29,10 @@ use crate::agent::Told;
 use crate::attempt::{Observed, Shims, Watched, cancel, give_up, observe, write_task};
 use crate::executor::{Executor, Place, StepTypes, make_volume};
 use crate::journal::{Finished, Journal, Segment, log_of};
-use crate::layout::{BuildDir, Lasting, now_ms, read_json, write_json};
+use crate::layout::{AttemptDir, BuildDir, Lasting, now_ms, read_json, write_json};
 use crate::logs::Logs;
 use crate::mask::Masker;
+use crate::task::Exit;
 use crate::uplink::Uplink;
 use crate::variables::secrets;
 
@@ -94,6 +97,9 @@ pub(crate) struct Build {
     /// It waits for a person and for nothing else.
     idle: bool,
     tick: Duration,
+    /// When a pipeline inside of a step has to be looked at again.
+    inner_wake: Option<i64>,
+    types: StepTypes,
 }
 
 /// Writes down a build before anybody counts on us to have it.
@@ -121,6 +127,7 @@ impl Build {
             epoch: AtomicI64::new(journal.epoch),
             fenced: CancellationToken::new(),
         });
+        let types = context.types.with(&taken.step_types);
         Ok(Self {
             logs: Logs::open(&dir)?,
             context,
@@ -138,6 +145,8 @@ impl Build {
             resumed,
             idle: false,
             tick: TICK_LEAST,
+            inner_wake: None,
+            types,
         })
     }
 
@@ -288,7 +297,8 @@ impl Build {
         if !self.logs.done() {
             return self.tick;
         }
-        let until = self.plan.wake_at_ms.map_or(60_000, |at| at - now_ms()).clamp(1, 60_000);
+        let wake = self.plan.wake_at_ms.into_iter().chain(self.inner_wake).min();
+        let until = wake.map_or(60_000, |at| at - now_ms()).clamp(1, 60_000);
         Duration::from_millis(u64::try_from(until).unwrap_or(1))
     }
 
@@ -359,27 +369,36 @@ impl Build {
             }
             Action::Cancel { .. } => return Ok(apply(&mut self.journal.state, action)?),
         };
-        let at = self.dir.attempt(step, attempt);
-        let place = Place {
-            build: &self.taken.id,
-            attempt,
-            dir: &self.dir,
-            at: &at,
-            git: &self.taken.git,
-            integrations: &self.taken.integrations,
-            types: &self.context.types,
-            clusters: &self.context.clusters,
-            variables: self.journal.state.variables.effective(),
+        if let StepKind::Annotate(annotate) = &spec.kind {
+            apply(&mut self.journal.state, action)?;
+            self.annotate(pipeline, step, annotate, None);
+            return self.settle(pipeline, step, attempt, Outcome::new(StepStatus::Success));
+        }
+        let inside = match &spec.kind {
+            StepKind::Typed(typed) => self.types.inside(spec, typed),
+            _ => Ok(None),
         };
+        let inside = match inside {
+            Ok(inside) => inside,
+            Err(refusal) => {
+                apply(&mut self.journal.state, action)?;
+                return self.refuse(pipeline, step, attempt, &refusal);
+            }
+        };
+        if let Some(inside) = inside {
+            apply(&mut self.journal.state, action)?;
+            self.open_inner(step, attempt, inside);
+            return Ok(());
+        }
+        let at = self.dir.attempt(step, attempt);
+        let mut place = self.place(attempt, &at, self.journal.state.variables.effective());
+        place.services = slipway_pipeline::services(pipeline, &self.journal.state);
         let prepared = self.context.executor.prepare(spec, &place);
         apply(&mut self.journal.state, action)?;
         if attempt > 1 {
             self.journal.say(log_of(step), &format!("Attempt {attempt}"));
         }
-        if matches!(spec.kind, StepKind::Annotate(_)) {
-            self.journal.say(log_of(step), "Annotations are not kept by this runner; they are left out");
-            return self.settle(pipeline, step, attempt, Outcome::new(StepStatus::Success));
-        }
+        self.note_for_later(step, spec);
         match prepared {
             Ok(task) => {
                 write_task(&at, &task)?;
@@ -399,48 +418,69 @@ impl Build {
         Ok(())
     }
 
+    /// Where an attempt of this build runs.
+    fn place<'a>(
+        &'a self,
+        attempt: u32,
+        at: &'a AttemptDir,
+        variables: BTreeMap<String, String>,
+    ) -> Place<'a> {
+        Place {
+            build: &self.taken.id,
+            attempt,
+            dir: &self.dir,
+            at,
+            git: &self.taken.git,
+            integrations: &self.taken.integrations,
+            types: &self.types,
+            clusters: &self.context.clusters,
+            variables,
+            services: None,
+        }
+    }
+
     /// Makes what is so on disk: what should run runs, what should stop is told, what has ended is recorded.
     fn look(&mut self) -> anyhow::Result<()> {
-        let active: Vec<(String, u32, StepStatus)> = self
-            .journal
-            .state
-            .steps
-            .iter()
-            .filter(|(_, step)| matches!(step.status, StepStatus::Running | StepStatus::Terminating))
-            .map(|(id, step)| (id.clone(), step.attempt, step.status))
-            .collect();
-        for (step, attempt, status) in active {
-            let at = self.dir.attempt(&step, attempt);
-            if status == StepStatus::Terminating {
-                cancel(&at)?;
-            }
-            let observed = observe(&at)?;
-            let key = (step.clone(), attempt);
-            let lost = match observed {
-                Observed::Ended(exit) => {
-                    self.attended.remove(&key);
-                    self.record(&step, attempt, *exit)?;
-                    continue;
-                }
-                Observed::Running => continue,
-                Observed::NotStarted => false,
-                Observed::Lost => true,
-            };
-            match self.attended.get(&key) {
-                // Its supervisor is on its way, or has died on it: then the next life of it looks.
-                Some(watched) if watched.adopting == lost => {
-                    if watched.is_over() {
-                        give_up(&at, lost)?;
-                        self.ended.notify_one();
-                    }
-                }
-                _ => {
-                    let watched = self.context.shims.start(&at, lost, &self.ended)?;
-                    self.attended.insert(key, watched);
-                }
+        for (step, attempt, status) in inner::active(&self.journal.state) {
+            if self.journal.inner.get(&step).is_some_and(|inner| inner.attempt == attempt) {
+                self.look_inside(&step, attempt, status)?;
+            } else if let Some(exit) = self.tend(&step, attempt, status)? {
+                self.record(&step, attempt, exit)?;
             }
         }
         Ok(())
+    }
+
+    /// Stays with one attempt: stops it, starts its supervisor, or gives back how it ended.
+    fn tend(&mut self, step: &str, attempt: u32, status: StepStatus) -> anyhow::Result<Option<Exit>> {
+        let at = self.dir.attempt(step, attempt);
+        if status == StepStatus::Terminating {
+            cancel(&at)?;
+        }
+        let key = (step.to_owned(), attempt);
+        let lost = match observe(&at)? {
+            Observed::Ended(exit) => {
+                self.attended.remove(&key);
+                return Ok(Some(*exit));
+            }
+            Observed::Running => return Ok(None),
+            Observed::NotStarted => false,
+            Observed::Lost => true,
+        };
+        match self.attended.get(&key) {
+            // Its supervisor is on its way, or has died on it: then the next life of it looks.
+            Some(watched) if watched.adopting == lost => {
+                if watched.is_over() {
+                    give_up(&at, lost)?;
+                    self.ended.notify_one();
+                }
+            }
+            _ => {
+                let watched = self.context.shims.start(&at, lost, &self.ended)?;
+                self.attended.insert(key, watched);
+            }
+        }
+        Ok(None)
     }
 
     /// The text was checked before it was kept.
@@ -481,14 +521,17 @@ impl Build {
     async fn forget(&mut self) -> anyhow::Result<()> {
         self.journal.lost = true;
         self.journal.save(&self.dir)?;
-        let running: Vec<_> = self
-            .journal
-            .state
-            .steps
-            .iter()
-            .filter(|(_, step)| matches!(step.status, StepStatus::Running | StepStatus::Terminating))
-            .map(|(id, step)| self.dir.attempt(id, step.attempt))
+        let mut running: Vec<_> = inner::active(&self.journal.state)
+            .into_iter()
+            .map(|(id, attempt, _)| self.dir.attempt(&id, attempt))
             .collect();
+        for (step, inner) in &self.journal.inner {
+            running.extend(
+                inner::active(&inner.state)
+                    .into_iter()
+                    .map(|(name, attempt, _)| self.dir.attempt(&inner::inner_id(step, &name), attempt)),
+            );
+        }
         let until = tokio::time::Instant::now() + STOP_WAIT;
         for at in &running {
             cancel(at)?;

@@ -24,7 +24,7 @@ use slipway_pipeline::{StepKind, StepSpec};
 pub use engine::{Detected, detect};
 pub use kubernetes::{KubernetesConfig, Storage};
 
-pub(crate) use typed::StepTypes;
+pub(crate) use typed::{Inside, StepTypes};
 
 use beside::Beside;
 
@@ -62,6 +62,8 @@ pub(crate) struct Place<'a> {
     pub(crate) clusters: &'a BTreeMap<String, PathBuf>,
     /// Of the build, as they are now.
     pub(crate) variables: BTreeMap<String, String>,
+    /// At the root of the pipeline, as written.
+    pub(crate) services: Option<serde_json::Value>,
 }
 
 /// Why a step cannot run here, for the person who wrote it.
@@ -110,7 +112,9 @@ pub(crate) trait Executor: Send + Sync {
             ))),
             StepKind::Build(_) | StepKind::Push(_) | StepKind::PushTag(_) => self.image(step, place),
             StepKind::Typed(spec) if place.types.knows(&spec.type_name) => {
-                self.freestyle(&place.types.expand(step, spec)?, place, &Beside::default())
+                let step = place.types.expand(step, spec)?;
+                let beside = Beside { of_build: beside::of_build(&step, place)?, ..Beside::default() };
+                self.freestyle(&step, place, &beside)
             }
             StepKind::GitClone(_) | StepKind::Typed(_) | StepKind::Deploy(_) => {
                 builtin::prepare(step, place, self.sandbox())
@@ -234,6 +238,7 @@ fn task(step: &StepSpec, place: &Place<'_>, intro: Vec<String>, run: Run) -> Tas
         timeout_ms: step.timeout_ms,
         grace_ms: GRACE_MS,
         output_bytes_max: OUTPUT_BYTES_MAX,
+        heard: Some(crate::layout::heard(place.dir.data())),
         run,
     }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
-use slipway_api::agent::ApprovalDecision;
+use slipway_api::agent::{AnnotationChange, ApprovalDecision, BuiltImage};
 use slipway_api::build::TestCounts;
 use slipway_pipeline::BuildState;
+use slipway_pipeline::spec::Annotate;
 
 use crate::layout::{BuildDir, Lasting, read_json, write_json};
 
@@ -37,6 +38,16 @@ pub(crate) struct Journal {
     pub(crate) junit: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) tests: BTreeMap<String, TestCounts>,
+    /// Pipelines inside of typed steps, by the step.
+    #[serde(default)]
+    pub(crate) inner: BTreeMap<String, Inner>,
+    /// What image steps say about themselves, for when they have succeeded.
+    #[serde(default)]
+    pub(crate) noted: BTreeMap<String, Annotate>,
+    #[serde(default)]
+    pub(crate) annotations: Vec<AnnotationChange>,
+    #[serde(default)]
+    pub(crate) images: Vec<BuiltImage>,
     /// Steps of an earlier build that this one did not run again.
     #[serde(default)]
     pub(crate) taken_over: Vec<String>,
@@ -45,6 +56,14 @@ pub(crate) struct Journal {
     pub(crate) reported: bool,
     /// The build is no longer ours.
     pub(crate) lost: bool,
+}
+
+/// The pipeline inside of an attempt of a typed step.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Inner {
+    pub(crate) attempt: u32,
+    pub(crate) yaml: String,
+    pub(crate) state: BuildState,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -92,6 +111,8 @@ impl Journal {
         for step in self.state.steps.values_mut() {
             step.exports.clear();
         }
+        self.inner.clear();
+        self.noted.clear();
     }
 }
 

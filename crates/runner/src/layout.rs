@@ -42,12 +42,21 @@ impl BuildDir {
     pub(crate) fn logs(&self) -> PathBuf {
         self.0.join("logs")
     }
+    /// The runner's data folder.
+    pub(crate) fn data(&self) -> &Path {
+        self.0.parent().and_then(Path::parent).unwrap_or(&self.0)
+    }
     pub(crate) fn steps(&self) -> PathBuf {
         self.0.join("steps")
     }
     pub(crate) fn attempt(&self, step: &str, attempt: u32) -> AttemptDir {
         AttemptDir(self.steps().join(file_name(step)).join(attempt.to_string()))
     }
+}
+
+/// Written when the server has answered; supervisors look at when that was, and stop after too much silence.
+pub(crate) fn heard(data: &Path) -> PathBuf {
+    data.join("heard")
 }
 
 pub(crate) fn builds(data: &Path) -> PathBuf {

@@ -74,11 +74,18 @@ async fn register(server: &str, token: &Secret<String>, secret: &str) -> anyhow:
     let body =
         RegisterRunner { token: token.expose().clone(), secret_digest: hex::encode(Sha256::digest(secret)) };
     let url = format!("{server}/api/agent/runner/register");
-    let http = reqwest::Client::builder().timeout(CALL_TIMEOUT).build()?;
+    // The token goes to the address that was given and nowhere else.
+    let http = reqwest::Client::builder()
+        .timeout(CALL_TIMEOUT)
+        .redirect(reqwest::redirect::Policy::none())
+        .build()?;
     let mut backoff = Backoff::new(Duration::from_secs(10));
     loop {
         let why = match http.post(&url).json(&body).send().await {
             Ok(answer) if answer.status().is_success() => return Ok(answer.json().await?),
+            Ok(answer) if answer.status().is_redirection() => {
+                bail!("{server} sends callers elsewhere: give the address that it sends them to");
+            }
             Ok(answer) if answer.status().is_client_error() && answer.status().as_u16() != 429 => {
                 let status = answer.status();
                 let text = answer.text().await.unwrap_or_default();

@@ -14,6 +14,7 @@ mod exports;
 mod init;
 mod pod;
 mod sandbox;
+mod silence;
 mod supervise;
 
 use std::ffi::OsString;

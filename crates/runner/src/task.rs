@@ -21,6 +21,9 @@ pub(crate) struct Task {
     /// Between the polite and the final signal.
     pub(crate) grace_ms: u64,
     pub(crate) output_bytes_max: u64,
+    /// See [`crate::layout::heard`].
+    #[serde(default)]
+    pub(crate) heard: Option<PathBuf>,
     pub(crate) run: Run,
 }
 
@@ -43,6 +46,9 @@ pub(crate) enum Run {
         /// Containers that end with this one.
         #[serde(default)]
         beside: Vec<String>,
+        /// Those of them that are waited for, and have to succeed too.
+        #[serde(default)]
+        also: Vec<String>,
     },
     /// Commands of the container engine, one after the other until one fails.
     Engine { commands: Vec<Vec<String>>, members: Members },
@@ -62,6 +68,22 @@ pub(crate) struct PodWork {
     /// Selects pods of the same build that another runner has made.
     pub(crate) others: String,
     pub(crate) members: Members,
+    /// Containers of the pod that have to succeed beside the step's own.
+    #[serde(default)]
+    pub(crate) also: Vec<String>,
+    /// Has to be there before the step's own pod is made.
+    #[serde(default)]
+    pub(crate) services: Option<ServicePod>,
+}
+
+/// The services of a whole build: one pod, which the first step that needs it makes.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct ServicePod {
+    pub(crate) name: String,
+    pub(crate) pod: Value,
+    /// `/etc/hosts` of the step: the address of the pod is added to it, with these names.
+    pub(crate) hosts: PathBuf,
+    pub(crate) names: Vec<String>,
 }
 
 impl std::fmt::Debug for PodWork {

@@ -9,6 +9,7 @@ use slipway_model::{AccountId, RepoId};
 use slipway_store::{Database, DatabaseUrl, Store, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent::flood::Floods;
 use crate::anchor::Anchors;
 use crate::auth::UsedKeys;
 use crate::egress::{Egress, EgressRules};
@@ -35,6 +36,13 @@ pub struct Network {
     pub trusted_proxies: Vec<std::net::IpAddr>,
     /// Hosts and networks inside that the server may call although they are private (an identity provider, say).
     pub egress_allowed: EgressRules,
+    /// After so much silence the builds of a runner go to others; [`Network::RUNNER_SILENCE_SECONDS`] when absent.
+    pub runner_silence_seconds: Option<u32>,
+}
+
+impl Network {
+    /// A runner that cannot reach us for half an hour goes on with what it has and tells us later.
+    pub const RUNNER_SILENCE_SECONDS: u32 = 40 * 60;
 }
 
 /// What this process stands on, and what it does.
@@ -82,6 +90,7 @@ pub(crate) struct Inner {
     pub(crate) egress: Egress,
     pub(crate) metrics: Metrics,
     pub(crate) pushes: Pushes,
+    pub(crate) floods: Floods,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -156,6 +165,7 @@ impl Server {
             egress,
             metrics,
             pushes,
+            floods: Floods::default(),
             shutdown,
         };
         Ok(Self { inner: Arc::new(inner) })

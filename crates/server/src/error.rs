@@ -60,6 +60,11 @@ impl ApiError {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "2003", "TOO_MANY_ATTEMPTS", message)
     }
 
+    /// Heard again in a moment; nothing is lost by coming back.
+    pub fn too_many(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "2009", "TOO_MUCH_AT_ONCE", message)
+    }
+
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "2004", "FORBIDDEN_ERROR", message)
     }

@@ -18,8 +18,8 @@ use crate::error::ApiError;
 use crate::graphql::{self, Endpoint};
 use crate::rest::{
     accounts, admin, agents, annotations, applications, approvals, audit, auth, badges, builds, contexts,
-    explain, hermes, hooks, invitations, keys, log_socket, logs, pipelines, projects, repos, revisions,
-    rules, service_accounts, sso, teams, triggers, usage, user, users, validator,
+    explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines, projects, repos,
+    revisions, rules, service_accounts, sso, step_types, teams, triggers, usage, user, users, validator,
 };
 use crate::routes::Routes;
 use crate::{agent, git_host, metrics, refusals, web};
@@ -255,6 +255,13 @@ fn pipelines(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Builds), routes!(annotations::list))
         .with(Policy::Member(Resource::Builds), routes!(annotations::set))
         .with(Policy::Member(Resource::Builds), routes!(annotations::delete))
+        .with(Policy::Member(Resource::Builds), routes!(images::list))
+        .with(Policy::Member(Resource::Pipelines), routes!(step_types::list))
+        .with(Policy::Member(Resource::Pipelines), routes!(step_types::one))
+        .with(Policy::Member(Resource::Pipelines), routes!(step_types::versions))
+        .with(Policy::Administrator(Resource::Pipelines), routes!(step_types::create))
+        .with(Policy::Administrator(Resource::Pipelines), routes!(step_types::replace))
+        .with(Policy::Administrator(Resource::Pipelines), routes!(step_types::delete))
         .with(Policy::Public, routes!(badges::build))
         .with(Policy::Public, routes!(logs::signed))
         .with(Policy::Member(Resource::Builds), routes!(approvals::answer))

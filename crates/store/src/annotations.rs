@@ -39,6 +39,35 @@ pub fn set(
     Ok(())
 }
 
+/// As [`set`], unless the same name was set or kept at the same time or later.
+pub fn set_if_older(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    kind: &str,
+    entity: &str,
+    annotation: &Annotation,
+) -> Result<(), StoreError> {
+    let known = of(tx, scope, kind, entity)?;
+    let newer = |row: &Annotation| row.name == annotation.name && row.at_ms >= annotation.at_ms;
+    if known.iter().any(newer) { Ok(()) } else { set(tx, scope, kind, entity, annotation) }
+}
+
+/// As [`delete`], unless it was set after that moment.
+pub fn delete_if_older(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    kind: &str,
+    entity: &str,
+    name: &str,
+    at_ms: i64,
+) -> Result<(), StoreError> {
+    let known = of(tx, scope, kind, entity)?;
+    match known.iter().any(|row| row.name == name && row.at_ms <= at_ms) {
+        true => delete(tx, scope, kind, entity, Some(name)),
+        false => Ok(()),
+    }
+}
+
 pub fn of(tx: &mut Tx<'_>, scope: Scope, kind: &str, entity: &str) -> Result<Vec<Annotation>, StoreError> {
     tx.all(
         "SELECT name, value, at_ms FROM annotations WHERE account = $1 AND entity_kind = $2 AND entity = $3 ORDER BY name",

@@ -440,6 +440,17 @@ pub fn renew(
     })
 }
 
+/// Whether the build was last taken by this runner. An epoch is a small number that anybody can guess; a key is not.
+pub fn is_takers(tx: &mut Tx<'_>, scope: Scope, id: BuildId, runner: &str) -> Result<bool, StoreError> {
+    let row = tx
+        .one(
+            "SELECT COALESCE(runner, '') FROM builds WHERE account = $1 AND id = $2",
+            &[scope.account().into(), id.into()],
+        )?
+        .ok_or_else(|| StoreError::NotFound { what: format!("build `{id}`") })?;
+    Ok(row.text(0)? == runner)
+}
+
 pub struct Report<'a, S> {
     pub epoch: i64,
     pub revision: i64,
@@ -457,7 +468,7 @@ pub fn report<S: Serialize>(
     id: BuildId,
     report: &Report<'_, S>,
     now_ms: i64,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let row = tx
         .one(
             "SELECT epoch, report_revision, status FROM builds WHERE account = $1 AND id = $2",
@@ -470,7 +481,7 @@ pub fn report<S: Serialize>(
         return Err(StoreError::Conflict { what: format!("build `{id}`") });
     }
     if ended || row.int(1)? >= report.revision {
-        return Ok(());
+        return Ok(false);
     }
     tx.execute(
         "UPDATE builds SET status = CASE WHEN terminate = 1 AND $3 IN ('elected', 'running', 'pending-approval') THEN 'terminating' ELSE $3 END, \
@@ -496,7 +507,7 @@ pub fn report<S: Serialize>(
         let fact = Fact::BuildFinished { account: scope.account(), build: id, status: report.status };
         facts::append(tx, scope.account(), &fact, now_ms)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Asks the taker to stop; a build that nobody has taken ends at once.
@@ -538,6 +549,15 @@ pub struct Runner {
     pub version: String,
     pub executor: String,
     pub last_seen_ms: i64,
+}
+
+/// It is not there any more, whatever it was last seen doing.
+pub fn runner_gone(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "DELETE FROM runners WHERE account = $1 AND name = $2",
+        &[scope.account().into(), name.into()],
+    )?;
+    Ok(())
 }
 
 pub fn runner_seen(tx: &mut Tx<'_>, scope: Scope, runner: &Runner) -> Result<(), StoreError> {

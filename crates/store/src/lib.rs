@@ -22,6 +22,7 @@ pub mod facts;
 pub mod git;
 pub mod hooks;
 pub mod identity;
+pub mod images;
 pub mod inbox;
 pub mod leases;
 pub mod logs;
@@ -36,6 +37,7 @@ mod session;
 pub mod sql;
 mod sqlite;
 pub mod sso;
+pub mod step_types;
 pub mod trigger_events;
 pub mod usage;
 

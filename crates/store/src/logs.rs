@@ -14,6 +14,9 @@ pub struct Chunk {
     pub text: String,
 }
 
+/// What is kept of one build's logs. More is counted, so that its taker can go on, and thrown away.
+pub const BUILD_BYTES_MAX: u64 = 1 << 30;
+
 /// Appends under the taker's epoch and gives back how many bytes of each step are held now.
 pub fn append(
     tx: &mut Tx<'_>,
@@ -41,16 +44,23 @@ pub fn append(
         let Some(skip) = have.checked_sub(offset) else { continue };
         let skip = usize::try_from(skip).map_err(StoreError::corrupt)?;
         let Some(fresh) = text.get(skip..).filter(|fresh| !fresh.is_empty()) else { continue };
+        let before: u64 = held.values().sum();
+        held.insert(step.clone(), have + fresh.len() as u64);
+        if before >= BUILD_BYTES_MAX {
+            continue;
+        }
+        let crosses = before + fresh.len() as u64 >= BUILD_BYTES_MAX;
+        let last = "\nslipway: the logs of this build are longer than 1 GiB; the rest is not kept\n";
+        let fresh = if crosses { format!("{fresh}{last}") } else { fresh.to_owned() };
         tx.execute(
             "INSERT INTO log_chunks (build, step, start, text) VALUES ($1, $2, $3, $4)",
             &[
                 build.into(),
                 step.as_str().into(),
                 i64::try_from(have).map_err(StoreError::corrupt)?.into(),
-                fresh.into(),
+                fresh.as_str().into(),
             ],
         )?;
-        held.insert(step.clone(), have + fresh.len() as u64);
     }
     for (step, bytes) in &held {
         tx.execute(

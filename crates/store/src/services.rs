@@ -86,6 +86,8 @@ impl Service {
                 "builds",
                 "approvals",
                 "annotations",
+                "images",
+                "step_types",
                 "log_chunks",
                 "step_logs",
                 "hooks",

@@ -6,6 +6,7 @@ import { CommitLine } from './CommitLine';
 
 /** Which commit, by whom, from where, on what, since when. */
 export function BuildFacts({ build }: { build: Build }) {
+  const annotations = Object.entries<unknown>(build.annotations ?? {});
   const repository = [build.repoOwner, build.repoName].filter(Boolean).join('/');
   return (
     <div className="panel">
@@ -42,6 +43,24 @@ export function BuildFacts({ build }: { build: Build }) {
           <Property name="Took">
             <Elapsed from={build.started} to={build.finished} />
           </Property>
+          {build.images && build.images.length > 0 && (
+            <Property name="Images">
+              {build.images.map((image) => (
+                <code key={`${image.name}:${image.tag}`} title={image.id} style={{ marginRight: 8 }}>
+                  {image.name}:{image.tag}
+                </code>
+              ))}
+            </Property>
+          )}
+          {annotations.length > 0 && (
+            <Property name="Annotations">
+              {annotations.map(([name, value]) => (
+                <span key={name} style={{ marginRight: 10 }}>
+                  <span className="muted">{name}</span> {String(value)}
+                </span>
+              ))}
+            </Property>
+          )}
         </Properties>
       </div>
     </div>

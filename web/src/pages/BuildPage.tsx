@@ -7,6 +7,7 @@ import { Approvals } from '../components/Approvals';
 import { BuildStatus } from '../components/badges';
 import { BuildActions } from '../components/BuildActions';
 import { BuildFacts } from '../components/BuildFacts';
+import { TestResults } from '../components/TestResults';
 import { shortId } from '../components/BuildTable';
 import { StepGraph } from '../components/StepGraph';
 import { StepHeading } from '../components/StepHeading';
@@ -65,6 +66,7 @@ function BuildView({ build }: { build: Build }) {
   return (
     <>
       <BuildFacts build={build} />
+      <TestResults build={build} />
       <Approvals build={build} />
       <StepGraph steps={steps} onShow={(name) => viewer.current?.showSection(name)} />
       <div className={styles.columns}>

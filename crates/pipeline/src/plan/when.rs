@@ -217,6 +217,11 @@ pub(crate) fn criteria_met(
     }
 }
 
+/// The names an expression may use when nothing is asked about the build's own result.
+pub(crate) fn build_scope(pipeline: &Pipeline, state: &BuildState) -> Map<String, Value> {
+    expression_scope(pipeline, state, "running", &|step| verdict::status_of(step, pipeline, state))
+}
+
 /// The names an expression may use: every variable, `steps`, every step by its own name, `workflow`.
 fn expression_scope(
     pipeline: &Pipeline,

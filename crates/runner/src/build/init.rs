@@ -71,11 +71,6 @@ impl Build {
         for finding in &findings {
             self.journal.say(INIT, &line(finding));
         }
-        if pipeline.as_ref().is_some_and(|pipeline| pipeline.services.is_some()) {
-            return self.fail(
-                "the pipeline asks for side services, which this runner cannot start: start them in a step's commands",
-            );
-        }
         if pipeline.is_none() {
             let errors = findings.iter().filter(|finding| finding.is_error()).count();
             return self.fail(&format!(

@@ -4,6 +4,7 @@ use slipway_pipeline::plan::{Export, Outcome, finish};
 use slipway_pipeline::variables::Layer;
 use slipway_pipeline::{Pipeline, StepStatus};
 
+use super::inner::start_over;
 use super::{Build, masker};
 use crate::executor::Refusal;
 use crate::journal::log_of;
@@ -28,6 +29,7 @@ impl Build {
         let outcome = self.outcome(step, &exit);
         let Some(pipeline) = self.pipeline.clone() else { return Ok(()) };
         self.settle(&pipeline, step, attempt, outcome)?;
+        self.note_image(&pipeline, step, &exit);
         if step == MAIN_CLONE {
             self.note_revision(&exit);
         }
@@ -75,7 +77,7 @@ impl Build {
         Ok(())
     }
 
-    fn outcome(&self, step: &str, exit: &Exit) -> Outcome {
+    pub(super) fn outcome(&self, step: &str, exit: &Exit) -> Outcome {
         let status = match exit.how {
             _ if exit.is_success() => StepStatus::Success,
             How::Cancelled => StepStatus::Terminated,
@@ -96,6 +98,8 @@ impl Build {
                 mask: export.masked,
             })
             .collect();
+        outcome.output =
+            exit.exports.iter().map(|export| (export.name.clone(), export.value.clone())).collect();
         outcome.members = exit.members.clone();
         outcome.working_directory =
             exit.working_directory.clone().or_else(|| self.journal.directories.get(step).cloned());
@@ -120,22 +124,23 @@ impl Build {
         self.journal.tests.insert(step.to_owned(), counts);
     }
 
+    /// Counts an interruption, and says whether another attempt may begin.
+    pub(super) fn may_try_again(&mut self, id: &str, status: StepStatus) -> bool {
+        let count = self.journal.interruptions.entry(id.to_owned()).or_default();
+        *count += 1;
+        *count <= INTERRUPTIONS_MAX && status != StepStatus::Terminating
+    }
+
     /// Nobody knows how far the attempt came: it is over, and another one begins.
     fn try_again(&mut self, step: &str, attempt: u32, exit: &Exit) -> bool {
-        let count = self.journal.interruptions.entry(step.to_owned()).or_default();
-        *count += 1;
-        let stopping = self.journal.state.status(step) == StepStatus::Terminating;
-        if *count > INTERRUPTIONS_MAX || stopping {
+        if !self.may_try_again(step, self.journal.state.status(step)) {
             return false;
         }
         let why = exit.message.clone().unwrap_or_default();
         self.journal
             .say(log_of(step), &format!("Attempt {attempt} was interrupted: {why}. A new attempt starts"));
         if let Some(state) = self.journal.state.steps.get_mut(step) {
-            state.status = StepStatus::Pending;
-            state.finished_at = Some(now_ms());
-            state.deadline_ms = None;
-            state.next_attempt_at = None;
+            start_over(state);
         }
         true
     }

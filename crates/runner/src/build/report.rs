@@ -46,6 +46,8 @@ impl Build {
             started_ms: Some(self.journal.started_ms),
             finished_ms: None,
             steps: self.steps(),
+            annotations: self.journal.annotations.clone(),
+            images: self.journal.images.clone(),
         }
     }
 

@@ -20,6 +20,10 @@ pub(crate) struct Beside {
     pub(crate) readiness: Option<Probe>,
     /// Run once when the services are ready.
     pub(crate) setup: Option<Work>,
+    /// Other candidates of a composition: the step is over when they are, and all of them have to succeed.
+    pub(crate) candidates: Vec<Service>,
+    /// What lives as long as the build does and is there for all of its steps.
+    pub(crate) of_build: Option<Box<Beside>>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,13 +53,20 @@ pub(crate) struct Probe {
 }
 
 impl Beside {
+    /// Nothing that starts with the step.
     pub(crate) fn is_empty(&self) -> bool {
-        self.services.is_empty()
+        self.services.is_empty() && self.candidates.is_empty()
     }
 
-    /// Names that mean this machine inside of the shared network.
+    /// Names of what starts with the step, inside of the shared network.
     pub(crate) fn names(&self) -> Vec<&str> {
-        self.services.iter().map(|service| service.name.as_str()).collect()
+        self.services.iter().chain(&self.candidates).map(|service| service.name.as_str()).collect()
+    }
+
+    /// Those, and the build's.
+    pub(crate) fn all_names(&self) -> Vec<&str> {
+        let of_build = self.of_build.iter().flat_map(|root| root.names());
+        self.names().into_iter().chain(of_build).collect()
     }
 }
 
@@ -70,20 +81,46 @@ impl Probe {
     }
 }
 
-/// The services of a step, as it has them.
+/// The services of a step, as it has them, and those of its build.
 pub(crate) fn of_step(step: &StepSpec, place: &Place<'_>) -> Result<Beside, Refusal> {
-    match &step.services {
-        None => Ok(Beside::default()),
+    let mut beside = match &step.services {
+        None => Beside::default(),
         Some(Value::Array(names)) => {
-            let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
-            Err(Refusal::Unsupported(format!(
-                "step `{}` asks for services by name ({}): write them out in the step's `services`",
-                step.name,
-                names.join(", ")
-            )))
+            known(step, names, place)?;
+            Beside::default()
         }
-        Some(value) => read(step, value, place),
+        Some(value) => read(step, value, place)?,
+    };
+    beside.of_build = of_build(step, place)?;
+    Ok(beside)
+}
+
+/// The services at the root of the pipeline.
+pub(crate) fn of_build(step: &StepSpec, place: &Place<'_>) -> Result<Option<Box<Beside>>, Refusal> {
+    let Some(value) = &place.services else { return Ok(None) };
+    let root = read(step, value, place)?;
+    Ok((!root.is_empty()).then(|| Box::new(root)))
+}
+
+/// By name a step asks for what the pipeline has at its root, which every step can reach.
+fn known(step: &StepSpec, names: &[Value], place: &Place<'_>) -> Result<(), Refusal> {
+    let mut there = Vec::new();
+    if let Some(root) = &place.services {
+        there.extend(root["name"].as_str().map(str::to_owned));
+        let services = compose(step, root.get("composition").unwrap_or(root), &BTreeMap::new(), place)?;
+        there.extend(services.keys().cloned());
     }
+    let missing: Vec<String> =
+        names.iter().map(text).filter(|name| !there.contains(name)).map(|name| format!("`{name}`")).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let there = if there.is_empty() {
+        "the pipeline has no `services` at its root".to_owned()
+    } else {
+        format!("the pipeline has {}", there.join(", "))
+    };
+    Err(refuse(step, &format!("it asks for services that are not there: {}; {there}", missing.join(", "))))
 }
 
 /// A composition becomes a step that runs its candidate, with the services beside it.
@@ -102,18 +139,19 @@ pub(crate) fn of_composition(
         merge(&mut whole, &substituted(candidate, &spec.variables));
         merged.push((name.clone(), whole));
     }
-    let [(name, candidate)] = merged.as_slice() else {
-        return Err(refuse(
-            step,
-            &format!(
-                "it has {} candidates, and this runner decides by one: make the others services of the composition",
-                merged.len()
-            ),
-        ));
-    };
     let mut findings = Vec::new();
-    let candidate = service(name, candidate, &mut findings);
-    let beside = Beside { services: all(&services, &mut findings), ..Beside::default() };
+    let mut candidates = merged.iter().map(|(name, candidate)| service(name, candidate, &mut findings));
+    let first = candidates.next();
+    let others: Vec<Service> = candidates.collect();
+    let Some(candidate) = first else {
+        return Err(refuse(step, "`composition_candidates` names no service that could decide"));
+    };
+    let beside = Beside {
+        services: all(&services, &mut findings),
+        candidates: others,
+        of_build: of_build(step, place)?,
+        ..Beside::default()
+    };
     if !findings.is_empty() {
         return Err(refuse(step, &findings.join("; ")));
     }
@@ -158,7 +196,7 @@ fn read(step: &StepSpec, value: &Value, place: &Place<'_>) -> Result<Beside, Ref
         failure_threshold: number(&probe, "failureThreshold", 3),
     });
     let setup = work("setup").map(|(work, _)| work);
-    let beside = Beside { services: all(&services, &mut findings), readiness, setup };
+    let beside = Beside { services: all(&services, &mut findings), readiness, setup, ..Beside::default() };
     if findings.is_empty() { Ok(beside) } else { Err(refuse(step, &findings.join("; "))) }
 }
 

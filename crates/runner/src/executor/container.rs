@@ -1,6 +1,6 @@
 //! Steps as containers of Podman or Docker.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ use super::{
     Executor, Place, Refusal, container_name, in_volume, login, make_working_directory, script, task,
     working_directory,
 };
-use crate::layout::{BIN, Missing, VOLUME, confined, create_private};
+use crate::layout::{BIN, BuildDir, Missing, VOLUME, confined, create_private};
 use crate::task::{Members, Run, Sandbox, Task};
 
 /// Marks our containers, so that those of dead builds are found.
@@ -27,6 +27,7 @@ pub(super) struct Container {
     sandbox: Option<Sandbox>,
     describe: String,
     owner: String,
+    data: PathBuf,
 }
 
 impl Container {
@@ -34,7 +35,7 @@ impl Container {
         let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
         let owner = hex::encode(&Sha256::digest(data.as_os_str().as_encoded_bytes())[..8]);
         let describe = format!("Steps run in containers by {} {}", engine.name, engine.version);
-        Self { engine, sandbox, describe, owner }
+        Self { engine, sandbox, describe, owner, data }
     }
 
     fn podman(&self) -> bool {
@@ -164,7 +165,7 @@ impl Container {
         Ok(task(step, place, intro, Run::Engine { commands, members }))
     }
 
-    fn context(&self, directory: &str, place: &Place<'_>) -> Result<std::path::PathBuf, Refusal> {
+    fn context(&self, directory: &str, place: &Place<'_>) -> Result<PathBuf, Refusal> {
         let no = |error: &dyn std::fmt::Display| {
             Refusal::Unsupported(format!(
                 "the build context {directory} cannot be used: {error}. Clone the repository in an earlier step, or set working_directory"
@@ -239,7 +240,7 @@ impl Container {
         registry: &str,
         credentials: &Credentials,
         place: &Place<'_>,
-    ) -> Result<std::path::PathBuf, Refusal> {
+    ) -> Result<PathBuf, Refusal> {
         use std::io::Write;
         let (host, auth) = login(registry, credentials);
         let text = serde_json::json!({ "auths": { host: auth } }).to_string();
@@ -253,48 +254,117 @@ impl Container {
 #[derive(Default)]
 struct Side {
     before: Vec<Vec<String>>,
+    /// Containers that end with the step.
     names: Vec<String>,
+    /// Those of them that have to succeed.
+    also: Vec<String>,
+    /// The container whose network all share.
+    network: Option<String>,
     /// Their names in everybody's `/etc/hosts`.
-    hosts: Option<std::path::PathBuf>,
+    hosts: Option<PathBuf>,
 }
 
 impl Container {
     /// All in the network of the first service, where every name is this machine.
     fn beside(&self, step: &StepSpec, place: &Place<'_>, beside: &Beside) -> Result<Side, Refusal> {
         let mut side = Side::default();
-        if beside.is_empty() {
+        if beside.all_names().is_empty() {
             return Ok(side);
         }
         let scratch = place.at.0.join("tmp");
         crate::layout::create_private_dir(&scratch)?;
         let hosts = place.at.0.join("hosts");
-        std::fs::write(&hosts, format!("127.0.0.1 localhost slipway {}\n", beside.names().join(" ")))?;
+        std::fs::write(&hosts, hosts_file(beside))?;
         side.hosts = Some(hosts);
-        for service in &beside.services {
-            let argv = self.service(step, place, service, &side, &scratch)?;
-            side.before.push(argv);
-            side.names.push(format!("{}-{}", container_name(step, place), service.name));
+        if let Some(root) = &beside.of_build {
+            let (command, network) = self.of_build(place, root)?;
+            side.before.push(command);
+            side.network = Some(network);
         }
+        let own = container_name(step, place);
+        for service in beside.services.iter().chain(&beside.candidates) {
+            let name = format!("{own}-{}", service.name);
+            side.before.push(self.service(&name, place, service, &side, &scratch)?);
+            side.network.get_or_insert_with(|| name.clone());
+            side.names.push(name);
+        }
+        side.also = beside.candidates.iter().map(|other| format!("{own}-{}", other.name)).collect();
+        side.before.extend(self.works(place, beside, &side, &place.at.bin())?);
+        Ok(side)
+    }
+
+    /// Waiting for services, then what is done once they are ready.
+    fn works(
+        &self,
+        place: &Place<'_>,
+        beside: &Beside,
+        side: &Side,
+        scripts: &Path,
+    ) -> Result<Vec<Vec<String>>, Refusal> {
         let readiness = beside
             .readiness
             .as_ref()
             .map(|probe| ("readiness", Work { image: probe.work.image.clone(), commands: probe.script() }));
+        let mut commands = Vec::new();
         for (name, work) in readiness.into_iter().chain(beside.setup.clone().map(|work| ("setup", work))) {
-            let folder = place.at.bin().join(name);
+            let folder = scripts.join(name);
             script::write(&folder, Some(&work.commands))?;
             let mut argv = self.command(&["run", "--rm", "--entrypoint=sh"]);
-            argv.extend(self.network(&side));
+            argv.extend(self.network(side));
             argv.push(format!("--volume={}:{VOLUME}", place.dir.volume().display()));
             argv.push(format!("--volume={}:{BIN}:ro", folder.display()));
             argv.extend([work.image.clone(), script::path()]);
-            side.before.push(argv);
+            commands.push(argv);
         }
-        Ok(side)
+        Ok(commands)
+    }
+
+    /// One command that starts the services of the whole build unless they run, and the container whose network is
+    /// theirs. Steps at once wait for each other; what a crash left half started is started again.
+    fn of_build(&self, place: &Place<'_>, root: &Beside) -> Result<(Vec<String>, String), Refusal> {
+        let folder = services_folder(place.dir);
+        let scratch = folder.join("tmp");
+        crate::layout::create_private_dir(&scratch)?;
+        let hosts = folder.join("hosts");
+        std::fs::write(&hosts, hosts_file(root))?;
+        let mut side = Side { hosts: Some(hosts), ..Side::default() };
+        for service in &root.services {
+            let name = format!("slipway-{}-services-{}", place.build, service.name);
+            side.before.push(self.service(&name, place, service, &side, &scratch)?);
+            side.network.get_or_insert_with(|| name.clone());
+            side.names.push(name);
+        }
+        side.before.extend(self.works(place, root, &side, &folder)?);
+        let network = side.network.unwrap_or_default();
+        let words =
+            |argv: &[String]| argv.iter().map(|word| script::quote(word)).collect::<Vec<_>>().join(" ");
+        let ready = script::quote(&folder.join("ready").display().to_string());
+        let inspect =
+            self.command(&["container", "inspect", "--format={{.State.Running}}", network.as_str()]);
+        let mut text = format!(
+            "if [ -e {ready} ] && [ \"$({} 2>/dev/null)\" = true ]; then exit 0; fi\nrm -f {ready}\n",
+            words(&inspect)
+        );
+        // Those that share a network go before the one whose network it is.
+        for name in side.names.iter().rev() {
+            text.push_str(&format!("{} >/dev/null 2>&1\n", words(&self.command(&["rm", "--force", name]))));
+        }
+        text.push_str("set -e\n");
+        for argv in &side.before {
+            text.push_str(&words(argv));
+            text.push('\n');
+        }
+        text.push_str(&format!("touch {ready}\n"));
+        let file = folder.join("start");
+        crate::layout::write_atomic(&file, text.as_bytes(), crate::layout::Lasting::Process)?;
+        let lock = folder.join("lock").display().to_string();
+        let command = ["flock", &lock, "sh", &file.display().to_string()].map(str::to_owned).to_vec();
+        Ok((command, network))
     }
 
     fn service(
         &self,
-        step: &StepSpec,
+        container: &str,
         place: &Place<'_>,
         service: &Service,
         side: &Side,
@@ -305,7 +375,7 @@ impl Container {
             return Err(Refusal::Unsupported(format!("`{}` is not the name of an image", service.image)));
         }
         let mut argv = self.command(&["run", "--detach", "--pull=missing"]);
-        argv.push(format!("--name={}-{}", container_name(step, place), service.name));
+        argv.push(format!("--name={container}"));
         argv.push(format!("--label={LABEL}={}", place.build));
         argv.push(format!("--label={OWNER}={}", self.owner));
         argv.extend(self.network(side));
@@ -343,7 +413,7 @@ impl Container {
     fn network(&self, side: &Side) -> Vec<String> {
         let mut flags = self.engine.run_flags.clone();
         let host = flags.iter().any(|flag| flag == "--network=host");
-        match side.names.first() {
+        match &side.network {
             Some(first) if !host => flags.push(format!("--network=container:{first}")),
             // A network that is somebody else's has their name.
             _ => flags.push("--hostname=slipway".to_owned()),
@@ -406,6 +476,7 @@ impl Executor for Container {
             environment,
             before: side.before,
             beside: side.names,
+            also: side.also,
         };
         Ok(task(step, place, intro, run))
     }
@@ -430,6 +501,18 @@ impl Executor for Container {
         })
     }
 
+    /// Containers of steps end with their steps; those of the build end here.
+    fn release(&self, build: &str) {
+        if services_folder(&BuildDir::new(&self.data, build)).exists() {
+            let filter = format!("--filter=label={LABEL}={build}");
+            let list = self.command(&["ps", "--all", "--quiet", &filter]);
+            for id in engine::run(&list, Duration::from_secs(30)).unwrap_or_default().lines() {
+                let _ =
+                    engine::run(&self.command(&["rm", "--force", "--volumes", id]), Duration::from_secs(30));
+            }
+        }
+    }
+
     fn reap(&self, active: &[String]) {
         let format = format!("--format={{{{.ID}}}} {{{{index .Labels \"{LABEL}\"}}}}");
         let format =
@@ -446,6 +529,15 @@ impl Executor for Container {
             }
         }
     }
+}
+
+/// Of the services of the whole build: how they are started, and whether they were.
+fn services_folder(dir: &BuildDir) -> PathBuf {
+    dir.0.join("services")
+}
+
+fn hosts_file(beside: &Beside) -> String {
+    format!("127.0.0.1 localhost slipway {}\n", beside.all_names().join(" "))
 }
 
 /// Names that change what the engine itself does.

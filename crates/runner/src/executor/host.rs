@@ -39,11 +39,11 @@ impl Executor for Host {
     }
 
     fn freestyle(&self, step: &StepSpec, place: &Place<'_>, beside: &Beside) -> Result<Task, Refusal> {
-        if !beside.is_empty() {
+        if !beside.all_names().is_empty() {
             return Err(Refusal::Unsupported(format!(
                 "step `{}` has services ({}), which are containers, and this machine has no container engine: install podman and start the runner again, or use a Kubernetes runner",
                 step.name,
-                beside.names().join(", ")
+                beside.all_names().join(", ")
             )));
         }
         let StepKind::Freestyle(spec) = &step.kind else { unreachable!("called for freestyle steps only") };

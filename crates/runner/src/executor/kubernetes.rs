@@ -163,6 +163,8 @@ impl Kubernetes {
             others: format!("{BUILD}={},{RUNNER}!={}", label_value(place.build), self.owner),
             name,
             members,
+            also: shape.candidates(),
+            services: None,
         };
         task(step, place, intro, Run::Pod(Box::new(work)))
     }
@@ -250,7 +252,11 @@ impl Executor for Kubernetes {
         intro.extend(
             left_out.iter().map(|name| format!("Variable {name} cannot be given to a pod and is left out")),
         );
-        Ok(self.task(step, place, intro, &shape, Members::default()))
+        let mut task = self.task(step, place, intro, &shape, Members::default());
+        if let (Some(root), Run::Pod(work)) = (&beside.of_build, &mut task.run) {
+            work.services = Some(self.services_of_build(step, root, place)?);
+        }
+        Ok(task)
     }
 
     fn image(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {

@@ -1,8 +1,9 @@
 //! Typed steps: a definition with arguments becomes the step that it stands for.
 //!
-//! In: the definitions of a folder (`kind: step-type`), a step's arguments. Out: a freestyle step, or everything that
-//! is wrong with the arguments at once. A definition has one step: `spec.steps` with `${{NAME}}` for arguments, or
-//! `spec.stepsTemplate` in Go's template language with `.Arguments.NAME`.
+//! In: the definitions of a folder (`kind: step-type`), a step's arguments. Out: the steps that it stands for, or
+//! everything that is wrong with the arguments at once. A definition has `spec.steps` with `${{NAME}}` for arguments,
+//! or `spec.stepsTemplate` in Go's template language with `.Arguments.NAME`. A plain freestyle step takes the place of
+//! the typed one; one of another type, or with conditions, retries or hooks, is a pipeline inside of it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use slipway_pipeline::spec::{Freestyle, Shell, Typed, WorkingDirectory};
-use slipway_pipeline::{StepKind, StepSpec};
+use slipway_pipeline::{Pipeline, StepKind, StepSpec};
 use slipway_template::{Data, Environment, Functions, Limits, Template};
 
 use super::Refusal;
@@ -62,6 +63,24 @@ impl StepTypes {
         if findings.is_empty() { Ok(all) } else { anyhow::bail!("step types: {}", findings.join("; ")) }
     }
 
+    /// These, and the account's; where both have the same version, the runner's own counts.
+    pub(crate) fn with(&self, documents: &[Value]) -> Self {
+        let mut all = Self::default();
+        for document in documents {
+            // The server has checked them; what is wrong with one is told when a step asks for it.
+            if let Err(why) = all.add(document) {
+                tracing::warn!(%why, "A step type of the account cannot be used.");
+            }
+        }
+        for (name, own) in &self.0 {
+            let versions = all.0.entry(name.clone()).or_default();
+            versions.retain(|given| own.iter().all(|kept| kept.version != given.version));
+            versions.extend(own.iter().cloned());
+            versions.sort_by_key(|definition| ordering(&definition.version));
+        }
+        all
+    }
+
     fn add(&mut self, document: &Value) -> Result<(), String> {
         if document["kind"] != "step-type" {
             return Err("`kind` is not `step-type`".to_owned());
@@ -93,11 +112,72 @@ impl StepTypes {
         self.0.contains_key(name)
     }
 
-    /// The step that it stands for.
+    /// The step that it stands for; `None` from [`Self::inside`] says that there is one.
     pub(super) fn expand(&self, step: &StepSpec, spec: &Typed) -> Result<StepSpec, Refusal> {
-        let refuse = |why: String| {
-            Refusal::Unsupported(format!("step `{}` of type `{}`: {why}", step.name, spec.type_name))
+        let (steps, arguments) = self.filled(step, spec)?;
+        let only = steps.values().next().cloned().unwrap_or_default();
+        Ok(stand_in(step, spec, &only, &arguments))
+    }
+
+    /// The text of the pipeline inside of a typed step, and its arguments as variables. `None` when the type is not
+    /// known here, or stands for one freestyle step.
+    pub(crate) fn inside(&self, step: &StepSpec, spec: &Typed) -> Result<Option<Inside>, Refusal> {
+        if !self.knows(&spec.type_name) {
+            return Ok(None);
+        }
+        let (mut steps, arguments) = self.filled(step, spec)?;
+        let simple = |step: &Value| {
+            let plain = step.get("type").is_none_or(|kind| kind == "freestyle");
+            plain && ["when", "retry", "hooks", "timeout"].iter().all(|key| step.get(key).is_none())
         };
+        if steps.len() > 1 {
+            // Definitions are read into maps that do not keep the order of their text: the wrong order is worse than none.
+            return Err(refuse(
+                step,
+                spec,
+                &format!("its definition has {} steps, and this runner runs those with one", steps.len()),
+            ));
+        }
+        if steps.values().all(simple) {
+            return Ok(None);
+        }
+        for inner in steps.values_mut().filter_map(Value::as_object_mut) {
+            // Definitions spell it in their own way.
+            if let Some(flag) = inner.remove("failFast") {
+                inner.insert("fail_fast".to_owned(), flag);
+            }
+        }
+        let forbidden: Vec<String> = steps
+            .iter()
+            .filter(|(_, inner)| inner["type"] == "parallel" || inner.get("services").is_some())
+            .map(|(name, _)| format!("`{name}`"))
+            .collect();
+        if !forbidden.is_empty() {
+            return Err(refuse(
+                step,
+                spec,
+                &format!(
+                    "no parallel block and no services inside of a definition: {}",
+                    forbidden.join(", ")
+                ),
+            ));
+        }
+        let yaml = json!({"version": "1.0", "steps": steps}).to_string();
+        let (pipeline, findings) = Pipeline::parse(&yaml);
+        if pipeline.is_none() {
+            let all: Vec<&str> = findings
+                .iter()
+                .filter(|found| found.is_error())
+                .map(|found| found.message.as_str())
+                .collect();
+            return Err(refuse(step, spec, &format!("its definition is no pipeline: {}", all.join("; "))));
+        }
+        let plain = arguments.into_iter().filter(|(_, value)| !value.is_object() && !value.is_array());
+        Ok(Some(Inside { yaml, variables: plain.map(|(name, value)| (name, shown(&value))).collect() }))
+    }
+
+    /// The steps of the definition with the arguments in their places.
+    fn filled(&self, step: &StepSpec, spec: &Typed) -> Result<Filled, Refusal> {
         let versions = self.0.get(&spec.type_name).map(Vec::as_slice).unwrap_or_default();
         let found = match &spec.version {
             Some(wanted) => versions.iter().find(|definition| definition.version == *wanted),
@@ -105,25 +185,30 @@ impl StepTypes {
         };
         let definition = found.ok_or_else(|| {
             let known: Vec<&str> = versions.iter().map(|definition| definition.version.as_str()).collect();
-            refuse(format!(
-                "there is no version {}, only {}",
-                spec.version.as_deref().unwrap_or("?"),
-                known.join(", ")
-            ))
+            let wanted = spec.version.as_deref().unwrap_or("?");
+            refuse(step, spec, &format!("there is no version {wanted}, only {}", known.join(", ")))
         })?;
-        let arguments =
-            arguments(&definition.arguments, &spec.arguments).map_err(|all| refuse(all.join("; ")))?;
-        let steps = definition.steps.filled(&arguments).map_err(refuse)?;
-        let all = steps.as_object().ok_or_else(|| refuse("its steps are no map".to_owned()))?;
-        let mut inner = all.values();
-        let (Some(only), None) = (inner.next(), inner.next()) else {
-            return Err(refuse(format!(
-                "its definition has {} steps, and this runner runs those with one",
-                all.len()
-            )));
-        };
-        Ok(stand_in(step, spec, only, &arguments))
+        let arguments = arguments(&definition.arguments, &spec.arguments)
+            .map_err(|all| refuse(step, spec, &all.join("; ")))?;
+        match definition.steps.filled(&arguments).map_err(|why| refuse(step, spec, &why))? {
+            Value::Object(steps) if !steps.is_empty() => Ok((steps, arguments)),
+            _ => Err(refuse(step, spec, "its steps are no map with at least one step")),
+        }
     }
+}
+
+/// The steps of a definition, and its arguments with their defaults.
+type Filled = (Map<String, Value>, Map<String, Value>);
+
+/// A typed step that is a pipeline of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Inside {
+    pub(crate) yaml: String,
+    pub(crate) variables: BTreeMap<String, String>,
+}
+
+fn refuse(step: &StepSpec, spec: &Typed, why: &str) -> Refusal {
+    Refusal::Unsupported(format!("step `{}` of type `{}`: {why}", step.name, spec.type_name))
 }
 
 impl Steps {

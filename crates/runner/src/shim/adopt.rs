@@ -35,7 +35,7 @@ fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
         supervisor.deadline = remaining(&supervisor);
         return pod::run(&mut supervisor, &work, true);
     }
-    let Run::Container { engine, name, beside, .. } = supervisor.task.run.clone() else {
+    let Run::Container { engine, name, beside, also, .. } = supervisor.task.run.clone() else {
         return Ok(interrupted());
     };
     let exit = match state(&engine, &name) {
@@ -58,9 +58,13 @@ fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
         State::Exited(code) => Exit::new(How::Exited, Some(code), None),
         State::NeverRan => interrupted(),
     };
-    if exit.how != How::Interrupted {
+    let exit = if exit.how == How::Interrupted {
+        exit
+    } else {
         rest_of_output(&mut supervisor, &engine, &name)?;
-    }
+        let signals = child_signals()?;
+        supervisor.others(exit, &engine, &also, &signals)?
+    };
     remove_container(&engine, &name);
     beside.iter().for_each(|other| remove_container(&engine, other));
     let mut exit = exit;

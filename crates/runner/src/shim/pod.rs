@@ -7,6 +7,7 @@
 
 mod follow;
 mod judge;
+mod services;
 mod tail;
 
 use std::io;
@@ -122,6 +123,12 @@ impl<'a> Attempt<'a> {
                 Seen::Ended { code, message } => {
                     // The last lines: whatever the connection before may have missed.
                     self.drain().await?;
+                    if self.stopping.is_none() && !services::all_ended(&pod, &self.work.also) {
+                        self.say_once("slipway: waiting for the other candidates")?;
+                        tokio::time::sleep(LOOK_MOST).await;
+                        continue;
+                    }
+                    let (code, message) = self.others(&pod, code, message).await?;
                     return Ok(self.ended(code, message));
                 }
                 Seen::Unprepared { container, code } => {
@@ -159,7 +166,8 @@ impl<'a> Attempt<'a> {
         let until = Instant::now() + CREATE_PATIENCE;
         loop {
             let error = match self.try_make().await {
-                Ok(()) => return Ok(None),
+                Ok(None) => return Ok(None),
+                Ok(Some(exit)) => return Ok(Some(exit)),
                 Err(error) => error,
             };
             if self.supervisor.dir.cancel().exists() {
@@ -175,12 +183,18 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    async fn try_make(&self) -> Result<(), ClusterError> {
+    async fn try_make(&mut self) -> Result<Option<Exit>, ClusterError> {
         self.fence().await?;
+        if let Some(services) = &self.work.services
+            && let Some(exit) = self.serve(services).await?
+        {
+            return Ok(Some(exit));
+        }
         if let Some(secret) = &self.work.secret {
             made(self.pods.create(PodKind::Secret, secret).await)?;
         }
-        made(self.pods.create(PodKind::Pod, &self.work.pod).await)
+        made(self.pods.create(PodKind::Pod, &self.work.pod).await)?;
+        Ok(None)
     }
 
     /// Pods of this build that belong to another runner: it lost the build, and they must not go on beside ours.
@@ -270,7 +284,12 @@ impl<'a> Attempt<'a> {
 
     /// The whole log of a container that has ended, with its name before each line.
     async fn copy(&mut self, container: &str) -> io::Result<()> {
-        let Ok(mut stream) = self.pods.log(&self.work.name, container, None, false).await else {
+        let work = self.work;
+        self.copy_of(&work.name, container).await
+    }
+
+    async fn copy_of(&mut self, pod: &str, container: &str) -> io::Result<()> {
+        let Ok(mut stream) = self.pods.log(pod, container, None, false).await else {
             return Ok(());
         };
         let mut raw = Vec::new();
@@ -296,14 +315,8 @@ impl<'a> Attempt<'a> {
     }
 
     /// Why it should stop, if it should.
-    fn wanted(&self) -> Option<How> {
-        if self.supervisor.dir.cancel().exists() {
-            Some(How::Cancelled)
-        } else if self.supervisor.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            Some(How::TimedOut)
-        } else {
-            None
-        }
+    fn wanted(&mut self) -> Option<How> {
+        self.supervisor.wanted()
     }
 
     /// Asks the cluster to end the pod, politely and then not.
@@ -336,6 +349,7 @@ impl<'a> Attempt<'a> {
     fn stopped(&self, more: &str) -> Exit {
         match self.stopping.as_ref().map(|stopping| stopping.how) {
             Some(How::TimedOut) => self.timed_out(),
+            Some(How::Interrupted) => interrupted("the server was not heard for too long"),
             _ => Exit::new(How::Cancelled, None, Some(format!("the step was stopped{more}"))),
         }
     }

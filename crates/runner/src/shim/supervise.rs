@@ -17,6 +17,7 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
+use super::silence::{Silence, sentence};
 use super::{exports, part, pod, sandbox};
 use crate::layout::{AttemptDir, Lasting, now_ms, read_json, write_json};
 use crate::task::{Builtin, Exit, How, Members, Outcome, Run, Task};
@@ -76,6 +77,7 @@ pub(super) struct Supervisor {
     pub(super) task: Task,
     pub(super) output: Output,
     pub(super) deadline: Option<Instant>,
+    pub(super) silence: Silence,
 }
 
 /// How a process was ended, and with which status.
@@ -90,7 +92,8 @@ impl Supervisor {
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no task.json"))?;
         let output = Output::open(&dir.output(), task.output_bytes_max)?;
         let deadline = task.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-        Ok(Self { dir: dir.clone(), task, output, deadline })
+        let silence = Silence::new(task.heard.clone());
+        Ok(Self { dir: dir.clone(), task, output, deadline, silence })
     }
 
     fn run(mut self) -> io::Result<Exit> {
@@ -108,7 +111,7 @@ impl Supervisor {
                 self.exit(&ended)
             }
             Run::Builtin { sandbox, work } => self.builtin(sandbox.as_ref(), &work, &signals)?,
-            Run::Container { engine, name, args, environment, before, beside } => {
+            Run::Container { engine, name, args, environment, before, beside, also } => {
                 let prepared = self.engine(&before, &Members::default(), &signals)?;
                 if !prepared.is_success() {
                     beside.iter().for_each(|other| remove_container(&engine, other));
@@ -120,6 +123,7 @@ impl Supervisor {
                 let target = Target::Container { engine: engine.clone(), name: name.clone() };
                 let ended = self.spawn_and_watch(command.process_group(0), &signals, &target)?;
                 let exit = self.container_exit(&engine[0], &ended);
+                let exit = self.others(exit, &engine, &also, &signals)?;
                 remove_container(&engine, &name);
                 beside.iter().for_each(|other| remove_container(&engine, other));
                 exit
@@ -128,6 +132,34 @@ impl Supervisor {
             Run::Pod(work) => return pod::run(&mut self, &work, false),
         };
         exit.exports = exports::take(&self.task.volume);
+        Ok(exit)
+    }
+
+    /// Candidates beside the first: each is waited for, its log is kept, and the first that failed decides.
+    pub(super) fn others(
+        &mut self,
+        first: Exit,
+        engine: &[String],
+        names: &[String],
+        signals: &SignalFd,
+    ) -> io::Result<Exit> {
+        const WAIT: &str = "name=$1; shift; code=$(\"$@\" wait \"$name\") || code=125; \
+            \"$@\" logs \"$name\" 2>&1; exit \"$code\"";
+        let mut exit = first;
+        for name in names {
+            if exit.how != How::Exited {
+                return Ok(exit);
+            }
+            self.output.line(&format!("slipway: waiting for {name}"))?;
+            let mut command = part("exec");
+            command.args(["sh", "-c", WAIT, "sh", name]).args(engine).stdin(Stdio::null());
+            let target = Target::Container { engine: engine.to_vec(), name: name.clone() };
+            let ended = self.spawn_and_watch(command.process_group(0), signals, &target)?;
+            let other = self.exit(&ended);
+            if exit.is_success() || other.how != How::Exited {
+                exit = other;
+            }
+        }
         Ok(exit)
     }
 
@@ -237,13 +269,7 @@ impl Supervisor {
             look_at = now + TICK;
             match &mut stopping {
                 None => {
-                    let how = if self.dir.cancel().exists() {
-                        How::Cancelled
-                    } else if self.deadline.is_some_and(|deadline| now >= deadline) {
-                        How::TimedOut
-                    } else {
-                        continue;
-                    };
+                    let Some(how) = self.wanted() else { continue };
                     target.stop(pid, false);
                     stopping = Some((how, now + Duration::from_millis(self.task.grace_ms)));
                 }
@@ -265,7 +291,18 @@ impl Supervisor {
         Ok(Ended { how: stopping.map_or(How::Exited, |(how, _)| how), status })
     }
 
-    pub(super) fn exit(&self, ended: &Ended) -> Exit {
+    /// Why it should stop, if it should.
+    pub(super) fn wanted(&mut self) -> Option<How> {
+        if self.dir.cancel().exists() {
+            Some(How::Cancelled)
+        } else if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            Some(How::TimedOut)
+        } else {
+            self.silence.too_long().map(|_| How::Interrupted)
+        }
+    }
+
+    pub(super) fn exit(&mut self, ended: &Ended) -> Exit {
         let code = exit_code(ended.status);
         let message = match ended.how {
             How::TimedOut => Some(format!(
@@ -273,12 +310,13 @@ impl Supervisor {
                 self.task.timeout_ms.unwrap_or(0).div_ceil(1000)
             )),
             How::Cancelled => Some("the step was stopped".to_owned()),
+            How::Interrupted => self.silence.too_long().map(sentence),
             _ => None,
         };
         Exit::new(ended.how, Some(code), message)
     }
 
-    fn container_exit(&self, engine: &str, ended: &Ended) -> Exit {
+    fn container_exit(&mut self, engine: &str, ended: &Ended) -> Exit {
         let mut exit = self.exit(ended);
         if exit.how == How::Exited && exit.code == Some(125) {
             exit.message = Some(format!("{engine} could not start the container: the log says why"));

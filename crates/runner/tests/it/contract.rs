@@ -506,6 +506,142 @@ hello from the service
     }
 }
 
+#[tokio::test]
+async fn services_of_the_whole_build_start_once_and_end_with_it() {
+    for harness in harnesses() {
+        let mark = format!("8{}{}", std::process::id(), harness.executor.len());
+        let yaml = r#"
+version: '1.0'
+services:
+  name: shared
+  composition:
+    web_one:
+      image: IMAGE
+      entrypoint: [sh, -c]
+      command: ['echo started >> /marks/starts; sleep MARK']
+      volumes: ['./marks:/marks']
+  readiness: {image: IMAGE, periodSeconds: 1, failureThreshold: 60, commands: ['test -s /codefresh/volume/marks/starts']}
+  setup: {image: IMAGE, commands: ['echo set-up >> /codefresh/volume/marks/setups']}
+steps:
+  one: {image: IMAGE, services: [shared], commands: ['cat marks/starts marks/setups', 'cat /etc/hosts']}
+  two: {image: IMAGE, services: [web_one], commands: ['cat marks/starts marks/setups']}
+  three: {image: IMAGE, services: [nobody], commands: ['true'], fail_fast: false}
+"#
+        .replace("MARK", &mark);
+        let record = run(harness, &yaml).await;
+        if harness.executor == "host" {
+            let why = record.step("one").message.unwrap_or_default();
+            assert!(why.contains("web_one") && why.contains("install podman"), "{why}");
+            continue;
+        }
+        for step in ["one", "two"] {
+            let log = record.log(step);
+            let lines = |word: &str| log.lines().filter(|line| *line == word).count();
+            assert_eq!(
+                (lines("started"), lines("set-up")),
+                (1, 1),
+                "{} {step}: {:#?} {:#?}",
+                harness.executor,
+                record.report,
+                record.logs
+            );
+        }
+        assert!(record.log("one").contains("web_one"), "it has a name: {}", record.log("one"));
+        let why = record.step("three").message.unwrap_or_default();
+        assert!(why.contains("`nobody`") && why.contains("shared, web_one"), "{why}");
+        assert_no_process(&format!("sleep {mark}"));
+    }
+}
+
+#[tokio::test]
+async fn all_candidates_of_a_composition_have_to_succeed() {
+    for harness in harnesses().into_iter().filter(|harness| harness.executor != "host") {
+        let record = run(
+            harness,
+            r#"
+version: '1.0'
+steps:
+  good:
+    type: composition
+    composition: {version: '3', services: {idle: {image: IMAGE, entrypoint: [sh, -c], command: ['sleep 600']}}}
+    composition_candidates:
+      first: {image: IMAGE, entrypoint: [sh, -c], command: ['echo from the first']}
+      second: {image: IMAGE, entrypoint: [sh, -c], command: ['sleep 1; echo from the second']}
+  bad:
+    type: composition
+    fail_fast: false
+    composition: {version: '3', services: {idle: {image: IMAGE, entrypoint: [sh, -c], command: ['sleep 600']}}}
+    composition_candidates:
+      first: {image: IMAGE, entrypoint: [sh, -c], command: ['true']}
+      second: {image: IMAGE, entrypoint: [sh, -c], command: ['echo second gives up; exit 5']}
+"#,
+        )
+        .await;
+        let log = record.log("good");
+        assert_eq!(record.step("good").status, "success", "{}: {log}", harness.executor);
+        assert!(log.contains("from the first") && log.contains("from the second"), "{log}");
+        let bad = record.step("bad");
+        assert_eq!(
+            (bad.status.as_str(), bad.exit_code),
+            ("error", Some(5)),
+            "{}: {}",
+            harness.executor,
+            record.log("bad")
+        );
+        assert!(record.log("bad").contains("second gives up"), "{}", record.log("bad"));
+    }
+}
+
+#[tokio::test]
+async fn annotations_go_out_with_the_report_and_secrets_do_not() {
+    let harness = crate::runner::host();
+    let id = next_id("annotate");
+    let yaml = r#"
+version: '1.0'
+hooks:
+  on_finish:
+    annotations:
+      set: [{entity_type: pipeline, annotations: [{last: '${{CF_BUILD_ID}}'}]}]
+steps:
+  measure:
+    image: x
+    commands: ['echo 93% > coverage.txt', 'cf_export SCORE=7']
+    hooks:
+      on_success:
+        annotations:
+          set:
+            - annotations: [{coverage: 'file:coverage.txt'}, {score: '${{SCORE}}'}, {leak: '${{TOKEN}}'}, {fine: {evaluate: '1 < 2'}}]
+            - {entity_type: pipeline, entity_id: demo/other, annotations: [mine]}
+"#;
+    let mut taken = harness.server.build(&id, yaml);
+    let variables = vec![variable("TOKEN", "t0ken-canary", true)];
+    taken.variables = vec![VariableLayer { name: "project".into(), variables }];
+    harness.server.add(taken);
+    let record = harness.server.finish(&id).await;
+    let told: Vec<String> = record
+        .report
+        .as_ref()
+        .unwrap()
+        .annotations
+        .iter()
+        .map(|change| {
+            let value = change.value.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("{} {} {}={value}", change.entity_type, change.entity_id, change.key)
+        })
+        .collect();
+    let own = |text: &str| format!("build {id} {text}");
+    let expected = [
+        own(r#"coverage="93%""#),
+        own(r#"score="7""#),
+        own(r#"leak="*****""#),
+        own("fine=true"),
+        format!(r#"pipeline demo/test last="{id}""#),
+    ];
+    assert_eq!(told, expected, "{:#?}", record.logs);
+    assert!(!record.traffic.contains("t0ken-canary"));
+    assert!(record.log("measure").contains("demo/other is none of them"), "{}", record.log("measure"));
+}
+
 fn assert_no_process(words: &str) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
     loop {

@@ -1,5 +1,7 @@
 //! What agents call: runners and GitOps runtimes. They dial; the server answers, at once or when there is news.
 
+pub(crate) mod flood;
+mod noted;
 pub(crate) mod registration;
 pub(crate) mod runner;
 pub(crate) mod runtime;

@@ -10,7 +10,7 @@ use slipway_api::agent::{CreateRunner, RegisterRunner, RegisteredRunner, RunnerT
 use slipway_api::error::ErrorBody;
 use slipway_model::ApiKeyId;
 use slipway_store::identity::{self, ApiKey, Subject};
-use slipway_store::{Scope, Tx};
+use slipway_store::{Scope, Tx, builds};
 
 use crate::auth::Caller;
 use crate::ctx::Server;
@@ -66,7 +66,7 @@ pub(crate) async fn register(
     if digest.len() != 64 || !digest.chars().all(|c| c.is_ascii_hexdigit()) {
         return Err(ApiError::bad_request("`secretDigest` is the SHA-256 of the runner's secret, in hex"));
     }
-    let inner = server.clone();
+    let (inner, noting) = (server.clone(), trail.clone());
     let registered = server
         .change(move |tx| {
             let token = by_token(tx, &inner, &request.token)?;
@@ -77,10 +77,9 @@ pub(crate) async fn register(
                 let kept = identity::keys_of(tx, scope, Subject::Runner, &token.subject)?;
                 let kept = kept.into_iter().find(|key| !is_token(key) && key.secret_hash == digest);
                 return match kept.filter(|_| tokens::same(used, &digest)) {
-                    Some(key) => Ok(RegisteredRunner { name: token.subject, key_id: key.id.to_string() }),
-                    None => Err(ApiError::conflict(
-                        "this registration token was used before, by a runner with another secret: if that was not yours, remove it with `slipway runner uninstall`; then make a new token",
-                    )),
+                    Some(key) => Ok(Ok(RegisteredRunner { name: token.subject, key_id: key.id.to_string() })),
+                    // Somebody has this token who should not: that is worth knowing.
+                    None => Ok(Err((actor, Entry::new("register", "runner", token.id, &token.subject)))),
                 };
             }
             for old in identity::keys_of(tx, scope, Subject::Runner, &token.subject)? {
@@ -88,21 +87,37 @@ pub(crate) async fn register(
                     identity::delete_key(tx, scope, old.id)?;
                 }
             }
-            let mut key =
-                tokens::new_key(inner.seams(), token.account, "runner", Subject::Runner, &token.subject, Vec::new());
+            let mut key = tokens::new_key(
+                inner.seams(),
+                token.account,
+                "runner",
+                Subject::Runner,
+                &token.subject,
+                Vec::new(),
+            );
             key.row.prefix = digest[..6].to_owned();
             key.row.secret_hash.clone_from(&digest);
             identity::create_key(tx, &key.row)?;
             identity::change_key(tx, scope, token.id, &token.name, &[format!("{USED}{digest}")])?;
             let entry = Entry::new("register", "runner", key.row.id, &token.subject);
-            trail.allowed(tx, &actor, &entry)?;
-            Ok(RegisteredRunner { name: token.subject, key_id: key.row.id.to_string() })
+            noting.allowed(tx, &actor, &entry)?;
+            Ok(Ok(RegisteredRunner { name: token.subject, key_id: key.row.id.to_string() }))
         })
         .await?;
-    Ok(Json(registered))
+    match registered {
+        Ok(registered) => Ok(Json(registered)),
+        Err((actor, entry)) => {
+            let why = "the registration token was used before, by a runner with another secret";
+            tracing::warn!(address = trail.address(), "A registration token was used a second time.");
+            trail.afterwards(actor, entry.because(why), "denied", 409).await?;
+            Err(ApiError::conflict(
+                "this registration token was used before, by a runner with another secret: if that was not yours, remove it with `slipway runner uninstall`; then make a new token",
+            ))
+        }
+    }
 }
 
-/// Forget a runner: its key stops working, and its builds go to others when their leases run out.
+/// Forget a runner: its key stops working, and its builds go to others.
 #[utoipa::path(delete, path = "/api/runners/{name}", tag = "runners", params(("name" = String, Path)),
     responses((status = 200, body = bool), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(
@@ -117,6 +132,9 @@ pub(crate) async fn delete(
                 return Err(ApiError::not_found(format!("runner `{name}`")));
             }
             identity::delete_keys_of(tx, caller.scope(), Subject::Runner, &name)?;
+            // Whoever removes it says that it will not be back.
+            builds::forget_unknown(tx, caller.scope(), &name, &[])?;
+            builds::runner_gone(tx, caller.scope(), &name)?;
             let entry = Entry::new("delete", "runner", &name, &name);
             Ok(caller.trail.allowed(tx, &caller.actor(), &entry)?)
         })

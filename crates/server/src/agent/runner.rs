@@ -13,11 +13,11 @@ use slipway_forge::remote::Provider;
 use slipway_model::{BuildId, BuildStatus, ChangeKind};
 use slipway_store::builds::{self, Build, Lease, Report, Runner, Taker};
 use slipway_store::identity::{self, Subject};
-use slipway_store::{Scope, StoreError, Tx, approvals, contexts, logs};
+use slipway_store::{Scope, StoreError, Tx, approvals, contexts, logs, step_types};
 
-use super::{deadline, news};
+use super::{deadline, news, noted};
 use crate::auth::Caller;
-use crate::ctx::Server;
+use crate::ctx::{Network, Server};
 use crate::error::ApiError;
 use crate::limits;
 use crate::orders::{self, Order, Restart, RestartPoint};
@@ -27,8 +27,13 @@ use crate::seal::DataKey;
 use crate::tokens;
 use crate::trail::Entry;
 
-/// A runner that is silent for this long loses what it holds to another.
+/// How often a runner has to be heard to count as being there, at least.
 const LEASE_MS: i64 = 60_000;
+/// More than any pipeline has, `matrix` and hooks included.
+const STEPS_MAX: usize = 5_000;
+const STEP_NAME_BYTES_MAX: usize = 500;
+/// About what a step takes in a report.
+const STEP_BYTES: usize = 512;
 
 fn runner_name(caller: &Caller) -> Result<&str, ApiError> {
     match &caller.principal.who {
@@ -89,12 +94,15 @@ async fn exchange(
             last_seen_ms: now_ms,
         };
         builds::runner_seen(tx, scope, &seen)?;
+        let silence_ms = silence_ms(&inner);
         let mut answer = RunnerSyncAnswer {
-            lease_ms: u64::try_from(LEASE_MS).expect("positive"),
+            lease_ms: u64::try_from(LEASE_MS.min(silence_ms / 2)).expect("positive"),
+            // Before anybody else may begin, with time to stop what runs.
+            fence_ms: u64::try_from(silence_ms / 5 * 4).expect("positive"),
             ..RunnerSyncAnswer::default()
         };
         for run in &request.running {
-            renew(tx, scope, &request.runner, run, now_ms, &mut answer)?;
+            renew(tx, scope, &request.runner, run, now_ms + silence_ms, &mut answer)?;
         }
         let running: Vec<BuildId> = request.running.iter().filter_map(|run| run.id.parse().ok()).collect();
         builds::forget_unknown(tx, scope, &request.runner, &running)?;
@@ -104,7 +112,7 @@ async fn exchange(
                 runner: &request.runner,
                 executor: &request.executor,
                 now_ms,
-                lease_until_ms: now_ms + LEASE_MS,
+                lease_until_ms: now_ms + silence_ms,
             };
             let mut allowed = Allowed::load(tx, scope)?;
             let taken = builds::take(tx, scope, &taker, free, &mut |tx, build| allowed.of(tx, scope, build))?;
@@ -120,16 +128,22 @@ async fn exchange(
     Ok(answer.await?)
 }
 
+/// After so much silence the builds of a runner go to others.
+fn silence_ms(server: &Server) -> i64 {
+    let network = &server.inner.config.network;
+    i64::from(network.runner_silence_seconds.unwrap_or(Network::RUNNER_SILENCE_SECONDS)) * 1000
+}
+
 fn renew(
     tx: &mut Tx<'_>,
     scope: Scope,
     runner: &str,
     run: &RunningBuild,
-    now_ms: i64,
+    lease_until_ms: i64,
     answer: &mut RunnerSyncAnswer,
 ) -> Result<(), StoreError> {
     let lease = match run.id.parse() {
-        Ok(id) => builds::renew(tx, scope, runner, id, run.epoch, now_ms + LEASE_MS)?,
+        Ok(id) => builds::renew(tx, scope, runner, id, run.epoch, lease_until_ms)?,
         Err(_) => Lease::Lost,
     };
     match lease {
@@ -195,7 +209,7 @@ fn refuse(
         finished_ms: Some(now_ms),
         steps: &[] as &[BuildStep],
     };
-    builds::report(tx, scope, build.id, &report, now_ms)
+    builds::report(tx, scope, build.id, &report, now_ms).map(drop)
 }
 
 /// Values of the contexts that the pipeline names; later ones win. Each use of a secret is recorded.
@@ -241,6 +255,8 @@ fn hand_over(
     let integrations = if order.from_fork { Vec::new() } else { integrations(tx, &key, scope)? };
     let restart = restart(tx, scope, &order)?;
     let decisions = decisions(tx, build.id)?;
+    let step_types = step_types::list(tx, scope)?;
+    let step_types = step_types.iter().filter_map(|row| serde_json::from_str(&row.body).ok()).collect();
     let subject = build.id.to_string();
     identity::delete_keys_of(tx, scope, Subject::Build, &subject)?;
     let key =
@@ -266,6 +282,7 @@ fn hand_over(
         decisions,
         restart,
         from_fork: order.from_fork,
+        step_types,
     })
 }
 
@@ -322,11 +339,19 @@ pub(crate) async fn report_build(
     Path(id): Path<String>,
     Json(report): Json<BuildReport>,
 ) -> Result<Json<bool>, ApiError> {
-    runner_name(&caller)?;
+    let runner = runner_name(&caller)?.to_owned();
     let (scope, build, now_ms) = (caller.scope(), build_id(&id)?, server.now_ms());
+    let said = report.steps.len() * STEP_BYTES;
+    server.inner.floods.admit(scope.account(), &runner, said, now_ms)?;
+    if report.steps.len() > STEPS_MAX {
+        return Err(ApiError::bad_request(format!("a build has at most {STEPS_MAX} steps")));
+    }
     let status = BuildStatus::parse(&report.status)
         .ok_or_else(|| ApiError::bad_request(format!("`{}` is not a build's status", report.status)))?;
     let kept = server.store().write(move |tx| {
+        if !builds::is_takers(tx, scope, build, &runner)? {
+            return Err(StoreError::Conflict { what: format!("build `{build}`") });
+        }
         let kept = Report {
             epoch: report.epoch,
             revision: report.revision,
@@ -336,7 +361,10 @@ pub(crate) async fn report_build(
             finished_ms: report.finished_ms,
             steps: &report.steps,
         };
-        builds::report(tx, scope, build, &kept, now_ms)
+        if builds::report(tx, scope, build, &kept, now_ms)? {
+            noted::keep(tx, scope, build, &report)?;
+        }
+        Ok(())
     });
     kept.await.map_err(|error| fenced(error, &id))?;
     Ok(Json(true))
@@ -351,8 +379,17 @@ pub(crate) async fn append_logs(
     Path(id): Path<String>,
     Json(append): Json<LogAppend>,
 ) -> Result<Json<LogAppendAnswer>, ApiError> {
-    runner_name(&caller)?;
+    let runner = runner_name(&caller)?.to_owned();
     let (scope, build) = (caller.scope(), build_id(&id)?);
+    let said = append.pieces.iter().map(|piece| piece.step.len() + piece.text.len()).sum();
+    server.inner.floods.admit(scope.account(), &runner, said, server.now_ms())?;
+    if append.pieces.len() > STEPS_MAX
+        || append.pieces.iter().any(|piece| piece.step.len() > STEP_NAME_BYTES_MAX)
+    {
+        return Err(ApiError::bad_request(format!(
+            "a call has at most {STEPS_MAX} pieces of steps with names of up to {STEP_NAME_BYTES_MAX} bytes"
+        )));
+    }
     let mut pieces = Vec::with_capacity(append.pieces.len());
     for piece in append.pieces {
         let offset =
@@ -360,6 +397,9 @@ pub(crate) async fn append_logs(
         pieces.push((piece.step, offset, piece.text));
     }
     let kept = server.store().write(move |tx| {
+        if !builds::is_takers(tx, scope, build, &runner)? {
+            return Err(StoreError::Conflict { what: format!("build `{build}`") });
+        }
         tx.changed(ChangeKind::Log, build);
         logs::append(tx, scope, build, append.epoch, &pieces)
     });

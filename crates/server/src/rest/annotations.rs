@@ -55,16 +55,30 @@ fn kind(word: &str) -> Result<&'static str, ApiError> {
     }
 }
 
-/// Whoever may change the entity may annotate it; whoever may see it sees its annotations.
-fn require(tx: &mut Tx<'_>, caller: &Caller, kind: &str, id: &str, change: bool) -> Result<(), ApiError> {
+/// Whoever may change the entity may annotate it; whoever may see it sees its annotations. Gives back the id under
+/// which they are kept, by whatever name it was asked for.
+fn require(tx: &mut Tx<'_>, caller: &Caller, kind: &str, id: &str, change: bool) -> Result<String, ApiError> {
+    let action = match (kind, change) {
+        (_, false) => "read",
+        ("build", true) => "run",
+        (_, true) => "update",
+    };
     match kind {
-        "build" => super::builds::find_in(tx, caller, id, if change { "run" } else { "read" }).map(drop),
-        "pipeline" => {
-            super::pipelines::find(tx, caller, id, if change { "update" } else { "read" }).map(drop)
-        }
-        "project" => super::projects::find(tx, caller, id, if change { "update" } else { "read" }).map(drop),
-        _ => Ok(()),
+        "build" => super::builds::find_in(tx, caller, id, action).map(|row| row.id.to_string()),
+        "pipeline" => super::pipelines::find(tx, caller, id, action).map(|row| row.id.to_string()),
+        "project" => super::projects::find(tx, caller, id, action).map(|row| row.id.to_string()),
+        _ => Ok(id.to_owned()),
     }
+}
+
+/// A key and a value as they are kept.
+pub(crate) fn is_fine(key: &str, value: &Value) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    !key.is_empty()
+        && key.chars().all(plain)
+        && !value.is_object()
+        && !value.is_array()
+        && value.to_string().chars().count() <= VALUE_CHARS_MAX
 }
 
 fn needed<'q>(value: Option<&'q String>, what: &str) -> Result<&'q str, ApiError> {
@@ -86,8 +100,8 @@ pub(crate) async fn list(
         .look(move |tx| {
             let kind = kind(needed(query.entity_type.as_ref(), "entityType")?)?;
             let id = needed(query.entity_id.as_ref(), "entityId")?;
-            require(tx, &caller, kind, id, false)?;
-            let all = annotations::of(tx, caller.scope(), kind, id)?;
+            let kept = require(tx, &caller, kind, id, false)?;
+            let all = annotations::of(tx, caller.scope(), kind, &kept)?;
             Ok(all.into_iter().map(|row| shown(kind, id, &row)).collect())
         })
         .await?;
@@ -123,15 +137,14 @@ pub(crate) async fn set(
     let made = server
         .change(move |tx| {
             let kind = kind(&new.entity_type)?;
-            let name = !new.key.is_empty() && new.key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-            if !name || new.value.to_string().chars().count() > VALUE_CHARS_MAX || new.value.is_object() || new.value.is_array() {
+            if !is_fine(&new.key, &new.value) {
                 return Err(ApiError::bad_request(
                     "an annotation has a key of letters, digits, `_`, `-` and `.`, and one value of up to 10000 letters",
                 ));
             }
-            require(tx, &caller, kind, &new.entity_id, true)?;
+            let kept = require(tx, &caller, kind, &new.entity_id, true)?;
             let row = annotations::Annotation { name: new.key, value: new.value.to_string(), at_ms: now_ms };
-            annotations::set(tx, caller.scope(), kind, &new.entity_id, &row)?;
+            annotations::set(tx, caller.scope(), kind, &kept, &row)?;
             let made = shown(kind, &new.entity_id, &row);
             let entry = Entry::new("annotate", kind, &new.entity_id, &row.name).after(&made);
             caller.trail.allowed(tx, &caller.actor(), &entry)?;
@@ -153,8 +166,8 @@ pub(crate) async fn delete(
         .change(move |tx| {
             let kind = kind(needed(query.entity_type.as_ref(), "entityType")?)?;
             let id = needed(query.entity_id.as_ref(), "entityId")?;
-            require(tx, &caller, kind, id, true)?;
-            annotations::delete(tx, caller.scope(), kind, id, query.key.as_deref())?;
+            let kept = require(tx, &caller, kind, id, true)?;
+            annotations::delete(tx, caller.scope(), kind, &kept, query.key.as_deref())?;
             let entry = Entry::new("remove-annotation", kind, id, query.key.as_deref().unwrap_or("all"));
             caller.trail.allowed(tx, &caller.actor(), &entry)?;
             Ok(())

@@ -3,13 +3,14 @@
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::{Deserialize, Serialize};
+use slipway_api::agent::BuiltImage;
 use slipway_api::build::{
     Build, BuildCan, BuildDocs, BuildPage, BuildStep, Progress, ProgressLocation, RestartRequest,
 };
 use slipway_api::error::ErrorBody;
 use slipway_model::{BuildId, BuildStatus};
 use slipway_store::builds::{self, Filter, NewBuild};
-use slipway_store::{Scope, StoreError, Tx, annotations, approvals, logs, outgoing, pipelines};
+use slipway_store::{Scope, StoreError, Tx, annotations, approvals, images, logs, outgoing, pipelines};
 use utoipa::{IntoParams, ToSchema};
 
 use super::logs as logs_url;
@@ -149,6 +150,7 @@ pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
         steps,
         approvals: Vec::new(),
         annotations: Default::default(),
+        images: Vec::new(),
         priority: row.priority,
         restart_of,
         pull_request,
@@ -159,6 +161,19 @@ pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
             approve: asks && !finished,
         },
     })
+}
+
+fn image(row: images::Image) -> BuiltImage {
+    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    BuiltImage {
+        step: String::new(),
+        id: row.image,
+        name: row.name,
+        tag: row.tag,
+        registry: some(row.registry),
+        digest: some(row.digest),
+        at_ms: row.at_ms,
+    }
 }
 
 fn parse(id: &str) -> Result<BuildId, ApiError> {
@@ -202,11 +217,13 @@ pub(crate) async fn one(
             let held = logs::held(tx, row.id)?;
             let answers = approvals::of_build(tx, row.id)?;
             let noted = annotations::of(tx, scope, "build", &row.id.to_string())?;
+            let made = images::of_build(tx, scope, row.id)?;
             let may_approve =
                 super::pipelines::require_by_id(tx, &caller, row.pipeline, "approve", "this build").is_ok();
             let mut build = explained(row, waits.as_deref())?;
             build.can.approve &= may_approve;
             build.approvals = answers.iter().map(super::approvals::shown).collect();
+            build.images = made.into_iter().map(image).collect();
             for annotation in noted {
                 build
                     .annotations

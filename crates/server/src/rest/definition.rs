@@ -7,6 +7,8 @@ use slipway_model::AccountId;
 use slipway_pipeline::lint::{LintOptions, lint_text};
 use slipway_pipeline::variables::{Layer, Variables};
 
+use slipway_store::pipelines;
+
 use crate::cron::Schedule;
 use crate::seal::DataKey;
 use crate::seams::Seams;
@@ -127,6 +129,31 @@ pub(crate) fn problems(pipeline: &Pipeline) -> Vec<String> {
     }
     check_triggers(pipeline, &mut wrong);
     wrong
+}
+
+/// Schedules of all pipelines together: many of them at the same second are a way to stop everybody's builds.
+pub(crate) fn check_crons_of_account<'a>(
+    pipeline: &Pipeline,
+    others: impl Iterator<Item = &'a pipelines::Pipeline>,
+    wrong: &mut Vec<String>,
+) {
+    let count = |pipeline: &Pipeline| {
+        pipeline.spec.settings().ok().and_then(|settings| settings.cron_triggers).map_or(0, |all| all.len())
+    };
+    let own = count(pipeline);
+    if own == 0 {
+        return;
+    }
+    let others: usize = others
+        .filter(|row| row.body.contains("cronTriggers"))
+        .filter_map(|row| serde_json::from_str::<Pipeline>(&row.body).ok())
+        .map(|pipeline| count(&pipeline))
+        .sum();
+    if own + others > CRON_TRIGGERS_MAX {
+        wrong.push(format!(
+            "spec.cronTriggers: the account has {others} cron triggers in other pipelines, and {CRON_TRIGGERS_MAX} is the most: remove some"
+        ));
+    }
 }
 
 fn check_triggers(pipeline: &Pipeline, wrong: &mut Vec<String>) {

@@ -52,6 +52,9 @@ pub(super) struct InstallArguments {
     /// Secrets of the namespace with registries' credentials
     #[arg(long = "image-pull-secret")]
     image_pull_secrets: Vec<String>,
+    /// The server has no TLS: whoever is on the way reads and changes everything
+    #[arg(long)]
+    plain_http: bool,
     /// Let the API server check everything, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -108,6 +111,7 @@ pub(super) async fn install(arguments: InstallArguments) -> anyhow::Result<ExitC
         Some(server) => server.clone(),
         None => context::client().context("give --server")?.base().to_owned(),
     };
+    super::check_address(&server, arguments.plain_http)?;
     let token = match (&arguments.token, arguments.output.is_some() || arguments.dry_run) {
         (Some(token), _) => Some(token.clone()),
         (None, true) => None,
@@ -128,6 +132,7 @@ pub(super) async fn install(arguments: InstallArguments) -> anyhow::Result<ExitC
         insecure_registries: arguments.insecure_registries,
         builder_image: arguments.builder_image,
         image_pull_secrets: arguments.image_pull_secrets,
+        plain_http: arguments.plain_http,
     };
     let objects = objects(&options);
     match arguments.output {

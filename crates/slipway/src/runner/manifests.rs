@@ -17,6 +17,7 @@ pub(super) struct Options {
     pub(super) insecure_registries: Vec<String>,
     pub(super) builder_image: Option<String>,
     pub(super) image_pull_secrets: Vec<String>,
+    pub(super) plain_http: bool,
 }
 
 const COMPONENT: &str = "app.kubernetes.io/component";
@@ -154,6 +155,7 @@ fn container(options: &Options) -> Value {
     option("memory", &options.memory);
     option("registry", &options.registry);
     option("builder-image", &options.builder_image);
+    arguments.extend(options.plain_http.then(|| "--plain-http".to_owned()));
     arguments.extend(options.insecure_registries.iter().map(|host| format!("--insecure-registry={host}")));
     arguments.extend(options.image_pull_secrets.iter().map(|name| format!("--image-pull-secret={name}")));
     json!({

@@ -61,6 +61,9 @@ struct RunArguments {
     /// For host: folders that steps may read besides the system's own
     #[arg(long)]
     read_only: Vec<PathBuf>,
+    /// Dial a server on another machine without TLS: whoever is on the way reads and changes everything
+    #[arg(long, env = "SLIPWAY_PLAIN_HTTP", value_parser = clap::builder::FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
+    plain_http: bool,
     /// A folder with definitions of step types (kind: step-type)
     #[arg(long)]
     step_types: Option<PathBuf>,
@@ -167,9 +170,22 @@ async fn token(name: &str) -> anyhow::Result<RunnerToken> {
     Ok(context::client()?.post("/api/runners", &CreateRunner { name: name.to_owned() }).await?)
 }
 
+/// A runner's key and other people's secrets do not travel in clear, unless somebody says so.
+fn check_address(server: &str, plain_http: bool) -> anyhow::Result<()> {
+    let url: reqwest::Url = server.parse().with_context(|| format!("`{server}` is no address"))?;
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
+    anyhow::ensure!(
+        url.scheme() == "https" || (url.scheme() == "http" && (here || plain_http)),
+        "{server} is not https: everybody on the way could read the runner's key and change its builds. Use https, or --plain-http where nobody is on the way"
+    );
+    Ok(())
+}
+
 async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     log_to_stderr();
     let server = arguments.server.context("give --server, or one of: token, install, uninstall")?;
+    check_address(&server, arguments.plain_http)?;
     let token = match (&arguments.token, &arguments.token_file) {
         (Some(token), _) => Some(token.clone()),
         // It is removed when it has done its work; that is no error.

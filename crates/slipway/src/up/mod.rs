@@ -55,6 +55,9 @@ pub(crate) struct NetworkArguments {
     /// A host, address or network inside that the server may call (an identity provider, say); as often as needed
     #[arg(long, env = "SLIPWAY_EGRESS_ALLOW", value_delimiter = ',')]
     egress_allow: Vec<String>,
+    /// Seconds without a word from a runner after which its builds go to others; it stops them itself before that
+    #[arg(long, default_value_t = slipway_server::Network::RUNNER_SILENCE_SECONDS, value_parser = clap::value_parser!(u32).range(10..))]
+    runner_silence: u32,
 }
 
 impl NetworkArguments {
@@ -63,6 +66,7 @@ impl NetworkArguments {
             trusted_proxies: self.trusted_proxies,
             egress_allowed: EgressRules::parse(&self.egress_allow)
                 .map_err(|error| anyhow!("--egress-allow: {error}"))?,
+            runner_silence_seconds: Some(self.runner_silence),
         })
     }
 }

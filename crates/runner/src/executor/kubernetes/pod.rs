@@ -34,6 +34,8 @@ pub(super) enum SideKind {
     Service,
     /// Ends before the step begins.
     Before,
+    /// Runs beside the step, and has to succeed as the step has.
+    Candidate,
 }
 
 /// A container beside the step.
@@ -64,6 +66,8 @@ pub(super) struct PodShape {
     /// An image builder makes user namespaces, which the usual filter of system calls forbids.
     pub(super) builds_images: bool,
     pub(super) sides: Vec<Side>,
+    /// It is no step's alone.
+    pub(super) lasts: bool,
 }
 
 impl PodShape {
@@ -80,6 +84,7 @@ impl PodShape {
             mounts: Vec::new(),
             builds_images: false,
             sides: Vec::new(),
+            lasts: false,
         }
     }
 
@@ -101,6 +106,12 @@ impl PodShape {
             }
         }
         left_out
+    }
+
+    /// Containers that have to succeed beside the step's own.
+    pub(super) fn candidates(&self) -> Vec<String> {
+        let candidate = |side: &&Side| side.kind == SideKind::Candidate;
+        self.sides.iter().filter(candidate).map(|side| side.name.clone()).collect()
     }
 
     /// A DNS label that is this attempt's and nobody else's.
@@ -160,10 +171,15 @@ impl PodShape {
             "containers": [container],
             "volumes": [self.storage()],
         });
-        if !self.sides.is_empty() {
-            spec["initContainers"] = self.sides.iter().map(|side| self.side(side)).collect();
+        let (candidates, first): (Vec<&Side>, Vec<&Side>) =
+            self.sides.iter().partition(|side| side.kind == SideKind::Candidate);
+        if !first.is_empty() {
+            spec["initContainers"] = first.into_iter().map(|side| self.side(side)).collect();
         }
-        if let Some(timeout_ms) = step.timeout_ms {
+        if let Some(containers) = spec["containers"].as_array_mut() {
+            containers.extend(candidates.into_iter().map(|side| self.side(side)));
+        }
+        if let Some(timeout_ms) = step.timeout_ms.filter(|_| !self.lasts) {
             spec["activeDeadlineSeconds"] = json!(timeout_ms.div_ceil(1000) + DEADLINE_SLACK_SECONDS);
         }
         if let Some(node) = &self.config.node {
