@@ -47,6 +47,12 @@ impl Engine {
                 self.keep_memory(key, memory);
                 self.queue.add(key.clone(), Wake { state: true, ..wake });
             }
+            Err(Stop::Cluster(error)) if error.is_fenced() => {
+                tracing::info!(application = %key, "The lease ran out under a look; whoever has it now goes on.");
+                // What this look thought to have done may have been refused: nothing of it is kept.
+                self.keep_memory(key, Memory { progress: None, seen: None, ..memory });
+                self.queue.add(key.clone(), Wake { state: true, ..wake });
+            }
             Err(Stop::Cluster(error)) => {
                 tracing::warn!(application = %key, %error, "The status could not be written; trying again.");
                 self.keep_memory(key, memory);
@@ -60,12 +66,16 @@ impl Engine {
     }
 
     async fn forget(&self, key: &AppKey, memory: &Memory) {
+        self.lose_interest(key, memory).await;
+        self.reporter.removed(key);
+    }
+
+    async fn lose_interest(&self, key: &AppKey, memory: &Memory) {
         let instance = self.instance(key);
         // Taking interest back asks the cluster nothing.
         let cluster = memory.destination.as_ref().map_or(&self.cluster, |to| &to.cluster);
         let _ = cluster.set_interest(&instance, Default::default()).await;
         self.queue.clear_timers(key);
-        self.reporter.removed(key);
     }
 
     async fn look(&self, key: &AppKey, wake: Wake, memory: &mut Memory) -> Result<(), Stop> {
@@ -77,6 +87,12 @@ impl Engine {
             }
             return Err(Stop::Gone);
         };
+        if !self.shards.is_ours(key) {
+            // Another engine looks after it, and what we know of it grows old.
+            self.lose_interest(key, memory).await;
+            *memory = Memory::default();
+            return Ok(());
+        }
         let own_echo = live.resource_version == memory.written && wake.since.is_none() && !wake.timer;
         if own_echo && (!wake.state || memory.seen == Some(self.fingerprint(key, memory))) {
             return Ok(());

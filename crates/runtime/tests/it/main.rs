@@ -8,5 +8,7 @@ mod kube;
 mod many;
 mod proxy;
 mod served;
+mod shards;
+mod site;
 mod sync;
 mod world;
