@@ -107,7 +107,7 @@ try {
   const first = commit("1");
   engine = spawn(
     slipway,
-    ["engine", "gitops", "--kubeconfig", kubeconfig, "--namespace", control, "--data", join(folder, "data"), "--allow-local-repositories"],
+    ["engine", "gitops", "--kubeconfig", kubeconfig, "--namespace", control, "--data", join(folder, "data"), "--allow-local-repositories", "--alone"],
     { stdio: ["ignore", "ignore", "inherit"], env: { ...process.env, RUST_LOG: "warn" } },
   );
   await until("the definitions", () => cluster.call("GET", applicationsPath).then(() => true, () => false));

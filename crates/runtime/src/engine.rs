@@ -53,6 +53,8 @@ pub(crate) struct Memory {
     pub(crate) waiting: Vec<String>,
     /// The fingerprint of what the last look saw.
     pub(crate) seen: Option<u64>,
+    /// What the API server said an apply would do.
+    pub(crate) answers: crate::server_side::Answers,
     /// Only looks: tells the cluster nothing.
     pub(crate) reader: bool,
     /// The version of the Application that we wrote ourselves.

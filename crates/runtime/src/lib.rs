@@ -20,6 +20,7 @@ mod pushes;
 mod queue;
 mod reconcile;
 mod report;
+mod server_side;
 mod settings;
 mod shards;
 mod sources;

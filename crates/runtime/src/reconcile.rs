@@ -5,14 +5,20 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_cluster::{ClusterError, WriteOptions};
-use slipway_crd::{Application, names};
+use slipway_crd::{Application, Condition, Operation, names};
 use slipway_gitops::compare::rfc3339;
+use slipway_gitops::dependencies;
 use slipway_gitops::{AutoSync, AutoSyncInput, InFlight, auto_sync_decision};
 
 use crate::engine::{Engine, Memory};
 use crate::observe::{IN_CLUSTER, Observed};
 use crate::queue::{AppKey, Wake};
 use crate::status;
+
+/// The condition of an Application that waits for others.
+const DEPENDENCY: &str = "DependencyWarning";
+/// How often it is looked whether they are ready.
+const OTHERS: Duration = Duration::from_secs(2);
 
 /// Why a look ended early.
 pub(crate) enum Stop {
@@ -185,11 +191,20 @@ impl Engine {
         session.memory.waiting.clear();
         let decision = self.auto_sync(session, &observed, InFlight::Idle, now);
         let mut refused = Vec::new();
+        let mut waiting = Vec::new();
+        let others = self.waits_for_others(&session.app);
         match decision {
+            // What drifted is repaired whoever else is unwell; what is new waits.
+            AutoSync::Start { operation, .. } if is_whole(&operation) && !others.is_empty() => {
+                self.queue.add_at(session.key.clone(), Instant::now() + OTHERS, Wake::STATE);
+                session.memory.waiting.extend(others.iter().map(|waits| waits.message.clone()));
+                waiting = others;
+            }
             AutoSync::Start { operation, why } => {
                 tracing::info!(application = %session.key, %why, "A sync starts.");
                 session.app.operation = Some(*operation);
-                status::set_conditions(&mut session.app.status.conditions, &["SyncError"], &[]);
+                let over = ["SyncError", DEPENDENCY];
+                status::set_conditions(&mut session.app.status.conditions, &over, &[]);
                 self.begin(session, now);
                 return self.operate(session, observed).await;
             }
@@ -201,7 +216,24 @@ impl Engine {
             AutoSync::Skip { .. } | AutoSync::Supersede { .. } => {}
         }
         status::set_conditions(&mut session.app.status.conditions, &["SyncError"], &refused);
+        status::set_conditions(&mut session.app.status.conditions, &[DEPENDENCY], &waiting);
         Ok(observed)
+    }
+
+    /// A condition that names the Applications that this one waits for.
+    fn waits_for_others(&self, app: &Application) -> Vec<Condition> {
+        let find = |name: &str| {
+            let key = AppKey { namespace: app.metadata.namespace.clone(), name: name.to_owned() };
+            self.application(&key).map(|(other, _)| other)
+        };
+        let Some(message) = dependencies::unmet(app, find) else { return Vec::new() };
+        let known = app.status.conditions.iter().find(|c| c.kind == DEPENDENCY && c.message == message);
+        vec![known.cloned().unwrap_or_else(|| Condition {
+            kind: DEPENDENCY.into(),
+            message,
+            last_transition_time: Some(rfc3339(Timestamp::now())),
+            ..Condition::default()
+        })]
     }
 
     /// A newer revision takes the place of an automated operation that gets nowhere.
@@ -287,6 +319,11 @@ impl Engine {
         session.saved = saved;
         Ok(())
     }
+}
+
+/// Everything is synced, not only what drifted.
+fn is_whole(operation: &Operation) -> bool {
+    operation.sync.as_ref().is_none_or(|sync| sync.resources.is_empty())
 }
 
 pub(crate) fn is_running(app: &Application) -> bool {

@@ -242,3 +242,38 @@ fn labels_track_other_managers_are_left_alone_and_delete_hooks_run() {
     assert!(!left.contains("kept") && !left.contains("scaled") && !left.contains("before-end"), "{left}");
     assert!(left.contains("after-end"), "a hook that is to stay when it succeeds stays: {left}");
 }
+
+#[test]
+fn the_server_is_asked_what_an_apply_would_change_where_that_is_wanted() {
+    // The server throws `maxUnavailable` away, because the feature is switched off: nobody else can know that.
+    let set = |name: &str, more: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: {name}}}\nspec:\n  replicas: 0\n{more}  \
+             serviceName: {name}\n  selector: {{matchLabels: {{app: {name}}}}}\n  \
+             updateStrategy: {{type: RollingUpdate, rollingUpdate: {{maxUnavailable: 2}}}}\n  template:\n    \
+             metadata: {{labels: {{app: {name}}}}}\n    spec: {{containers: [{{name: c, image: \"{TEST_IMAGE}\"}}]}}\n"
+        )
+    };
+    let ready = "  minReadySeconds: 5\n";
+    let site =
+        Site::new(&[("asked/set.yaml", set("asked", ready)), ("guessed/set.yaml", set("guessed", ready))]);
+    let mut asked = site.application("asked", "asked", json!({"automated": {}}));
+    asked["metadata"]["annotations"] = json!({"argocd.argoproj.io/compare-options": "ServerSideDiff=true"});
+    site.create(&asked);
+    site.create(&site.application("guessed", "guessed", json!({"automated": {}})));
+    for name in ["asked", "guessed"] {
+        site.wait(name, "{.status.operationState.phase}=Succeeded");
+    }
+    site.wait("asked", "{.status.sync.status}=Synced");
+    site.wait("guessed", "{.status.sync.status}=OutOfSync");
+
+    // What a person changes is a difference, and what is put back is none.
+    for (seconds, status) in [(7, "OutOfSync"), (5, "Synced")] {
+        let patch = json!({"spec": {"minReadySeconds": seconds}}).to_string();
+        site.target.kubectl(&["patch", "statefulset", "asked", "--type", "merge", "-p", &patch]);
+        site.wait("asked", &format!("{{.status.sync.status}}={status}"));
+    }
+
+    let conditions = site.app("asked")["status"]["conditions"].to_string();
+    assert!(!conditions.contains("ServerSideDiffWarning"), "{conditions}");
+}

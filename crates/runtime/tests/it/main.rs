@@ -4,6 +4,7 @@ mod appsets;
 mod clusters;
 mod control_plane;
 mod crash;
+mod faults;
 mod kube;
 mod many;
 mod proxy;

@@ -18,7 +18,7 @@ fn map(number: usize, value: usize) -> (String, String) {
 }
 
 /// Commits a new value for every Application, asks for it, and waits until all are there.
-fn deploy(site: &Site, value: usize) {
+fn deploy(site: &Site<'_>, value: usize) {
     let files: Vec<(String, String)> = (0..APPS).map(|number| map(number, value)).collect();
     let files: Vec<(&str, String)> = files.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
     let revision = site.commit(&files);
@@ -40,7 +40,7 @@ fn deploy(site: &Site, value: usize) {
 }
 
 /// How many shards each engine holds, as the table says.
-fn shares(site: &Site) -> Vec<usize> {
+fn shares(site: &Site<'_>) -> Vec<usize> {
     if !site.control.succeeds(&["get", "configmap", "slipway-gitops-shards"]) {
         return Vec::new();
     }
@@ -72,7 +72,7 @@ fn engines_share_the_work_take_over_from_the_dead_and_never_write_for_the_same_a
     let two = Process::start(&site, "two", &[LEASE]);
     site.until("a fair share for two", || shares(&site) == [32, 32]);
     for number in 0..APPS {
-        let name = format!("a{number}");
+        let name = format!("{}-{number}", site.target.name());
         site.create(&site.application(&name, &format!("apps/{number}"), automated()));
     }
     deploy(&site, 1);

@@ -11,29 +11,23 @@ use slipway_testkit::{Kube, Namespace, TEST_IMAGE, tool};
 use tokio_util::sync::CancellationToken;
 
 /// A namespace for Applications, one for what they deploy, a repository, and an engine.
-pub(crate) struct Site {
-    pub(crate) control: Namespace<'static>,
-    pub(crate) target: Namespace<'static>,
+pub(crate) struct Site<'k> {
+    kube: &'k Kube,
+    pub(crate) control: Namespace<'k>,
+    pub(crate) target: Namespace<'k>,
     pub(crate) folder: tempfile::TempDir,
     stop: CancellationToken,
     running: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Site {
+impl Site<'static> {
     pub(crate) fn new(files: &[(&str, String)]) -> Self {
         Self::with(files, |_| {})
     }
 
     /// Without an engine: the test starts processes.
     pub(crate) fn quiet(files: &[(&str, String)]) -> Self {
-        let kube = Kube::shared();
-        let (control, target) = (kube.namespace("gitops"), kube.namespace("shop"));
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let site = Self { control, target, folder, stop: CancellationToken::new(), running: None };
-        std::fs::create_dir(site.repo()).expect("a folder");
-        site.git(&["init", "--quiet", "--initial-branch=main"]);
-        site.commit(files);
-        site
+        Self::on(Kube::shared(), files)
     }
 
     pub(crate) fn with(files: &[(&str, String)], change: impl FnOnce(&mut Config)) -> Self {
@@ -52,6 +46,19 @@ impl Site {
             runtime.expect("a runtime").block_on(engine).expect("the engine runs");
         });
         site.running = Some(running);
+        site
+    }
+}
+
+impl<'k> Site<'k> {
+    /// On this cluster, without an engine.
+    pub(crate) fn on(kube: &'k Kube, files: &[(&str, String)]) -> Self {
+        let (control, target) = (kube.namespace("gitops"), kube.namespace("shop"));
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let site = Self { kube, control, target, folder, stop: CancellationToken::new(), running: None };
+        std::fs::create_dir(site.repo()).expect("a folder");
+        site.git(&["init", "--quiet", "--initial-branch=main"]);
+        site.commit(files);
         site
     }
 
@@ -128,7 +135,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for Site<'_> {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(running) = self.running.take() {
@@ -185,11 +192,11 @@ pub(crate) struct Process {
 
 impl Process {
     /// `name`: its data folder, and so who it is.
-    pub(crate) fn start(site: &Site, name: &str, environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(site: &Site<'_>, name: &str, environment: &[(&str, &str)]) -> Self {
         let log = site.folder.path().join(format!("{name}.log"));
         let file = std::fs::File::options().create(true).append(true).open(&log).expect("a log");
         let child = Command::new(env!("CARGO_BIN_EXE_slipway-runtime"))
-            .arg(Kube::shared().kubeconfig())
+            .arg(site.kube.kubeconfig())
             .arg(site.folder.path().join(name))
             .arg(site.control.name())
             .env("RUST_LOG", "info,slipway_cluster::request=debug")
@@ -206,14 +213,22 @@ impl Process {
         std::fs::read_to_string(&self.log).expect("readable")
     }
 
-    /// The end that it came to by itself; none: it still runs.
-    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
-        self.child.try_wait().expect("a process")
-    }
-
     /// Asks it to stop in order.
     pub(crate) fn interrupt(&self) {
-        let kill = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        self.signal("-INT");
+    }
+
+    /// It does and hears nothing until it is resumed.
+    pub(crate) fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    pub(crate) fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let kill = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(kill.is_ok_and(|status| status.success()), "no signal was sent");
     }
 }
