@@ -33,6 +33,7 @@ pub struct ClusterConfig {
     /// Writes under way at once.
     pub parallel_writes: usize,
     pub request_timeout: Duration,
+    pub before_write: Option<crate::BeforeWrite>,
 }
 
 impl ClusterConfig {
@@ -46,6 +47,7 @@ impl ClusterConfig {
             namespace: namespace.into(),
             parallel_writes: 24,
             request_timeout: Duration::from_secs(30),
+            before_write: None,
         }
     }
 }

@@ -19,6 +19,9 @@ pub enum ClusterError {
     UnknownKind { api_version: String, kind: String },
     #[error("{key} has no name, or no namespace where one is needed")]
     Unnamed { key: ObjectKey },
+    /// The work belongs to another engine by now.
+    #[error("{what} is not written: the lease for it ran out, and another engine goes on with it")]
+    Fenced { what: String },
     #[error("the cluster's answer about {what} is unreadable")]
     Unreadable { what: String, source: serde_json::Error },
 }
@@ -48,6 +51,10 @@ impl ClusterError {
     pub fn is_immutable(&self) -> bool {
         matches!(self, Self::Refused { code: 422, message, .. } if message.contains("immutable")
             || message.contains("may not change once set") || message.contains("forbidden: updates to"))
+    }
+
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Self::Fenced { .. })
     }
 
     pub fn next(&self) -> Next {

@@ -19,6 +19,15 @@ impl Cluster {
         let timeout = self.inner.config.request_timeout;
         let mut tries = 0;
         loop {
+            if request.method() != http::Method::GET {
+                if !crate::fence::may_write() {
+                    return Err(ClusterError::Fenced { what: what.to_owned() });
+                }
+                tracing::debug!(method = %request.method(), what, "A write goes out.");
+                if let Some(hook) = &self.inner.config.before_write {
+                    (hook.0)(&format!("{} {what}", request.method()));
+                }
+            }
             let call = self.inner.client.request::<Value>(request.clone());
             let answer = match tokio::time::timeout(timeout, call).await {
                 Ok(answer) => answer.map_err(|error| ClusterError::from_kube(error, what)),

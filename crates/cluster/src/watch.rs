@@ -66,7 +66,10 @@ async fn follow_place(cluster: &Cluster, resource: &ApiResource, place: &str, un
         loop {
             match watch(cluster, resource, place, &mut version).await {
                 Ok(()) => backoff = Backoff::default(),
-                Err(Ended::Expired) => break,
+                Err(Ended::Expired) => {
+                    tracing::debug!(kind = %resource.kind, group = %resource.group, "A watch expired; everything is listed again.");
+                    break;
+                }
                 Err(Ended::Broken(error)) => {
                     tracing::debug!(kind = %resource.kind, group = %resource.group, %error, "A watch broke; it is put again.");
                     backoff.wait(cluster).await;

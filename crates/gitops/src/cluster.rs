@@ -167,6 +167,10 @@ pub struct Settings {
     pub wave_delay_ms: i64,
     /// A sync that runs longer is ended. Zero: never.
     pub sync_timeout_seconds: i64,
+    /// A sync in which nothing happens for so long is ended; 0: never.
+    pub wave_timeout_seconds: i64,
+    /// The API server is asked what an apply would change, unless an Application says otherwise.
+    pub server_side_diff: bool,
     /// First wait of self-heal, factor and longest wait.
     pub self_heal_backoff: (i64, i64, i64),
 }
@@ -187,6 +191,8 @@ impl Default for Settings {
             inclusions: Vec::new(),
             wave_delay_ms: 2000,
             sync_timeout_seconds: 0,
+            wave_timeout_seconds: 0,
+            server_side_diff: false,
             self_heal_backoff: (2, 3, 300),
         }
     }

@@ -4,6 +4,7 @@
 //! and what is known of the cluster. Goes out: a [`Comparison`], from which the status is written and a sync is
 //! planned. Nothing is fetched and no time passes here.
 
+mod server;
 mod summary;
 
 use crate::cluster::{ClusterInfo, Settings};
@@ -201,7 +202,7 @@ impl<'a> Comparer<'a> {
         let mut resources: Vec<ResourceState> =
             pairs.into_iter().map(|(target, live)| self.state(target, live)).collect();
         resources.sort_by(|a, b| a.key.cmp(&b.key));
-        let out_of_sync = resources.iter().any(|r| self.counts_as_drift(r));
+        let out_of_sync = resources.iter().any(counts_as_drift);
         let sync_status = match (self.failed, out_of_sync) {
             (true, _) => SyncCode::Unknown,
             (false, true) => SyncCode::OutOfSync,
@@ -456,12 +457,12 @@ impl<'a> Comparer<'a> {
             DiffMode::ThreeWay
         }
     }
+}
 
-    fn counts_as_drift(&self, resource: &ResourceState) -> bool {
-        let ignored_extra = resource.requires_pruning
-            && resource.live.as_ref().is_some_and(|live| options::compare_option(live, "IgnoreExtraneous"));
-        resource.status == Some(SyncCode::OutOfSync) && !ignored_extra
-    }
+fn counts_as_drift(resource: &ResourceState) -> bool {
+    let ignored_extra = resource.requires_pruning
+        && resource.live.as_ref().is_some_and(|live| options::compare_option(live, "IgnoreExtraneous"));
+    resource.status == Some(SyncCode::OutOfSync) && !ignored_extra
 }
 
 fn forbidden_sentence(key: &ResourceKey, project: &str) -> String {

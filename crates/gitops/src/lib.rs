@@ -11,6 +11,7 @@ pub mod compare;
 pub mod conformance;
 mod cron;
 pub mod deletion;
+pub mod dependencies;
 pub mod diff;
 pub mod duration;
 pub mod glob;

@@ -1,8 +1,9 @@
 //! Sync and compare options: `Name=value` lists on the application and on resources.
 
+use crate::diff::Mutations;
 use crate::object;
 use serde_json::Value;
-use slipway_crd::names;
+use slipway_crd::{Application, names};
 
 /// The options of one application.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -100,6 +101,20 @@ pub fn compare_option(object: &Value, option: &str) -> bool {
     object::annotation_parts(object, names::COMPARE_OPTIONS).any(|part| part == option)
 }
 
+/// Whether the API server is asked what an apply would change, and what is made of webhooks: the Application's compare
+/// options, or else the operator's setting.
+pub fn server_side_diff(app: &Application, by_default: bool) -> Option<Mutations> {
+    let annotation = app.metadata.annotation(names::COMPARE_OPTIONS).unwrap_or_default();
+    let get = |name: &str| annotation.split(',').rev().find_map(|option| value_of(option.trim(), name));
+    let wanted = match get("ServerSideDiff") {
+        Some("true") => true,
+        Some("false") => false,
+        _ => by_default,
+    };
+    let included = get("IncludeMutationWebhook") == Some("true");
+    wanted.then_some(if included { Mutations::Included } else { Mutations::Ignored })
+}
+
 fn value_of<'a>(option: &'a str, name: &str) -> Option<&'a str> {
     option.split_once('=').filter(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
@@ -121,6 +136,22 @@ mod tests {
         assert!(options.is_true_for(&with("Replace=true, ServerSideApply=false"), "Replace"));
         assert_eq!(options.prune_of(&with("")), Deletion::Confirm);
         assert_eq!(options.prune_of(&with("Prune=false")), Deletion::Never);
+    }
+
+    #[test]
+    fn the_application_says_whether_the_server_is_asked() {
+        for (options, by_default, expected) in [
+            ("", false, None),
+            ("", true, Some(Mutations::Ignored)),
+            ("ServerSideDiff=true", false, Some(Mutations::Ignored)),
+            ("ServerSideDiff=false", true, None),
+            ("ServerSideDiff=true, IncludeMutationWebhook=true", false, Some(Mutations::Included)),
+            ("IncludeMutationWebhook=true", false, None),
+        ] {
+            let app = json!({"metadata": {"name": "a", "annotations": {(names::COMPARE_OPTIONS): options}}, "spec": {}});
+            let app: Application = serde_json::from_value(app).expect("readable");
+            assert_eq!(server_side_diff(&app, by_default), expected, "{options} {by_default}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::observe::IN_CLUSTER;
 use crate::queue::{AppKey, Queue, Wake};
 use crate::report::Reporter;
 use crate::settings::{RepositoryAccess, read_settings};
+use crate::shards::Shards;
 use crate::sources::Desired;
 
 /// ConfigMaps that say how the engine works.
@@ -52,6 +53,8 @@ pub(crate) struct Memory {
     pub(crate) waiting: Vec<String>,
     /// The fingerprint of what the last look saw.
     pub(crate) seen: Option<u64>,
+    /// What the API server said an apply would do.
+    pub(crate) answers: crate::server_side::Answers,
     /// Only looks: tells the cluster nothing.
     pub(crate) reader: bool,
     /// The version of the Application that we wrote ourselves.
@@ -77,6 +80,8 @@ pub(crate) struct Engine {
     memory: Mutex<HashMap<AppKey, Memory>>,
     settings: RwLock<Arc<Settings>>,
     access: RwLock<Arc<RepositoryAccess>>,
+    /// Which Applications and sets are ours to look after.
+    pub(crate) shards: Arc<Shards>,
     /// The cluster that we run in.
     pub(crate) home: Arc<Destination>,
     pub(crate) clusters: Clusters,
@@ -89,6 +94,7 @@ impl Engine {
     pub(crate) fn new(config: Config, cluster: Cluster, renderer: Renderer, kube_version: String) -> Self {
         let settings = Settings { control_plane_namespace: config.namespace.clone(), ..Settings::default() };
         let home = Destination::new(cluster.clone(), IN_CLUSTER.server, IN_CLUSTER.name, kube_version);
+        let shards = Shards::new(config.sharing.clone());
         let (sender, receiver) = mpsc::channel(crate::events::WAITING_MAX);
         Self {
             reporter: Reporter::new(&config),
@@ -105,6 +111,7 @@ impl Engine {
             memory: Mutex::default(),
             settings: RwLock::new(Arc::new(settings)),
             access: RwLock::default(),
+            shards: Arc::new(shards),
             home: Arc::new(home),
             clusters: Clusters::default(),
             clusters_stop: CancellationToken::new(),
@@ -222,6 +229,7 @@ impl Engine {
         tasks.spawn(self.clone().send_reports());
         tasks.spawn(self.clone().write_events());
         tasks.spawn(self.clone().send_notices());
+        tasks.spawn(self.clone().share_work());
         tokio::select! {
             () = stop.cancelled() => {}
             // None of these ends by itself; if one does, it panicked, and a restart is the cure.
@@ -231,6 +239,7 @@ impl Engine {
         }
         self.clusters_stop.cancel();
         tasks.shutdown().await;
+        self.leave().await;
     }
 
     async fn work(self: Arc<Self>) {
@@ -239,7 +248,10 @@ impl Engine {
             // A panic over one Application must not end the others' worker.
             let engine = self.clone();
             let of = key.clone();
-            let look = tokio::spawn(async move { engine.reconcile(&of, wake).await });
+            let gate = self.shards.gate(&key);
+            let look = tokio::spawn(slipway_cluster::fenced(gate, async move {
+                engine.reconcile(&of, wake).await;
+            }));
             let began = Instant::now();
             let done = AbortOnDropHandle::new(look).await;
             self.metrics.look(&key.namespace, IN_CLUSTER.server, began.elapsed());

@@ -20,7 +20,9 @@ mod pushes;
 mod queue;
 mod reconcile;
 mod report;
+mod server_side;
 mod settings;
+mod shards;
 mod sources;
 mod status;
 mod steps;
@@ -41,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use engine::Engine;
 pub use plugins::PluginsError;
 pub use proxy::app_proxy_router;
+pub use shards::{Sharing, SharingError};
 
 /// Everything the runtime has to be told.
 #[derive(Clone)]
@@ -63,6 +66,10 @@ pub struct Config {
     pub plugins: Option<PathBuf>,
     /// Folders with helm, kustomize and jsonnet; they win over PATH.
     pub tools: Vec<PathBuf>,
+    /// How the Applications are shared with other engines; none: this engine is alone.
+    pub sharing: Option<Sharing>,
+    /// Called before each write to the cluster; for tests that kill.
+    pub before_write: Option<slipway_cluster::BeforeWrite>,
     /// Where metrics are served and webhooks come in.
     pub listen: Option<SocketAddr>,
     /// Allow repositories on this machine's disk.
@@ -85,6 +92,8 @@ impl Config {
             ingress_url: String::new(),
             cluster: String::new(),
             plugins: None,
+            sharing: None,
+            before_write: None,
             listen: None,
             tools: Vec::new(),
             allow_local_repositories: false,
@@ -206,7 +215,9 @@ async fn connect(
 }
 
 async fn connect_once(config: &Config) -> Result<(Cluster, String), ClusterError> {
-    let cluster = Cluster::connect(ClusterConfig::new(config.kubeconfig.clone(), &config.namespace)).await?;
+    let mut connection = ClusterConfig::new(config.kubeconfig.clone(), &config.namespace);
+    connection.before_write.clone_from(&config.before_write);
+    let cluster = Cluster::connect(connection).await?;
     cluster.ensure_definitions(&slipway_crd::manifests()).await?;
     let namespace = serde_json::json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": config.namespace}});

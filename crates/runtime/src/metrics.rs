@@ -173,8 +173,9 @@ impl Engine {
     /// Everything, as Prometheus reads it.
     pub(crate) fn metrics_text(&self) -> String {
         let mut text = Text::default();
-        let apps: Vec<Application> =
-            self.applications().iter().filter_map(|key| Some(self.application(key)?.0)).collect();
+        // Engines that share count each its own, so that sums over all of them are right.
+        let ours = self.applications().into_iter().filter(|key| self.shards.is_ours(key));
+        let apps: Vec<Application> = ours.filter_map(|key| Some(self.application(&key)?.0)).collect();
         text.family("argocd_app_info", "gauge", "Information about application.");
         for app in &apps {
             text.line("argocd_app_info", &info(app), 1.0);

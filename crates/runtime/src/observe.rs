@@ -164,6 +164,7 @@ impl Engine {
             project: Some(&project),
             now: Timestamp::now(),
         });
+        let comparison = self.judged_by_server(app, &destination, comparison, memory).await;
         Observed { comparison, desired: Some(desired), project: Some(project), again_at, fingerprint }
     }
 

@@ -236,10 +236,14 @@ impl Engine {
                 self.wake_at(session.key, Some(*at));
             }
         }
-        let limit = self.settings().sync_timeout_seconds;
-        if limit > 0 {
-            let end = progress.started_at.checked_add(jiff::SignedDuration::from_secs(limit + 1)).ok();
-            self.wake_at(session.key, end);
+        let settings = self.settings();
+        for (limit, since) in [
+            (settings.sync_timeout_seconds, progress.started_at),
+            (settings.wave_timeout_seconds, progress.last_step_at()),
+        ] {
+            if limit > 0 {
+                self.wake_at(session.key, since.checked_add(jiff::SignedDuration::from_secs(limit + 1)).ok());
+            }
         }
         session.memory.progress = Some(progress);
     }

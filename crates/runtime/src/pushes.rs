@@ -67,7 +67,8 @@ impl Engine {
                 && concerns(&app, event)
             {
                 tracing::debug!(application = %key, reference = %event.reference, "A push concerns an application.");
-                self.queue.add(key, Wake::latest(heard));
+                self.queue.add(key.clone(), Wake::latest(heard));
+                self.hand_on("Application", &key);
             }
         }
     }

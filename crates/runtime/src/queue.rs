@@ -145,6 +145,11 @@ impl Queue {
         }
     }
 
+    /// True when nobody works on one of these.
+    pub(crate) fn is_idle(&self, of: impl Fn(&AppKey) -> bool) -> bool {
+        !self.inner.lock().expect("no panic while locked").running.keys().any(of)
+    }
+
     /// How many wait.
     pub(crate) fn depth(&self) -> usize {
         self.inner.lock().expect("no panic while locked").line.len()

@@ -5,14 +5,20 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_cluster::{ClusterError, WriteOptions};
-use slipway_crd::{Application, names};
+use slipway_crd::{Application, Condition, Operation, names};
 use slipway_gitops::compare::rfc3339;
+use slipway_gitops::dependencies;
 use slipway_gitops::{AutoSync, AutoSyncInput, InFlight, auto_sync_decision};
 
 use crate::engine::{Engine, Memory};
 use crate::observe::{IN_CLUSTER, Observed};
 use crate::queue::{AppKey, Wake};
 use crate::status;
+
+/// The condition of an Application that waits for others.
+const DEPENDENCY: &str = "DependencyWarning";
+/// How often it is looked whether they are ready.
+const OTHERS: Duration = Duration::from_secs(2);
 
 /// Why a look ended early.
 pub(crate) enum Stop {
@@ -47,6 +53,12 @@ impl Engine {
                 self.keep_memory(key, memory);
                 self.queue.add(key.clone(), Wake { state: true, ..wake });
             }
+            Err(Stop::Cluster(error)) if error.is_fenced() => {
+                tracing::info!(application = %key, "The lease ran out under a look; whoever has it now goes on.");
+                // What this look thought to have done may have been refused: nothing of it is kept.
+                self.keep_memory(key, Memory { progress: None, seen: None, ..memory });
+                self.queue.add(key.clone(), Wake { state: true, ..wake });
+            }
             Err(Stop::Cluster(error)) => {
                 tracing::warn!(application = %key, %error, "The status could not be written; trying again.");
                 self.keep_memory(key, memory);
@@ -60,12 +72,16 @@ impl Engine {
     }
 
     async fn forget(&self, key: &AppKey, memory: &Memory) {
+        self.lose_interest(key, memory).await;
+        self.reporter.removed(key);
+    }
+
+    async fn lose_interest(&self, key: &AppKey, memory: &Memory) {
         let instance = self.instance(key);
         // Taking interest back asks the cluster nothing.
         let cluster = memory.destination.as_ref().map_or(&self.cluster, |to| &to.cluster);
         let _ = cluster.set_interest(&instance, Default::default()).await;
         self.queue.clear_timers(key);
-        self.reporter.removed(key);
     }
 
     async fn look(&self, key: &AppKey, wake: Wake, memory: &mut Memory) -> Result<(), Stop> {
@@ -77,6 +93,12 @@ impl Engine {
             }
             return Err(Stop::Gone);
         };
+        if !self.shards.is_ours(key) {
+            // Another engine looks after it, and what we know of it grows old.
+            self.lose_interest(key, memory).await;
+            *memory = Memory::default();
+            return Ok(());
+        }
         let own_echo = live.resource_version == memory.written && wake.since.is_none() && !wake.timer;
         if own_echo && (!wake.state || memory.seen == Some(self.fingerprint(key, memory))) {
             return Ok(());
@@ -169,11 +191,20 @@ impl Engine {
         session.memory.waiting.clear();
         let decision = self.auto_sync(session, &observed, InFlight::Idle, now);
         let mut refused = Vec::new();
+        let mut waiting = Vec::new();
+        let others = self.waits_for_others(&session.app);
         match decision {
+            // What drifted is repaired whoever else is unwell; what is new waits.
+            AutoSync::Start { operation, .. } if is_whole(&operation) && !others.is_empty() => {
+                self.queue.add_at(session.key.clone(), Instant::now() + OTHERS, Wake::STATE);
+                session.memory.waiting.extend(others.iter().map(|waits| waits.message.clone()));
+                waiting = others;
+            }
             AutoSync::Start { operation, why } => {
                 tracing::info!(application = %session.key, %why, "A sync starts.");
                 session.app.operation = Some(*operation);
-                status::set_conditions(&mut session.app.status.conditions, &["SyncError"], &[]);
+                let over = ["SyncError", DEPENDENCY];
+                status::set_conditions(&mut session.app.status.conditions, &over, &[]);
                 self.begin(session, now);
                 return self.operate(session, observed).await;
             }
@@ -185,7 +216,24 @@ impl Engine {
             AutoSync::Skip { .. } | AutoSync::Supersede { .. } => {}
         }
         status::set_conditions(&mut session.app.status.conditions, &["SyncError"], &refused);
+        status::set_conditions(&mut session.app.status.conditions, &[DEPENDENCY], &waiting);
         Ok(observed)
+    }
+
+    /// A condition that names the Applications that this one waits for.
+    fn waits_for_others(&self, app: &Application) -> Vec<Condition> {
+        let find = |name: &str| {
+            let key = AppKey { namespace: app.metadata.namespace.clone(), name: name.to_owned() };
+            self.application(&key).map(|(other, _)| other)
+        };
+        let Some(message) = dependencies::unmet(app, find) else { return Vec::new() };
+        let known = app.status.conditions.iter().find(|c| c.kind == DEPENDENCY && c.message == message);
+        vec![known.cloned().unwrap_or_else(|| Condition {
+            kind: DEPENDENCY.into(),
+            message,
+            last_transition_time: Some(rfc3339(Timestamp::now())),
+            ..Condition::default()
+        })]
     }
 
     /// A newer revision takes the place of an automated operation that gets nowhere.
@@ -271,6 +319,11 @@ impl Engine {
         session.saved = saved;
         Ok(())
     }
+}
+
+/// Everything is synced, not only what drifted.
+fn is_whole(operation: &Operation) -> bool {
+    operation.sync.as_ref().is_none_or(|sync| sync.resources.is_empty())
 }
 
 pub(crate) fn is_running(app: &Application) -> bool {

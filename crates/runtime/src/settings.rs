@@ -28,6 +28,12 @@ pub(crate) fn read_settings(cluster: &Cluster, namespace: &str) -> Settings {
     {
         settings.sync_timeout_seconds = seconds;
     }
+    if let Some(seconds) =
+        commands.get("controller.sync.wave.timeout.seconds").and_then(|text| text.parse().ok())
+    {
+        settings.wave_timeout_seconds = seconds;
+    }
+    settings.server_side_diff = commands.get("controller.diff.server.side").is_some_and(|on| on == "true");
     settings
 }
 

@@ -10,11 +10,12 @@ use crate::observe::Observed;
 use crate::sources::Desired;
 
 /// Conditions that a comparison sets and takes back.
-const COMPARED: [&str; 7] = [
+const COMPARED: [&str; 8] = [
     "InvalidSpecError",
     "ComparisonError",
     "UnknownError",
     "SharedResourceWarning",
+    "ServerSideDiffWarning",
     "RepeatedResourceWarning",
     "ExcludedResourceWarning",
     "OrphanedResourceWarning",

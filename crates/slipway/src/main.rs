@@ -117,6 +117,12 @@ enum EngineCommand {
         /// A folder with helm, kustomize or jsonnet, which wins over PATH; may be given several times
         #[arg(long)]
         tools: Vec<PathBuf>,
+        /// Do not share the Applications with other engines of the namespace: this one is the only one
+        #[arg(long)]
+        alone: bool,
+        /// Seconds without a sign of life after which other engines take this one's Applications over
+        #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=600))]
+        lease_seconds: u64,
         /// Where metrics are served and webhooks come in; nowhere when left out
         #[arg(long)]
         listen: Option<std::net::SocketAddr>,
@@ -184,6 +190,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             allow_local_repositories,
             plugins,
             tools,
+            alone,
+            lease_seconds,
             listen,
         }) => {
             let mut config = slipway_runtime::Config::new("engine", kubeconfig, data);
@@ -192,6 +200,11 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             config.plugins = plugins;
             config.listen = listen;
             config.tools = tools;
+            if !alone {
+                let mut sharing = slipway_runtime::Sharing::of_folder(&config.data)?;
+                sharing.lease = std::time::Duration::from_secs(lease_seconds);
+                config.sharing = Some(sharing);
+            }
             up::engine(config).await
         }
         Command::Auth(command) => cli::context::run(command).await,

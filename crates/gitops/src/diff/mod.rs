@@ -12,10 +12,12 @@ mod merge;
 mod normalize;
 mod quantity;
 mod schema;
+mod server;
 mod text;
 
 pub use ignore::IgnoreRules;
 pub use mask::masked;
+pub use server::Mutations;
 pub use text::{block_text, unified};
 
 use crate::object;
@@ -56,14 +58,35 @@ pub enum DiffMode {
 
 /// Compares a manifest with the live object. Either may be missing, not both.
 pub fn diff(target: Option<&Value>, live: Option<&Value>, rules: &IgnoreRules, mode: DiffMode) -> Diff {
-    let any = target.or(live).unwrap_or(&Value::Null);
-    let normal = |object: &Value| normalize::normalized(object, rules);
-    let live_side = live.map(normal);
     let predicted = match (target, live) {
-        (Some(target), Some(live)) => Some(normal(&predict(target, live, mode))),
-        (Some(target), None) => Some(normal(target)),
+        (Some(target), Some(live)) => Some(predict(target, live, mode)),
+        (Some(target), None) => Some(target.clone()),
         (None, _) => None,
     };
+    between(live, predicted.as_ref(), target.or(live), rules)
+}
+
+/// Compares with what the API server answered to a dry run of the apply.
+pub fn diff_by_server(
+    live: &Value,
+    answer: &Value,
+    mutations: Mutations,
+    rules: &IgnoreRules,
+    mode: DiffMode,
+) -> Diff {
+    between(Some(live), Some(&server::predicted(live, answer, mutations, mode)), Some(live), rules)
+}
+
+fn between(
+    live: Option<&Value>,
+    predicted: Option<&Value>,
+    any: Option<&Value>,
+    rules: &IgnoreRules,
+) -> Diff {
+    let any = any.unwrap_or(&Value::Null);
+    let normal = |object: &Value| normalize::normalized(object, rules);
+    let live_side = live.map(normal);
+    let predicted = predicted.map(normal);
     let (mut live_side, mut predicted) = (live_side, predicted);
     if let (Some(live_side), Some(predicted)) = (&mut live_side, &mut predicted) {
         rules.remove_ignored(any, live, live_side, predicted);
@@ -84,16 +107,20 @@ pub fn diff(target: Option<&Value>, live: Option<&Value>, rules: &IgnoreRules, m
 /// The live object as it would be after the manifest was applied: what a client-side apply writes.
 pub fn predict(target: &Value, live: &Value, mode: DiffMode) -> Value {
     let target = normalize::without_server_fields(target);
-    let last_applied = match mode {
+    // Without a memory of what was applied nothing is known to have been taken out.
+    let original = remembered(live, mode).unwrap_or_else(|| target.clone());
+    let context = schema::Context::of(&target);
+    merge::three_way(&original, &target, live, &context)
+}
+
+/// What was applied last, as the object itself remembers it.
+fn remembered(live: &Value, mode: DiffMode) -> Option<Value> {
+    match mode {
         DiffMode::ThreeWay => object::annotation(live, names::LAST_APPLIED)
             .and_then(|text| serde_json::from_str::<Value>(text).ok())
             .map(|value| normalize::without_server_fields(&value)),
         DiffMode::ServerSide => ignore::fields_owned_by(live, names::FIELD_MANAGER),
-    };
-    // Without a memory of what was applied nothing is known to have been taken out.
-    let original = last_applied.unwrap_or_else(|| target.clone());
-    let context = schema::Context::of(&target);
-    merge::three_way(&original, &target, live, &context)
+    }
 }
 
 /// The manifest with the ignored fields as they are live (RespectIgnoreDifferences); `status` is never taken.

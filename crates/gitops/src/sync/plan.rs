@@ -9,6 +9,7 @@ use crate::compare::Comparison;
 use crate::hooks::{self, DeletePolicy, SyncPhase};
 use crate::object::{self, ResourceKey};
 use crate::options::{Deletion, SyncOptions};
+use jiff::Timestamp;
 use slipway_crd::{ResourceResult, SyncOperation};
 use std::collections::BTreeSet;
 
@@ -168,10 +169,16 @@ impl<'a> Planner<'a> {
     }
 
     fn timed_out(&self) -> Option<String> {
-        let limit = self.comparison.context.sync_timeout_seconds;
-        let age = self.progress.now.duration_since(self.progress.started_at).as_secs();
-        (limit > 0 && age > limit)
-            .then(|| format!("sync did not finish within {limit} seconds and was ended"))
+        let settings = &self.comparison.context.settings;
+        let past = |limit: i64, since: Timestamp| {
+            limit > 0 && self.progress.now.duration_since(since).as_secs() > limit
+        };
+        let (whole, wave) = (self.comparison.context.sync_timeout_seconds, settings.wave_timeout_seconds);
+        if past(whole, self.progress.started_at) {
+            return Some(format!("sync did not finish within {whole} seconds and was ended"));
+        }
+        past(wave, self.progress.last_step_at())
+            .then(|| format!("a wave did not get ready within {wave} seconds and the sync was ended"))
     }
 
     /// Running hooks of this operation are deleted; then it is over.

@@ -25,6 +25,8 @@ pub struct SyncProgress {
     pub dry_run_done: bool,
     /// When a step last changed the cluster. In memory only.
     pub last_change_at: Option<Timestamp>,
+    /// Since when this process has known the operation: a restart gives a wave its time anew. In memory only.
+    pub watched_since: Timestamp,
     /// Clean-up that failed and is left to people. In memory only.
     pub given_up: BTreeSet<ResourceKey>,
 }
@@ -49,6 +51,7 @@ impl SyncProgress {
             operation_id: operation_id(started_at, 0),
             started_at,
             now: started_at,
+            watched_since: started_at,
             revision: revision.into(),
             results: Vec::new(),
             terminating: false,
@@ -65,10 +68,16 @@ impl SyncProgress {
         Self {
             operation_id: operation_id(started_at, state.retry_count),
             now,
+            watched_since: now,
             results: result.map(|r| r.resources.clone()).unwrap_or_default(),
             terminating: state.phase == "Terminating",
             ..Self::start(started_at, result.map(|r| r.revision.as_str()).unwrap_or_default())
         }
+    }
+
+    /// When something last happened, as far as this process knows.
+    pub fn last_step_at(&self) -> Timestamp {
+        self.last_change_at.unwrap_or(self.watched_since)
     }
 
     /// Writes down what became of a step.

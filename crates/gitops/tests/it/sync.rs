@@ -251,6 +251,25 @@ fn a_sync_that_takes_too_long_is_ended_when_a_limit_is_set() {
 }
 
 #[test]
+fn a_wave_that_never_gets_ready_is_ended_when_a_limit_is_set() {
+    let mut shell = Shell::new(&[], vec![deployment("a", false, &[]), config("c", "1", &[wave("1")])]);
+    shell.settings.wave_timeout_seconds = 60;
+    let mut progress = SyncProgress::start(shell.started_at, "r");
+    let time = |text: &str| text.parse().expect("a time");
+    progress.now = time("2026-01-01T00:05:00Z");
+    progress.last_change_at = Some(time("2026-01-01T00:04:30Z"));
+    assert!(shell.plan(&Cluster::default(), &progress).outcome.is_none(), "something happened a moment ago");
+    progress.now = time("2026-01-01T00:05:31Z");
+    let outcome = shell.plan(&Cluster::default(), &progress).outcome.expect("an end");
+    assert_eq!(outcome.message, "a wave did not get ready within 60 seconds and the sync was ended");
+    // An engine that was started a moment ago gives it its time.
+    let state =
+        slipway_crd::OperationState { started_at: "2026-01-01T00:00:00Z".into(), ..Default::default() };
+    let progress = SyncProgress::from_state(&state, progress.now);
+    assert!(shell.plan(&Cluster::default(), &progress).outcome.is_none());
+}
+
+#[test]
 fn prunes_run_in_mirrored_waves_and_prune_last_after_all() {
     let old = [
         ("a", "0", ""),

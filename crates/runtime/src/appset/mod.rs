@@ -74,7 +74,8 @@ impl Engine {
         for key in self.application_sets() {
             let Some(set) = self.application_set(&key) else { continue };
             if set.spec.generators.iter().any(|generator| names_repository(generator, &pushed)) {
-                self.sets.add(key, Wake::latest(heard));
+                self.sets.add(key.clone(), Wake::latest(heard));
+                self.hand_on("ApplicationSet", &key);
             }
         }
     }
@@ -90,7 +91,12 @@ impl Engine {
             let engine = self.clone();
             let of = key.clone();
             let began = Instant::now();
-            let look = tokio::spawn(async move { engine.look_at_set(&of, wake).await });
+            let gate = self.shards.gate(&key);
+            let look =
+                tokio::spawn(slipway_cluster::fenced(
+                    gate,
+                    async move { engine.look_at_set(&of, wake).await },
+                ));
             let again = match AbortOnDropHandle::new(look).await {
                 Ok(again) => again,
                 Err(error) => {
@@ -132,6 +138,9 @@ impl Engine {
         {
             // Everything is being read again: what is not there yet is not gone.
             return Some(Duration::from_millis(200));
+        }
+        if !self.shards.is_ours(key) {
+            return None;
         }
         let set = self.application_set(key)?;
         let started = Instant::now();

@@ -1,6 +1,10 @@
-//! Runs the engine by itself, without a control plane: `slipway-runtime KUBECONFIG DATA [NAMESPACE]`.
+//! Runs the engine by itself, without a control plane: `slipway-runtime KUBECONFIG DATA [NAMESPACE]`. For tests that
+//! kill: `SLIPWAY_DIE_BEFORE_WRITE=N` ends it as a SIGKILL would before its N-th write to the cluster, and
+//! `SLIPWAY_LEASE_SECONDS=S` makes it share the namespace with others.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +26,29 @@ async fn main() -> std::process::ExitCode {
     config.allow_local_repositories = true;
     if let Some(namespace) = arguments.next() {
         config.namespace = namespace;
+    }
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(last) = number("SLIPWAY_DIE_BEFORE_WRITE") {
+        let count = AtomicU64::new(0);
+        config.before_write = Some(slipway_cluster::BeforeWrite(Arc::new(move |what| {
+            if count.fetch_add(1, Ordering::SeqCst) + 1 == last {
+                eprintln!("died before write {last}: {what}");
+                // No destructor runs and nothing is flushed: to the cluster it looks like a SIGKILL.
+                std::process::abort();
+            }
+        })));
+    }
+    if let Some(seconds) = number("SLIPWAY_LEASE_SECONDS") {
+        match slipway_runtime::Sharing::of_folder(&config.data) {
+            Ok(mut sharing) => {
+                sharing.lease = std::time::Duration::from_secs(seconds);
+                config.sharing = Some(sharing);
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                return std::process::ExitCode::FAILURE;
+            }
+        }
     }
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();

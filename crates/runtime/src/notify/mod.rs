@@ -72,7 +72,7 @@ impl Engine {
     /// False: something has to be tried again.
     async fn tell_people(&self, key: &AppKey) -> bool {
         let notifications = self.notifications();
-        let Some((_, app)) = self.application(key) else { return true };
+        let Some((_, app)) = self.application(key).filter(|_| self.shards.is_ours(key)) else { return true };
         let now = Timestamp::now();
         let plan = notifications.catalog.plan(&app, &notifications.secrets, now);
         for problem in &plan.problems {

@@ -45,6 +45,9 @@ pub(crate) fn receive(engine: &Arc<Engine>, headers: &HeaderMap, body: &Bytes) -
         }
         Ok(Heard::Requests) => {
             engine.wake_sets(Wake::latest(Instant::now()));
+            for key in engine.application_sets() {
+                engine.hand_on("ApplicationSet", &key);
+            }
             (StatusCode::OK, "a change of a pull request was heard\n".to_owned())
         }
         Ok(Heard::Nothing) => (StatusCode::OK, "this event changes nothing here\n".to_owned()),

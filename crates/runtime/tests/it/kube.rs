@@ -1,174 +1,10 @@
 //! The engine on a real Kubernetes, as kubectl sees it. Applications are written after the public shape of the
 //! well-known examples; their images are those that the cluster brings along.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use serde_json::json;
+use slipway_testkit::TEST_IMAGE;
 
-use serde_json::{Value, json};
-use slipway_runtime::{Config, Runtime};
-use slipway_testkit::{Kube, Namespace, TEST_IMAGE, tool};
-use tokio_util::sync::CancellationToken;
-
-/// A namespace for Applications, one for what they deploy, a repository, and an engine.
-struct Site {
-    control: Namespace<'static>,
-    target: Namespace<'static>,
-    folder: tempfile::TempDir,
-    stop: CancellationToken,
-    running: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Site {
-    fn new(files: &[(&str, String)]) -> Self {
-        Self::with(files, |_| {})
-    }
-
-    fn with(files: &[(&str, String)], change: impl FnOnce(&mut Config)) -> Self {
-        let kube = Kube::shared();
-        let (control, target) = (kube.namespace("gitops"), kube.namespace("shop"));
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut config = Config::new("test", Some(kube.kubeconfig().to_owned()), folder.path().join("data"));
-        config.namespace = control.name().to_owned();
-        config.allow_local_repositories = true;
-        config.tools = ["helm", "kustomize"].iter().map(|name| folder_of(&tool(name))).collect();
-        change(&mut config);
-        let stop = CancellationToken::new();
-        let stopping = stop.clone();
-        // A thread of its own: kubectl blocks the test's.
-        let running = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            let engine = Runtime::new(config).run(stopping);
-            runtime.expect("a runtime").block_on(engine).expect("the engine runs");
-        });
-        let site = Self { control, target, folder, stop, running: Some(running) };
-        std::fs::create_dir(site.repo()).expect("a folder");
-        site.git(&["init", "--quiet", "--initial-branch=main"]);
-        site.commit(files);
-        site
-    }
-
-    fn repo(&self) -> PathBuf {
-        self.folder.path().join("repo")
-    }
-
-    fn git(&self, arguments: &[&str]) -> String {
-        let output = Command::new("git")
-            .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org"])
-            .args(arguments)
-            .current_dir(self.repo())
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .output()
-            .expect("git runs");
-        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    }
-
-    fn commit(&self, files: &[(&str, String)]) -> String {
-        for (path, text) in files {
-            let path = self.repo().join(path);
-            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-            std::fs::write(path, text).expect("written");
-        }
-        self.git(&["add", "--all"]);
-        self.git(&["commit", "--quiet", "--allow-empty", "--message", "A change"]);
-        self.git(&["rev-parse", "HEAD"])
-    }
-
-    fn application(&self, name: &str, path: &str, policy: Value) -> Value {
-        json!({
-            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
-            "metadata": {"name": name, "namespace": self.control.name()},
-            "spec": {
-                "project": "default",
-                "source": {"repoURL": format!("file://{}", self.repo().display()), "path": path, "targetRevision": "main"},
-                "destination": {"server": "https://kubernetes.default.svc", "namespace": self.target.name()},
-                "syncPolicy": policy,
-            },
-        })
-    }
-
-    fn create(&self, object: &Value) {
-        // The definitions come with the engine, which may have only begun.
-        self.until("the definitions", || self.control.succeeds(&["get", "applications.argoproj.io"]));
-        self.control.apply(&object.to_string());
-    }
-
-    fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let end = Instant::now() + Duration::from_secs(90);
-        while !holds() {
-            if Instant::now() > end {
-                let apps = self.control.kubectl(&["get", "applications.argoproj.io", "-o", "yaml"]);
-                panic!("{what} did not happen within 90 s:\n{apps}");
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    fn app(&self, name: &str) -> Value {
-        let text = self.control.kubectl(&["get", "applications.argoproj.io", name, "-o", "json"]);
-        serde_json::from_str(&text).expect("JSON")
-    }
-
-    /// As a user waits.
-    fn wait(&self, name: &str, condition: &str) {
-        self.control.kubectl(&[
-            "wait",
-            &format!("app/{name}"),
-            "--timeout=90s",
-            &format!("--for=jsonpath={condition}"),
-        ]);
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        self.stop.cancel();
-        if let Some(running) = self.running.take() {
-            let ended = running.join();
-            assert!(ended.is_ok() || std::thread::panicking(), "the engine ended badly");
-        }
-    }
-}
-
-fn folder_of(program: &Path) -> PathBuf {
-    program.parent().expect("a program is in a folder").to_owned()
-}
-
-fn automated() -> Value {
-    json!({"automated": {"prune": true, "selfHeal": true}})
-}
-
-fn deployment(name: &str) -> String {
-    format!(
-        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec:\n  replicas: 1\n  selector: {{matchLabels: {{app: {name}}}}}\n  \
-         template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec:\n      terminationGracePeriodSeconds: 0\n      containers:\n      \
-         - name: ui\n        image: {TEST_IMAGE}\n        imagePullPolicy: IfNotPresent\n        command: [sleep, \"3600\"]\n        ports: [{{containerPort: 80}}]\n        \
-         resources: {{requests: {{cpu: 10m, memory: 16Mi}}}}\n"
-    )
-}
-
-fn service(name: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}}}\nspec:\n  selector: {{app: {name}}}\n  ports: [{{port: 80}}]\n"
-    )
-}
-
-fn hook(name: &str, phase: &str, policy: &str) -> String {
-    format!(
-        "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\n  annotations:\n    argocd.argoproj.io/hook: {phase}\n    \
-         argocd.argoproj.io/hook-delete-policy: {policy}\nspec:\n  backoffLimit: 0\n  template:\n    spec:\n      restartPolicy: Never\n      \
-         terminationGracePeriodSeconds: 0\n      containers:\n      - {{name: c, image: {TEST_IMAGE}, imagePullPolicy: IfNotPresent, command: [\"true\"]}}\n"
-    )
-}
-
-fn in_wave(text: &str, wave: i32) -> String {
-    text.replacen(
-        "metadata: {",
-        &format!("metadata: {{annotations: {{argocd.argoproj.io/sync-wave: \"{wave}\"}}, "),
-        1,
-    )
-}
+use crate::site::{Site, automated, deployment, hook, in_wave, service};
 
 #[test]
 fn the_guestbook_is_deployed_as_plain_files_a_chart_and_a_kustomization_and_answers_to_kubectl() {
@@ -405,4 +241,39 @@ fn labels_track_other_managers_are_left_alone_and_delete_hooks_run() {
     let left = site.target.kubectl(&["get", "deployments,configmaps,jobs", "-o", "name"]);
     assert!(!left.contains("kept") && !left.contains("scaled") && !left.contains("before-end"), "{left}");
     assert!(left.contains("after-end"), "a hook that is to stay when it succeeds stays: {left}");
+}
+
+#[test]
+fn the_server_is_asked_what_an_apply_would_change_where_that_is_wanted() {
+    // The server throws `maxUnavailable` away, because the feature is switched off: nobody else can know that.
+    let set = |name: &str, more: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: {name}}}\nspec:\n  replicas: 0\n{more}  \
+             serviceName: {name}\n  selector: {{matchLabels: {{app: {name}}}}}\n  \
+             updateStrategy: {{type: RollingUpdate, rollingUpdate: {{maxUnavailable: 2}}}}\n  template:\n    \
+             metadata: {{labels: {{app: {name}}}}}\n    spec: {{containers: [{{name: c, image: \"{TEST_IMAGE}\"}}]}}\n"
+        )
+    };
+    let ready = "  minReadySeconds: 5\n";
+    let site =
+        Site::new(&[("asked/set.yaml", set("asked", ready)), ("guessed/set.yaml", set("guessed", ready))]);
+    let mut asked = site.application("asked", "asked", json!({"automated": {}}));
+    asked["metadata"]["annotations"] = json!({"argocd.argoproj.io/compare-options": "ServerSideDiff=true"});
+    site.create(&asked);
+    site.create(&site.application("guessed", "guessed", json!({"automated": {}})));
+    for name in ["asked", "guessed"] {
+        site.wait(name, "{.status.operationState.phase}=Succeeded");
+    }
+    site.wait("asked", "{.status.sync.status}=Synced");
+    site.wait("guessed", "{.status.sync.status}=OutOfSync");
+
+    // What a person changes is a difference, and what is put back is none.
+    for (seconds, status) in [(7, "OutOfSync"), (5, "Synced")] {
+        let patch = json!({"spec": {"minReadySeconds": seconds}}).to_string();
+        site.target.kubectl(&["patch", "statefulset", "asked", "--type", "merge", "-p", &patch]);
+        site.wait("asked", &format!("{{.status.sync.status}}={status}"));
+    }
+
+    let conditions = site.app("asked")["status"]["conditions"].to_string();
+    assert!(!conditions.contains("ServerSideDiffWarning"), "{conditions}");
 }

@@ -133,7 +133,17 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
                 && app["status"]["operationState"]["syncResult"]["revision"] == first.as_str()
         })
         .await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // It lasts: automated sync is off, and another look at the newer commit changes nothing.
+    let app = world.app("shop").await;
+    assert_eq!(app["spec"]["syncPolicy"]["automated"]["enabled"], false);
+    world.refresh("shop").await;
+    let app = world
+        .until("shop", "looked at", |app| {
+            app["metadata"]["annotations"]["argocd.argoproj.io/refresh"].is_null()
+                && app["status"]["sync"]["status"] == "OutOfSync"
+        })
+        .await;
+    assert_eq!(app["status"]["sync"]["revision"], second.as_str());
     assert_eq!(world.get("ConfigMap", "a").await.expect("there")["data"]["key"], "1", "the rollback lasts");
     assert_eq!(order("terminate", json!({})).await.expect("answered").status(), 409);
     assert_eq!(order("rollback", json!({"id": 77})).await.expect("answered").status(), 404);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use slipway_cluster::{ObjectKey, Propagation, WriteOptions};
 
 use crate::world::{World, automated, config_map};
@@ -312,4 +312,33 @@ async fn what_is_wrong_with_a_spec_is_said() {
         assert!(message.contains(words), "{name}: {message}");
         assert_eq!(app["status"]["sync"]["status"], "Unknown");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_waits_for_those_that_it_depends_on() {
+    let world = World::new().await;
+    world.make("v1", "Namespace", "", "shop", json!({})).await;
+    let revision =
+        world.commit(&[("app/a.yaml", &config_map("a", "1")), ("database/d.yaml", &config_map("d", "1"))]);
+    world.application("shop", automated()).await;
+    let annotation = json!({"slipway.io/depends-on": "database"});
+    world.patch_app("shop", json!({"metadata": {"annotations": annotation}})).await;
+    world.start();
+    let waits = |words: &'static str| {
+        move |app: &Value| {
+            let conditions = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|c| {
+                c["type"] == "DependencyWarning"
+                    && c["message"].as_str().is_some_and(|text| text.contains(words))
+            })
+        }
+    };
+    world.until("shop", "waiting", waits("waiting for database, which does not exist")).await;
+    world.application_at("database", "database", "shop", json!({})).await;
+    world.until("shop", "waiting", waits("waiting for database, which is OutOfSync and Missing")).await;
+    assert!(world.get("ConfigMap", "a").await.is_none());
+    world.patch_app("database", json!({"operation": {"sync": {}}})).await;
+    world.until_synced("database", &revision).await;
+    let app = world.until_synced("shop", &revision).await;
+    assert!(!waits("")(&app), "{}", app["status"]["conditions"]);
 }
