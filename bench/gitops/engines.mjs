@@ -10,7 +10,7 @@ const quiet = ["ignore", "ignore", "inherit"];
 
 function ours({ slipway, kubeconfig, folder, control }) {
   const tools = execFileSync(join(scripts, "kube.sh"), ["tools", "helm", "kustomize"], { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
-  const words = ["engine", "gitops", "--kubeconfig", kubeconfig, "--namespace", control, "--data", join(folder, "data"), "--allow-local-repositories"];
+  const words = ["engine", "gitops", "--kubeconfig", kubeconfig, "--namespace", control, "--data", join(folder, "data"), "--allow-local-repositories", "--alone"];
   for (const tool of tools.trim().split("\n")) words.push("--tools", dirname(tool));
   mkdirSync(folder, { recursive: true });
   const log = openSync(join(folder, "engine.log"), "a");

@@ -28,7 +28,7 @@ export async function ours(cluster, kubeconfig, folder, slipway, prefix = "ours"
   await made(cluster, control);
   const tools = execFileSync(join(scripts, "kube.sh"), ["tools", "helm", "kustomize", "jsonnet"], { encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
   const log = openSync(join(folder, `${prefix}.log`), "a");
-  const words = ["engine", "gitops", "--kubeconfig", kubeconfig, "--namespace", control, "--data", join(folder, prefix), "--allow-local-repositories"];
+  const words = ["engine", "gitops", "--kubeconfig", kubeconfig, "--namespace", control, "--data", join(folder, prefix), "--allow-local-repositories", "--alone"];
   for (const tool of tools.trim().split("\n")) words.push("--tools", dirname(tool));
   const process_ = spawn(slipway, words, { stdio: ["ignore", log, log], env: { ...process.env, RUST_LOG: "warn" } });
   process_.on("exit", (code) => code !== null && console.error(`our engine ended with ${code}; its log is ${join(folder, `${prefix}.log`)}`));
