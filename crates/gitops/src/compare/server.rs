@@ -43,7 +43,7 @@ impl Comparison {
             } else {
                 DiffMode::ThreeWay
             };
-            let diff = diff::diff_by_server(live, answer, mutations, &self.context.rules, mode);
+            let diff = diff::diff_by_server(target, live, answer, mutations, &self.context.rules, mode);
             resource.status = Some(if diff.modified { SyncCode::OutOfSync } else { SyncCode::Synced });
             resource.diff = Some(diff).filter(|diff| diff.modified);
         }

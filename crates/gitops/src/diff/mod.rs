@@ -68,13 +68,14 @@ pub fn diff(target: Option<&Value>, live: Option<&Value>, rules: &IgnoreRules, m
 
 /// Compares with what the API server answered to a dry run of the apply.
 pub fn diff_by_server(
+    target: &Value,
     live: &Value,
     answer: &Value,
     mutations: Mutations,
     rules: &IgnoreRules,
     mode: DiffMode,
 ) -> Diff {
-    between(Some(live), Some(&server::predicted(live, answer, mutations, mode)), Some(live), rules)
+    between(Some(live), Some(&server::predicted(target, live, answer, mutations, mode)), Some(live), rules)
 }
 
 fn between(

@@ -9,6 +9,8 @@ use crate::object;
 use serde_json::Value;
 use slipway_crd::names;
 
+type Object = serde_json::Map<String, Value>;
+
 /// What is made of fields that a mutating webhook changed in the answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mutations {
@@ -19,19 +21,57 @@ pub enum Mutations {
     Included,
 }
 
-/// The object after the apply.
-pub(super) fn predicted(live: &Value, answer: &Value, mutations: Mutations, mode: DiffMode) -> Value {
+/// The object after the apply of the manifest `target`.
+pub(super) fn predicted(
+    target: &Value,
+    live: &Value,
+    answer: &Value,
+    mutations: Mutations,
+    mode: DiffMode,
+) -> Value {
     if mutations == Mutations::Included {
         return answer.clone();
     }
     // What admission changed is noted as an update, even under our own name.
-    let Some(applied) = fields_owned_by(&applied_alone(answer), names::FIELD_MANAGER) else {
+    let Some(mut applied) = fields_owned_by(&applied_alone(answer), names::FIELD_MANAGER) else {
         return answer.clone();
     };
-    // What was applied before and is not any more goes. The dry run alone would not say so of what a client applied.
+    // What was applied before and is not wanted any more goes. The dry run alone would not say so of what a client
+    // applied. What is still wanted and not in the answer was dropped by the server, which is its right.
     let owned = || remembered(live, DiffMode::ServerSide);
-    let before = remembered(live, mode).or_else(owned).unwrap_or_else(|| applied.clone());
+    let before = match (remembered(live, mode).or_else(owned), target, &mut applied) {
+        (Some(Value::Object(before)), Value::Object(target), Value::Object(applied)) => {
+            Value::Object(not_wanted(before, target, applied))
+        }
+        _ => applied.clone(),
+    };
     merge::three_way(&before, &applied, live, &schema::Context::of(live))
+}
+
+/// What of `before` has no place in `target`. Lists stay: their elements are told apart when they are merged.
+/// What encloses it is put into `applied`, so that no more than it goes.
+fn not_wanted(before: Object, target: &Object, applied: &mut Object) -> Object {
+    let mut left = Object::new();
+    for (key, value) in before {
+        match (value, target.get(&key)) {
+            (Value::Object(value), Some(Value::Object(wanted))) => {
+                let mut inside = applied.get(&key).and_then(Value::as_object).cloned().unwrap_or_default();
+                let inner = not_wanted(value, wanted, &mut inside);
+                if !inner.is_empty() {
+                    applied.insert(key.clone(), Value::Object(inside));
+                    left.insert(key, Value::Object(inner));
+                }
+            }
+            (value @ Value::Array(_), Some(_)) if applied.contains_key(&key) => {
+                left.insert(key, value);
+            }
+            (_, Some(_)) => {}
+            (value, None) => {
+                left.insert(key, value);
+            }
+        }
+    }
+    left
 }
 
 /// The answer with those managedFields only that an apply wrote.
@@ -64,7 +104,11 @@ mod tests {
     }
 
     fn judge(live: &Value, answer: &Value, mutations: Mutations) -> Diff {
-        diff_by_server(live, answer, mutations, &IgnoreRules::default(), DiffMode::ThreeWay)
+        judge_of(answer, live, answer, mutations)
+    }
+
+    fn judge_of(target: &Value, live: &Value, answer: &Value, mutations: Mutations) -> Diff {
+        diff_by_server(target, live, answer, mutations, &IgnoreRules::default(), DiffMode::ThreeWay)
     }
 
     #[test]
@@ -97,7 +141,31 @@ mod tests {
         // Applied by a client before: the server alone would not take the dropped field out, a sync does.
         let live = map(&json!({"a": "1", "b": "1"}), &[owned("Update", &fields(&["a", "b"]))]);
         let both = [owned("Update", &fields(&["a", "b"])), owned("Apply", &fields(&["a"]))];
-        assert!(judge(&live, &map(&json!({"a": "1", "b": "1"}), &both), Mutations::Ignored).modified);
+        let target = map(&json!({"a": "1"}), &[]);
+        let answer = map(&json!({"a": "1", "b": "1"}), &both);
+        assert!(judge_of(&target, &live, &answer, Mutations::Ignored).modified);
+    }
+
+    #[test]
+    fn what_the_server_throws_away_is_no_difference() {
+        let set = |update: &Value, more: &Value| {
+            let mut set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet",
+                "metadata": {"name": "s", "namespace": "n"}, "spec": {"replicas": 1, "updateStrategy": update}});
+            for (key, value) in more.as_object().unwrap() {
+                set["metadata"][key] = value.clone();
+            }
+            set
+        };
+        let wanted = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}});
+        let kept = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}});
+        let target = set(&wanted, &json!({}));
+        let live = set(&kept, &json!({"annotations": {names::LAST_APPLIED: target.to_string()}}));
+        let fields = json!({"f:spec": {"f:replicas": {}, "f:updateStrategy": {"f:type": {},
+            "f:rollingUpdate": {"f:maxUnavailable": {}}}}});
+        let mut answer = live.clone();
+        answer["metadata"]["managedFields"] = json!([owned("Apply", &fields)]);
+        let diff = judge_of(&target, &live, &answer, Mutations::Ignored);
+        assert!(!diff.modified, "{diff:?}");
     }
 
     #[test]

@@ -21,8 +21,9 @@ fn a_repository_that_disappears_under_a_sync_does_not_hold_it_up() {
         ("app/b.yaml", wave("b", 1)),
         ("app/c.yaml", wave("c", 2)),
     ]);
-    site.create(&site.application(site.target.name(), "app", automated()));
+    // The definitions come with the engine.
     let process = Process::start(&site, "engine", &[]);
+    site.create(&site.application(site.target.name(), "app", automated()));
     site.until("the first wave", || site.target.succeeds(&["get", "configmap", "a"]));
     std::fs::rename(site.repo(), site.folder.path().join("hidden")).expect("moved");
     site.until("the second wave", || site.target.succeeds(&["get", "configmap", "b"]));

@@ -109,11 +109,11 @@ impl<'k> Site<'k> {
     }
 
     pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let end = Instant::now() + Duration::from_secs(90);
+        let end = Instant::now() + Duration::from_secs(180);
         while !holds() {
             if Instant::now() > end {
                 let apps = self.control.kubectl(&["get", "applications.argoproj.io", "-o", "yaml"]);
-                panic!("{what} did not happen within 90 s:\n{apps}");
+                panic!("{what} did not happen within 180 s:\n{apps}");
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -129,7 +129,7 @@ impl<'k> Site<'k> {
         self.control.kubectl(&[
             "wait",
             &format!("app/{name}"),
-            "--timeout=90s",
+            "--timeout=180s",
             &format!("--for=jsonpath={condition}"),
         ]);
     }
