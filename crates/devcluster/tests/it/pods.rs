@@ -137,7 +137,7 @@ async fn volumes_hold_files() {
 async fn a_changed_config_map_reaches_the_running_pod() {
     let t = Test::pods().await;
     t.config_map("c", json!({"v": "old"})).await;
-    let mut body = pod("p", "cat /c/v; until grep -q new /c/v; do sleep 0.1; done; cat /c/v");
+    let mut body = pod("p", "cat /c/v; echo; until grep -q new /c/v; do sleep 0.1; done; cat /c/v");
     body["spec"]["volumes"] = json!([{"name": "c", "configMap": {"name": "c"}}]);
     body["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "c", "mountPath": "/c"}]);
     t.create(&t.core("pods"), body).await;
@@ -146,7 +146,7 @@ async fn a_changed_config_map_reaches_the_running_pod() {
     until_log(&t, "p", "old").await;
     t.patch(&t.core("configmaps/c"), crate::client::MERGE, json!({"data": {"v": "new"}})).await;
     t.until(&t.core("pods/p"), "the pod seeing the change", |p| p["status"]["phase"] == "Succeeded").await;
-    assert_eq!(log(&t, "p", "").await, "oldnew");
+    assert_eq!(log(&t, "p", "").await, "old\nnew");
 }
 
 #[tokio::test]
