@@ -23,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 const CONNECTIONS: usize = 64;
 const PIPELINES: usize = 1_000;
+/// A project holds no more than 500.
+const IN_PROJECT: usize = 400;
 /// The targets of the service objectives.
 const MIXED_RATE: u64 = 1_000;
 const READ_P99_MS: f64 = 100.0;
@@ -58,10 +60,24 @@ async fn main() -> anyhow::Result<()> {
     let (address, key, runtime) = platform(folder.path(), builds).await?;
     let dashboard = dashboard(&key);
     let mixed: Arc<load::Make> = Arc::new(move |number| match number % 10 {
-        0 | 5 => ("write", request("POST", "/api/pipelines", &key, &pipeline(&format!("new/p{number}")))),
-        1 | 6 => {
-            ("read", request("GET", &format!("/api/pipelines/bench%2Fp{}", number % PIPELINES), &key, ""))
-        }
+        0 | 5 => (
+            "write",
+            request(
+                "POST",
+                "/api/pipelines",
+                &key,
+                &pipeline(&format!("new{}/p{number}", number / IN_PROJECT)),
+            ),
+        ),
+        1 | 6 => (
+            "read",
+            request(
+                "GET",
+                &format!("/api/pipelines/{}", seeded_name(number % PIPELINES).replace('/', "%2F")),
+                &key,
+                "",
+            ),
+        ),
         _ => ("read", request("GET", "/api/workflow?limit=20", &key, "")),
     });
     load::run(&address, CONNECTIONS, 0, 500, offset(&mixed, 10_000_000)).await?;
@@ -215,9 +231,13 @@ async fn platform(folder: &Path, count: usize) -> anyhow::Result<(String, String
     }
     let seed_key = key.clone();
     let seed: Arc<load::Make> = Arc::new(move |number| {
-        ("seed", request("POST", "/api/pipelines", &seed_key, &pipeline(&format!("bench/p{number}"))))
+        ("seed", request("POST", "/api/pipelines", &seed_key, &pipeline(&seeded_name(number))))
     });
     let seeded = load::run(&address, 16, 0, PIPELINES, seed).await?;
     anyhow::ensure!(seeded.failed() == 0, "{} of {PIPELINES} pipelines could not be made", seeded.failed());
     Ok((address, key, runtime))
+}
+
+fn seeded_name(number: usize) -> String {
+    format!("bench{}/p{number}", number / IN_PROJECT)
 }

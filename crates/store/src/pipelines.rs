@@ -154,6 +154,22 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Pipeline>, StoreError> 
         .collect()
 }
 
+/// How many have a name that begins so, and if asked for also those without a `/`; none of them is read.
+pub fn count_named(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    beginning: &str,
+    or_without_slash: bool,
+) -> Result<i64, StoreError> {
+    let bare = if or_without_slash { " OR name NOT LIKE '%/%'" } else { "" };
+    let length = beginning.chars().count();
+    let sql = format!(
+        "SELECT COUNT(*) FROM pipelines WHERE account = $1 AND (SUBSTR(name, 1, {length}) = $2{bare})"
+    );
+    let row = tx.one(&sql, &[scope.account().into(), beginning.into()])?;
+    row.map_or(Ok(0), |row| row.int(0))
+}
+
 /// Of every account, those in whose settings a word stands: few of many go by the clock.
 pub fn mentioning(tx: &mut Tx<'_>, word: &str) -> Result<Vec<(AccountId, Pipeline)>, StoreError> {
     let sql = "SELECT id, name, body, revision, created_ms, updated_ms, account FROM pipelines WHERE body LIKE $1 ORDER BY id";

@@ -46,7 +46,10 @@ fn shown(row: &projects::Project, pipelines_number: usize) -> Result<Project, Ap
 }
 
 fn count(tx: &mut Tx<'_>, scope: Scope, project: &str) -> Result<usize, StoreError> {
-    Ok(pipelines::list(tx, scope)?.iter().filter(|row| access::project_of(&row.name) == project).count())
+    // A name without a project belongs to `default`.
+    let bare = access::project_of("") == project;
+    let count = pipelines::count_named(tx, scope, &format!("{project}/"), bare)?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
 /// One more pipeline in the project: made when it is not there, refused when it is full.
