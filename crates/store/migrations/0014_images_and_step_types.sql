@@ -5,6 +5,7 @@ CREATE TABLE images (
     revision TEXT NOT NULL, at_ms BIGINT NOT NULL, PRIMARY KEY (account, image, name, tag)
 );
 CREATE INDEX images_newest ON images (account, at_ms);
+CREATE INDEX images_of_build ON images (account, build);
 CREATE TABLE step_types (
     account TEXT NOT NULL REFERENCES accounts(id), name TEXT NOT NULL, version TEXT NOT NULL, body TEXT NOT NULL,
     digest TEXT NOT NULL, created_ms BIGINT NOT NULL, updated_ms BIGINT NOT NULL, PRIMARY KEY (account, name, version)

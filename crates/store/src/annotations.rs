@@ -47,9 +47,11 @@ pub fn set_if_older(
     entity: &str,
     annotation: &Annotation,
 ) -> Result<(), StoreError> {
-    let known = of(tx, scope, kind, entity)?;
-    let newer = |row: &Annotation| row.name == annotation.name && row.at_ms >= annotation.at_ms;
-    if known.iter().any(newer) { Ok(()) } else { set(tx, scope, kind, entity, annotation) }
+    let known = moment(tx, scope, kind, entity, &annotation.name)?;
+    if known.is_some_and(|at_ms| at_ms >= annotation.at_ms) {
+        return Ok(());
+    }
+    set(tx, scope, kind, entity, annotation)
 }
 
 /// As [`delete`], unless it was set after that moment.
@@ -61,11 +63,24 @@ pub fn delete_if_older(
     name: &str,
     at_ms: i64,
 ) -> Result<(), StoreError> {
-    let known = of(tx, scope, kind, entity)?;
-    match known.iter().any(|row| row.name == name && row.at_ms <= at_ms) {
-        true => delete(tx, scope, kind, entity, Some(name)),
-        false => Ok(()),
+    match moment(tx, scope, kind, entity, name)? {
+        Some(known) if known <= at_ms => delete(tx, scope, kind, entity, Some(name)),
+        _ => Ok(()),
     }
+}
+
+/// When it was set.
+fn moment(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    kind: &str,
+    entity: &str,
+    name: &str,
+) -> Result<Option<i64>, StoreError> {
+    let sql =
+        "SELECT at_ms FROM annotations WHERE account = $1 AND entity_kind = $2 AND entity = $3 AND name = $4";
+    let row = tx.one(sql, &[scope.account().into(), kind.into(), entity.into(), name.into()])?;
+    row.map(|row| row.int(0)).transpose()
 }
 
 pub fn of(tx: &mut Tx<'_>, scope: Scope, kind: &str, entity: &str) -> Result<Vec<Annotation>, StoreError> {

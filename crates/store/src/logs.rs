@@ -1,5 +1,6 @@
 //! Logs: bytes of a step at an offset. What is held already is passed over, a gap is refused.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use slipway_model::BuildId;
@@ -51,14 +52,14 @@ pub fn append(
         }
         let crosses = before + fresh.len() as u64 >= BUILD_BYTES_MAX;
         let last = "\nslipway: the logs of this build are longer than 1 GiB; the rest is not kept\n";
-        let fresh = if crosses { format!("{fresh}{last}") } else { fresh.to_owned() };
+        let fresh = if crosses { Cow::Owned(format!("{fresh}{last}")) } else { Cow::Borrowed(fresh) };
         tx.execute(
             "INSERT INTO log_chunks (build, step, start, text) VALUES ($1, $2, $3, $4)",
             &[
                 build.into(),
                 step.as_str().into(),
                 i64::try_from(have).map_err(StoreError::corrupt)?.into(),
-                fresh.as_str().into(),
+                fresh.as_ref().into(),
             ],
         )?;
     }

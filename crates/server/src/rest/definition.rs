@@ -131,25 +131,22 @@ pub(crate) fn problems(pipeline: &Pipeline) -> Vec<String> {
     wrong
 }
 
+pub(crate) fn crons(pipeline: &Pipeline) -> usize {
+    pipeline.spec.settings().ok().and_then(|settings| settings.cron_triggers).map_or(0, |all| all.len())
+}
+
 /// Schedules of all pipelines together: many of them at the same second are a way to stop everybody's builds.
 pub(crate) fn check_crons_of_account<'a>(
     pipeline: &Pipeline,
     others: impl Iterator<Item = &'a pipelines::Pipeline>,
     wrong: &mut Vec<String>,
 ) {
-    let count = |pipeline: &Pipeline| {
-        pipeline.spec.settings().ok().and_then(|settings| settings.cron_triggers).map_or(0, |all| all.len())
-    };
-    let own = count(pipeline);
-    if own == 0 {
-        return;
-    }
     let others: usize = others
         .filter(|row| row.body.contains("cronTriggers"))
         .filter_map(|row| serde_json::from_str::<Pipeline>(&row.body).ok())
-        .map(|pipeline| count(&pipeline))
+        .map(|pipeline| crons(&pipeline))
         .sum();
-    if own + others > CRON_TRIGGERS_MAX {
+    if crons(pipeline) + others > CRON_TRIGGERS_MAX {
         wrong.push(format!(
             "spec.cronTriggers: the account has {others} cron triggers in other pipelines, and {CRON_TRIGGERS_MAX} is the most: remove some"
         ));

@@ -1,6 +1,6 @@
 //! Images that builds have made, as the published CLI lists them. Names, tags and annotations; no layers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -17,6 +17,7 @@ use crate::seams;
 
 /// Rows that are looked at; older images are found by name at the registry.
 const ROWS_MAX: i64 = 5_000;
+const PAGE_MAX: usize = 500;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -78,23 +79,24 @@ pub(crate) async fn list(
             let scope = caller.scope();
             let readable = super::pipelines::readable(tx, &caller)?;
             let mut found: Vec<Image> = Vec::new();
-            let given = |filter: &Option<String>| filter.clone().filter(|text| !text.is_empty());
-            let part = given(&query.image_display_name_regex).unwrap_or_default();
+            let mut places: HashMap<(String, String), usize> = HashMap::new();
+            let given = |filter: Option<String>| filter.filter(|text| !text.is_empty());
+            let part = query.image_display_name_regex.unwrap_or_default();
+            let (tag, sha) = (given(query.tag), given(query.sha));
+            let (branch, build) = (given(query.branch), given(query.build));
             for row in images::list(tx, scope, ROWS_MAX)? {
                 let wanted = readable.as_ref().is_none_or(|some| some.contains(&row.pipeline))
-                    && given(&query.tag).is_none_or(|tag| tag == row.tag)
-                    && given(&query.sha).is_none_or(|sha| row.revision.starts_with(&sha))
-                    && given(&query.branch).is_none_or(|branch| branch == row.branch)
-                    && given(&query.build).is_none_or(|build| build == row.build.to_string())
+                    && tag.as_ref().is_none_or(|tag| *tag == row.tag)
+                    && sha.as_ref().is_none_or(|sha| row.revision.starts_with(sha))
+                    && branch.as_ref().is_none_or(|branch| *branch == row.branch)
+                    && build.as_ref().is_none_or(|build| *build == row.build.to_string())
                     && row.name.contains(&part);
                 if !wanted {
                     continue;
                 }
                 let tag = ImageTag { tag: row.tag, registry: row.registry, repository: row.name.clone() };
-                let same = |image: &&mut Image| {
-                    image.internal_image_id == row.image && image.internal_name == row.name
-                };
-                if let Some(known) = found.iter_mut().find(same) {
+                let place = *places.entry((row.image.clone(), row.name.clone())).or_insert(found.len());
+                if let Some(known) = found.get_mut(place) {
                     known.tags.push(tag);
                     continue;
                 }
@@ -111,8 +113,8 @@ pub(crate) async fn list(
                 });
             }
             let total = found.len();
-            let mut docs: Vec<Image> =
-                found.into_iter().skip(query.offset.unwrap_or(0)).take(query.limit.unwrap_or(25)).collect();
+            let (offset, limit) = (query.offset.unwrap_or(0), query.limit.unwrap_or(25).min(PAGE_MAX));
+            let mut docs: Vec<Image> = found.into_iter().skip(offset).take(limit).collect();
             for image in &mut docs {
                 for noted in annotations::of(tx, scope, "image", &image.internal_image_id)? {
                     let value = serde_json::from_str(&noted.value).unwrap_or_default();

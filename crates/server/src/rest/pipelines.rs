@@ -218,9 +218,12 @@ fn prepare(
     definition::complete(pipeline, server.seams());
     let mut wrong = definition::problems(pipeline);
     let (scope, account) = (caller.scope(), caller.principal.account);
-    let others = pipelines::list(tx, scope)?;
-    let others = others.iter().filter(|row| old.is_none_or(|old| old.metadata.name != row.name));
-    definition::check_crons_of_account(pipeline, others, &mut wrong);
+    // Most have none, and need not look at the others.
+    if definition::crons(pipeline) > 0 {
+        let others = pipelines::list(tx, scope)?;
+        let others = others.iter().filter(|row| old.is_none_or(|old| old.metadata.name != row.name));
+        definition::check_crons_of_account(pipeline, others, &mut wrong);
+    }
     for trigger in &pipeline.spec.triggers {
         let Some(name) = trigger.context() else { continue };
         let known = contexts::by_name(tx, scope, name)?;
