@@ -97,6 +97,7 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
     let serving = tokio::spawn(slipway_server::serve(listener, app, stop.clone()));
     let background = server.clone();
     let working = tokio::spawn(async move { background.run().await });
+    let ended = signalled();
     match arguments.output {
         Output::Json => say!(
             "{}",
@@ -120,7 +121,7 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
             }
         }
     }
-    signalled().await;
+    ended.await;
     tracing::info!("Stopping: answering what is under way.");
     stop.cancel();
     let drained = async {

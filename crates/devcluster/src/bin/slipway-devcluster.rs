@@ -29,26 +29,27 @@ async fn main() -> std::process::ExitCode {
             return std::process::ExitCode::FAILURE;
         }
     };
+    let ended = end().expect("signals work");
     println!("{} is up. It is for one machine, for trying out and testing.", running.url);
     match &running.engine {
         Ok(engine) => println!("Pods run through {engine}."),
         Err(reason) => println!("Pods stay Pending: {reason}"),
     }
     println!("export KUBECONFIG={}", running.kubeconfig.display());
-    wait_for_end().await;
+    ended.await;
     shutdown.cancel();
     running.stopped().await;
     std::process::ExitCode::SUCCESS
 }
 
-async fn wait_for_end() {
+/// Listens from this call on: whoever reads the first line may signal at once.
+fn end() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        let _ = tokio::signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
-    }
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }

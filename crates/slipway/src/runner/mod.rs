@@ -194,9 +194,9 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     };
     let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()).map(Secret::new);
     let stop = CancellationToken::new();
-    let stopping = stop.clone();
+    let (stopping, ended) = (stop.clone(), signalled());
     tokio::spawn(async move {
-        signalled().await;
+        ended.await;
         stopping.cancel();
     });
     let registering = slipway_runner::registered(&server, token.as_ref(), &arguments.data);

@@ -154,9 +154,10 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         let (kubeconfig, url, stop) = (kubeconfig.clone(), url.clone(), stop.clone());
         roles.spawn(async move { demo::deploy(&kubeconfig, &url, &git_key, &stop).await });
     }
+    let ended = signalled();
     ready::announce(arguments.output, &url, first.as_ref(), &kubeconfig, &cluster_words, !arguments.no_demo)?;
 
-    signalled().await;
+    ended.await;
     tracing::info!("Stopping: answering what is under way.");
     stop.cancel();
     let drained = async {
@@ -179,6 +180,7 @@ pub(crate) async fn devcluster(
     let kubeconfig = kubeconfig.unwrap_or_else(|| data.join("kubeconfig"));
     let config = slipway_devcluster::Config { data, listen, kubeconfig, engine: None };
     let running = slipway_devcluster::start(config, stop.clone()).await?;
+    let ended = signalled();
     say!(
         "The embedded cluster is for one machine, for trying out and testing; docs/devcluster.md lists what is not in it."
     );
@@ -191,7 +193,7 @@ pub(crate) async fn devcluster(
             .map_or_else(|why| format!("will not run: {why}"), |by| format!("run by {by}"))
     );
     say!("Try         kubectl --kubeconfig {} get nodes", running.kubeconfig.display());
-    signalled().await;
+    ended.await;
     stop.cancel();
     running.stopped().await;
     Ok(ExitCode::SUCCESS)
@@ -209,9 +211,9 @@ pub(crate) async fn down(data: &Path) -> anyhow::Result<ExitCode> {
 pub(crate) async fn engine(config: slipway_runtime::Config) -> anyhow::Result<ExitCode> {
     log_to_stderr();
     let stop = CancellationToken::new();
-    let stopping = stop.clone();
+    let (stopping, ended) = (stop.clone(), signalled());
     tokio::spawn(async move {
-        signalled().await;
+        ended.await;
         stopping.cancel();
     });
     slipway_runtime::run(config, stop).await?;
@@ -257,15 +259,21 @@ pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
 
 pub(crate) fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SLIPWAY_LOG")
+        .or_else(|_| tracing_subscriber::EnvFilter::try_from_default_env())
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,slipway=info"));
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
 }
 
-pub(crate) async fn signalled() {
-    let mut terminate =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("signals work");
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+/// Listens for the signals that end a process from this call on, not from the first poll: whoever reads "ready" may
+/// signal at once.
+pub(crate) fn signalled() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).expect("signals work");
+    let mut interrupt = signal(SignalKind::interrupt()).expect("signals work");
+    async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }

@@ -27,8 +27,10 @@ fn a_second_process_on_one_sqlite_database_is_refused_in_a_sentence() {
     let (took, code) = first.stop();
     assert_eq!(code, Some(0));
     assert!(took.as_secs() < 10);
-    let (_, code) = Process::start(&["--data", data]).stop();
-    assert_eq!(code, Some(0), "the next start goes on");
+    for _ in 0..5 {
+        let (_, code) = Process::start(&["--data", data]).stop();
+        assert_eq!(code, Some(0), "the next start goes on, and ends in order as soon as it says ready");
+    }
 }
 
 #[test]
