@@ -1,12 +1,14 @@
 // Runs every test program of the workspace, several at once: most of them wait for a server, a broker or a kill.
 // usage: run-tests.mjs [PACKAGE ARGUMENTS…]     (with a package: its integration tests alone, with these arguments)
 // In: the programs that `cargo test --workspace` builds; asking cargo for one package alone would compile its crates anew. Out: what a failing one printed, and a line for each.
+// A test that failed is run once more, alone. When it holds then, it is named as unsteady: a defect to be mended, in the test or in the product, but no reason to throw the rest away. More than MAY_BE_UNSTEADY of them, and the run has failed.
 // Does not know: what the programs test, nor in which order they must run (there must be none).
 import { spawn, spawnSync } from "node:child_process";
 import { dirname } from "node:path";
 
 const [only, ...extra] = process.argv.slice(2);
 const AT_ONCE = 3;
+const MAY_BE_UNSTEADY = 2;
 // They take longest, so they go first; the rest fills the gaps.
 const LONGEST = ["slipway-devcluster", "slipway-server", "slipway", "slipway-store", "slipway-runner", "slipway-runtime"];
 
@@ -34,13 +36,14 @@ const place = ({ name }) => {
   return (at < 0 ? LONGEST.length : at) + (name.endsWith("integration") ? 0 : 100);
 };
 
-function run({ name, file, folder }) {
+function run(program, chosen = extra) {
+  const { name, file, folder } = program;
   return new Promise((done) => {
     const began = performance.now();
-    const child = spawn(file, ["--quiet", ...extra], { cwd: folder, env: { ...process.env, CARGO_MANIFEST_DIR: folder }, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(file, ["--quiet", ...chosen], { cwd: folder, env: { ...process.env, CARGO_MANIFEST_DIR: folder }, stdio: ["ignore", "pipe", "pipe"] });
     let text = "";
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (part) => (text += part));
-    child.on("error", (error) => done({ name, failed: 1, passed: 0, ignored: 0, text: `${error}` }));
+    child.on("error", (error) => done({ program, failed: 1, passed: 0, ignored: 0, names: [], text: `${error}` }));
     child.on("close", (code, signal) => {
       const said = /test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored/.exec(text);
       const [passed, failed, ignored] = said ? said.slice(1).map(Number) : [0, 1, 0];
@@ -48,7 +51,8 @@ function run({ name, file, folder }) {
       const seconds = ((performance.now() - began) / 1000).toFixed(0);
       if (bad) console.log(`\n── ${name} failed (${signal ?? `exit ${code}`}); it printed:\n${text}\n──`);
       else if (passed > 0) console.log(`${name}: ${passed} passed, ${seconds} s`);
-      done({ passed, failed: bad ? Math.max(failed, 1) : 0, ignored });
+      const names = [...text.matchAll(/^---- (\S+) stdout ----$/gm)].map((match) => match[1]);
+      done({ program, passed, failed: bad ? Math.max(failed, 1) : 0, ignored, names });
     });
   });
 }
@@ -61,6 +65,19 @@ async function worker() {
   for (let next = waiting.shift(); next; next = waiting.shift()) results.push(await run(next));
 }
 await Promise.all(Array.from({ length: AT_ONCE }, worker));
+const unsteady = [];
+for (const result of results) {
+  // What ended without naming each failure (a crash, a kill) has no second chance.
+  if (result.failed === 0 || result.names.length !== result.failed || result.failed + unsteady.length > MAY_BE_UNSTEADY) continue;
+  for (const name of result.names) {
+    const again = await run(result.program, [name, "--exact", ...extra.filter((word) => word.startsWith("--test-threads"))]);
+    if (again.failed > 0 || again.passed !== 1) continue;
+    result.failed -= 1;
+    result.passed += 1;
+    unsteady.push(`${result.program.name} ${name}`);
+  }
+}
+for (const name of unsteady) console.log(`UNSTEADY ${name}: it failed and then held by itself; above is what it printed. This is a defect.`);
 const sum = (what) => results.reduce((total, result) => total + result[what], 0);
-console.log(`${sum("passed")} passed, ${sum("failed")} failed, ${sum("ignored")} skipped`);
+console.log(`${sum("passed")} passed, ${sum("failed")} failed, ${sum("ignored")} skipped, ${unsteady.length} unsteady`);
 process.exit(sum("failed") === 0 && sum("passed") > 0 ? 0 : 1);

@@ -24,7 +24,14 @@ conformance() {
 
 end_to_end() {
   (cd e2e && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm --no-fund --no-audit --loglevel=error ci; })
-  SLIPWAY_BIN=$CARGO_TARGET_DIR/debug/slipway node --test --test-concurrency=1 e2e/tests/*.test.mjs
+  export SLIPWAY_BIN=$CARGO_TARGET_DIR/debug/slipway
+  local file unsteady=""
+  for file in e2e/tests/*.test.mjs; do
+    node --test "$file" && continue
+    # As in run-tests.mjs: one may be unsteady, and is named; that is a defect.
+    [ -z "$unsteady" ] && unsteady=$file && node --test "$file" || return 1
+    echo "UNSTEADY $file: it failed and then held; above is what it printed. This is a defect."
+  done
 }
 
 # The real Kubernetes and the real Gitea take minutes to compile the first time. They do so beside the other parts, which go first.
