@@ -34,6 +34,7 @@ if [ "$what" = test ]; then
   need chromium chromium "the end-to-end test clicks through the pages"
   [ -d /usr/lib/postgresql ] || { missing+=(postgresql); why+=("postgresql: the store's tests run on a real one"); }
   need buildah buildah "the image with which pods build images is made of it"
+  need gpg gnupg "the tests sign commits with it"
   need redis-server redis-server "the bus's tests fan out through a real one"
   [ -d /usr/lib/rabbitmq ] || { missing+=(rabbitmq-server); why+=("rabbitmq-server: the bus's tests publish to a real one"); }
   need mkfs.ext4 e2fsprogs "power cuts are simulated on a file system of their own"

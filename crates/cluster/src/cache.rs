@@ -63,6 +63,8 @@ pub(crate) struct Cache {
     label: RwLock<Option<String>>,
     /// Whose fields somebody wants to know apart, besides our own.
     managers: RwLock<BTreeSet<String>>,
+    /// Namespace → applications that want to hear of what nobody owns there.
+    overseers: RwLock<HashMap<String, BTreeSet<String>>>,
     pub(crate) feed: Feed,
     retention: Retention,
 }
@@ -89,6 +91,7 @@ impl Cache {
             inner: RwLock::default(),
             label: RwLock::default(),
             managers: RwLock::default(),
+            overseers: RwLock::default(),
             feed: Feed::default(),
             retention,
         }
@@ -140,6 +143,16 @@ impl Cache {
             .filter(|live| live.key.group == group && live.key.kind == kind)
             .cloned()
             .collect()
+    }
+
+    /// Top-level objects of a namespace that say nobody's name.
+    pub(crate) fn unowned(&self, namespace: &str) -> Vec<ObjectKey> {
+        let inner = self.inner.read().expect("no panic while locked");
+        let unowned = inner
+            .objects
+            .values()
+            .filter(|live| live.key.namespace == namespace && live.application.is_none() && live.is_root());
+        unowned.map(|live| live.key.clone()).collect()
     }
 
     pub(crate) fn of_application(&self, application: &str) -> Vec<Arc<Live>> {
@@ -264,7 +277,30 @@ impl Cache {
         self.inner.read().expect("no panic while locked").objects.len()
     }
 
+    /// From now on the application hears of objects in this namespace that are nobody's; `None`: of none.
+    pub(crate) fn oversee(&self, application: &str, namespace: Option<&str>) {
+        let mut overseers = self.overseers.write().expect("no panic while locked");
+        overseers.retain(|of, set| {
+            if Some(of.as_str()) != namespace {
+                set.remove(application);
+            }
+            !set.is_empty()
+        });
+        if let Some(namespace) = namespace {
+            overseers.entry(namespace.to_owned()).or_default().insert(application.to_owned());
+        }
+    }
+
     fn announce(&self, change: Option<Change>) {
+        let change = change.map(|mut change| {
+            if change.applications.is_empty() {
+                let overseers = self.overseers.read().expect("no panic while locked");
+                change
+                    .applications
+                    .extend(overseers.get(&change.key.namespace).into_iter().flatten().cloned());
+            }
+            change
+        });
         if let Some(change) = change
             && (!change.applications.is_empty() || self.retention.announces(&change.key))
         {

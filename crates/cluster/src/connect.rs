@@ -56,6 +56,8 @@ impl ClusterConfig {
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) inner: Arc<Inner>,
+    /// In whose name it is written, if not in our own.
+    pub(crate) user: Option<Arc<str>>,
 }
 
 pub(crate) struct Inner {
@@ -63,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) config: ClusterConfig,
     pub(crate) cache: Cache,
     pub(crate) discovery: RwLock<Arc<Discovery>>,
+    discovering: tokio::sync::Mutex<()>,
     pub(crate) writes: Semaphore,
     /// The watched kinds; objects of those that are not read to the end are unknown, not absent.
     pub(crate) kinds: RwLock<HashMap<(String, String), Reading>>,
@@ -87,6 +90,7 @@ impl Cluster {
             writes: Semaphore::new(config.parallel_writes.max(1)),
             cache: Cache::new(retention),
             discovery: RwLock::default(),
+            discovering: tokio::sync::Mutex::default(),
             kinds: RwLock::default(),
             lists: Semaphore::new(8),
             reached: Notify::new(),
@@ -95,7 +99,7 @@ impl Cluster {
             synced: watch::channel(false).0,
             config,
         };
-        let cluster = Self { inner: Arc::new(inner) };
+        let cluster = Self { inner: Arc::new(inner), user: None };
         cluster.rediscover().await?;
         Ok(cluster)
     }
@@ -116,6 +120,8 @@ impl Cluster {
     }
 
     pub(crate) async fn rediscover(&self) -> Result<Arc<Discovery>, ClusterError> {
+        // One after the other: an answer that was asked for earlier must not take the place of a later one.
+        let _turn = self.inner.discovering.lock().await;
         let discovery = Arc::new(Discovery::fetch(self).await?);
         *self.inner.discovery.write().expect("no panic while locked") = discovery.clone();
         Ok(discovery)
@@ -139,6 +145,21 @@ impl Cluster {
     /// The objects that an application (instance name) tracks.
     pub fn tracked(&self, application: &str) -> Vec<Arc<Live>> {
         self.inner.cache.of_application(application)
+    }
+
+    /// Top-level objects of a namespace that no application tracks.
+    pub fn unowned(&self, namespace: &str) -> Vec<ObjectKey> {
+        self.inner.cache.unowned(namespace)
+    }
+
+    /// From now on the application hears of changes of what nobody owns in this namespace; `None`: of none.
+    pub fn oversee(&self, application: &str, namespace: Option<&str>) {
+        self.inner.cache.oversee(application, namespace);
+    }
+
+    /// The same cluster, written to in the name of somebody else. The connection's own user has to be allowed to.
+    pub fn acting_as(&self, user: &str) -> Self {
+        Self { inner: self.inner.clone(), user: Some(user.into()) }
     }
 
     /// What these objects own, directly or not.

@@ -15,7 +15,20 @@ const BUSY_TRIES: u32 = 5;
 
 impl Cluster {
     /// Sends and reads the answer. A busy server (429) is asked again; everything else is the caller's to judge.
-    pub(crate) async fn send(&self, request: Request<Vec<u8>>, what: &str) -> Result<Value, ClusterError> {
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Vec<u8>>,
+        what: &str,
+    ) -> Result<Value, ClusterError> {
+        if let Some(user) = self.user.as_deref().filter(|_| request.method() != http::Method::GET) {
+            let user = http::HeaderValue::from_str(user).map_err(|_| ClusterError::Refused {
+                what: what.to_owned(),
+                code: 400,
+                reason: "BadRequest".to_owned(),
+                message: "the name of the service account to write as is not a name".to_owned(),
+            })?;
+            request.headers_mut().insert("impersonate-user", user);
+        }
         let timeout = self.inner.config.request_timeout;
         let mut tries = 0;
         loop {

@@ -104,6 +104,8 @@ async fn list(cluster: &Cluster, resource: &ApiResource, place: &str) -> Result<
         if token.is_empty() {
             let version = page["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
             cluster.inner.cache.replace_kind(&resource.group, &resource.kind, place, objects, &version);
+            // Definitions may have come and gone while nobody watched.
+            announce_definitions(cluster, resource);
             return Ok(version);
         }
     }
@@ -169,9 +171,15 @@ async fn watch(
             }
             _ => {}
         }
-        if resource.kind == "CustomResourceDefinition" && kind != "BOOKMARK" {
-            cluster.inner.definitions.notify_one();
+        if kind != "BOOKMARK" {
+            announce_definitions(cluster, resource);
         }
+    }
+}
+
+fn announce_definitions(cluster: &Cluster, resource: &ApiResource) {
+    if resource.kind == "CustomResourceDefinition" {
+        cluster.inner.definitions.notify_one();
     }
 }
 

@@ -1,5 +1,7 @@
 //! `Application`: what is wanted (`spec`) and what is asked for now (`operation`). What was found is in `status`.
 
+use std::borrow::Cow;
+
 use crate::meta::ObjectMeta;
 use crate::source::{ApplicationSource, SourceHydrator};
 use crate::status::ApplicationStatus;
@@ -157,9 +159,17 @@ wire_struct! {
 }
 
 impl ApplicationSpec {
-    /// The sources that count: `sources` if there are any, else `source`.
-    pub fn effective_sources(&self) -> &[ApplicationSource] {
-        if self.sources.is_empty() { self.source.as_slice() } else { &self.sources }
+    /// The sources that count: what a hydrator writes, else `sources` if there are any, else `source`.
+    pub fn effective_sources(&self) -> Cow<'_, [ApplicationSource]> {
+        if let Some(hydrator) = &self.source_hydrator {
+            return Cow::Owned(vec![hydrator.sync_source()]);
+        }
+        Cow::Borrowed(if self.sources.is_empty() { self.source.as_slice() } else { &self.sources })
+    }
+
+    /// True when there may be several sources, which the status then lists.
+    pub fn has_several_sources(&self) -> bool {
+        self.source_hydrator.is_none() && !self.sources.is_empty()
     }
 
     /// The project; an empty name means `default`.

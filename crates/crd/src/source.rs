@@ -189,3 +189,16 @@ wire_struct! {
     /// Where rendered manifests are written to.
     HydrateTo { keep { target_branch: String, } }
 }
+
+impl SourceHydrator {
+    /// Where rendered manifests are synced from, as any other source.
+    pub fn sync_source(&self) -> ApplicationSource {
+        let (dry, to) = (&self.dry_source, &self.sync_source);
+        ApplicationSource {
+            repo_url: if to.repo_url.is_empty() { dry.repo_url.clone() } else { to.repo_url.clone() },
+            path: to.path.clone(),
+            target_revision: to.target_branch.clone(),
+            ..ApplicationSource::default()
+        }
+    }
+}

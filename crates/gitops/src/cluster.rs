@@ -171,8 +171,42 @@ pub struct Settings {
     pub wave_timeout_seconds: i64,
     /// The API server is asked what an apply would change, unless an Application says otherwise.
     pub server_side_diff: bool,
+    pub kustomize: KustomizeSettings,
+    /// Applications of these namespaces are looked after too, where their project allows it: globs and `/regex/`.
+    pub application_namespaces: Vec<String>,
+    /// Files of git's submodules belong to a source.
+    pub submodules: bool,
+    /// Syncs run as the service account that the project names.
+    pub impersonation: bool,
+    /// Projects that add their rules to others: the labels that these must have, and the project's name.
+    pub global_projects: Vec<GlobalProject>,
     /// First wait of self-heal, factor and longest wait.
     pub self_heal_backoff: (i64, i64, i64),
+}
+
+/// An entry of `globalProjects`.
+#[derive(Debug, Clone, Default, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GlobalProject {
+    pub project_name: String,
+    /// As Kubernetes writes selectors.
+    pub label_selector: serde_json::Value,
+}
+
+/// Which kustomize builds, and how: `kustomize.path.*` and `kustomize.buildOptions[.*]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KustomizeSettings {
+    pub build_options: Vec<String>,
+    /// By the version that a source may ask for.
+    pub versions: BTreeMap<String, KustomizeVersion>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KustomizeVersion {
+    /// A program on the machine of the engine.
+    pub path: String,
+    /// Instead of the ones for all.
+    pub build_options: Option<Vec<String>>,
 }
 
 impl Default for Settings {
@@ -193,6 +227,11 @@ impl Default for Settings {
             sync_timeout_seconds: 0,
             wave_timeout_seconds: 0,
             server_side_diff: false,
+            kustomize: KustomizeSettings::default(),
+            application_namespaces: Vec::new(),
+            submodules: true,
+            impersonation: false,
+            global_projects: Vec::new(),
             self_heal_backoff: (2, 3, 300),
         }
     }

@@ -108,11 +108,79 @@ pub fn permits_application_namespace(project: &AppProject, namespace: &str, cont
 }
 
 /// A glob, or a regular expression between slashes. One that cannot be read permits nothing.
-fn matches_namespace(pattern: &str, namespace: &str) -> bool {
+pub fn matches_namespace(pattern: &str, namespace: &str) -> bool {
     match pattern.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')) {
         Some(expression) => regex::Regex::new(expression).is_ok_and(|regex| regex.is_match(namespace)),
         None => glob::matches(pattern, namespace),
     }
+}
+
+/// The keys one of which must have signed commits of this repository; `None`: nobody asks. Every rule that fits has to
+/// hold, and one that cannot be understood lets nothing through.
+pub fn signature_keys(project: &AppProject, repo_url: &str) -> Result<Option<Vec<Vec<String>>>, String> {
+    let mut rules = Vec::new();
+    if !project.spec.signature_keys.is_empty() {
+        rules.push(project.spec.signature_keys.iter().map(|key| key.key_id.clone()).collect());
+    }
+    let Some(integrity) = &project.spec.source_integrity else {
+        return Ok(Some(rules).filter(|r| !r.is_empty()));
+    };
+    let policies = integrity["git"]["policies"].as_array().map_or(&[][..], Vec::as_slice);
+    let url = normalized_url(repo_url);
+    for policy in policies {
+        let (mut fits, mut denied) = (false, false);
+        for pattern in
+            policy["repos"].as_array().into_iter().flatten().filter_map(|repo| repo["url"].as_str())
+        {
+            match pattern.strip_prefix('!') {
+                Some(pattern) => denied |= glob::matches(&normalized_url(pattern), &url),
+                None => fits |= pattern == "*" || glob::matches(&normalized_url(pattern), &url),
+            }
+        }
+        if !fits || denied {
+            continue;
+        }
+        match policy["gpg"]["mode"].as_str() {
+            Some("none") => {}
+            Some("head") => {
+                let keys = policy["gpg"]["keys"].as_array().into_iter().flatten();
+                rules.push(keys.filter_map(|key| key.as_str().map(str::to_owned)).collect());
+            }
+            mode => {
+                return Err(format!(
+                    "sourceIntegrity of project '{}': gpg.mode is `{}`; use none or head",
+                    project.metadata.name,
+                    mode.unwrap_or_default()
+                ));
+            }
+        }
+    }
+    Ok(Some(rules).filter(|rules| !rules.is_empty()))
+}
+
+/// True when a key with one of these fingerprints is meant by an id of the list; ids have at least 16 digits.
+pub fn is_signer(ids: &[String], fingerprints: &[String]) -> bool {
+    ids.iter().any(|id| {
+        let id = id.trim().trim_start_matches("0x").to_uppercase();
+        id.len() >= 16 && fingerprints.iter().any(|of| of.to_uppercase().ends_with(&id))
+    })
+}
+
+/// The project with what global projects add to it: those whose selector fits its labels.
+pub fn with_globals(mut project: AppProject, globals: &[&AppProject]) -> AppProject {
+    for global in globals {
+        let (spec, of) = (&mut project.spec, &global.spec);
+        spec.source_repos.extend(of.source_repos.iter().cloned());
+        spec.destinations.extend(of.destinations.iter().cloned());
+        spec.cluster_resource_whitelist.extend(of.cluster_resource_whitelist.iter().cloned());
+        spec.cluster_resource_blacklist.extend(of.cluster_resource_blacklist.iter().cloned());
+        spec.namespace_resource_blacklist.extend(of.namespace_resource_blacklist.iter().cloned());
+        if let Some(allowed) = &of.namespace_resource_whitelist {
+            spec.namespace_resource_whitelist.get_or_insert_default().extend(allowed.iter().cloned());
+        }
+        spec.sync_windows.extend(of.sync_windows.iter().cloned());
+    }
+    project
 }
 
 /// The service account that syncs to this destination run as; the first rule that matches.
@@ -185,6 +253,42 @@ mod tests {
         let may = |namespace| permits_application_namespace(&p, namespace, "argocd");
         assert!(may("argocd") && may("team-a") && may("x-12"));
         assert!(!may("x-a") && !may("other") && !may("("));
+    }
+
+    #[test]
+    fn commits_need_every_signature_that_is_asked_for() {
+        let keys = |spec: Value, url: &str| signature_keys(&project(spec), url);
+        assert_eq!(keys(json!({}), "https://git.example/a"), Ok(None));
+        let old = json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]});
+        assert_eq!(keys(old, "https://x"), Ok(Some(vec![vec!["4AEE18F83AFDEB23".to_owned()]])));
+        let policies = |mode: &str| {
+            json!({"sourceIntegrity": {"git": {"policies": [
+                {"repos": [{"url": "https://git.example/*"}, {"url": "!https://git.example/free"}],
+                 "gpg": {"mode": mode, "keys": ["A"]}}]}}})
+        };
+        assert_eq!(keys(policies("head"), "https://git.example/a.git"), Ok(Some(vec![vec!["A".to_owned()]])));
+        assert_eq!(keys(policies("head"), "https://git.example/free"), Ok(None));
+        assert_eq!(keys(policies("none"), "https://git.example/a"), Ok(None));
+        assert!(keys(policies("strict"), "https://git.example/a").is_err_and(|why| why.contains("strict")));
+        let print = ["1234567890ABCDEF12344AEE18F83AFDEB23".to_owned()];
+        assert!(is_signer(&["4aee18f83afdeb23".into()], &print));
+        assert!(!is_signer(&["EB23".into()], &print), "a short id may be anybody's");
+    }
+
+    #[test]
+    fn global_projects_add_what_they_permit_and_deny() {
+        let own = project(
+            json!({"sourceRepos": ["https://git.example/*"], "namespaceResourceBlacklist": [{"group": "", "kind": "Secret"}]}),
+        );
+        let global = project(
+            json!({"sourceRepos": ["!https://git.example/old"], "namespaceResourceBlacklist": [{"group": "", "kind": "Pod"}]}),
+        );
+        let both = with_globals(own, &[&global]);
+        assert!(
+            permits_source(&both, "https://git.example/new")
+                && !permits_source(&both, "https://git.example/old")
+        );
+        assert!(!permits_kind(&both, "", "Pod", "x", true) && !permits_kind(&both, "", "Secret", "x", true));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! Comes in: the ConfigMap's data. Goes out: settings and a sentence for each entry that cannot be used; such an entry
 //! counts as not set.
 
-use crate::cluster::{CustomActions, Customization, IgnoreStatus, ResourceFilter, Settings, TrackingMethod};
+use crate::cluster::{
+    CustomActions, Customization, IgnoreStatus, KustomizeSettings, ResourceFilter, Settings, TrackingMethod,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use slipway_crd::IgnoreDifference;
@@ -52,7 +54,38 @@ pub fn from_config_map(
     settings.inclusions = read(data, "resource.inclusions", &mut problems).unwrap_or_default();
     settings.ignore_differences = ignore_differences(data, &mut problems);
     settings.customizations = customizations(data, &mut problems);
+    settings.impersonation = text("application.sync.impersonation.enabled") == Some("true");
+    settings.global_projects = read(data, "globalProjects", &mut problems).unwrap_or_default();
+    settings.kustomize = kustomize(data, &mut problems);
     (settings, problems)
+}
+
+/// What would let a repository's kustomization fetch or run things here.
+const REFUSED_OPTIONS: [&str; 3] = ["--enable-helm", "--enable-exec", "--enable-alpha-plugins"];
+
+fn kustomize(data: &BTreeMap<String, String>, problems: &mut Vec<String>) -> KustomizeSettings {
+    let mut settings = KustomizeSettings::default();
+    for (key, value) in data {
+        let mut options = || -> Vec<String> {
+            let refused = |word: &&str| REFUSED_OPTIONS.iter().any(|option| word.starts_with(option));
+            let (bad, good): (Vec<&str>, Vec<&str>) = value.split_whitespace().partition(refused);
+            problems.extend(bad.iter().map(|word| {
+                format!("{key}: {word} is left out; a kustomization neither fetches nor runs anything here")
+            }));
+            good.into_iter().map(str::to_owned).collect()
+        };
+        if key == "kustomize.buildOptions" {
+            settings.build_options = options();
+        } else if let Some(version) = key.strip_prefix("kustomize.buildOptions.") {
+            let options = options();
+            settings.versions.entry(version.to_owned()).or_default().build_options = Some(options);
+        } else if let Some(version) =
+            key.strip_prefix("kustomize.path.").or_else(|| key.strip_prefix("kustomize.version."))
+        {
+            value.trim().clone_into(&mut settings.versions.entry(version.to_owned()).or_default().path);
+        }
+    }
+    settings
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -260,6 +293,26 @@ mod tests {
             (actions.definitions[0].name.as_str(), actions.definitions[0].script.as_str()),
             ("restart", "return obj")
         );
+    }
+
+    #[test]
+    fn kustomizes_are_known_by_their_version() {
+        let (settings, problems) = parse(&[
+            ("kustomize.buildOptions", "--load-restrictor LoadRestrictionsNone --enable-helm"),
+            ("kustomize.buildOptions.v4.5.7", "--reorder none"),
+            ("kustomize.path.v4.5.7", "/tools/kustomize-4.5.7\n"),
+            ("kustomize.version.v3.5.1", "/tools/kustomize-3.5.1"),
+        ]);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("--enable-helm"), "{problems:?}");
+        let kustomize = settings.kustomize;
+        assert_eq!(kustomize.build_options, ["--load-restrictor", "LoadRestrictionsNone"]);
+        let old = &kustomize.versions["v4.5.7"];
+        assert_eq!(
+            (old.path.as_str(), old.build_options.as_deref().map(<[_]>::len)),
+            ("/tools/kustomize-4.5.7", Some(2))
+        );
+        assert_eq!(kustomize.versions["v3.5.1"].path, "/tools/kustomize-3.5.1");
     }
 
     #[test]

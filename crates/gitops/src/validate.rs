@@ -57,7 +57,7 @@ fn sources(application: &Application, problems: &mut Vec<String>) {
                 .into(),
         );
     }
-    for source in spec.effective_sources() {
+    for source in spec.effective_sources().iter() {
         if source.repo_url.is_empty() {
             problems.push("spec.source.repoURL is required: name a repository".into());
         }
@@ -145,7 +145,7 @@ fn permissions(
             application.metadata.name
         ));
     }
-    for source in spec.effective_sources() {
+    for source in spec.effective_sources().iter() {
         if !project::permits_source(project, &source.repo_url) {
             problems
                 .push(format!("application repo {} is not permitted in project '{name}'", source.repo_url));

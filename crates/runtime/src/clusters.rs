@@ -332,7 +332,7 @@ impl Engine {
             Some((namespace, name)) => AppKey { namespace: namespace.into(), name: name.into() },
             None => AppKey { namespace: self.config.namespace.clone(), name: instance.to_owned() },
         };
-        if app.namespace == self.config.namespace {
+        if self.governs(&app.namespace) {
             self.queue.add(app, Wake::STATE);
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::WriteOptions;
+use slipway_cluster::{Cluster, WriteOptions};
 use slipway_crd::{Application, Condition, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::deletion::{DeletionInput, DeletionPlan, plan_deletion};
@@ -48,6 +48,18 @@ impl Engine {
                     return Ok(());
                 }
             };
+            // Whoever may not use the project may not delete with its rights either.
+            let hand = match self.project(&session.app).map_err(|failure| failure.message) {
+                Ok(_) => self.hand(&session.app, &destination),
+                Err(why) => Err(why),
+            };
+            let hand = match hand {
+                Ok(hand) => hand,
+                Err(why) => {
+                    self.deletion_waits(session, &why).await?;
+                    return Ok(());
+                }
+            };
             let Some(manifests) = self.delete_hooks(session).await? else { return Ok(()) };
             let settings = self.settings();
             let instance = session.app.instance_name(&settings.control_plane_namespace);
@@ -63,7 +75,7 @@ impl Engine {
                 self.let_go(session, finalizer).await?;
                 continue;
             }
-            if !self.carry_out_deletion(session, &destination, &plan, &finalizer).await? {
+            if !self.carry_out_deletion(session, (&destination, &hand), &plan, &finalizer).await? {
                 return Ok(());
             }
         }
@@ -77,7 +89,7 @@ impl Engine {
         }
         let app = session.app.clone();
         let sources = app.spec.effective_sources();
-        match self.desired(&app, sources, &[], Wake::STATE, session.memory).await {
+        match self.desired(&app, &sources, &[], Wake::STATE, session.memory).await {
             Ok((desired, _)) => Ok(Some(desired.objects())),
             Err(failure) => {
                 let why = format!("its delete hooks cannot be rendered: {}", failure.message);
@@ -90,12 +102,12 @@ impl Engine {
     async fn carry_out_deletion(
         &self,
         session: &mut Session<'_>,
-        destination: &Destination,
+        (destination, hand): (&Destination, &Cluster),
         plan: &DeletionPlan,
         finalizer: &str,
     ) -> Result<bool, Stop> {
         for step in &plan.steps {
-            let StepResult::Failed { message } = steps::run(&destination.cluster, step).await else {
+            let StepResult::Failed { message } = steps::run(hand, step).await else {
                 continue;
             };
             let message = format!("{} cannot be deleted: {message}", step.key.short());

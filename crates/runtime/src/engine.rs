@@ -27,10 +27,11 @@ use crate::shards::Shards;
 use crate::sources::Desired;
 
 /// ConfigMaps that say how the engine works.
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 6] = [
     "argocd-cm",
     "argocd-cmd-params-cm",
     "argocd-tls-certs-cm",
+    crate::settings::KEYS,
     "argocd-ssh-known-hosts-cm",
     crate::notify::CONFIG,
 ];
@@ -43,6 +44,8 @@ pub(crate) struct Memory {
     pub(crate) desired: Option<(Instant, Arc<Desired>)>,
     pub(crate) failing_since: Option<Instant>,
     pub(crate) interest: HashSet<ObjectKey>,
+    /// The namespace whose orphans its project wants to know.
+    pub(crate) oversees: Option<String>,
     /// Where it went at the last look.
     pub(crate) destination: Option<Arc<Destination>>,
     /// The operation under way.
@@ -179,12 +182,12 @@ impl Engine {
         Some((serde_json::from_value(object.clone()).ok()?, object))
     }
 
-    /// Every Application of our namespace.
+    /// Every Application that is ours to look after.
     pub(crate) fn applications(&self) -> Vec<AppKey> {
         self.cluster
             .live_of_kind(names::GROUP, "Application")
             .iter()
-            .filter(|live| live.key.namespace == self.config.namespace)
+            .filter(|live| self.governs(&live.key.namespace))
             .map(|live| AppKey { namespace: live.key.namespace.clone(), name: live.key.name.clone() })
             .collect()
     }
@@ -294,7 +297,7 @@ impl Engine {
             self.wake_instance(instance);
         }
         match (key.group.as_str(), key.kind.as_str()) {
-            (names::GROUP, "Application") if ours => {
+            (names::GROUP, "Application") if self.governs(&key.namespace) => {
                 let app = AppKey { namespace: key.namespace.clone(), name: key.name.clone() };
                 self.queue.add(app, Wake::APPLICATION);
                 self.wake_owner(key);

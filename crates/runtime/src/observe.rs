@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::Value;
 use slipway_cluster::{Live, ObjectKey};
-use slipway_crd::{AppProject, Application, ApplicationSource, names};
-use slipway_gitops::project::{self, ClusterNames};
+use slipway_crd::{AppProject, Application, ApplicationSource};
+use slipway_gitops::project::ClusterNames;
 use slipway_gitops::{
     ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object,
 };
 use slipway_model::Next;
 use slipway_source::Since;
 
-use crate::clusters::{Destination, NoCluster};
+use crate::clusters::Destination;
 use crate::engine::{Engine, Memory};
+use crate::permits;
 use crate::queue::{AppKey, Wake};
 use crate::sources::{self, Desired, SourceError, Surroundings};
 
@@ -27,7 +28,7 @@ pub(crate) const IN_CLUSTER: ClusterNames<'static> =
 /// How long a repository that cannot be reached is forgiven: the last manifests stay in force.
 const GRACE: Duration = Duration::from_secs(180);
 /// After a failure that may pass by itself.
-const RETRY: Duration = Duration::from_secs(10);
+pub(crate) const RETRY: Duration = Duration::from_secs(10);
 
 /// One look at an Application.
 pub(crate) struct Observed {
@@ -43,13 +44,13 @@ pub(crate) struct Observed {
 
 /// Why there is nothing to compare with.
 pub(crate) struct Failure {
-    condition: &'static str,
+    pub(crate) condition: &'static str,
     pub(crate) message: String,
-    again_at: Option<Instant>,
+    pub(crate) again_at: Option<Instant>,
 }
 
 impl Failure {
-    fn spec(message: impl Into<String>) -> Self {
+    pub(crate) fn spec(message: impl Into<String>) -> Self {
         Self { condition: "InvalidSpecError", message: message.into(), again_at: None }
     }
 }
@@ -63,7 +64,7 @@ impl Engine {
         };
         self.went_to(app, &destination, memory).await;
         let sources = app.spec.effective_sources();
-        let (desired, again_at) = match self.desired(app, sources, &[], wake, memory).await {
+        let (desired, again_at) = match self.desired(app, &sources, &[], wake, memory).await {
             Ok(found) => found,
             Err(failure) => return self.failed_but_alive(app, failure, project, memory),
         };
@@ -77,7 +78,9 @@ impl Engine {
             let instance = app.instance_name(&self.config.namespace);
             // Taking interest back asks the cluster nothing.
             let _ = before.cluster.set_interest(&instance, HashSet::new()).await;
+            before.cluster.oversee(&instance, None);
             memory.interest.clear();
+            memory.oversees = None;
         }
     }
 
@@ -150,7 +153,9 @@ impl Engine {
             rules.flat_map(|rule| &rule.managed_fields_managers).map(String::as_str).collect();
         destination.cluster.keep_managers(&managers);
         let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
+        self.oversee(app, &project, &destination, memory);
         let fingerprint = Some(self.fingerprint(&key, memory));
+        let orphans = self.orphans(app, &project, &destination);
         let live = match self.live_objects(app, &destination, &objects, &info, &settings, memory).await {
             Ok(live) => live,
             Err(failure) => return self.failed(app, failure, Some(project)),
@@ -164,7 +169,8 @@ impl Engine {
             project: Some(&project),
             now: Timestamp::now(),
         });
-        let comparison = self.judged_by_server(app, &destination, comparison, memory).await;
+        let mut comparison = self.judged_by_server(app, &destination, comparison, memory).await;
+        comparison.conditions.extend(slipway_gitops::orphans::warning(&project, &orphans));
         Observed { comparison, desired: Some(desired), project: Some(project), again_at, fingerprint }
     }
 
@@ -184,58 +190,6 @@ impl Engine {
         Observed { comparison, desired: None, project, again_at: failure.again_at, fingerprint: None }
     }
 
-    /// What can be said without looking anywhere: destination, project, permissions.
-    pub(crate) fn check_spec(
-        &self,
-        app: &Application,
-    ) -> Result<(Arc<AppProject>, Arc<Destination>), Failure> {
-        let destination = &app.spec.destination;
-        let to = self.destination(app).map_err(|error| match error {
-            NoCluster::Unknown(message) => Failure::spec(message),
-            NoCluster::Away(message) => {
-                Failure { condition: "ComparisonError", message, again_at: Some(Instant::now() + RETRY) }
-            }
-        })?;
-        if app.spec.source_hydrator.is_some() {
-            return Err(Failure::spec("spec.sourceHydrator is not supported yet; use spec.source"));
-        }
-        let project = self.project(app)?;
-        for source in app.spec.effective_sources() {
-            if !project::permits_source(&project, &source.repo_url) {
-                return Err(Failure::spec(format!(
-                    "application repo {} is not permitted in project '{}'",
-                    source.repo_url,
-                    app.spec.project_name()
-                )));
-            }
-        }
-        if !project::permits_destination(&project, &to.names(), &destination.namespace) {
-            return Err(Failure::spec(format!(
-                "application destination server '{}' and namespace '{}' do not match any of the allowed destinations in project '{}'",
-                to.server,
-                destination.namespace,
-                app.spec.project_name()
-            )));
-        }
-        Ok((project, to))
-    }
-
-    fn project(&self, app: &Application) -> Result<Arc<AppProject>, Failure> {
-        let name = app.spec.project_name();
-        let key = ObjectKey::new(names::GROUP, "AppProject", &self.config.namespace, name);
-        let Some(object) = self.cluster.live(&key).and_then(|live| live.object()) else {
-            if name == "default" {
-                return Ok(Arc::new(project::default_project(&self.config.namespace)));
-            }
-            return Err(Failure::spec(format!(
-                "Application referencing project {name} which does not exist"
-            )));
-        };
-        serde_json::from_value(object)
-            .map(Arc::new)
-            .map_err(|error| Failure::spec(format!("AppProject {name} is not readable: {error}")))
-    }
-
     /// The manifests, from memory when neither the sources nor the repositories can have changed.
     pub(crate) async fn desired(
         &self,
@@ -245,9 +199,10 @@ impl Engine {
         wake: Wake,
         memory: &mut Memory,
     ) -> Result<(Arc<Desired>, Option<Instant>), Failure> {
-        let now = Instant::now();
+        let (now, settings) = (Instant::now(), self.settings());
         let known = memory.desired.as_ref().filter(|(_, desired)| {
             desired.sources == sources
+                && desired.kustomize == settings.kustomize
                 && (pinned.is_empty() || desired.revisions() == pinned)
                 && desired.local.is_empty()
         });
@@ -264,6 +219,8 @@ impl Engine {
             None if memory.desired.is_some() && known.is_none() => Since::now(),
             None => Since::Within(self.config.resync / 2),
         };
+        let project = self.project(app)?;
+        permits::check_sources(&project, app, sources)?;
         let access = self.access();
         let facts = match self.destination(app) {
             Ok(destination) => destination.facts(),
@@ -272,7 +229,9 @@ impl Engine {
         let around = Surroundings {
             renderer: &self.renderer,
             access: &access,
-            project: self.project(app)?,
+            project,
+            kustomize: &settings.kustomize,
+            submodules: settings.submodules,
             kube_version: &facts.kube_version,
             api_versions: &facts.api_versions,
         };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
 use slipway_crd::{Application, OperationState, SyncOperation, SyncResult};
+use slipway_gitops::cluster::KustomizeSettings;
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::sync::{self, Outcome, OutcomePhase, SyncPlan, SyncProgress, WaitingOn};
 use slipway_gitops::windows::{self, WindowQuery, WindowVerdict};
@@ -15,6 +16,7 @@ use slipway_gitops::{Retry, retry_decision, retry_message};
 
 use crate::engine::Engine;
 use crate::observe::{IN_CLUSTER, Observed};
+use crate::permits;
 use crate::queue::Wake;
 use crate::reconcile::{Session, Stop};
 use crate::sources::Desired;
@@ -57,6 +59,12 @@ impl Engine {
             };
             return self.finish(session, observed, None, &outcome, true).await;
         };
+        if let Err(message) =
+            self.destination(&session.app).map_or(Ok(()), |to| self.hand(&session.app, &to).map(drop))
+        {
+            let outcome = Outcome { phase: OutcomePhase::Error, message };
+            return self.finish(session, observed, None, &outcome, true).await;
+        }
         let (mut current, is_spec) = self.operation_view(session, &sync, observed).await;
         for _ in 0..ROUNDS {
             let now = Timestamp::now();
@@ -170,6 +178,8 @@ impl Engine {
                 Ok((desired, _)) => desired,
                 Err(failure) => return (self.failed(&app, failure, Some(project)), false),
             }
+        } else if let Err(failure) = permits::check_local(&project) {
+            return (self.failed(&app, failure, Some(project)), false);
         } else {
             Arc::new(local_manifests(sync, &sources))
         };
@@ -205,7 +215,7 @@ impl Engine {
 
     /// Puts the plan's view of the operation on the Application.
     fn write_down(&self, session: &mut Session<'_>, plan: &SyncPlan, current: &Observed) {
-        let several = !session.app.spec.sources.is_empty();
+        let several = session.app.spec.has_several_sources();
         let Some(state) = &mut session.app.status.operation_state else { return };
         let (_, message) = plan.phase_and_message();
         state.message = message;
@@ -250,8 +260,12 @@ impl Engine {
 
     async fn try_steps(&self, app: &Application, plan: &SyncPlan, progress: &mut SyncProgress) {
         // It was there when the plan was made; the next look says what became of it.
-        let Ok(destination) = self.destination(app) else { return };
-        let cluster = &destination.cluster;
+        let Ok(cluster) =
+            self.destination(app).map_err(drop).and_then(|to| self.hand(app, &to).map_err(drop))
+        else {
+            return;
+        };
+        let cluster = &cluster;
         // A loop and boxes, because the compiler cannot prove an iterator of borrowing futures to be `Send`.
         let mut tries = Vec::with_capacity(plan.dry_run.len());
         for index in &plan.dry_run {
@@ -269,8 +283,12 @@ impl Engine {
 
     /// Batches one after the other, the steps of a batch at once.
     async fn run_steps(&self, app: &Application, plan: &SyncPlan, progress: &mut SyncProgress) {
-        let Ok(destination) = self.destination(app) else { return };
-        let cluster = &destination.cluster;
+        let Ok(cluster) =
+            self.destination(app).map_err(drop).and_then(|to| self.hand(app, &to).map_err(drop))
+        else {
+            return;
+        };
+        let cluster = &cluster;
         let mut ready: Vec<_> = plan.ready_steps().collect();
         ready.sort_by_key(|step| step.batch);
         for batch in ready.chunk_by(|a, b| a.batch == b.batch) {
@@ -371,5 +389,11 @@ fn pinned_revisions(app: &Application, sync: &SyncOperation) -> Vec<String> {
 /// Manifests that came with the request itself, as JSON texts.
 fn local_manifests(sync: &SyncOperation, sources: &[slipway_crd::ApplicationSource]) -> Desired {
     let local = sync.manifests.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    Desired { sources: sources.to_vec(), revisions: Vec::new(), parts: Vec::new(), local }
+    Desired {
+        sources: sources.to_vec(),
+        revisions: Vec::new(),
+        parts: Vec::new(),
+        local,
+        kustomize: KustomizeSettings::default(),
+    }
 }

@@ -223,7 +223,7 @@ impl Proxy {
 
     fn application(&self, key: &AppKey) -> Result<Application, Refusal> {
         let engine = self.engine()?;
-        let found = engine.application(key).filter(|_| key.namespace == engine.config.namespace);
+        let found = engine.application(key).filter(|_| engine.governs(&key.namespace));
         found.map(|(app, _)| app).ok_or_else(|| {
             Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("there is no application {key} here"))
         })

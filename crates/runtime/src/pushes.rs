@@ -78,6 +78,11 @@ impl Engine {
 fn concerns(app: &Application, event: &RuntimeEvent) -> bool {
     let pushed = normalise_repo_url(&event.clone_url);
     let paths = app.metadata.annotation(names::MANIFEST_GENERATE_PATHS);
+    if let Some(hydrator) = &app.spec.source_hydrator
+        && normalise_repo_url(&hydrator.dry_source.repo_url) == pushed
+    {
+        return true;
+    }
     app.spec
         .effective_sources()
         .iter()

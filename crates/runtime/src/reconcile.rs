@@ -39,6 +39,8 @@ pub(crate) struct Session<'a> {
     pub(crate) memory: &'a mut Memory,
     /// A person asked for a refresh; the annotation goes when it is done.
     pub(crate) refresh: bool,
+    /// The same for the hydrator.
+    pub(crate) hydrate: bool,
     /// Finalizers to be added, so that delete hooks run.
     pub(crate) finalizers: Vec<String>,
 }
@@ -81,6 +83,7 @@ impl Engine {
         // Taking interest back asks the cluster nothing.
         let cluster = memory.destination.as_ref().map_or(&self.cluster, |to| &to.cluster);
         let _ = cluster.set_interest(&instance, Default::default()).await;
+        cluster.oversee(&instance, None);
         self.queue.clear_timers(key);
     }
 
@@ -93,8 +96,8 @@ impl Engine {
             }
             return Err(Stop::Gone);
         };
-        if !self.shards.is_ours(key) {
-            // Another engine looks after it, and what we know of it grows old.
+        if !self.governs(&key.namespace) || !self.shards.is_ours(key) {
+            // Another engine looks after it, or nobody does, and what we know of it grows old.
             self.lose_interest(key, memory).await;
             *memory = Memory::default();
             return Ok(());
@@ -114,7 +117,8 @@ impl Engine {
         };
         self.queue.clear_timers(key);
         let refresh = app.metadata.annotation(names::REFRESH).is_some();
-        let mut session = Session { key, saved: app.clone(), app, memory, refresh, finalizers: Vec::new() };
+        let mut session =
+            Session { key, saved: app.clone(), app, memory, refresh, hydrate: false, finalizers: Vec::new() };
         if session.app.metadata.deletion_timestamp.is_some() {
             return self.delete(&mut session).await;
         }
@@ -126,6 +130,7 @@ impl Engine {
         } else {
             wake
         };
+        let wake = self.hydrate(&mut session, wake).await?;
         let observed = self.observe(&session.app, wake, session.memory).await;
         if let Some(desired) = &observed.desired {
             let manifests = desired.with_origins().map(|(manifest, _)| manifest);
@@ -168,6 +173,11 @@ impl Engine {
         versions.dedup();
         let mut hasher = std::hash::DefaultHasher::new();
         versions.hash(&mut hasher);
+        if let Some(namespace) = &memory.oversees {
+            let mut unowned = cluster.unowned(namespace);
+            unowned.sort_unstable();
+            unowned.hash(&mut hasher);
+        }
         self.surroundings().hash(&mut hasher);
         memory.destination.as_ref().map(|to| std::sync::Arc::as_ptr(&to.info()) as usize).hash(&mut hasher);
         hasher.finish()
@@ -283,7 +293,7 @@ impl Engine {
     pub(crate) async fn save(&self, session: &mut Session<'_>) -> Result<(), Stop> {
         let part = |app: &Application| json!({"status": app.status, "operation": app.operation});
         let patch = status::merge_patch(&part(&session.saved), &part(&session.app));
-        if patch.is_none() && !session.refresh && session.finalizers.is_empty() {
+        if patch.is_none() && !session.refresh && !session.hydrate && session.finalizers.is_empty() {
             return Ok(());
         }
         let mut patch = patch.unwrap_or_else(|| json!({}));
@@ -293,8 +303,10 @@ impl Engine {
             let all = [session.saved.metadata.finalizers.as_slice(), &session.finalizers].concat();
             patch["metadata"]["finalizers"] = json!(all);
         }
-        if session.refresh {
-            patch["metadata"]["annotations"] = json!({names::REFRESH: null});
+        for (asked, annotation) in [(session.refresh, names::REFRESH), (session.hydrate, names::HYDRATE)] {
+            if asked {
+                patch["metadata"]["annotations"][annotation] = Value::Null;
+            }
         }
         let target = json!({
             "apiVersion": names::API_VERSION, "kind": "Application",
@@ -312,7 +324,7 @@ impl Engine {
         };
         let saved: Application = serde_json::from_value(answer).unwrap_or_else(|_| session.app.clone());
         session.memory.written.clone_from(&saved.metadata.resource_version);
-        session.refresh = false;
+        (session.refresh, session.hydrate) = (false, false);
         session.finalizers.clear();
         self.tell(&session.saved, &saved);
         session.app = saved.clone();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use slipway_cluster::{Cluster, ObjectKey};
 use slipway_gitops::Settings;
 use slipway_model::Secret;
-use slipway_source::{Credentials, Repository, normalise_repo_url};
+use slipway_source::{Credentials, Keyring, Repository, normalise_repo_url};
 
 pub(crate) const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
 
@@ -33,9 +33,16 @@ pub(crate) fn read_settings(cluster: &Cluster, namespace: &str) -> Settings {
     {
         settings.wave_timeout_seconds = seconds;
     }
+    let namespaces = commands.get("application.namespaces").map_or("", String::as_str).split(',');
+    settings.application_namespaces =
+        namespaces.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    settings.submodules = commands.get("reposerver.enable.git.submodule").is_none_or(|on| on != "false");
     settings.server_side_diff = commands.get("controller.diff.server.side").is_some_and(|on| on == "true");
     settings
 }
+
+/// Public keys of those who sign commits.
+pub(crate) const KEYS: &str = "argocd-gpg-keys-cm";
 
 /// Who may read which repository, as the labelled Secrets say.
 #[derive(Default)]
@@ -44,7 +51,11 @@ pub(crate) struct RepositoryAccess {
     exact: Vec<(String, Arc<Credentials>)>,
     /// Address prefix → credentials; the longest prefix wins.
     prefixes: Vec<(String, Arc<Credentials>)>,
+    /// The same for those who push: `repository-write` and `repo-write-creds`.
+    writers: Option<Box<RepositoryAccess>>,
     trust: Trust,
+    /// Whose signatures can be checked.
+    pub(crate) keys: Keyring,
 }
 
 /// Which hosts are who they say: `argocd-tls-certs-cm` and `argocd-ssh-known-hosts-cm`.
@@ -93,14 +104,19 @@ fn chart_address(url: &str) -> String {
 impl RepositoryAccess {
     pub(crate) fn read(cluster: &Cluster, namespace: &str) -> Self {
         let trust = Trust::read(cluster, namespace);
-        let mut access = Self { trust: trust.clone(), ..Self::default() };
+        let key = ObjectKey::new("", "ConfigMap", namespace, KEYS);
+        let object = cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
+        let keys =
+            object["data"].as_object().into_iter().flat_map(|data| data.values().filter_map(Value::as_str));
+        let mut access = Self { trust: trust.clone(), keys: Keyring::from_armored(keys), ..Self::default() };
+        let mut writers = Self { trust: trust.clone(), ..Self::default() };
         for live in cluster.live_of_kind("", "Secret") {
             if live.key.namespace != namespace {
                 continue;
             }
             let Some(object) = live.object() else { continue };
             let kind = object["metadata"]["labels"][SECRET_TYPE].as_str().unwrap_or_default();
-            if !matches!(kind, "repository" | "repo-creds") {
+            if !matches!(kind, "repository" | "repo-creds" | "repository-write" | "repo-write-creds") {
                 continue;
             }
             let data = &object["data"];
@@ -111,12 +127,16 @@ impl RepositoryAccess {
             credentials.tls_ca = trust.certificate_of(&url);
             credentials.known_hosts.clone_from(&trust.known_hosts);
             let credentials = Arc::new(credentials);
+            let to = if kind.contains("write") { &mut writers } else { &mut access };
             match kind {
-                "repository" => access.exact.push((normalise_repo_url(&url), credentials)),
-                _ => access.prefixes.push((url.trim_end_matches('/').to_lowercase(), credentials)),
+                "repository" | "repository-write" => to.exact.push((normalise_repo_url(&url), credentials)),
+                _ => to.prefixes.push((url.trim_end_matches('/').to_lowercase(), credentials)),
             }
         }
-        access.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        for to in [&mut access, &mut writers] {
+            to.prefixes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        }
+        access.writers = Some(Box::new(writers));
         access
     }
 
@@ -137,6 +157,11 @@ impl RepositoryAccess {
         let credentials = exact.or_else(prefix).or_else(plain).map(|(_, credentials)| credentials.clone());
         let credentials = credentials.unwrap_or_else(|| Arc::new(self.trust.stranger(url)));
         Repository { url: url.to_owned(), credentials }
+    }
+
+    /// The repository as it may be pushed to: never with the credentials of those who read.
+    pub(crate) fn writable(&self, url: &str) -> Repository {
+        self.writers.as_ref().map_or_else(|| Repository::public(url), |writers| writers.repository(url))
     }
 
     /// The same for a repository of packaged charts.

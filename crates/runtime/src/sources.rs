@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_crd::{AppProject, Application, ApplicationSource};
+use slipway_gitops::cluster::KustomizeSettings;
 use slipway_gitops::project;
 use slipway_model::Next;
 use slipway_source::{
     ChartError, Commit, Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable,
-    Kustomize, Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered, Renderer, Repositories,
-    Since, SourceOptions,
+    Kustomize, KustomizeTool, Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered,
+    Renderer, Repositories, Repository, Since, SourceOptions, Submodules,
 };
 
 use crate::settings::RepositoryAccess;
@@ -29,6 +30,7 @@ pub(crate) struct Desired {
     pub(crate) parts: Vec<Arc<Rendered>>,
     /// Set for manifests that came with the operation itself.
     pub(crate) local: Vec<Value>,
+    pub(crate) kustomize: KustomizeSettings,
 }
 
 impl Desired {
@@ -55,6 +57,8 @@ impl Desired {
 pub(crate) enum SourceError {
     #[error("{0}")]
     Spec(String),
+    #[error("{0}")]
+    Signer(String),
     #[error(transparent)]
     Git(#[from] GitError),
     #[error(transparent)]
@@ -66,7 +70,7 @@ pub(crate) enum SourceError {
 impl SourceError {
     pub(crate) fn next(&self) -> Next {
         match self {
-            Self::Spec(_) => Next::NeedsHuman,
+            Self::Spec(_) | Self::Signer(_) => Next::NeedsHuman,
             Self::Git(error) => error.next(),
             Self::Chart(error) => error.next(),
             Self::Render(error) => error.next(),
@@ -87,6 +91,9 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) renderer: &'a Renderer,
     pub(crate) access: &'a Arc<RepositoryAccess>,
     pub(crate) project: Arc<AppProject>,
+    pub(crate) kustomize: &'a KustomizeSettings,
+    /// Submodules are read too.
+    pub(crate) submodules: bool,
     pub(crate) kube_version: &'a str,
     pub(crate) api_versions: &'a [String],
 }
@@ -102,8 +109,13 @@ pub(crate) async fn load(
     if sources.is_empty() {
         return Err(SourceError::Spec("spec.source is missing; name a repository and a path".into()));
     }
-    let mut desired =
-        Desired { sources: sources.to_vec(), revisions: Vec::new(), parts: Vec::new(), local: Vec::new() };
+    let mut desired = Desired {
+        sources: sources.to_vec(),
+        revisions: Vec::new(),
+        parts: Vec::new(),
+        local: Vec::new(),
+        kustomize: around.kustomize.clone(),
+    };
     let mut contents = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         let wanted = pinned.get(index).filter(|text| !text.is_empty()).unwrap_or(&source.target_revision);
@@ -132,6 +144,7 @@ pub(crate) async fn load(
             kube_version: around.kube_version.to_owned(),
             api_versions: around.api_versions.to_vec(),
             repositories: permitted(around),
+            kustomize: kustomize_tool(around.kustomize, &source)?,
         };
         desired.parts.push(around.renderer.render(&request).await?);
     }
@@ -151,8 +164,10 @@ async fn fetch(
     if !is_chart(source) {
         let repository = around.access.repository(&source.repo_url);
         let commit = around.renderer.git().resolve(&repository, wanted, since).await?;
+        check_signature(around, &repository, &commit).await?;
         let revision = Revision { id: commit.sha.clone(), commit: Some(commit.clone()) };
-        return Ok((Content::Git { repository, commit }, revision));
+        let submodules = submodules(around, &repository, &commit).await?;
+        return Ok((Content::Git { repository, commit, submodules }, revision));
     }
     let Some(charts) = around.renderer.charts() else {
         return Err(SourceError::Spec("packaged charts are not read here; put the chart into Git".into()));
@@ -162,6 +177,52 @@ async fn fetch(
     let pass = source.helm.as_ref().is_some_and(|helm| helm.pass_credentials);
     let archive = charts.archive(&repository, &source.chart, &version, pass).await?;
     Ok((Content::Archive(archive), Revision { id: version.version, commit: None }))
+}
+
+/// What a commit brings along of other repositories. Those that the project does not permit are read with the
+/// credentials of this one, if they are on its host, as git itself would.
+async fn submodules(
+    around: &Surroundings<'_>,
+    repository: &Repository,
+    commit: &Commit,
+) -> Result<Submodules, SourceError> {
+    if !around.submodules {
+        return Ok(Submodules::default());
+    }
+    let (access, project, parent) = (around.access.clone(), around.project.clone(), repository.clone());
+    let choose = move |url: &str| {
+        if project::permits_source(&project, url) {
+            return access.repository(url);
+        }
+        let host =
+            |url: &str| url.split_once("://").map(|(_, rest)| rest.split('/').next().map(str::to_owned));
+        if host(url).is_some() && host(url) == host(&parent.url) {
+            Repository { url: url.to_owned(), credentials: parent.credentials.clone() }
+        } else {
+            Repository::public(url)
+        }
+    };
+    Ok(Submodules::read(around.renderer.git(), repository, commit, Arc::new(choose)).await?)
+}
+
+/// Refuses a commit that the project wants to be signed by somebody else than it is.
+async fn check_signature(
+    around: &Surroundings<'_>,
+    repository: &Repository,
+    commit: &Commit,
+) -> Result<(), SourceError> {
+    let rules = project::signature_keys(&around.project, &repository.url).map_err(SourceError::Spec)?;
+    let Some(rules) = rules else { return Ok(()) };
+    let signer = around.renderer.git().signer(repository, commit, &around.access.keys).await?;
+    if rules.iter().all(|keys| project::is_signer(keys, &signer)) {
+        return Ok(());
+    }
+    Err(SourceError::Signer(format!(
+        "commit {} has a good signature by {}, which is not a key that project '{}' trusts",
+        commit.sha,
+        signer.first().map_or("", String::as_str),
+        around.project.metadata.name
+    )))
 }
 
 fn is_chart(source: &ApplicationSource) -> bool {
@@ -256,6 +317,26 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
+/// The kustomize that a source asks for, as the operator's settings have it.
+fn kustomize_tool(
+    settings: &KustomizeSettings,
+    source: &ApplicationSource,
+) -> Result<KustomizeTool, SourceError> {
+    let version = source.kustomize.as_ref().map_or("", |kustomize| kustomize.version.as_str());
+    if version.is_empty() {
+        return Ok(KustomizeTool { program: None, build_options: settings.build_options.clone() });
+    }
+    let known = settings.versions.get(version).filter(|known| !known.path.is_empty()).ok_or_else(|| {
+        SourceError::Spec(format!(
+            "kustomize {version} is not known here: set `kustomize.path.{version}` in argocd-cm to its program, or remove kustomize.version"
+        ))
+    })?;
+    Ok(KustomizeTool {
+        program: Some(known.path.clone().into()),
+        build_options: known.build_options.clone().unwrap_or_else(|| settings.build_options.clone()),
+    })
+}
+
 fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
     let spec = |message: &str| Err(SourceError::Spec(message.to_owned()));
     let blocks = [
@@ -269,9 +350,6 @@ fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
     }
     if source.helm.as_ref().is_some_and(|helm| !matches!(helm.version.as_str(), "" | "v3")) {
         return spec("helm.version can only be v3");
-    }
-    if source.kustomize.as_ref().is_some_and(|kustomize| !kustomize.version.is_empty()) {
-        return spec("kustomize.version chooses among several kustomizes, and there is one here; remove it");
     }
     if let Some(plugin) = &source.plugin {
         return Ok(SourceOptions::Plugin(Plugin {

@@ -34,7 +34,7 @@ pub(crate) fn compared(app: &Application, observed: &Observed, now: Timestamp) -
     set_conditions(&mut status.conditions, &COMPARED, &comparison.conditions);
     if let Some(desired) = &observed.desired {
         let types = desired.source_types();
-        if app.spec.sources.is_empty() {
+        if !app.spec.has_several_sources() {
             status.source_type = types.into_iter().next().unwrap_or_default();
             status.source_types.clear();
         } else {
@@ -50,14 +50,15 @@ fn sync_status(app: &Application, comparison: &Comparison, desired: Option<&Desi
     let mut sync = app.status.sync.clone();
     comparison.sync_status.as_str().clone_into(&mut sync.status);
     let spec = &app.spec;
-    sync.compared_to.source = spec.source.clone().filter(|_| spec.sources.is_empty());
-    sync.compared_to.sources = spec.sources.clone();
+    let several = spec.has_several_sources();
+    sync.compared_to.source = spec.effective_sources().first().cloned().filter(|_| !several);
+    sync.compared_to.sources = if several { spec.sources.clone() } else { Vec::new() };
     sync.compared_to.destination = spec.destination.clone();
     sync.compared_to.ignore_differences = spec.ignore_differences.clone();
     // Of a comparison that failed the last known revision is still the best answer.
     if let Some(desired) = desired {
         let revisions = desired.revisions();
-        if spec.sources.is_empty() {
+        if !several {
             sync.revision = revisions.into_iter().next().unwrap_or_default();
             sync.revisions.clear();
         } else {
@@ -113,6 +114,9 @@ pub(crate) fn set_conditions(conditions: &mut Vec<Condition>, evaluated: &[&str]
 }
 
 /// Adds a deployment to the history, and forgets the oldest past the limit.
+/// The most that the history may weigh, however long it may be.
+const HISTORY_BYTES: usize = 256 << 10;
+
 pub(crate) fn add_history(
     app: &Application,
     status: &mut ApplicationStatus,
@@ -120,7 +124,7 @@ pub(crate) fn add_history(
     now: Timestamp,
 ) {
     let Some(state) = &status.operation_state else { return };
-    let several = !app.spec.sources.is_empty();
+    let several = app.spec.has_several_sources();
     let revisions = desired.revisions();
     let entry = RevisionHistory {
         id: status.history.iter().map(|entry| entry.id + 1).max().unwrap_or(0),
@@ -137,6 +141,11 @@ pub(crate) fn add_history(
     let limit = usize::try_from(app.spec.revision_history_limit.unwrap_or(10)).unwrap_or(0);
     let surplus = status.history.len().saturating_sub(limit);
     status.history.drain(..surplus);
+    // Sources may hold whole value files; an Application that outgrows what the API takes could not be written at all.
+    let bytes = |history: &[RevisionHistory]| serde_json::to_string(history).map_or(0, |text| text.len());
+    while status.history.len() > 1 && bytes(&status.history) > HISTORY_BYTES {
+        status.history.remove(0);
+    }
 }
 
 /// The JSON merge patch that makes `old` into `new`; `None` when they are equal.
@@ -168,6 +177,7 @@ pub(crate) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
 mod tests {
     use super::*;
     use serde_json::json;
+    use slipway_crd::{ApplicationSource, HelmSource};
 
     #[test]
     fn a_patch_says_only_what_differs() {
@@ -205,8 +215,13 @@ mod tests {
             serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {"revisionHistoryLimit": 2},
                 "status": {"operationState": {"operation": {}, "phase": "Running", "startedAt": "2026-01-01T00:00:00Z"}}}))
             .expect("readable");
-        let desired =
-            Desired { sources: Vec::new(), revisions: Vec::new(), parts: Vec::new(), local: Vec::new() };
+        let mut desired = Desired {
+            sources: Vec::new(),
+            revisions: Vec::new(),
+            parts: Vec::new(),
+            local: Vec::new(),
+            kustomize: Default::default(),
+        };
         for _ in 0..4 {
             let mut status = app.status.clone();
             add_history(&app, &mut status, &desired, Timestamp::UNIX_EPOCH);
@@ -214,5 +229,18 @@ mod tests {
         }
         let ids: Vec<i64> = app.status.history.iter().map(|entry| entry.id).collect();
         assert_eq!(ids, [2, 3]);
+
+        // Two of these weigh too much; the last one stays, so that one can go back to it.
+        desired.sources = vec![ApplicationSource {
+            helm: Some(HelmSource { values: "x".repeat(200 << 10), ..HelmSource::default() }),
+            ..ApplicationSource::default()
+        }];
+        for _ in 0..2 {
+            let mut status = app.status.clone();
+            add_history(&app, &mut status, &desired, Timestamp::UNIX_EPOCH);
+            app.status = status;
+        }
+        let ids: Vec<i64> = app.status.history.iter().map(|entry| entry.id).collect();
+        assert_eq!(ids, [5]);
     }
 }

@@ -118,7 +118,8 @@ pub(crate) async fn name_commits(
     git: &Arc<GitCache>,
     access: &RepositoryAccess,
 ) {
-    let Some(source) = app.spec.effective_sources().first() else { return };
+    let sources = app.spec.effective_sources();
+    let Some(source) = sources.first() else { return };
     let history = app.status.history.iter().rev();
     for (entry, deployment) in history.zip(&mut wire.history) {
         let from = entry.source.as_ref().unwrap_or(source);

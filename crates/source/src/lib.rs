@@ -18,12 +18,13 @@ pub mod git_cache;
 
 pub use chart::{Archive, ChartCache, ChartError, ChartLimits, ChartVersion};
 pub use git_cache::{
-    Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, Repository, Since,
+    Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, Keyring, Repository,
+    SignatureError, Since,
 };
 pub use glob::Glob;
 pub use render::{
-    Content, Directory, Finding, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, Origin, Plugin,
-    PluginParameter, PluginSpec, RenderError, RenderLimits, RenderRequest, Rendered, Renderer, Repositories,
-    SourceKind, SourceOptions,
+    Content, Directory, Finding, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, KustomizeTool,
+    Origin, Plugin, PluginParameter, PluginSpec, RenderError, RenderLimits, RenderRequest, Rendered,
+    Renderer, Repositories, SourceKind, SourceOptions, Submodules,
 };
 pub use repo_url::{RepoUrlError, check_repo_url, normalise_repo_url};

@@ -68,7 +68,8 @@ fn sources_win_over_source() {
     let app: Application = serde_json::from_value(json!({"spec": {
         "source": {"repoURL": "one"}, "sources": [{"repoURL": "two"}, {"repoURL": "three"}]}}))
     .expect("readable");
-    let urls: Vec<_> = app.spec.effective_sources().iter().map(|s| s.repo_url.as_str()).collect();
+    let sources = app.spec.effective_sources();
+    let urls: Vec<_> = sources.iter().map(|s| s.repo_url.as_str()).collect();
     assert_eq!(urls, ["two", "three"]);
 }
 

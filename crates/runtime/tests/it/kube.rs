@@ -274,6 +274,14 @@ fn the_server_is_asked_what_an_apply_would_change_where_that_is_wanted() {
         site.wait("asked", &format!("{{.status.sync.status}}={status}"));
     }
 
+    // What the manifest no longer has goes, although a client applied it.
+    site.commit(&[("asked/set.yaml", set("asked", ""))]);
+    site.control.kubectl(&["annotate", "app/asked", "argocd.argoproj.io/refresh=normal"]);
+    site.until("the end of the field", || {
+        let path = "jsonpath={.spec.minReadySeconds}";
+        site.target.kubectl(&["get", "statefulset", "asked", "-o", path]).is_empty()
+    });
+    site.wait("asked", "{.status.sync.status}=Synced");
     let conditions = site.app("asked")["status"]["conditions"].to_string();
     assert!(!conditions.contains("ServerSideDiffWarning"), "{conditions}");
 }

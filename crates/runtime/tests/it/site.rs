@@ -213,6 +213,11 @@ impl Process {
         std::fs::read_to_string(&self.log).expect("readable")
     }
 
+    /// The end that it came to by itself; none: it still runs.
+    pub(crate) fn ended(&mut self) -> Option<std::process::ExitStatus> {
+        self.child.try_wait().expect("a process")
+    }
+
     /// Asks it to stop in order.
     pub(crate) fn interrupt(&self) {
         self.signal("-INT");

@@ -32,6 +32,8 @@ pub enum GitError {
     Deadline { url: String, seconds: u64 },
     #[error("{what} is larger than the limit of {limit}")]
     TooLarge { what: String, limit: String },
+    #[error(transparent)]
+    Signature(#[from] super::signature::SignatureError),
     #[error("`git` is not installed; install it (Debian: apt-get install git) and try again")]
     NoGit,
     #[error("the local copy of the repository is damaged ({detail}); it is made again at the next try")]

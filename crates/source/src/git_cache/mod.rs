@@ -11,6 +11,7 @@ mod error;
 mod mirror;
 mod objects;
 mod refs;
+mod signature;
 pub(crate) mod tree;
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 pub use credentials::Credentials;
 pub use error::GitError;
 pub use objects::Commit;
+pub use signature::{Keyring, SignatureError};
 pub use tree::{EntryKind, Tree, TreeEntry};
 
 use mirror::Mirror;
@@ -209,6 +211,19 @@ impl GitCache {
             }
         }
         Err(GitError::LinkEscapes { path: path.to_owned() })
+    }
+
+    /// The fingerprints of the key that signed a commit, if its signature is good.
+    pub async fn signer(
+        &self,
+        repo: &Repository,
+        commit: &Commit,
+        keys: &Keyring,
+    ) -> Result<Vec<String>, GitError> {
+        let mirror = self.mirror(repo)?;
+        mirror.fetched(repo, &commit.sha).await?;
+        let object = mirror.object(&commit.sha).await?;
+        Ok(signature::signer(&commit.sha, &object.data, keys).await?)
     }
 
     /// One file by its id.

@@ -39,6 +39,14 @@ pub struct Kustomize {
     pub ignore_missing_components: bool,
 }
 
+/// Which kustomize builds, and with what beside the folder.
+#[derive(Debug, Clone, Default, Serialize, PartialEq, Eq)]
+pub struct KustomizeTool {
+    /// A program of the operator's choice; without one, the kustomize that is installed.
+    pub program: Option<std::path::PathBuf>,
+    pub build_options: Vec<String>,
+}
+
 pub(super) async fn render(
     renderer: &Renderer,
     request: &RenderRequest,
@@ -59,23 +67,43 @@ pub(super) async fn render(
         file.parent().expect("a file has a folder").to_owned()
     };
     let target = target.display().to_string();
-    let output =
-        match workspace.run(renderer, request, "kustomize", &["build".into(), target.clone()]).await? {
-            Some(output) => output,
-            // kubectl carries the same engine.
-            None => workspace
-                .run(renderer, request, "kubectl", &["kustomize".into(), target])
-                .await?
-                .ok_or_else(|| RenderError::ToolMissing {
-                    tool: "kustomize".to_owned(),
-                    path: request.path.clone(),
-                    install: "put kustomize 5 (or kubectl, which carries it) on the PATH of the runtime"
-                        .to_owned(),
-                })?,
-        };
+    let output = build(&workspace, renderer, request, target).await?;
     let objects =
         manifest::read_output("kustomize", &request.path, &output).map_err(RenderError::Findings)?;
     Ok(Made { kind: SourceKind::Kustomize, objects, outside: inputs.outside })
+}
+
+async fn build(
+    workspace: &Workspace,
+    renderer: &Renderer,
+    request: &RenderRequest,
+    target: String,
+) -> Result<Vec<u8>, RenderError> {
+    let KustomizeTool { program, build_options } = &request.kustomize;
+    let arguments = |verb: &str| -> Vec<String> {
+        [verb.to_owned(), target.clone()].into_iter().chain(build_options.iter().cloned()).collect()
+    };
+    let missing = |tool: &str, install: &str| RenderError::ToolMissing {
+        tool: tool.to_owned(),
+        path: request.path.clone(),
+        install: install.to_owned(),
+    };
+    if let Some(program) = program {
+        let program = program.display().to_string();
+        return workspace.run(renderer, request, &program, &arguments("build")).await?.ok_or_else(|| {
+            missing(
+                &program,
+                "argocd-cm names it for this version of kustomize: put it there, or mend kustomize.path",
+            )
+        });
+    }
+    if let Some(output) = workspace.run(renderer, request, "kustomize", &arguments("build")).await? {
+        return Ok(output);
+    }
+    // kubectl carries the same engine.
+    workspace.run(renderer, request, "kubectl", &arguments("kustomize")).await?.ok_or_else(|| {
+        missing("kustomize", "put kustomize 5 (or kubectl, which carries it) on the PATH of the runtime")
+    })
 }
 
 /// The options with variables filled in, and without components that may be missing and are.

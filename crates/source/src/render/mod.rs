@@ -14,6 +14,7 @@ mod jsonnet;
 mod kustomize;
 mod manifest;
 mod plugin;
+mod submodules;
 mod workspace;
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,8 +34,9 @@ pub use content::Content;
 pub use error::{Finding, RenderError};
 pub use helm::{Helm, HelmParameter};
 pub use jsonnet::{Jsonnet, JsonnetVariable};
-pub use kustomize::Kustomize;
+pub use kustomize::{Kustomize, KustomizeTool};
 pub use plugin::{Plugin, PluginParameter, PluginSpec};
+pub use submodules::Submodules;
 
 /// Options of plain files.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
@@ -101,6 +103,7 @@ pub struct RenderRequest {
     pub api_versions: Vec<String>,
     /// Which chart repositories may be asked, and with which credentials. None: not this one.
     pub repositories: Repositories,
+    pub kustomize: KustomizeTool,
 }
 
 type FindRepository = dyn Fn(&str) -> Option<Repository> + Send + Sync;
@@ -328,9 +331,17 @@ impl Renderer {
             }
             _ => String::new(),
         };
+        let kustomize = match &request.options {
+            SourceOptions::Kustomize(_) | SourceOptions::Detect
+                if request.kustomize != KustomizeTool::default() =>
+            {
+                serde_json::to_string(&request.kustomize).expect("plain data")
+            }
+            _ => String::new(),
+        };
         digest([
             // Raised when a renderer's output changes for the same input.
-            "render-2",
+            "render-3",
             folder,
             &request.path,
             &options,
@@ -339,6 +350,7 @@ impl Renderer {
             &request.kube_version,
             &apis,
             &plugins,
+            &kustomize,
             &environment::fingerprint(request),
         ])
     }

@@ -1,8 +1,8 @@
 use serde_json::Value;
 use slipway_source::{
     Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, Plugin,
-    PluginParameter, PluginSpec, RenderError, RenderRequest, Rendered, Renderer, Repositories, Since,
-    SourceKind, SourceOptions,
+    PluginParameter, PluginSpec, RenderError, RenderRequest, Rendered, Renderer, Repositories, Repository,
+    Since, SourceKind, SourceOptions, Submodules,
 };
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) async fn request(
     let commit = renderer.git().resolve(&repo.repository(), "main", Since::now()).await.expect("resolved");
     RenderRequest {
         revision: commit.sha.clone(),
-        content: Content::Git { repository: repo.repository(), commit },
+        content: Content::Git { repository: repo.repository(), commit, submodules: Default::default() },
         references: Default::default(),
         path: path.to_owned(),
         options,
@@ -33,6 +33,7 @@ pub(crate) async fn request(
         kube_version: "1.34.0".to_owned(),
         api_versions: Vec::new(),
         repositories: Repositories::default(),
+        kustomize: Default::default(),
     }
 }
 
@@ -235,6 +236,31 @@ async fn a_chart_is_templated() {
 }
 
 #[tokio::test]
+async fn the_operator_chooses_which_kustomize_builds_and_how() {
+    let repo = Repo::new();
+    repo.write("k/kustomization.yaml", "resources: [../beside/map.yaml]\n")
+        .write("beside/map.yaml", &config_map("beside"))
+        .commit("A file beside the kustomization");
+    let renderer = repo.renderer();
+    let mut ask = request(&repo, &renderer, "k", SourceOptions::Detect).await;
+    let refused = renderer.render(&ask).await.expect_err("kustomize keeps to its folder").to_string();
+    assert!(refused.contains("is not in or below"), "{refused}");
+    ask.kustomize.build_options = ["--load-restrictor", "LoadRestrictionsNone"].map(String::from).to_vec();
+    assert_eq!(names(&renderer.render(&ask).await.expect("built with the option")), ["beside"]);
+
+    // Another program of that name, which says who it is.
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("kustomize-old");
+    std::fs::write(&program, format!("#!/bin/sh\ncat <<'END'\n{}END\n", config_map("old"))).expect("written");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+    ask.kustomize.program = Some(program.clone());
+    assert_eq!(names(&renderer.render(&ask).await.expect("built by the other")), ["old"]);
+    ask.kustomize.program = Some(folder.path().join("nobody"));
+    let missing = renderer.render(&ask).await.expect_err("it is not there").to_string();
+    assert!(missing.contains("nobody"), "{missing}");
+}
+
+#[tokio::test]
 async fn options_of_kustomize_change_what_is_built() {
     let repo = Repo::new();
     repo.write("k/kustomization.yaml", "resources: [d.yaml]\n")
@@ -404,4 +430,59 @@ async fn a_plugin_of_the_operator_makes_manifests_and_a_source_only_passes_value
     // A source that names no plugin is recognised by its files.
     let ask = request(&repo, &renderer, "app", SourceOptions::Detect).await;
     assert_eq!(renderer.render(&ask).await.expect("made").kind, SourceKind::Plugin);
+}
+
+#[tokio::test]
+async fn files_of_submodules_are_where_a_checkout_would_have_them() {
+    let (inner, lib, app) = (Repo::new(), Repo::new(), Repo::new());
+    inner.write("deep.yaml", &config_map("deep")).commit("The innermost");
+    let allow = ["-c", "protocol.file.allow=always", "submodule", "add", "--quiet"];
+    let add = |to: &Repo, from: &Repo, path: &str| {
+        let url = from.repository().url;
+        to.git(&[&allow[..], &["--", &url, path]].concat());
+    };
+    lib.write("base/kustomization.yaml", "resources: [map.yaml]\n")
+        .write("base/map.yaml", &config_map("base"));
+    add(&lib, &inner, "more/inner");
+    lib.commit("A library");
+    add(&app, &lib, "vendor/lib");
+    app.write("k/kustomization.yaml", "resources: [../vendor/lib/base]\nnamePrefix: k-\n")
+        .write("plain/own.yaml", &config_map("own"))
+        .commit("An application");
+    let renderer = app.renderer();
+    let modules = async |repo: &Repo| {
+        let commit =
+            renderer.git().resolve(&repo.repository(), "main", Since::now()).await.expect("resolved");
+        let choose = Arc::new(|url: &str| Repository::public(url));
+        let read = Submodules::read(renderer.git(), &repo.repository(), &commit, choose).await;
+        Content::Git { repository: repo.repository(), commit, submodules: read.expect("read") }
+    };
+    let content = modules(&app).await;
+    let all = Directory { recurse: true, exclude: "**/kustomization.yaml".into(), ..Directory::default() };
+    for (path, options, expected) in [
+        ("k", SourceOptions::Detect, &["k-base"][..]),
+        ("vendor/lib/base", SourceOptions::Detect, &["base"]),
+        ("vendor/lib/more/inner", SourceOptions::Detect, &["deep"]),
+        ("vendor", SourceOptions::Directory(all.clone()), &["base", "deep"]),
+    ] {
+        let ask = request(&app, &renderer, path, options).await;
+        let ask = RenderRequest { content: content.clone(), ..ask };
+        assert_eq!(names(&renderer.render(&ask).await.expect(path)), expected, "{path}");
+    }
+
+    // A module that moved is other content, although no file of the repository itself has changed.
+    lib.write("base/map.yaml", &config_map("newer")).commit("A change");
+    app.git(&[
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "update",
+        "--remote",
+        "vendor/lib",
+    ]);
+    app.commit("The newer library");
+    let ask = request(&app, &renderer, "k", SourceOptions::Detect).await;
+    let ask = RenderRequest { content: modules(&app).await, ..ask };
+    assert_eq!(names(&renderer.render(&ask).await.expect("the newer one")), ["k-newer"]);
 }

@@ -1,0 +1,163 @@
+//! Who signed a commit: OpenPGP signatures, checked with `gpgv` against keys that the caller gives.
+//!
+//! In: the text of a commit object and public keys. Out: the fingerprints of the key that made the one good signature.
+//! Does not know which keys a project trusts. `gpgv` has no configuration, no agent and no network, and knows no key
+//! but these; git itself would take its settings for verification from the user's home.
+
+use std::io::Write;
+use std::time::Duration;
+
+use base64::Engine as _;
+
+use crate::process::{self, Limits, ProcessError};
+
+/// Public keys as `gpgv` reads them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keyring(Vec<u8>);
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SignatureError {
+    #[error("commit {0} is not signed, and its project asks for a signature")]
+    Unsigned(String),
+    #[error("the signature of commit {commit} is not good: {why}")]
+    Bad { commit: String, why: &'static str },
+    #[error(
+        "`gpgv` is not installed, and the project asks for signatures; install it (Debian: apt-get install gpgv)"
+    )]
+    NoGpgv,
+    #[error("the signature of commit {commit} could not be checked: {detail}")]
+    Unchecked { commit: String, detail: String },
+}
+
+impl Keyring {
+    /// From texts with `-----BEGIN PGP PUBLIC KEY BLOCK-----`; what is no key is left out.
+    pub fn from_armored<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        Self(texts.into_iter().flat_map(|text| blocks(text).collect::<Vec<_>>()).flatten().collect())
+    }
+}
+
+/// The bytes in each block of armour.
+fn blocks(text: &str) -> impl Iterator<Item = Vec<u8>> {
+    text.split("-----BEGIN PGP PUBLIC KEY BLOCK-----").skip(1).filter_map(|rest| {
+        let (block, _) = rest.split_once("-----END PGP PUBLIC KEY BLOCK-----")?;
+        // Headers end with an empty line; the last line is a checksum.
+        let block = block.replace('\r', "");
+        let (_, body) = block.trim_start_matches(' ').split_once("\n\n")?;
+        let body: String = body.lines().map(str::trim).filter(|line| !line.starts_with('=')).collect();
+        base64::engine::general_purpose::STANDARD.decode(body).ok()
+    })
+}
+
+/// What was signed, and the signature.
+fn split(commit: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let end = commit.windows(2).position(|two| two == b"\n\n")? + 1;
+    let (mut signed, mut signature, mut inside) = (Vec::new(), Vec::new(), "");
+    for line in commit[..end].split_inclusive(|byte| *byte == b'\n') {
+        if let (true, Some(rest)) = (!inside.is_empty(), line.strip_prefix(b" ")) {
+            if inside == "gpgsig" {
+                signature.extend_from_slice(rest);
+            }
+            continue;
+        }
+        inside = "";
+        if let Some(rest) = line.strip_prefix(b"gpgsig ") {
+            inside = "gpgsig";
+            signature = rest.to_vec();
+        } else if line.starts_with(b"gpgsig-sha256 ") {
+            inside = "gpgsig-sha256";
+        } else {
+            signed.extend_from_slice(line);
+        }
+    }
+    signed.extend_from_slice(&commit[end..]);
+    signature.starts_with(b"-----BEGIN PGP").then_some((signed, signature))
+}
+
+/// Checks the signature of a commit object; gives the fingerprints (of the key and of its primary key).
+pub(super) async fn signer(id: &str, commit: &[u8], keys: &Keyring) -> Result<Vec<String>, SignatureError> {
+    let Some((signed, signature)) = split(commit) else {
+        return Err(SignatureError::Unsigned(id.to_owned()));
+    };
+    let unchecked = |detail: String| SignatureError::Unchecked { commit: id.to_owned(), detail };
+    let folder = tempfile::tempdir().map_err(|error| unchecked(error.to_string()))?;
+    let file = |name: &str, content: &[u8]| -> std::io::Result<std::path::PathBuf> {
+        let path = folder.path().join(name);
+        std::fs::File::create(&path)?.write_all(content)?;
+        Ok(path)
+    };
+    let paths = (|| {
+        Ok::<_, std::io::Error>((file("keys", &keys.0)?, file("sig", &signature)?, file("text", &signed)?))
+    })();
+    let (ring, signature, text) = paths.map_err(|error| unchecked(error.to_string()))?;
+    let mut command = process::clean("gpgv", folder.path());
+    command.args(["--status-fd", "1", "--keyring"]).arg(ring).arg(signature).arg(text);
+    let limits = Limits { deadline: Duration::from_secs(20), stdout_bytes: 1 << 16 };
+    match process::run(command, "gpgv", None, &limits, || true).await {
+        Ok(output) => judge(id, &String::from_utf8_lossy(&output.stdout), output.success),
+        Err(ProcessError::Missing { .. }) => Err(SignatureError::NoGpgv),
+        Err(error) => Err(unchecked(error.to_string())),
+    }
+}
+
+/// One good signature and nothing else: a second, bad one beside it must not hide behind the first.
+fn judge(id: &str, said: &str, success: bool) -> Result<Vec<String>, SignatureError> {
+    let lines: Vec<Vec<&str>> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("[GNUPG:] "))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let count = |word: &str| lines.iter().filter(|line| line.first() == Some(&word)).count();
+    let bad = |why: &'static str| Err(SignatureError::Bad { commit: id.to_owned(), why });
+    for (word, why) in [
+        ("BADSIG", "it does not fit the commit"),
+        ("REVKEYSIG", "its key was revoked"),
+        ("EXPKEYSIG", "its key has expired"),
+        ("EXPSIG", "it has expired"),
+        ("NO_PUBKEY", "its key is not in argocd-gpg-keys-cm"),
+        ("ERRSIG", "it cannot be read"),
+    ] {
+        if count(word) > 0 {
+            return bad(why);
+        }
+    }
+    if !success || count("GOODSIG") != 1 || count("VALIDSIG") != 1 {
+        return bad("there is not exactly one");
+    }
+    let valid = lines.iter().find(|line| line.first() == Some(&"VALIDSIG")).expect("counted above");
+    // The second word is the key's fingerprint, the last one its primary key's.
+    Ok([valid.get(1), valid.last()].into_iter().flatten().map(|word| (*word).to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_is_split_into_what_was_signed_and_the_signature() {
+        let text = b"tree 1\nauthor a <b> 1 +0000\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n abc\n -----END PGP SIGNATURE-----\ngpgsig-sha256 x\n y\nencoding z\n\nmessage\n\ngpgsig no\n";
+        let (signed, signature) = split(text).expect("signed");
+        assert_eq!(signed, b"tree 1\nauthor a <b> 1 +0000\nencoding z\n\nmessage\n\ngpgsig no\n");
+        assert_eq!(signature, b"-----BEGIN PGP SIGNATURE-----\n\nabc\n-----END PGP SIGNATURE-----\n");
+        assert!(
+            split(b"tree 1\n\ngpgsig -----BEGIN PGP SIGNATURE-----\n").is_none(),
+            "the message signs nothing"
+        );
+        assert!(split(b"tree 1\ngpgsig -----BEGIN SSH SIGNATURE-----\n x\n\nm\n").is_none());
+    }
+
+    #[test]
+    fn only_one_good_signature_counts() {
+        let good = "[GNUPG:] GOODSIG K a\n[GNUPG:] VALIDSIG SUB 2026 1 0 4 0 1 8 00 PRIMARY\n";
+        assert_eq!(judge("c", good, true).expect("good"), ["SUB", "PRIMARY"]);
+        for (said, success) in [
+            ("", true),
+            (good, false),
+            (&*format!("{good}[GNUPG:] BADSIG K b\n"), true),
+            (&*format!("{good}{good}"), true),
+            ("[GNUPG:] NO_PUBKEY K\n", false),
+            ("[GNUPG:] EXPKEYSIG K a\n[GNUPG:] VALIDSIG SUB x PRIMARY\n", true),
+        ] {
+            assert!(judge("c", said, success).is_err(), "{said}");
+        }
+    }
+}
