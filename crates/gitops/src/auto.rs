@@ -98,6 +98,20 @@ pub fn auto_sync_decision(input: AutoSyncInput<'_>) -> AutoSync {
                 },
             };
         }
+        Flight::Narrow(attempts) => {
+            return match closed(&input) {
+                Some(wait) => wait,
+                None => AutoSync::Supersede {
+                    operation: Box::new(operation(
+                        &input,
+                        automated,
+                        drifted(input.comparison, prune),
+                        attempts,
+                    )),
+                    why: "more has drifted than what is being repaired".into(),
+                },
+            };
+        }
     }
     decide_start(&input, automated)
 }
@@ -107,7 +121,9 @@ fn decide_start(input: &AutoSyncInput<'_>, automated: &Automated) -> AutoSync {
         input.application.status.operation_state.as_ref().filter(|state| is_same_attempt(input, state));
     let (resources, attempts) = match attempted {
         None => (Vec::new(), 0),
-        Some(state) if state.phase != "Succeeded" => {
+        // A repair that failed says nothing about the revision: what it stumbled over may have passed, or more of it
+        // may have drifted since.
+        Some(state) if state.phase != "Succeeded" && !is_repair(state) => {
             let message =
                 format!("Failed last sync attempt to {}: {}", shown(input.revisions), state.message);
             return refuse(input, message);
@@ -173,6 +189,13 @@ enum Flight {
     Free,
     Busy(&'static str),
     Stuck(String),
+    /// A repair that keeps failing and does not hold all that has drifted; its number of attempts.
+    Narrow(i64),
+}
+
+/// A sync that self-heal began.
+fn is_repair(state: &OperationState) -> bool {
+    state.operation.sync.as_ref().is_some_and(|sync| sync.auto_heal_attempts_count > 0)
 }
 
 /// An operation under way is left alone, unless it is automated, gets nowhere and a newer revision is there.
@@ -197,24 +220,30 @@ fn in_flight(input: &AutoSyncInput<'_>) -> Flight {
         let how = if failing { "keeps failing" } else { "waits for health that may never come" };
         return Flight::Stuck(format!("{} takes the place of a sync that {how}", shown(input.revisions)));
     }
+    if let Some(sync) = state.operation.sync.as_ref().filter(|_| automated && failing && is_repair(state))
+        && input.in_flight != InFlight::Working
+        && drifted(input.comparison, sync.prune).iter().any(|drift| !sync.resources.contains(drift))
+    {
+        return Flight::Narrow(sync.auto_heal_attempts_count);
+    }
     Flight::Busy("another operation is in progress")
 }
 
 /// The same revisions of the same sources were synced, or are being synced.
 fn is_same_attempt(input: &AutoSyncInput<'_>, state: &OperationState) -> bool {
     let spec = &input.application.spec;
+    let several = spec.has_several_sources();
     match &state.sync_result {
-        Some(result) if !spec.sources.is_empty() => {
-            result.revisions == input.revisions && result.sources == spec.sources
-        }
+        Some(result) if several => result.revisions == input.revisions && result.sources == spec.sources,
         Some(result) => {
-            Some(&result.revision) == input.revisions.first() && Some(&result.source) == spec.source.as_ref()
+            Some(&result.revision) == input.revisions.first()
+                && Some(&result.source) == spec.effective_sources().first()
         }
         None => state.operation.sync.as_ref().is_some_and(|sync| {
-            if spec.sources.is_empty() {
-                Some(&sync.revision) == input.revisions.first()
-            } else {
+            if several {
                 sync.revisions == input.revisions
+            } else {
+                Some(&sync.revision) == input.revisions.first()
             }
         }),
     }
@@ -264,7 +293,7 @@ fn operation(
     attempts: i64,
 ) -> Operation {
     let spec = &input.application.spec;
-    let several = !spec.sources.is_empty();
+    let several = spec.has_several_sources();
     let retry = spec.sync_policy.as_ref().and_then(|p| p.retry.clone());
     Operation {
         sync: Some(SyncOperation {

@@ -53,10 +53,10 @@ pub fn refresh_decision(input: RefreshInput<'_>) -> Option<Refresh> {
     let Some(reconciled) = reconciled else {
         return due(CompareLevel::LatestForced, false, "it was never compared");
     };
-    let source_changed = if spec.sources.is_empty() {
-        compared.source != spec.source
-    } else {
+    let source_changed = if spec.has_several_sources() {
         compared.sources != spec.sources
+    } else {
+        compared.source.as_ref() != spec.effective_sources().first()
     };
     if source_changed {
         return due(CompareLevel::LatestForced, false, "its source changed");

@@ -45,7 +45,11 @@ fn outcome(site: &Site<'_>) -> Value {
         serde_json::from_str(&site.target.kubectl(&["get", "configmaps", "-o", "json"])).expect("JSON");
     let mut objects = BTreeMap::new();
     for map in maps["items"].as_array().into_iter().flatten() {
-        let metadata = &map["metadata"];
+        let mut metadata = map["metadata"].clone();
+        // A hook carries the time of its operation, and what was applied repeats it.
+        if let Some(annotations) = metadata["annotations"].as_object_mut() {
+            annotations.retain(|name, _| name.starts_with("argocd.argoproj.io/"));
+        }
         let name = metadata["name"].as_str().unwrap_or_default();
         if name != "kube-root-ca.crt" {
             let parts =
@@ -57,7 +61,10 @@ fn outcome(site: &Site<'_>) -> Value {
     let state = &app["status"]["operationState"];
     let mut results: Vec<String> = Vec::new();
     for result in state["syncResult"]["resources"].as_array().into_iter().flatten() {
-        results.push(format!("{} {} {}", result["name"], result["status"], result["hookPhase"]));
+        // Killed between a deletion and the note of it, nobody is left who could say who deleted the object.
+        if result["status"] != "Pruned" {
+            results.push(format!("{} {} {}", result["name"], result["status"], result["hookPhase"]));
+        }
     }
     results.sort();
     let whole = json!({"objects": objects, "results": results, "phase": state["phase"], "message": state["message"],
@@ -83,7 +90,7 @@ fn a_sync_killed_before_each_of_its_writes_ends_in_the_same_state() {
     let writes = process.log().matches("A write goes out.").count();
     drop(process);
     assert!(writes >= 10, "a sync with hooks and pruning has more than {writes} writes");
-    assert_eq!(expected["results"].as_array().map(Vec::len), Some(5), "{expected:#}");
+    assert_eq!(expected["results"].as_array().map(Vec::len), Some(4), "{expected:#}");
     // Some at once: most of the time is spent waiting for the cluster.
     let (next, hit) = (AtomicUsize::new(1), AtomicUsize::new(0));
     let work = || {
@@ -172,11 +179,12 @@ fn five_megabytes_of_manifests_are_deployed_and_an_object_too_large_is_named() {
 }
 
 /// A definition in the shared cluster that goes with the test.
-struct Definition(String);
+struct Definition<'s>(&'s Site<'static>, String);
 
-impl Drop for Definition {
+impl Drop for Definition<'_> {
     fn drop(&mut self) {
-        Kube::shared().kubectl(&["delete", "crd", &self.0, "--ignore-not-found", "--wait=false"]);
+        // Whether it was still there does not matter, and a panic here would hide the one before.
+        self.0.control.succeeds(&["delete", "crd", &self.1, "--ignore-not-found", "--wait=false"]);
     }
 }
 
@@ -197,7 +205,7 @@ fn definitions_come_and_go_under_the_engine() {
     let mut app = site.application(site.target.name(), "app", automated());
     app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
     let kind = format!("ships.{group}");
-    let _definition = Definition(kind.clone());
+    let _definition = Definition(&site, kind.clone());
     site.create(&app);
     let _process = Process::start(&site, "engine", &[]);
     until_done(&site);
