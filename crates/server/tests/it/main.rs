@@ -10,6 +10,7 @@ mod gitea_sign_in;
 mod identity;
 mod matrix;
 mod openapi;
+mod pipeline_attacks;
 mod pipelines;
 mod rules;
 mod secrets;
