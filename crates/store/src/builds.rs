@@ -440,19 +440,45 @@ pub fn renew(
     })
 }
 
-/// Whether the build was last taken by this runner. An epoch is a small number that anybody can guess; a key is not.
-pub fn is_takers(tx: &mut Tx<'_>, scope: Scope, id: BuildId, runner: &str) -> Result<bool, StoreError> {
+/// Who writes about a build: the name comes from a key, because an epoch is a small number that anybody can guess.
+#[derive(Debug, Clone, Copy)]
+pub struct Holder<'a> {
+    pub runner: &'a str,
+    pub epoch: i64,
+}
+
+pub(crate) struct Held {
+    status: Option<BuildStatus>,
+    revision: i64,
+}
+
+impl Held {
+    pub(crate) fn is_over(&self) -> bool {
+        self.status.is_some_and(BuildStatus::is_final)
+    }
+}
+
+/// What every write of a taker asks first: the build is there, and it is this runner's in this epoch.
+pub(crate) fn held(tx: &mut Tx<'_>, scope: Scope, id: BuildId, by: Holder<'_>) -> Result<Held, StoreError> {
     let row = tx
         .one(
-            "SELECT COALESCE(runner, '') FROM builds WHERE account = $1 AND id = $2",
+            "SELECT COALESCE(runner, ''), epoch, report_revision, status FROM builds WHERE account = $1 AND id = $2",
             &[scope.account().into(), id.into()],
         )?
         .ok_or_else(|| StoreError::NotFound { what: format!("build `{id}`") })?;
-    Ok(row.text(0)? == runner)
+    if row.text(0)? != by.runner || row.int(1)? != by.epoch {
+        return Err(StoreError::Conflict { what: format!("build `{id}`") });
+    }
+    Ok(Held { status: BuildStatus::parse(&row.text(3)?), revision: row.int(2)? })
+}
+
+/// For what a taker reads in the name of its build.
+pub fn is_held(tx: &mut Tx<'_>, scope: Scope, id: BuildId, by: Holder<'_>) -> Result<(), StoreError> {
+    held(tx, scope, id, by).map(drop)
 }
 
 pub struct Report<'a, S> {
-    pub epoch: i64,
+    pub by: Holder<'a>,
     pub revision: i64,
     pub status: BuildStatus,
     pub message: Option<&'a str>,
@@ -469,18 +495,8 @@ pub fn report<S: Serialize>(
     report: &Report<'_, S>,
     now_ms: i64,
 ) -> Result<bool, StoreError> {
-    let row = tx
-        .one(
-            "SELECT epoch, report_revision, status FROM builds WHERE account = $1 AND id = $2",
-            &[scope.account().into(), id.into()],
-        )?
-        .ok_or_else(|| StoreError::NotFound { what: format!("build `{id}`") })?;
-    let before = BuildStatus::parse(&row.text(2)?);
-    let ended = before.is_some_and(BuildStatus::is_final);
-    if row.int(0)? != report.epoch {
-        return Err(StoreError::Conflict { what: format!("build `{id}`") });
-    }
-    if ended || row.int(1)? >= report.revision {
+    let before = held(tx, scope, id, report.by)?;
+    if before.is_over() || before.revision >= report.revision {
         return Ok(false);
     }
     tx.execute(
@@ -488,7 +504,7 @@ pub fn report<S: Serialize>(
          message = $4, started_ms = $5, finished_ms = $6, steps = $7, report_revision = $8 WHERE id = $1 AND epoch = $2",
         &[
             id.into(),
-            report.epoch.into(),
+            report.by.epoch.into(),
             report.status.as_str().into(),
             report.message.into(),
             report.started_ms.into(),
@@ -498,7 +514,7 @@ pub fn report<S: Serialize>(
         ],
     )?;
     tx.changed(ChangeKind::Build, id);
-    if report.status == BuildStatus::PendingApproval && before != Some(BuildStatus::PendingApproval) {
+    if report.status == BuildStatus::PendingApproval && before.status != Some(BuildStatus::PendingApproval) {
         let fact = Fact::ApprovalAsked { account: scope.account(), build: id };
         facts::append(tx, scope.account(), &fact, now_ms)?;
     }
