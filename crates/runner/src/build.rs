@@ -475,7 +475,7 @@ impl Build {
             // Its supervisor is on its way, or has died on it: then the next life of it looks.
             Some(watched) if watched.adopting == lost => {
                 if watched.is_over() {
-                    give_up(&at, lost)?;
+                    give_up(&at, lost, watched.was_killed())?;
                     self.ended.notify_one();
                 }
             }

@@ -204,6 +204,17 @@ pub struct Limits {
     pub branch: Option<i64>,
     /// A build that waits for approval counts too.
     pub approvals_count: bool,
+    /// Who takes is not who it is for.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// What of a pipeline is another runner's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// All of its builds.
+    Pipeline,
+    /// This one.
+    Build,
 }
 
 /// Who takes, and until when it holds what it gets.
@@ -237,10 +248,16 @@ pub fn take(
             "{BUILD} WHERE account = $1 AND status IN ('elected', 'running', 'terminating', 'pending-approval') \
              AND (lease_until_ms IS NULL OR lease_until_ms < $2) ORDER BY queue_rank, created_ms, id LIMIT $3"
         ),
-        &[scope.account().into(), taker.now_ms.into(), limit.into()],
+        &[scope.account().into(), taker.now_ms.into(), limit.max(BATCH).into()],
     )?;
     for row in &lost {
-        taken.push(hand_over(tx, taker, build(row)?)?);
+        if taken.len() >= wanted {
+            break;
+        }
+        let build = build(row)?;
+        if limits(tx, &build)?.elsewhere.is_none() {
+            taken.push(hand_over(tx, taker, build)?);
+        }
     }
     let mut full: Vec<PipelineId> = Vec::new();
     let mut after: Option<(i64, i64, BuildId)> = None;
@@ -307,6 +324,11 @@ enum Room {
 }
 
 fn room(tx: &mut Tx<'_>, scope: Scope, build: &Build, limits: Limits) -> Result<Room, StoreError> {
+    match limits.elsewhere {
+        Some(Elsewhere::Pipeline) => return Ok(Room::PipelineFull),
+        Some(Elsewhere::Build) => return Ok(Room::OtherFull),
+        None => {}
+    }
     if limits.pipeline.is_none() && limits.trigger.is_none() && limits.branch.is_none() {
         return Ok(Room::Free);
     }

@@ -114,7 +114,7 @@ async fn exchange(
                 now_ms,
                 lease_until_ms: now_ms + silence_ms,
             };
-            let mut allowed = Allowed::load(tx, scope)?;
+            let mut allowed = Allowed::load(tx, scope, &request.runner)?;
             let taken = builds::take(tx, scope, &taker, free, &mut |tx, build| allowed.of(tx, scope, build))?;
             for build in taken {
                 match missing_contexts(tx, scope, &build)? {

@@ -27,7 +27,7 @@ const SENT_BYTES_MAX: usize = 4 << 20;
 /// The definitions that a build needs. Refused with 409 when another runner has taken it since.
 #[utoipa::path(post, path = "/api/agent/runner/builds/{id}/step-types", tag = "agents", params(("id" = String, Path)), request_body = StepTypesWanted,
     responses((status = 200, body = [Object]), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(crate) async fn for_build(
+pub(crate) async fn step_types_for_build(
     State(server): State<Server>,
     caller: Caller,
     Path(id): Path<String>,
@@ -62,13 +62,20 @@ fn needed(all: Vec<StepType>, names: &[String]) -> Vec<StepType> {
         let body = &all[at].body;
         for (other, row) in all.iter().enumerate() {
             // Its own name stands in every definition.
-            let other_type = row.name != all[at].name && body.contains(&row.name);
+            let other_type = row.name != all[at].name && stands_in(body, &row.name);
             if other_type && is_meant(&all, other, body) && chosen.insert(other) {
                 open.push(other);
             }
         }
     }
     all.into_iter().enumerate().filter(|(at, _)| chosen.contains(at)).map(|(_, row)| row).collect()
+}
+
+/// As a word of its own: `team/greet` does not stand in `team/greeting`.
+fn stands_in(text: &str, name: &str) -> bool {
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+    text.match_indices(name)
+        .any(|(at, _)| !text[..at].ends_with(part) && !text[at + name.len()..].starts_with(part))
 }
 
 fn is_highest(all: &[StepType], at: usize) -> bool {
@@ -117,7 +124,7 @@ mod tests {
             row("b", "2.0.0", "type: c"),
             row("b", "3.0.0", ""),
             row("c", "1.0.0", "type: a"),
-            row("other", "1.0.0", "secret of another team"),
+            row("other", "1.0.0", "type: ab, of another team: c-like"),
         ];
         let sent = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();

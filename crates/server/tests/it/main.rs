@@ -15,6 +15,7 @@ mod openapi;
 mod pipeline_attacks;
 mod pipelines;
 mod rules;
+mod runtimes;
 mod secrets;
 mod sso;
 mod support;
