@@ -226,6 +226,9 @@ pub struct Taker<'a> {
     pub lease_until_ms: i64,
 }
 
+/// Word by word the condition of the index `builds_taken`: SQLite uses it for nothing else.
+pub(crate) const TAKEN: &str = "status IN ('elected', 'running', 'terminating', 'pending-approval')";
+
 /// So many are looked at in one go.
 const BATCH: i64 = 100;
 /// A queue in which everything waits for something else is given up after so many goes; the next call looks again.
@@ -243,13 +246,8 @@ pub fn take(
     let wanted = usize::try_from(limit).unwrap_or(0);
     let mut taken = Vec::new();
     // What was let go because a runner died is gone on with first: it holds its place already.
-    let lost = tx.all(
-        &format!(
-            "{BUILD} WHERE account = $1 AND status IN ('elected', 'running', 'terminating', 'pending-approval') \
-             AND (lease_until_ms IS NULL OR lease_until_ms < $2) ORDER BY queue_rank, created_ms, id LIMIT $3"
-        ),
-        &[scope.account().into(), taker.now_ms.into(), limit.max(BATCH).into()],
-    )?;
+    let lost =
+        tx.all(&lost_sql(), &[scope.account().into(), taker.now_ms.into(), limit.max(BATCH).into()])?;
     for row in &lost {
         if taken.len() >= wanted {
             break;
@@ -308,11 +306,22 @@ fn waiting(
             .collect();
         condition = format!(" AND pipeline NOT IN ({})", places.join(", "));
     }
-    let sql = format!(
-        "{BUILD} WHERE account = $1 AND status = 'pending' AND (queue_rank > $2 OR (queue_rank = $2 AND \
+    tx.all(&waiting_sql(&condition), &values)?.iter().map(build).collect()
+}
+
+/// Held on paper by somebody who has not been heard for too long.
+fn lost_sql() -> String {
+    format!(
+        "{BUILD} WHERE account = $1 AND {TAKEN} AND (lease_until_ms IS NULL OR lease_until_ms < $2) \
+         ORDER BY queue_rank, created_ms, id LIMIT $3"
+    )
+}
+
+fn waiting_sql(condition: &str) -> String {
+    format!(
+        "{BUILD} WHERE account = $1 AND status = 'pending' AND queue_rank >= $2 AND (queue_rank > $2 OR (queue_rank = $2 AND \
          (created_ms > $3 OR (created_ms = $3 AND id > $4)))){condition} ORDER BY queue_rank, created_ms, id LIMIT $5"
-    );
-    tx.all(&sql, &values)?.iter().map(build).collect()
+    )
 }
 
 enum Room {
@@ -358,9 +367,10 @@ pub fn active(
     approvals_count: bool,
 ) -> Result<Active, StoreError> {
     let rows = tx.all(
-        "SELECT trigger_name, branch, count(*) FROM builds WHERE account = $1 AND pipeline = $2 AND \
-         (status IN ('elected', 'running', 'terminating') OR (status = 'pending-approval' AND $3 = 1)) \
-         GROUP BY trigger_name, branch",
+        &format!(
+            "SELECT trigger_name, branch, count(*) FROM builds WHERE account = $1 AND pipeline = $2 AND {TAKEN} \
+             AND (status <> 'pending-approval' OR $3 = 1) GROUP BY trigger_name, branch"
+        ),
         &[scope.account().into(), build.pipeline.into(), approvals_count.into()],
     )?;
     let mut active = Active::default();
@@ -405,8 +415,9 @@ fn hand_over(tx: &mut Tx<'_>, taker: &Taker<'_>, mut build: Build) -> Result<Bui
 pub fn unfinished(tx: &mut Tx<'_>, scope: Scope, pipeline: PipelineId) -> Result<Vec<Build>, StoreError> {
     tx.all(
         &format!(
-            "{BUILD} WHERE account = $1 AND pipeline = $2 AND terminate = 0 \
-             AND status IN ('pending', 'elected', 'running', 'pending-approval', 'delayed') ORDER BY id DESC"
+            "{BUILD} WHERE account = $1 AND pipeline = $2 AND terminate = 0 AND status = 'pending' UNION ALL \
+             {BUILD} WHERE account = $1 AND pipeline = $2 AND terminate = 0 AND {TAKEN} AND status <> 'terminating' \
+             ORDER BY id DESC"
         ),
         &[scope.account().into(), pipeline.into()],
     )?
@@ -423,8 +434,9 @@ pub fn forget_unknown(
     known: &[BuildId],
 ) -> Result<(), StoreError> {
     let held = tx.all(
-        "SELECT id FROM builds WHERE account = $1 AND runner = $2 AND lease_until_ms > 0 \
-         AND status IN ('elected', 'running', 'terminating', 'pending-approval')",
+        &format!(
+            "SELECT id FROM builds WHERE account = $1 AND runner = $2 AND lease_until_ms > 0 AND {TAKEN}"
+        ),
         &[scope.account().into(), runner.into()],
     )?;
     for row in &held {
@@ -630,3 +642,6 @@ pub fn runners(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Runner>, StoreError>
     })
     .collect()
 }
+
+#[cfg(test)]
+mod tests;
