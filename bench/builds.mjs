@@ -1,5 +1,5 @@
 // The control plane's side of builds: an announcement until its build is queued, trivial builds a second with a real runner
-// on the host executor, lines of log a second until they are durable, and taking a build out of a long queue.
+// on the host executor, lines of log a second until they are durable and until they are read, and taking a build out of a long queue.
 // usage: node bench/builds.mjs SLIPWAY [--builds N] [--queued N] [--lines N]
 // Everything goes over HTTP on loopback, as runners and Git providers speak it. SQLite with synchronous=FULL.
 import { createHash, createHmac, randomBytes } from "node:crypto";
@@ -116,6 +116,22 @@ async function ingest(site) {
   const seconds = (performance.now() - began) / 1000;
   const sent = each * batch * taken.length;
   console.log(`lines of log until they are durable, 4 builds of one runner: ${Math.round(sent / seconds).toLocaleString("en")} a second (${(sent * line.length / seconds / (1 << 20)).toFixed(1)} MiB/s), ${sent.toLocaleString("en")} lines`);
+  const read = performance.now();
+  let bytes = 0;
+  // A viewer's own way: from the start, as fast as it comes. The builds run, so the stream is left when all is there.
+  await Promise.all(taken.map(async ({ id }) => {
+    const leave = new AbortController();
+    const answer = await fetch(`${site.url}/api/builds/${id}/logs/stream`, { headers: { authorization: site.credentials.apiKey }, signal: leave.signal });
+    let own = 0;
+    try {
+      for await (const part of answer.body) if ((own += part.length) >= each * text.length) break;
+    } finally {
+      leave.abort();
+    }
+    bytes += own;
+  }));
+  const reading = (performance.now() - read) / 1000;
+  console.log(`the same lines read by 4 viewers at once: ${Math.round(sent / reading).toLocaleString("en")} a second (${(bytes / reading / (1 << 20)).toFixed(1)} MiB/s on the wire)`);
 }
 
 async function claims(site) {

@@ -11,6 +11,8 @@ import { Site } from "../site.mjs";
 const binary = resolve(process.env.SLIPWAY_BIN ?? "target/release/slipway");
 const scripts = resolve(dirname(new URL(import.meta.url).pathname), "../../scripts/kube.sh");
 const folder = mkdtempSync(join(tmpdir(), "slipway-install-"));
+// A cluster of this name (scripts/kube.sh); the tests' own unless another is given.
+const cluster = { ...process.env, NAME: process.env.NAME ?? "test" };
 const namespace = `slipway-install-${process.pid}`;
 const image = `localhost/slipway-runner-e2e:${process.pid}`;
 const site = new Site();
@@ -31,11 +33,11 @@ function makeImage() {
     mkdirSync(join(root, dirname(library)), { recursive: true });
     cpSync(library, join(root, library), { dereference: true });
   }
-  execFileSync(scripts, ["image", root, image, "/bin/slipway"], { env: { ...process.env, NAME: "test" }, stdio: ["ignore", "ignore", "inherit"] });
+  execFileSync(scripts, ["image", root, image, "/bin/slipway"], { env: cluster, stdio: ["ignore", "ignore", "inherit"] });
 }
 
 before(async () => {
-  kubeconfig = execFileSync(scripts, ["up"], { encoding: "utf8", env: { ...process.env, NAME: "test" }, stdio: ["ignore", "pipe", "inherit"] }).trim().split("\n").at(-1);
+  kubeconfig = execFileSync(scripts, ["up"], { encoding: "utf8", env: cluster, stdio: ["ignore", "pipe", "inherit"] }).trim().split("\n").at(-1);
   makeImage();
   site.listen = "0.0.0.0:0";
   await site.start();

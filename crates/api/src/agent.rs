@@ -161,10 +161,15 @@ pub struct TakenBuild {
     /// The pull request of a fork: no secrets came with it, and it writes no cache that others read.
     #[serde(default)]
     pub from_fork: bool,
-    /// Definitions of steps that the account has of its own.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Object>)]
-    pub step_types: Vec<serde_json::Value>,
+}
+
+/// `POST /api/agent/runner/builds/{id}/step-types`: what only the runner knows, because it alone reads the pipeline.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepTypesWanted {
+    pub epoch: i64,
+    /// As steps write them: `name`, `name:version`; with a variable in it, all that begin like it.
+    pub names: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -95,6 +95,13 @@ pub struct Settings {
     /// After another pipeline: ours, the published product has none.
     pub pipeline_triggers: Option<Vec<PipelineTrigger>>,
     pub permit_restart_from_failed_steps: Option<bool>,
+    /// `{name: …}`: the runner that builds are for.
+    pub runtime_environment: Option<Value>,
+}
+
+/// The name in a `runtimeEnvironment`, whatever else is in it.
+pub fn runtime_name(written: Option<&Value>) -> Option<&str> {
+    written?.get("name")?.as_str().filter(|name| !name.is_empty())
 }
 
 impl PipelineSpec {
@@ -223,6 +230,7 @@ pub struct TriggerSettings {
     pub termination_policy: Option<Vec<TerminationPolicy>>,
     pub variables: Option<Vec<Variable>>,
     pub options: Option<RunOptions>,
+    pub runtime_environment: Option<Value>,
 }
 
 impl GitTrigger {

@@ -3,9 +3,12 @@
 //! Nothing is interpolated here; fields stay as written until a step is about to start, because
 //! earlier steps export variables.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::parse::{ANNOTATE_TYPE, KNOWN_TYPES};
 use crate::plan::HookPoint;
 
 /// The clone that gives later steps their working directory.
@@ -138,6 +141,12 @@ impl Hooks {
             HookPoint::OnFinish => self.on_finish.as_ref(),
         }
     }
+
+    fn collect_types(&self, named: &mut BTreeSet<String>) {
+        for scope in HookPoint::ALL.into_iter().filter_map(|point| self.at(point)) {
+            scope.collect_types(named);
+        }
+    }
 }
 
 impl Pipeline {
@@ -174,6 +183,14 @@ impl Pipeline {
         self
     }
 
+    /// Types that are not built in, as steps and hooks write them: `name`, or `name:version`.
+    pub fn named_types(&self) -> BTreeSet<String> {
+        let mut named = BTreeSet::new();
+        self.scope.collect_types(&mut named);
+        self.hooks.collect_types(&mut named);
+        named
+    }
+
     /// The step behind an id of [`BuildState`](crate::BuildState): a name, or `owner.hooks.point.name`.
     pub fn step_by_id(&self, id: &str) -> Option<&Step> {
         let Some((owner, point, name)) = split_hook_id(id) else { return self.step(id) };
@@ -191,6 +208,18 @@ impl Scope {
             match &step.children {
                 Some(children) => children.collect_leaves(leaves),
                 None => leaves.push(step),
+            }
+        }
+    }
+
+    fn collect_types(&self, named: &mut BTreeSet<String>) {
+        for step in &self.steps {
+            step.hooks.collect_types(named);
+            if let Some(children) = &step.children {
+                children.collect_types(named);
+            } else if step.type_name != ANNOTATE_TYPE && !KNOWN_TYPES.contains(&step.type_name.as_str()) {
+                let version = step.type_version.iter().flat_map(|version| [":", version.as_str()]);
+                named.insert(std::iter::once(step.type_name.as_str()).chain(version).collect());
             }
         }
     }
@@ -222,4 +251,36 @@ fn split_hook_id(id: &str) -> Option<(Option<&str>, HookPoint, &str)> {
     };
     let point = HookPoint::ALL.into_iter().find(|known| known.as_str() == point)?;
     Some((owner, point, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_named_wherever_a_step_may_stand() {
+        let text = r#"
+version: '1.0'
+hooks:
+  on_finish: {exec: {steps: {tell: {type: team/tell, arguments: {TO: x}}}}}
+steps:
+  plain: {image: alpine, commands: ["true"]}
+  clone: {type: git-clone, repo: a/b, revision: main}
+  block:
+    type: parallel
+    steps:
+      one: {type: "team/greet:1.2.0"}
+      two: {type: team/greet}
+  late:
+    image: alpine
+    commands: ["true"]
+    hooks: {on_fail: {exec: {steps: {mend: {type: mend}}}}}
+"#;
+        let (pipeline, findings) = Pipeline::parse(text);
+        let named = pipeline.unwrap_or_else(|| panic!("{findings:?}")).named_types();
+        assert_eq!(
+            named.into_iter().collect::<Vec<_>>(),
+            ["mend", "team/greet", "team/greet:1.2.0", "team/tell"]
+        );
+    }
 }

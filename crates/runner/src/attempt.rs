@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -35,11 +36,17 @@ pub(crate) struct Shims {
 pub(crate) struct Watched {
     pub(crate) adopting: bool,
     over: Arc<AtomicBool>,
+    killed: Arc<AtomicBool>,
 }
 
 impl Watched {
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// By somebody else: it did not end by itself.
+    pub(crate) fn was_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
     }
 }
 
@@ -56,10 +63,12 @@ impl Shims {
             .current_dir("/")
             .kill_on_drop(false)
             .spawn()?;
-        let (over, ended) = (Arc::new(AtomicBool::new(false)), ended.clone());
-        let watched = Watched { adopting, over: over.clone() };
+        let (over, killed, ended) =
+            (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default(), ended.clone());
+        let watched = Watched { adopting, over: over.clone(), killed: killed.clone() };
         tokio::spawn(async move {
-            let _ = child.wait().await;
+            let status = child.wait().await;
+            killed.store(status.is_ok_and(|status| status.signal().is_some()), Ordering::Release);
             over.store(true, Ordering::Release);
             ended.notify_one();
         });
@@ -72,15 +81,21 @@ fn shim_log(dir: &AttemptDir) -> PathBuf {
 }
 
 /// The supervisor has come and gone and has not done its work: write the end down in its place.
-pub(crate) fn give_up(dir: &AttemptDir, lost: bool) -> io::Result<()> {
+pub(crate) fn give_up(dir: &AttemptDir, lost: bool, killed: bool) -> io::Result<()> {
     // It may have done it after all, just before it went.
     if !matches!(observe(dir)?, Observed::NotStarted | Observed::Lost) {
         return Ok(());
     }
     let said = std::fs::read_to_string(shim_log(dir)).unwrap_or_default();
     let why = said.lines().last().unwrap_or("it gave no reason").to_owned();
-    let how = if lost { How::Interrupted } else { How::NotStarted };
-    let exit = Exit::new(how, None, Some(format!("the step's supervisor could not work: {why}")));
+    let (how, message) = match (lost, killed) {
+        (_, true) => {
+            (How::Interrupted, "the step's supervisor went down before it could begin its work".to_owned())
+        }
+        (true, false) => (How::Interrupted, format!("the step's supervisor could not work: {why}")),
+        (false, false) => (How::NotStarted, format!("the step's supervisor could not work: {why}")),
+    };
+    let exit = Exit::new(how, None, Some(message));
     write_json(&dir.exit(), &exit, Lasting::Process)
 }
 

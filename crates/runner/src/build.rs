@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use slipway_api::Client;
 use slipway_api::agent::{ApprovalDecision, BuildReport, PipelineSource, TakenBuild};
 use slipway_pipeline::plan::{Outcome, apply};
@@ -32,6 +33,7 @@ use crate::journal::{Finished, Journal, Segment, log_of};
 use crate::layout::{AttemptDir, BuildDir, Lasting, now_ms, read_json, write_json};
 use crate::logs::Logs;
 use crate::mask::Masker;
+use crate::signing::Trusted;
 use crate::task::Exit;
 use crate::uplink::Uplink;
 use crate::variables::secrets;
@@ -50,6 +52,8 @@ pub(crate) struct Context {
     pub(crate) executor: Box<dyn Executor>,
     pub(crate) shims: Shims,
     pub(crate) types: StepTypes,
+    /// Whose pipelines are run; anybody's when absent.
+    pub(crate) trusted: Option<Trusted>,
     pub(crate) clusters: BTreeMap<String, PathBuf>,
     /// After a restart nothing new is started before the server has been asked whose the builds are.
     pub(crate) may_start: watch::Receiver<bool>,
@@ -127,7 +131,7 @@ impl Build {
             epoch: AtomicI64::new(journal.epoch),
             fenced: CancellationToken::new(),
         });
-        let types = context.types.with(&taken.step_types);
+        let types = context.types.with(&read_json::<Vec<Box<RawValue>>>(&dir.types())?.unwrap_or_default());
         Ok(Self {
             logs: Logs::open(&dir)?,
             context,
@@ -471,7 +475,7 @@ impl Build {
             // Its supervisor is on its way, or has died on it: then the next life of it looks.
             Some(watched) if watched.adopting == lost => {
                 if watched.is_over() {
-                    give_up(&at, lost)?;
+                    give_up(&at, lost, watched.was_killed())?;
                     self.ended.notify_one();
                 }
             }

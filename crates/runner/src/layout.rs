@@ -33,6 +33,9 @@ impl BuildDir {
     pub(crate) fn taken(&self) -> PathBuf {
         self.0.join("taken.json")
     }
+    pub(crate) fn types(&self) -> PathBuf {
+        self.0.join("types.json")
+    }
     pub(crate) fn journal(&self) -> PathBuf {
         self.0.join("journal.json")
     }

@@ -20,6 +20,7 @@ mod logs;
 mod mask;
 mod registration;
 pub mod shim;
+pub mod signing;
 mod task;
 mod uplink;
 mod variables;
@@ -53,6 +54,8 @@ pub struct Config {
     pub hide: Vec<PathBuf>,
     /// A folder with definitions of step types.
     pub step_types: Option<PathBuf>,
+    /// A set of public keys: pipelines that are not signed with one of them are not run.
+    pub trust: Option<PathBuf>,
     /// Kubeconfigs of the clusters that `deploy` steps may name.
     pub clusters: std::collections::BTreeMap<String, PathBuf>,
     /// An executable that calls [`shim::main`] for its first argument [`shim::SUBCOMMAND`]; this one when absent.
@@ -70,6 +73,7 @@ impl Config {
             read_only: Vec::new(),
             hide: Vec::new(),
             step_types: None,
+            trust: None,
             clusters: std::collections::BTreeMap::new(),
             shim: None,
         }
@@ -91,6 +95,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         Some(folder) => executor::StepTypes::load(folder)?,
         None => executor::StepTypes::default(),
     };
+    let trusted = config.trust.as_deref().map(signing::Trusted::load).transpose()?;
     let (choice, read_only, hide) = (config.executor, config.read_only, config.hide);
     let executor = tokio::task::spawn_blocking({
         let (data, executable) = (data.clone(), executable.clone());
@@ -106,6 +111,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         executor,
         shims: attempt::Shims { executable },
         types,
+        trusted,
         clusters: config.clusters,
         may_start: seen,
     });

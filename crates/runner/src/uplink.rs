@@ -56,7 +56,7 @@ impl Backoff {
 
 impl Uplink {
     /// Whether the error means that the build is gone for us. `epoch` is the one that was refused.
-    async fn is_lost(&self, error: &ClientError, epoch: i64) -> bool {
+    pub(crate) async fn is_lost(&self, error: &ClientError, epoch: i64) -> bool {
         if error.status() != Some(409) {
             return false;
         }

@@ -1,10 +1,11 @@
-//! What has to be done now and then: notes of when keys were used, old sessions, old counters, old sign-ins.
+//! What has to be done now and then: notes of when keys were used, old sessions, old counters, old sign-ins, old
+//! names of images.
 //!
 //! Each process notes its own; what is forgotten for all of them one process forgets, whoever leads.
 
 use std::time::Duration;
 
-use slipway_store::{StoreError, identity, sso};
+use slipway_store::{StoreError, identity, images, sso};
 
 use crate::auth::FAILURES_FORGOTTEN_AFTER_MS;
 use crate::ctx::Server;
@@ -21,6 +22,10 @@ pub(crate) async fn run(server: &Server) {
         keep_noting(server)
     );
 }
+
+/// Of one account: more than a listing looks at, so nothing disappears that anybody is shown.
+const IMAGES_KEPT: i64 = 10_000;
+const IMAGES_AT_ONCE: i64 = 1_000;
 
 async fn forget_again_and_again(server: &Server, lead: Lead) {
     loop {
@@ -64,6 +69,7 @@ async fn forget_old(server: &Server, lead: Lead) -> Result<(), StoreError> {
             identity::forget_old_sessions(tx, now_ms - SESSION_QUIET_MAX_MS)?;
             identity::forget_failures_before(tx, now_ms - FAILURES_FORGOTTEN_AFTER_MS)?;
             sso::forget_logins_before(tx, now_ms - SSO_LOGIN_MS)?;
+            images::forget_beyond(tx, IMAGES_KEPT, IMAGES_AT_ONCE)?;
             Ok(())
         })
         .await

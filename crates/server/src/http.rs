@@ -117,6 +117,7 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Runner, routes!(agent::runner::sync))
         .with(Policy::Runner, routes!(agent::runner::report_build))
         .with(Policy::Runner, routes!(agent::runner::append_logs))
+        .with(Policy::Runner, routes!(agent::step_types::step_types_for_build))
         .with(Policy::Member(Resource::Agents), routes!(agents::list))
         .fresh(Policy::Administrator(Resource::Agents), routes!(agents::create))
         .with(Policy::Member(Resource::Agents), routes!(agents::one))

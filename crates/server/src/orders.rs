@@ -183,7 +183,13 @@ fn source(pipeline: &Pipeline) -> Result<PipelineSource, ApiError> {
             yaml += &format!(",{}:{value}", serde_json::Value::from(key));
         }
     }
-    Ok(PipelineSource::Inline { yaml: yaml + "}" })
+    yaml.push('}');
+    // It comes with the text that the steps were made from, and is for the runner to judge.
+    let text = pipeline.metadata.other.get("originalYamlString").and_then(Value::as_str).unwrap_or_default();
+    if let Some(signature) = slipway_pipeline::signed::line(text) {
+        yaml += &format!("\n{signature}\n");
+    }
+    Ok(PipelineSource::Inline { yaml })
 }
 
 fn is_web_address(text: &str) -> bool {

@@ -13,6 +13,9 @@ use crate::error::ApiError;
 use crate::rest;
 use crate::seal::DataKey;
 
+/// Of one list: 5,000 entries at the least. A provider that says "more" for ever is left.
+const PAGES_MAX: usize = 100;
+
 /// One provider with the account's credential for it.
 pub(crate) struct Connection {
     pub(crate) provider: Provider,
@@ -96,6 +99,36 @@ impl Connection {
         Ok(Answer { status: answer.status, body: answer.body })
     }
 
+    /// A list, page by page; each answer is a page of it.
+    pub(crate) async fn pages(&self, server: &Server, first: Call) -> Result<Vec<Answer>, ProviderError> {
+        let (mut next, mut pages) = (Some(first), Vec::new());
+        while let Some(call) = next.take().filter(|_| pages.len() < PAGES_MAX) {
+            let answer = self.send(server, &call).await?;
+            next = self.provider.next_page(&call, &answer);
+            pages.push(answer);
+        }
+        if next.is_some() {
+            tracing::warn!(
+                pages = PAGES_MAX,
+                "A provider's list is longer than is looked at; the rest is not seen."
+            );
+        }
+        Ok(pages)
+    }
+
+    /// Names of all branches with the commit each is at.
+    pub(crate) async fn branches(
+        &self,
+        server: &Server,
+        repo: &str,
+    ) -> Result<Vec<(String, String)>, ProviderError> {
+        let mut all = Vec::new();
+        for page in self.pages(server, self.provider.branches(repo)).await? {
+            all.extend(self.provider.read_branches(&page)?);
+        }
+        Ok(all)
+    }
+
     /// For the runner, which clones with it.
     pub(crate) fn access(&self) -> Option<GitAccess> {
         Some(GitAccess {
@@ -128,8 +161,7 @@ pub(crate) async fn commit(
     let provider = connection.provider;
     let mut branch = revision.unwrap_or_default().to_owned();
     let mut wanted = branch.clone();
-    let answer = connection.send(server, &provider.branches(repo)).await?;
-    let branches = provider.read_branches(&answer)?;
+    let branches = connection.branches(server, repo).await?;
     let by_name = |name: &str| branches.iter().find(|(known, _)| known == name);
     let found = match revision {
         Some(name) => by_name(name),

@@ -6,10 +6,12 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use slipway_api::pipeline::{GitTrigger, Pipeline, Settings, TerminationPolicy, TriggerSettings};
+use slipway_api::pipeline::{
+    GitTrigger, Pipeline, Settings, TerminationPolicy, TriggerSettings, runtime_name,
+};
 use slipway_model::{BuildId, PipelineId};
 use slipway_store::annotations::{self, Annotation};
-use slipway_store::builds::{self, Build, Limits, NewBuild, Queue};
+use slipway_store::builds::{self, Build, Elsewhere, Limits, NewBuild, Queue};
 use slipway_store::{Scope, StoreError, Tx, identity, pipelines};
 
 use crate::ctx::Server;
@@ -125,13 +127,17 @@ fn children(tx: &mut Tx<'_>, scope: Scope, parent: BuildId) -> Result<Vec<BuildI
 pub(crate) struct Allowed {
     known: HashMap<PipelineId, (Settings, HashMap<String, TriggerSettings>)>,
     paused: bool,
+    /// Names of the account's runners, and who of them asks.
+    runners: Vec<String>,
+    taker: String,
 }
 
 impl Allowed {
-    pub(crate) fn load(tx: &mut Tx<'_>, scope: Scope) -> Result<Self, StoreError> {
+    pub(crate) fn load(tx: &mut Tx<'_>, scope: Scope, taker: &str) -> Result<Self, StoreError> {
         let account = identity::account_by_id(tx, scope.account())?;
         let paused = account.is_some_and(|account| AccountSettings::of(&account).pause_builds);
-        Ok(Self { known: HashMap::new(), paused })
+        let runners = builds::runners(tx, scope)?.into_iter().map(|runner| runner.name).collect();
+        Ok(Self { known: HashMap::new(), paused, runners, taker: taker.to_owned() })
     }
 
     pub(crate) fn of(&mut self, tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Limits, StoreError> {
@@ -150,9 +156,13 @@ impl Allowed {
             place.insert(found);
         }
         let (settings, triggers) = &self.known[&build.pipeline];
-        let of_trigger = triggers.get(&build.trigger).and_then(|trigger| trigger.concurrency);
+        let trigger = triggers.get(&build.trigger);
+        let of_trigger = trigger.and_then(|trigger| trigger.concurrency);
+        let (wanted, of_pipeline) = self.wanted(build);
+        let elsewhere = wanted.is_some_and(|name| name != self.taker);
         Ok(Limits {
             pipeline: settings.concurrency,
+            elsewhere: elsewhere.then_some(if of_pipeline { Elsewhere::Pipeline } else { Elsewhere::Build }),
             trigger: of_trigger.or(settings.trigger_concurrency).filter(|_| !build.trigger.is_empty()),
             branch: settings.branch_concurrency.filter(|_| !build.branch.is_empty()),
             approvals_count: settings
@@ -163,9 +173,25 @@ impl Allowed {
     }
 }
 
+impl Allowed {
+    /// The runner that a build is for, and whether all of its pipeline's are. A name that no runner has is nobody's:
+    /// pipelines that come from elsewhere name runtimes that never were here, and a runner that was removed leaves its
+    /// builds to the others.
+    fn wanted(&self, build: &Build) -> (Option<&str>, bool) {
+        let Some((settings, triggers)) = self.known.get(&build.pipeline) else { return (None, true) };
+        let own =
+            triggers.values().any(|trigger| runtime_name(trigger.runtime_environment.as_ref()).is_some());
+        let of_trigger = triggers.get(&build.trigger);
+        let name = of_trigger
+            .and_then(|trigger| runtime_name(trigger.runtime_environment.as_ref()))
+            .or_else(|| runtime_name(settings.runtime_environment.as_ref()));
+        (name.filter(|name| self.runners.iter().any(|runner| runner == name)), !own)
+    }
+}
+
 /// Why a build that waits does not start, when a limit of its pipeline is the reason.
 pub(crate) fn waits(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Option<String>, StoreError> {
-    let mut allowed = Allowed::load(tx, scope)?;
+    let mut allowed = Allowed::load(tx, scope, "")?;
     if allowed.paused {
         return Ok(Some("an Administrator has paused all builds of the account".into()));
     }
@@ -181,8 +207,11 @@ pub(crate) fn waits(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Opti
     ]
     .into_iter()
     .find_map(|(what, limit, used)| limit.filter(|limit| used >= *limit).map(|limit| (what, limit)));
-    Ok(full.map(|(what, limit)| {
+    let full = full.map(|(what, limit)| {
         let builds = if limit == 1 { "build runs" } else { "builds run" };
         format!("{limit} {builds} already of this {what}, which is its concurrency")
-    }))
+    });
+    let runner =
+        || allowed.wanted(build).0.map(|name| format!("runner `{name}`, which it is for, has no free place"));
+    Ok(full.or_else(runner))
 }

@@ -227,12 +227,15 @@ async fn send_one(server: &Server, row: &Outgoing) -> Result<(), Trouble> {
     let context = found.ok_or_else(|| Trouble::NeedsHuman(format!("context `{}` is gone", row.target)))?;
     let data = rest::contexts::opened(&key, scope, &context);
     match row.kind.as_str() {
-        "email" => mail::send(server, &data, &subject(&report), &text(&report)).await.map_err(|error| {
-            match error.may_pass() {
-                true => Trouble::MayPass(error.to_string()),
-                false => Trouble::NeedsHuman(error.to_string()),
-            }
-        }),
+        // Who reads it elsewhere has nothing else to come here by.
+        "email" => {
+            mail::send(server, &data, &subject(&report), &format!("{}\n\n{}\n", text(&report), report.url))
+                .await
+                .map_err(|error| match error.may_pass() {
+                    true => Trouble::MayPass(error.to_string()),
+                    false => Trouble::NeedsHuman(error.to_string()),
+                })
+        }
         kind => web(server, kind, &data, &report).await,
     }
 }

@@ -62,8 +62,11 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
 async fn register(server: &Server, hook: &Hook) -> Result<String, ProviderError> {
     let connection = providers::connect(server, hook.account, &hook.context).await?;
     let (provider, url) = (connection.provider, providers::hook_url(server, hook));
-    let there = connection.send(server, &provider.hooks(&hook.repo)).await?;
-    if let Some(known) = provider.find_hook(&there, &url)? {
+    let mut known = None;
+    for page in connection.pages(server, provider.hooks(&hook.repo)).await? {
+        known = known.or(provider.find_hook(&page, &url)?);
+    }
+    if let Some(known) = known {
         return Ok(known);
     }
     let key = server.data_key(hook.account).await?;
@@ -79,8 +82,7 @@ async fn register(server: &Server, hook: &Hook) -> Result<String, ProviderError>
 async fn poll(server: &Server, lead: &Lead, hook: &Hook) -> Result<(), ProviderError> {
     let connection = providers::connect(server, hook.account, &hook.context).await?;
     let provider = connection.provider;
-    let answer = connection.send(server, &provider.branches(&hook.repo)).await?;
-    let branches = provider.read_branches(&answer)?;
+    let branches = connection.branches(server, &hook.repo).await?;
     let id = hook.id;
     let known = server.store().read(move |tx| hooks::refs(tx, id)).await?;
     let first = hook.polled_ms == 0 && known.is_empty();

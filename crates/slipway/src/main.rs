@@ -81,6 +81,8 @@ enum Command {
     Appset(cli::appset::AppsetCommand),
     /// Check pipeline files: exit 0 when valid, 1 with findings, 2 when a file cannot be read
     Lint(cli::offline::LintArguments),
+    /// Sign a pipeline file, for runners that run signed pipelines alone (`slipway runner --trust`)
+    Sign(cli::offline::SignArguments),
     /// Evaluate a condition: prints true or false; exit 2 and the reason when it is not valid
     Eval(cli::offline::EvalArguments),
     /// Print the JSON Schema of pipeline files, for editors
@@ -153,6 +155,7 @@ fn main() -> ExitCode {
     rustls::crypto::aws_lc_rs::default_provider().install_default().expect("the first to install a provider");
     let outcome = match arguments.command {
         Command::Lint(arguments) => return cli::offline::lint(&arguments),
+        Command::Sign(arguments) => cli::offline::sign(&arguments),
         Command::Eval(arguments) => return cli::offline::eval(&arguments),
         Command::Schema => return cli::offline::schema(),
         Command::Appset(command) => cli::appset::run(&command),

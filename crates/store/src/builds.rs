@@ -220,6 +220,17 @@ pub struct Limits {
     pub branch: Option<i64>,
     /// A build that waits for approval counts too.
     pub approvals_count: bool,
+    /// Who takes is not who it is for.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// What of a pipeline is another runner's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// All of its builds.
+    Pipeline,
+    /// This one.
+    Build,
 }
 
 /// Who takes, and until when it holds what it gets.
@@ -230,6 +241,9 @@ pub struct Taker<'a> {
     pub now_ms: i64,
     pub lease_until_ms: i64,
 }
+
+/// Word by word the condition of the index `builds_taken`: SQLite uses it for nothing else.
+pub(crate) const TAKEN: &str = "status IN ('elected', 'running', 'terminating', 'pending-approval')";
 
 /// So many are looked at in one go.
 const BATCH: i64 = 100;
@@ -248,15 +262,16 @@ pub fn take(
     let wanted = usize::try_from(limit).unwrap_or(0);
     let mut taken = Vec::new();
     // What was let go because a runner died is gone on with first: it holds its place already.
-    let lost = tx.all(
-        &format!(
-            "{BUILD} WHERE account = $1 AND status IN ('elected', 'running', 'terminating', 'pending-approval') \
-             AND (lease_until_ms IS NULL OR lease_until_ms < $2) ORDER BY queue_rank, created_ms, id LIMIT $3"
-        ),
-        &[scope.account().into(), taker.now_ms.into(), limit.into()],
-    )?;
+    let lost =
+        tx.all(&lost_sql(), &[scope.account().into(), taker.now_ms.into(), limit.max(BATCH).into()])?;
     for row in &lost {
-        taken.push(hand_over(tx, taker, build(row)?)?);
+        if taken.len() >= wanted {
+            break;
+        }
+        let build = build(row)?;
+        if limits(tx, &build)?.elsewhere.is_none() {
+            taken.push(hand_over(tx, taker, build)?);
+        }
     }
     let mut full: Vec<PipelineId> = Vec::new();
     let mut after: Option<(i64, i64, BuildId)> = None;
@@ -307,11 +322,22 @@ fn waiting(
             .collect();
         condition = format!(" AND pipeline NOT IN ({})", places.join(", "));
     }
-    let sql = format!(
-        "{BUILD} WHERE account = $1 AND status = 'pending' AND (queue_rank > $2 OR (queue_rank = $2 AND \
+    tx.all(&waiting_sql(&condition), &values)?.iter().map(build).collect()
+}
+
+/// Held on paper by somebody who has not been heard for too long.
+fn lost_sql() -> String {
+    format!(
+        "{BUILD} WHERE account = $1 AND {TAKEN} AND (lease_until_ms IS NULL OR lease_until_ms < $2) \
+         ORDER BY queue_rank, created_ms, id LIMIT $3"
+    )
+}
+
+fn waiting_sql(condition: &str) -> String {
+    format!(
+        "{BUILD} WHERE account = $1 AND status = 'pending' AND queue_rank >= $2 AND (queue_rank > $2 OR (queue_rank = $2 AND \
          (created_ms > $3 OR (created_ms = $3 AND id > $4)))){condition} ORDER BY queue_rank, created_ms, id LIMIT $5"
-    );
-    tx.all(&sql, &values)?.iter().map(build).collect()
+    )
 }
 
 enum Room {
@@ -323,6 +349,11 @@ enum Room {
 }
 
 fn room(tx: &mut Tx<'_>, scope: Scope, build: &Build, limits: Limits) -> Result<Room, StoreError> {
+    match limits.elsewhere {
+        Some(Elsewhere::Pipeline) => return Ok(Room::PipelineFull),
+        Some(Elsewhere::Build) => return Ok(Room::OtherFull),
+        None => {}
+    }
     if limits.pipeline.is_none() && limits.trigger.is_none() && limits.branch.is_none() {
         return Ok(Room::Free);
     }
@@ -352,9 +383,10 @@ pub fn active(
     approvals_count: bool,
 ) -> Result<Active, StoreError> {
     let rows = tx.all(
-        "SELECT trigger_name, branch, count(*) FROM builds WHERE account = $1 AND pipeline = $2 AND \
-         (status IN ('elected', 'running', 'terminating') OR (status = 'pending-approval' AND $3 = 1)) \
-         GROUP BY trigger_name, branch",
+        &format!(
+            "SELECT trigger_name, branch, count(*) FROM builds WHERE account = $1 AND pipeline = $2 AND {TAKEN} \
+             AND (status <> 'pending-approval' OR $3 = 1) GROUP BY trigger_name, branch"
+        ),
         &[scope.account().into(), build.pipeline.into(), approvals_count.into()],
     )?;
     let mut active = Active::default();
@@ -399,8 +431,9 @@ fn hand_over(tx: &mut Tx<'_>, taker: &Taker<'_>, mut build: Build) -> Result<Bui
 pub fn unfinished(tx: &mut Tx<'_>, scope: Scope, pipeline: PipelineId) -> Result<Vec<Build>, StoreError> {
     tx.all(
         &format!(
-            "{BUILD} WHERE account = $1 AND pipeline = $2 AND terminate = 0 \
-             AND status IN ('pending', 'elected', 'running', 'pending-approval', 'delayed') ORDER BY id DESC"
+            "{BUILD} WHERE account = $1 AND pipeline = $2 AND terminate = 0 AND status = 'pending' UNION ALL \
+             {BUILD} WHERE account = $1 AND pipeline = $2 AND terminate = 0 AND {TAKEN} AND status <> 'terminating' \
+             ORDER BY id DESC"
         ),
         &[scope.account().into(), pipeline.into()],
     )?
@@ -417,8 +450,9 @@ pub fn forget_unknown(
     known: &[BuildId],
 ) -> Result<(), StoreError> {
     let held = tx.all(
-        "SELECT id FROM builds WHERE account = $1 AND runner = $2 AND lease_until_ms > 0 \
-         AND status IN ('elected', 'running', 'terminating', 'pending-approval')",
+        &format!(
+            "SELECT id FROM builds WHERE account = $1 AND runner = $2 AND lease_until_ms > 0 AND {TAKEN}"
+        ),
         &[scope.account().into(), runner.into()],
     )?;
     for row in &held {
@@ -456,19 +490,45 @@ pub fn renew(
     })
 }
 
-/// Whether the build was last taken by this runner. An epoch is a small number that anybody can guess; a key is not.
-pub fn is_takers(tx: &mut Tx<'_>, scope: Scope, id: BuildId, runner: &str) -> Result<bool, StoreError> {
+/// Who writes about a build: the name comes from a key, because an epoch is a small number that anybody can guess.
+#[derive(Debug, Clone, Copy)]
+pub struct Holder<'a> {
+    pub runner: &'a str,
+    pub epoch: i64,
+}
+
+pub(crate) struct Held {
+    status: Option<BuildStatus>,
+    revision: i64,
+}
+
+impl Held {
+    pub(crate) fn is_over(&self) -> bool {
+        self.status.is_some_and(BuildStatus::is_final)
+    }
+}
+
+/// What every write of a taker asks first: the build is there, and it is this runner's in this epoch.
+pub(crate) fn held(tx: &mut Tx<'_>, scope: Scope, id: BuildId, by: Holder<'_>) -> Result<Held, StoreError> {
     let row = tx
         .one(
-            "SELECT COALESCE(runner, '') FROM builds WHERE account = $1 AND id = $2",
+            "SELECT COALESCE(runner, ''), epoch, report_revision, status FROM builds WHERE account = $1 AND id = $2",
             &[scope.account().into(), id.into()],
         )?
         .ok_or_else(|| StoreError::NotFound { what: format!("build `{id}`") })?;
-    Ok(row.text(0)? == runner)
+    if row.text(0)? != by.runner || row.int(1)? != by.epoch {
+        return Err(StoreError::Conflict { what: format!("build `{id}`") });
+    }
+    Ok(Held { status: BuildStatus::parse(&row.text(3)?), revision: row.int(2)? })
+}
+
+/// For what a taker reads in the name of its build.
+pub fn is_held(tx: &mut Tx<'_>, scope: Scope, id: BuildId, by: Holder<'_>) -> Result<(), StoreError> {
+    held(tx, scope, id, by).map(drop)
 }
 
 pub struct Report<'a, S> {
-    pub epoch: i64,
+    pub by: Holder<'a>,
     pub revision: i64,
     pub status: BuildStatus,
     pub message: Option<&'a str>,
@@ -485,18 +545,8 @@ pub fn report<S: Serialize>(
     report: &Report<'_, S>,
     now_ms: i64,
 ) -> Result<bool, StoreError> {
-    let row = tx
-        .one(
-            "SELECT epoch, report_revision, status FROM builds WHERE account = $1 AND id = $2",
-            &[scope.account().into(), id.into()],
-        )?
-        .ok_or_else(|| StoreError::NotFound { what: format!("build `{id}`") })?;
-    let before = BuildStatus::parse(&row.text(2)?);
-    let ended = before.is_some_and(BuildStatus::is_final);
-    if row.int(0)? != report.epoch {
-        return Err(StoreError::Conflict { what: format!("build `{id}`") });
-    }
-    if ended || row.int(1)? >= report.revision {
+    let before = held(tx, scope, id, report.by)?;
+    if before.is_over() || before.revision >= report.revision {
         return Ok(false);
     }
     tx.execute(
@@ -504,7 +554,7 @@ pub fn report<S: Serialize>(
          message = $4, started_ms = $5, finished_ms = $6, steps = $7, report_revision = $8 WHERE id = $1 AND epoch = $2",
         &[
             id.into(),
-            report.epoch.into(),
+            report.by.epoch.into(),
             report.status.as_str().into(),
             report.message.into(),
             report.started_ms.into(),
@@ -514,7 +564,7 @@ pub fn report<S: Serialize>(
         ],
     )?;
     tx.changed(ChangeKind::Build, id);
-    if report.status == BuildStatus::PendingApproval && before != Some(BuildStatus::PendingApproval) {
+    if report.status == BuildStatus::PendingApproval && before.status != Some(BuildStatus::PendingApproval) {
         let fact = Fact::ApprovalAsked { account: scope.account(), build: id };
         facts::append(tx, scope.account(), &fact, now_ms)?;
     }
@@ -608,3 +658,6 @@ pub fn runners(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Runner>, StoreError>
     })
     .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -82,3 +82,31 @@ pub fn of_build(tx: &mut Tx<'_>, scope: Scope, build: BuildId) -> Result<Vec<Ima
     .map(image)
     .collect()
 }
+
+/// Forgets what is beyond the newest `kept` of each account, at most `at_once` of them, with the annotations of images
+/// that nothing is known about any more. Gives back how many went.
+pub fn forget_beyond(tx: &mut Tx<'_>, kept: i64, at_once: i64) -> Result<usize, StoreError> {
+    let full = tx.all("SELECT account FROM images GROUP BY account HAVING count(*) > $1", &[kept.into()])?;
+    let mut gone = 0;
+    for row in &full {
+        let account = row.text(0)?;
+        let old = tx.all(
+            "SELECT image, name, tag FROM images WHERE account = $1 ORDER BY at_ms DESC, image, name, tag LIMIT $2 OFFSET $3",
+            &[account.as_str().into(), at_once.into(), kept.into()],
+        )?;
+        for row in &old {
+            let image = row.text(0)?;
+            tx.execute(
+                "DELETE FROM images WHERE account = $1 AND image = $2 AND name = $3 AND tag = $4",
+                &[account.as_str().into(), image.as_str().into(), row.text(1)?.into(), row.text(2)?.into()],
+            )?;
+            tx.execute(
+                "DELETE FROM annotations WHERE account = $1 AND entity_kind = 'image' AND entity = $2 \
+                 AND NOT EXISTS (SELECT 1 FROM images WHERE account = $1 AND image = $2)",
+                &[account.as_str().into(), image.as_str().into()],
+            )?;
+        }
+        gone += old.len();
+    }
+    Ok(gone)
+}

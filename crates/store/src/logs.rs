@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use slipway_model::BuildId;
 
+use crate::builds::{self, Holder};
 use crate::{Scope, StoreError, Tx};
 
 #[derive(Debug, Clone)]
@@ -18,25 +19,15 @@ pub struct Chunk {
 /// What is kept of one build's logs. More is counted, so that its taker can go on, and thrown away.
 pub const BUILD_BYTES_MAX: u64 = 1 << 30;
 
-/// Appends under the taker's epoch and gives back how many bytes of each step are held now.
+/// Appends for whoever has the build and gives back how many bytes of each step are held now.
 pub fn append(
     tx: &mut Tx<'_>,
     scope: Scope,
     build: BuildId,
-    epoch: i64,
+    by: Holder<'_>,
     pieces: &[(String, i64, String)],
 ) -> Result<BTreeMap<String, u64>, StoreError> {
-    let known = tx.one(
-        "SELECT epoch FROM builds WHERE account = $1 AND id = $2",
-        &[scope.account().into(), build.into()],
-    )?;
-    match known {
-        None => return Err(StoreError::NotFound { what: format!("build `{build}`") }),
-        Some(row) if row.int(0)? != epoch => {
-            return Err(StoreError::Conflict { what: format!("build `{build}`") });
-        }
-        Some(_) => {}
-    }
+    let over = builds::held(tx, scope, build, by)?.is_over();
     let mut held = held(tx, build)?;
     for (step, offset, text) in pieces {
         let have = held.get(step).copied().unwrap_or(0);
@@ -45,6 +36,10 @@ pub fn append(
         let Some(skip) = have.checked_sub(offset) else { continue };
         let skip = usize::try_from(skip).map_err(StoreError::corrupt)?;
         let Some(fresh) = text.get(skip..).filter(|fresh| !fresh.is_empty()) else { continue };
+        // All of a build's lines come before its end; what comes after it is not the build's.
+        if over {
+            return Err(StoreError::Conflict { what: format!("build `{build}`") });
+        }
         let before: u64 = held.values().sum();
         held.insert(step.clone(), have + fresh.len() as u64);
         if before >= BUILD_BYTES_MAX {

@@ -14,6 +14,7 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (4, include_str!("../migrations/0004_members_and_groups.sql")),
     (10, include_str!("../migrations/0010_pipelines.sql")),
     (14, include_str!("../migrations/0014_images_and_step_types.sql")),
+    (15, include_str!("../migrations/0015_queue_indexes.sql")),
     (16, include_str!("../migrations/0016_counted_builds.sql")),
 ];
 

@@ -1,5 +1,6 @@
 //! How much an account uses of what can be limited.
 
+use crate::builds::TAKEN;
 use crate::{Scope, StoreError, Tx, Value};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,7 +34,9 @@ pub fn count(tx: &mut Tx<'_>, scope: Scope, since_ms: i64) -> Result<Usage, Stor
         applications: number("SELECT count(*) FROM applications WHERE account = $1", &mine)?,
         pipelines: number("SELECT count(*) FROM pipelines WHERE account = $1", &mine)?,
         parallel_builds: number(
-            "SELECT count(*) FROM builds WHERE account = $1 AND status IN ('elected', 'running', 'terminating')",
+            &format!(
+                "SELECT count(*) FROM builds WHERE account = $1 AND {TAKEN} AND status <> 'pending-approval'"
+            ),
             &mine,
         )?,
         builds_waiting: number(
@@ -50,8 +53,10 @@ pub fn count(tx: &mut Tx<'_>, scope: Scope, since_ms: i64) -> Result<Usage, Stor
 /// Builds that a runner holds now, other than those whose lease ran out and that are there to be taken.
 pub fn running_builds(tx: &mut Tx<'_>, scope: Scope, now_ms: i64) -> Result<i64, StoreError> {
     tx.one(
-        "SELECT count(*) FROM builds WHERE account = $1 AND status IN ('elected', 'running', 'terminating') \
-         AND lease_until_ms >= $2",
+        &format!(
+            "SELECT count(*) FROM builds WHERE account = $1 AND {TAKEN} AND status <> 'pending-approval' \
+             AND lease_until_ms >= $2"
+        ),
         &[scope.account().into(), now_ms.into()],
     )?
     .map_or(Ok(0), |row| row.int(0))

@@ -332,6 +332,28 @@ impl Provider {
         Ok(())
     }
 
+    /// What to ask for next when an answer was a page and not the last one.
+    pub fn next_page(self, call: &Call, answer: &Answer) -> Option<Call> {
+        let value = self.json(answer).ok()?;
+        let (path, page) = match call.path.rsplit_once("&page=") {
+            Some((path, page)) => (path, page.parse::<u32>().ok()?),
+            None => (call.path.as_str(), 1),
+        };
+        let next = match self {
+            Self::BitbucketServer => {
+                let start = value.get("nextPageStart").and_then(Value::as_u64)?;
+                let path = path.split("&start=").next().unwrap_or_default();
+                return (value.get("isLastPage") == Some(&Value::Bool(false)))
+                    .then(|| Call::get(format!("{path}&start={start}")));
+            }
+            Self::BitbucketCloud => value.get("next").is_some_and(Value::is_string),
+            // They say so in a header; a page that is not full is the last one too.
+            Self::GitHub | Self::GitLab => self.items(&value).len() >= 100,
+            Self::Gitea => self.items(&value).len() >= 50,
+        };
+        next.then(|| Call::get(format!("{path}&page={}", page + 1)))
+    }
+
     /// A list, or a page of one.
     fn items(self, value: &Value) -> &[Value] {
         let list = match self {

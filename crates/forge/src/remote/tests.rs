@@ -347,3 +347,33 @@ fn calls_are_what_each_api_documents() {
         assert!(provider.read_branches(&refused).unwrap_err().may_pass(), "{provider:?}");
     }
 }
+
+#[test]
+fn a_list_is_read_to_its_last_page() {
+    let answer = |value: Value| Answer { status: 200, body: value.to_string().into_bytes() };
+    let list = |count: usize| Value::Array(vec![json!({"name": "b"}); count]);
+    for (provider, full) in [(Provider::GitHub, 100), (Provider::GitLab, 100), (Provider::Gitea, 50)] {
+        let first = provider.branches("acme/app");
+        let second = provider.next_page(&first, &answer(list(full))).unwrap();
+        assert_eq!(second.path, format!("{}&page=2", first.path), "{provider:?}");
+        let third = provider.next_page(&second, &answer(list(full))).unwrap();
+        assert_eq!(third.path, format!("{}&page=3", first.path), "{provider:?}");
+        for last in [full - 1, 0] {
+            assert_eq!(provider.next_page(&third, &answer(list(last))), None, "{provider:?}");
+        }
+    }
+    let (cloud, first) = (Provider::BitbucketCloud, Provider::BitbucketCloud.hooks("acme/app"));
+    let page = json!({"values": [], "next": "https://api.bitbucket.org/2.0/x?page=2"});
+    assert_eq!(cloud.next_page(&first, &answer(page)).unwrap().path, format!("{}&page=2", first.path));
+    assert_eq!(cloud.next_page(&first, &answer(json!({"values": []}))), None);
+    let (server, first) = (Provider::BitbucketServer, Provider::BitbucketServer.branches("acme/app"));
+    let page =
+        |last: bool, start: u64| answer(json!({"values": [], "isLastPage": last, "nextPageStart": start}));
+    let second = server.next_page(&first, &page(false, 100)).unwrap();
+    assert_eq!(second.path, format!("{}&start=100", first.path));
+    let third = server.next_page(&second, &page(false, 200)).unwrap();
+    assert_eq!(third.path, format!("{}&start=200", first.path));
+    assert_eq!(server.next_page(&third, &page(true, 300)), None);
+    let refused = Answer { status: 404, body: b"[]".to_vec() };
+    assert_eq!(Provider::GitHub.next_page(&Provider::GitHub.hooks("acme/app"), &refused), None);
+}

@@ -192,6 +192,31 @@ fn self_heal_syncs_only_what_drifted_and_waits_longer_each_time() {
 }
 
 #[test]
+fn a_repair_that_failed_is_tried_again_and_widened() {
+    let failed = |phase: &str, resources: Value| {
+        state(
+            phase,
+            json!({"finishedAt": "2026-01-01T00:09:00Z", "retryCount": 2, "operation": {"initiatedBy": {"automated": true},
+                "sync": {"revision": "one", "autoHealAttemptsCount": 1, "resources": resources}}}),
+        )
+    };
+    let heal = json!({"selfHeal": true});
+    let other = json!([{"group": "", "kind": "ConfigMap", "namespace": "default", "name": "other"}]);
+    let again = Case::new(heal.clone(), failed("Failed", other.clone())).starts().sync.expect("a sync");
+    assert_eq!((again.resources.len(), again.auto_heal_attempts_count), (1, 2));
+    // Between two attempts of its own it is widened by what has drifted since, and left alone otherwise.
+    match Case::new(heal.clone(), failed("Running", other)).decide() {
+        AutoSync::Supersede { operation, .. } => {
+            let sync = operation.sync.expect("a sync");
+            assert_eq!(sync.resources.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["a"]);
+        }
+        decided => panic!("{decided:?}"),
+    }
+    let same = serde_json::to_value(&again.resources).expect("plain data");
+    Case::new(heal, failed("Running", same)).skips("another operation is in progress");
+}
+
+#[test]
 fn windows_hold_it_back() {
     let mut case = Case::new(json!({}), json!({}));
     case.windows = vec![

@@ -1,8 +1,10 @@
 //! The first step of every build: say who runs it, set its variables, read and check its pipeline.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use slipway_api::agent::PipelineSource;
+use serde_json::value::RawValue;
+use slipway_api::agent::{PipelineSource, StepTypesWanted};
 use slipway_model::{Next, Secret};
 use slipway_pipeline::lint::Finding;
 use slipway_pipeline::{BuildStatus, Pipeline};
@@ -10,7 +12,7 @@ use slipway_source::git::{Credential, Git, GitError, Remote};
 
 use super::{Build, masker};
 use crate::journal::INIT;
-use crate::layout::{create_private_dir, now_ms};
+use crate::layout::{Lasting, create_private_dir, now_ms, write_json};
 use crate::uplink::Backoff;
 use crate::variables::{About, variables};
 
@@ -71,18 +73,57 @@ impl Build {
         for finding in &findings {
             self.journal.say(INIT, &line(finding));
         }
-        if pipeline.is_none() {
+        let Some(pipeline) = pipeline else {
             let errors = findings.iter().filter(|finding| finding.is_error()).count();
             return self.fail(&format!(
                 "the pipeline has {errors} error{}: the log of \"{INIT}\" lists {}",
                 if errors == 1 { "" } else { "s" },
                 if errors == 1 { "it" } else { "them" },
             ));
+        };
+        match self.context.trusted.as_ref().map(|trusted| trusted.check(&yaml)) {
+            Some(Err(refusal)) => return self.fail(&refusal),
+            // The account's definitions come from the control plane, which is not who is trusted here.
+            Some(Ok(key)) => self.journal.say(INIT, &format!("Signed with `{key}`")),
+            None => {
+                if let Err(error) = self.ask_for_types(&pipeline).await? {
+                    return self.fail(&error);
+                }
+            }
         }
         self.journal.yaml = Some(yaml);
         self.read_pipeline()?;
         self.journal.init.finished_ms = Some(now_ms());
         self.save()
+    }
+
+    /// Definitions that the account has of its own, as far as the pipeline names them. They are kept: a version that
+    /// is replaced meanwhile does not change a build that has begun.
+    async fn ask_for_types(&mut self, pipeline: &Pipeline) -> anyhow::Result<Result<(), String>> {
+        let names = self.context.types.reached(pipeline.named_types());
+        if names.is_empty() {
+            return Ok(Ok(()));
+        }
+        let path = format!("/api/agent/runner/builds/{}/step-types", self.taken.id);
+        let mut backoff = Backoff::new(Duration::from_secs(5));
+        loop {
+            let epoch = self.uplink.epoch.load(Ordering::Relaxed);
+            let wanted = StepTypesWanted { epoch, names: names.iter().cloned().collect() };
+            match self.context.client.post::<_, Vec<Box<RawValue>>>(&path, &wanted).await {
+                Ok(given) => {
+                    // Nobody counts on it before the journal beside it says that the pipeline was read.
+                    write_json(&self.dir.types(), &given, Lasting::InOrder)?;
+                    self.types = self.context.types.with(&given);
+                    return Ok(Ok(()));
+                }
+                // Whoever runs this build hears of the fence and stops here.
+                Err(error) if error.next() == Next::Retry || error.status() == Some(409) => {
+                    self.uplink.is_lost(&error, epoch).await;
+                    backoff.pause().await;
+                }
+                Err(error) => return Ok(Err(format!("the step types cannot be asked for: {error}"))),
+            }
+        }
     }
 
     fn fail(&mut self, error: &str) -> anyhow::Result<()> {

@@ -8,6 +8,7 @@ use slipway_pipeline::spec::{self, Typed};
 use slipway_pipeline::{StepKind, StepSpec};
 use slipway_source::git::Remote;
 
+use super::typed::BUILT_IN;
 use super::{Place, Refusal, in_volume, script, task, working_directory};
 use crate::layout::VOLUME;
 use crate::task::{Builtin, Deploy, GitClone, GitCommit, Login, Run, Sandbox, Task};
@@ -18,13 +19,11 @@ const DEPLOY_MS: u64 = 120_000;
 pub(super) fn prepare(step: &StepSpec, place: &Place<'_>, sandbox: Option<Sandbox>) -> Result<Task, Refusal> {
     let work = match &step.kind {
         StepKind::GitClone(spec) => Builtin::GitClone(clone(step, spec, place)?),
-        StepKind::Typed(spec) if spec.type_name == "git-commit" => {
-            Builtin::GitCommit(commit(step, spec, place)?)
-        }
+        StepKind::Typed(spec) if spec.type_name == BUILT_IN => Builtin::GitCommit(commit(step, spec, place)?),
         StepKind::Deploy(spec) => Builtin::Deploy(deploy(step, spec, place)?),
         StepKind::Typed(spec) => {
             return Err(Refusal::Unsupported(format!(
-                "step type `{}` is not known to this runner, which knows `git-commit` and the definitions in its --step-types folder: put a `step-type` of that name there, or use a freestyle step",
+                "step type `{}` is not known to this runner, which knows `git-commit`, the account's step types and those of its --step-types folder: make a `step-type` of that name (`codefresh create -f`), or use a freestyle step",
                 spec.type_name
             )));
         }

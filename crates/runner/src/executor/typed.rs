@@ -1,20 +1,28 @@
 //! Typed steps: a definition with arguments becomes the step that it stands for.
 //!
-//! In: the definitions of a folder (`kind: step-type`), a step's arguments. Out: the steps that it stands for, or
-//! everything that is wrong with the arguments at once. A definition has `spec.steps` with `${{NAME}}` for arguments,
-//! or `spec.stepsTemplate` in Go's template language with `.Arguments.NAME`. A plain freestyle step takes the place of
-//! the typed one; one of another type, or with conditions, retries or hooks, is a pipeline inside of it.
+//! In: the definitions of the account and of a folder (`kind: step-type`), a step's arguments. Out: the steps that it
+//! stands for, in the order of their text, or everything that is wrong with the arguments at once. A definition has
+//! `spec.steps` with `${{NAME}}` for arguments, or `spec.stepsTemplate` in Go's template language with
+//! `.Arguments.NAME`. One plain freestyle step takes the place of the typed one; several, or one of another type, or with
+//! conditions, retries or hooks, are a pipeline inside of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::Context as _;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use slipway_pipeline::spec::{Freestyle, Shell, Typed, WorkingDirectory};
 use slipway_pipeline::{Pipeline, StepKind, StepSpec};
 use slipway_template::{Data, Environment, Functions, Limits, Template};
+use slipway_yaml::{Dialect, Node};
 
 use super::Refusal;
+
+/// The runner's own, without a definition.
+pub(super) const BUILT_IN: &str = "git-commit";
 
 /// Every definition that this runner has, by name; several versions of one name, the highest last.
 #[derive(Debug, Clone, Default)]
@@ -29,8 +37,51 @@ struct Definition {
 
 #[derive(Debug, Clone)]
 enum Steps {
-    Written(Value),
+    Written(Ordered),
     Template { text: String, left: String, right: String },
+}
+
+/// Steps by name. The order of the text is the order they run in, and maps of JSON do not keep it.
+#[derive(Debug, Clone, Default)]
+struct Ordered(Vec<(String, Value)>);
+
+impl Ordered {
+    fn of(node: &Node) -> Self {
+        Self(node.entries().iter().map(|(name, step)| (name.key_text(), step.to_json())).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Ordered {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Ordered;
+
+            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("steps by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered, A::Error> {
+                let mut all = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    all.push(entry);
+                }
+                Ok(Ordered(all))
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// The one part of a manifest whose order matters.
+#[derive(Default, Deserialize)]
+struct InOrder {
+    spec: SpecInOrder,
+}
+
+#[derive(Default, Deserialize)]
+struct SpecInOrder {
+    steps: Option<Ordered>,
 }
 
 impl StepTypes {
@@ -47,10 +98,11 @@ impl StepTypes {
         {
             let text =
                 std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-            match slipway_yaml::load_all_json(&text) {
+            match slipway_yaml::parse(&text, Dialect::Kubernetes) {
                 Ok(documents) => {
-                    for (document, _) in documents {
-                        if let Err(why) = all.add(&document) {
+                    for document in documents.iter().filter(|document| !document.is_null()) {
+                        let steps = document.at(&["spec", "steps"]).map(Ordered::of);
+                        if let Err(why) = all.add(&document.to_json(), steps) {
                             findings.push(format!("{}: {why}", file.display()));
                         }
                     }
@@ -64,11 +116,13 @@ impl StepTypes {
     }
 
     /// These, and the account's; where both have the same version, the runner's own counts.
-    pub(crate) fn with(&self, documents: &[Value]) -> Self {
+    pub(crate) fn with(&self, documents: &[Box<RawValue>]) -> Self {
         let mut all = Self::default();
         for document in documents {
+            let steps = serde_json::from_str::<InOrder>(document.get()).unwrap_or_default().spec.steps;
+            let read = serde_json::from_str(document.get()).map_err(|error| error.to_string());
             // The server has checked them; what is wrong with one is told when a step asks for it.
-            if let Err(why) = all.add(document) {
+            if let Err(why) = read.and_then(|value| all.add(&value, steps)) {
                 tracing::warn!(%why, "A step type of the account cannot be used.");
             }
         }
@@ -81,7 +135,7 @@ impl StepTypes {
         all
     }
 
-    fn add(&mut self, document: &Value) -> Result<(), String> {
+    fn add(&mut self, document: &Value, steps: Option<Ordered>) -> Result<(), String> {
         if document["kind"] != "step-type" {
             return Err("`kind` is not `step-type`".to_owned());
         }
@@ -93,19 +147,33 @@ impl StepTypes {
                 .map_err(|error| format!("`spec.arguments` is not JSON: {error}"))?,
             other => other.clone(),
         };
-        let steps = match (&spec["steps"], spec["stepsTemplate"].as_str()) {
+        let steps = match (steps, spec["stepsTemplate"].as_str()) {
             (_, Some(text)) => Steps::Template {
                 text: text.to_owned(),
                 left: spec["delimiters"]["left"].as_str().unwrap_or("{{").to_owned(),
                 right: spec["delimiters"]["right"].as_str().unwrap_or("}}").to_owned(),
             },
-            (steps @ Value::Object(_), None) => Steps::Written(steps.clone()),
+            (Some(steps), None) if spec["steps"].is_object() => Steps::Written(steps),
             _ => return Err("it has neither `spec.steps` nor `spec.stepsTemplate`".to_owned()),
         };
         let versions = self.0.entry(name.to_owned()).or_default();
         versions.push(Definition { version, arguments, steps });
         versions.sort_by_key(|definition| ordering(&definition.version));
         Ok(())
+    }
+
+    /// What these names lead to outside of this runner: the names, and those in the runner's own definitions of them.
+    pub(crate) fn reached(&self, names: BTreeSet<String>) -> BTreeSet<String> {
+        let mut reached = BTreeSet::new();
+        let mut open: Vec<String> = names.into_iter().filter(|name| name != BUILT_IN).collect();
+        while let Some(name) = open.pop() {
+            let plain = name.split(':').next().unwrap_or_default();
+            for definition in self.0.get(plain).into_iter().flatten() {
+                open.extend(definition.steps.types().into_iter().filter(|inner| !reached.contains(inner)));
+            }
+            reached.insert(name);
+        }
+        reached
     }
 
     pub(super) fn knows(&self, name: &str) -> bool {
@@ -115,8 +183,14 @@ impl StepTypes {
     /// The step that it stands for; `None` from [`Self::inside`] says that there is one.
     pub(super) fn expand(&self, step: &StepSpec, spec: &Typed) -> Result<StepSpec, Refusal> {
         let (steps, arguments) = self.filled(step, spec)?;
-        let only = steps.values().next().cloned().unwrap_or_default();
-        Ok(stand_in(step, spec, &only, &arguments))
+        match steps.0.as_slice() {
+            [(_, only)] if is_plain(only) => Ok(stand_in(step, spec, only, &arguments)),
+            _ => Err(refuse(
+                step,
+                spec,
+                "inside of another definition stands a type with one freestyle step, and this is none",
+            )),
+        }
     }
 
     /// The text of the pipeline inside of a typed step, and its arguments as variables. `None` when the type is not
@@ -126,28 +200,17 @@ impl StepTypes {
             return Ok(None);
         }
         let (mut steps, arguments) = self.filled(step, spec)?;
-        let simple = |step: &Value| {
-            let plain = step.get("type").is_none_or(|kind| kind == "freestyle");
-            plain && ["when", "retry", "hooks", "timeout"].iter().all(|key| step.get(key).is_none())
-        };
-        if steps.len() > 1 {
-            // Definitions are read into maps that do not keep the order of their text: the wrong order is worse than none.
-            return Err(refuse(
-                step,
-                spec,
-                &format!("its definition has {} steps, and this runner runs those with one", steps.len()),
-            ));
-        }
-        if steps.values().all(simple) {
+        if matches!(steps.0.as_slice(), [(_, only)] if is_plain(only)) {
             return Ok(None);
         }
-        for inner in steps.values_mut().filter_map(Value::as_object_mut) {
+        for inner in steps.0.iter_mut().filter_map(|(_, inner)| inner.as_object_mut()) {
             // Definitions spell it in their own way.
             if let Some(flag) = inner.remove("failFast") {
                 inner.insert("fail_fast".to_owned(), flag);
             }
         }
         let forbidden: Vec<String> = steps
+            .0
             .iter()
             .filter(|(_, inner)| inner["type"] == "parallel" || inner.get("services").is_some())
             .map(|(name, _)| format!("`{name}`"))
@@ -162,7 +225,9 @@ impl StepTypes {
                 ),
             ));
         }
-        let yaml = json!({"version": "1.0", "steps": steps}).to_string();
+        let entries: Vec<String> =
+            steps.0.iter().map(|(name, inner)| format!("{}:{inner}", Value::from(name.as_str()))).collect();
+        let yaml = format!(r#"{{"version":"1.0","steps":{{{}}}}}"#, entries.join(","));
         let (pipeline, findings) = Pipeline::parse(&yaml);
         if pipeline.is_none() {
             let all: Vec<&str> = findings
@@ -184,21 +249,21 @@ impl StepTypes {
             None => versions.last(),
         };
         let definition = found.ok_or_else(|| {
-            let known: Vec<&str> = versions.iter().map(|definition| definition.version.as_str()).collect();
+            let highest = versions.last().map_or("none", |definition| definition.version.as_str());
             let wanted = spec.version.as_deref().unwrap_or("?");
-            refuse(step, spec, &format!("there is no version {wanted}, only {}", known.join(", ")))
+            refuse(step, spec, &format!("there is no version {wanted}; the highest is {highest}"))
         })?;
         let arguments = arguments(&definition.arguments, &spec.arguments)
             .map_err(|all| refuse(step, spec, &all.join("; ")))?;
         match definition.steps.filled(&arguments).map_err(|why| refuse(step, spec, &why))? {
-            Value::Object(steps) if !steps.is_empty() => Ok((steps, arguments)),
+            steps if !steps.0.is_empty() => Ok((steps, arguments)),
             _ => Err(refuse(step, spec, "its steps are no map with at least one step")),
         }
     }
 }
 
 /// The steps of a definition, and its arguments with their defaults.
-type Filled = (Map<String, Value>, Map<String, Value>);
+type Filled = (Ordered, Map<String, Value>);
 
 /// A typed step that is a pipeline of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,24 +272,55 @@ pub(crate) struct Inside {
     pub(crate) variables: BTreeMap<String, String>,
 }
 
+/// Whether it can take the place of the typed step.
+fn is_plain(step: &Value) -> bool {
+    let freestyle = step.get("type").is_none_or(|kind| kind == "freestyle");
+    freestyle && ["when", "retry", "hooks", "timeout"].iter().all(|key| step.get(key).is_none())
+}
+
 fn refuse(step: &StepSpec, spec: &Typed, why: &str) -> Refusal {
     Refusal::Unsupported(format!("step `{}` of type `{}`: {why}", step.name, spec.type_name))
 }
 
 impl Steps {
-    fn filled(&self, arguments: &Map<String, Value>) -> Result<Value, String> {
+    /// Types that its steps name, as far as they can be seen before the arguments are known.
+    fn types(&self) -> Vec<String> {
+        fn walk(value: &Value, found: &mut Vec<String>) {
+            match value {
+                Value::Object(map) => {
+                    found.extend(map.get("type").and_then(Value::as_str).map(str::to_owned));
+                    map.values().for_each(|inner| walk(inner, found));
+                }
+                Value::Array(list) => list.iter().for_each(|inner| walk(inner, found)),
+                _ => {}
+            }
+        }
+        let mut found = Vec::new();
         match self {
-            Self::Written(steps) => Ok(substituted(steps, arguments)),
+            Self::Written(steps) => steps.0.iter().for_each(|(_, step)| walk(step, &mut found)),
+            Self::Template { text, .. } => {
+                let named = text.lines().filter_map(|line| line.trim().strip_prefix("type:"));
+                found.extend(named.map(|name| name.trim().trim_matches(['"', '\'']).to_owned()));
+            }
+        }
+        found.retain(|name| !name.is_empty() && !matches!(name.as_str(), "freestyle" | BUILT_IN));
+        found
+    }
+
+    fn filled(&self, arguments: &Map<String, Value>) -> Result<Ordered, String> {
+        let steps = match self {
+            Self::Written(steps) => steps.clone(),
             Self::Template { text, left, right } => {
                 let text = rendered(text, left, right, arguments)?;
-                let documents = slipway_yaml::load_all_json(&text).map_err(|errors| {
+                let documents = slipway_yaml::parse(&text, Dialect::Kubernetes).map_err(|errors| {
                     let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
                     format!("its template gave no YAML: {}", all.join("; "))
                 })?;
-                let filled = documents.into_iter().next().map(|(value, _)| value).unwrap_or_default();
-                Ok(substituted(&filled, arguments))
+                documents.iter().find(|document| !document.is_null()).map(Ordered::of).unwrap_or_default()
             }
-        }
+        };
+        let filled = |(name, step): (String, Value)| (name, substituted(&step, arguments));
+        Ok(Ordered(steps.0.into_iter().map(filled).collect()))
     }
 }
 
@@ -370,19 +466,39 @@ spec:
     [[ end ]]
 "#;
 
-    fn types() -> StepTypes {
-        let mut types = StepTypes::default();
-        for (document, _) in slipway_yaml::load_all_json(TYPE).unwrap() {
-            types.add(&document).unwrap();
-        }
-        types
+    fn types(text: &str) -> StepTypes {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("types.yaml"), text).unwrap();
+        StepTypes::load(folder.path()).unwrap()
     }
 
-    fn filled(given: &Value) -> Result<Value, Vec<String>> {
-        let types = types();
+    fn filled(given: &Value) -> Result<Map<String, Value>, Vec<String>> {
+        let types = types(TYPE);
         let definition = &types.0["team/greet"][0];
         let arguments = arguments(&definition.arguments, given)?;
-        Ok(definition.steps.filled(&arguments).unwrap())
+        Ok(definition.steps.filled(&arguments).unwrap().0.into_iter().collect())
+    }
+
+    #[test]
+    fn steps_keep_the_order_of_their_text_wherever_they_come_from() {
+        let names = |types: &StepTypes, name: &str| {
+            let filled = types.0[name][0].steps.filled(&Map::new()).unwrap();
+            filled.0.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let written = "kind: step-type\nmetadata: {name: w}\nspec: {steps: {z: {image: x}, a: {image: x}, m: {image: x}}}\n";
+        let template = "kind: step-type\nmetadata: {name: t}\nspec:\n  stepsTemplate: |\n    z: {image: x}\n    a: {image: x}\n    m: {image: x}\n";
+        assert_eq!(names(&types(written), "w"), ["z", "a", "m"]);
+        assert_eq!(names(&types(template), "t"), ["z", "a", "m"]);
+        let json = r#"{"kind":"step-type","metadata":{"name":"j"},"spec":{"steps":{"z":{"image":"x"},"a":{"image":"x"},"m":{"image":"x"}}}}"#;
+        let given = StepTypes::default().with(&[RawValue::from_string(json.to_owned()).unwrap()]);
+        assert_eq!(names(&given, "j"), ["z", "a", "m"]);
+    }
+
+    #[test]
+    fn what_a_runners_own_definition_names_is_asked_for_too() {
+        let own = "kind: step-type\nmetadata: {name: own}\nspec: {steps: {a: {type: 'team/greet:1.2.0'}, b: {image: x}, c: {type: git-commit}}}\n";
+        let reached = types(own).reached(["own".to_owned(), "git-commit".to_owned()].into());
+        assert_eq!(reached.into_iter().collect::<Vec<_>>(), ["own", "team/greet:1.2.0"]);
     }
 
     #[test]

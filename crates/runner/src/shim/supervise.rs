@@ -5,7 +5,7 @@ use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -108,7 +108,7 @@ impl Supervisor {
                 let mut command = part("init");
                 command.arg(&self.dir.0).stdin(Stdio::null());
                 let ended = self.spawn_and_watch(&mut command, &signals, &Target::Init)?;
-                self.exit(&ended)
+                self.own_exit(&ended)
             }
             Run::Builtin { sandbox, work } => self.builtin(sandbox.as_ref(), &work, &signals)?,
             Run::Container { engine, name, args, environment, before, beside, also } => {
@@ -211,7 +211,7 @@ impl Supervisor {
         let target = if sandbox.is_some() { Target::Init } else { Target::Group };
         let ended = self.spawn_and_watch(&mut command, signals, &target)?;
         drop(command);
-        let mut exit = self.exit(&ended);
+        let mut exit = self.own_exit(&ended);
         let mut answer = String::new();
         ours.set_read_timeout(Some(DRAIN))?;
         let _ = ours.read_to_string(&mut answer);
@@ -316,8 +316,21 @@ impl Supervisor {
         Exit::new(ended.how, Some(code), message)
     }
 
+    /// Of a process that is ours and gives back how the command ended: when it was killed itself, by whoever runs out of
+    /// memory or patience, that says nothing about the command.
+    fn own_exit(&mut self, ended: &Ended) -> Exit {
+        let exit = self.exit(ended);
+        match ended.status.signal() {
+            Some(signal) if exit.how == How::Exited => {
+                let why = format!("the process around the step's command was killed (signal {signal})");
+                Exit::new(How::Interrupted, None, Some(why))
+            }
+            _ => exit,
+        }
+    }
+
     fn container_exit(&mut self, engine: &str, ended: &Ended) -> Exit {
-        let mut exit = self.exit(ended);
+        let mut exit = self.own_exit(ended);
         if exit.how == How::Exited && exit.code == Some(125) {
             exit.message = Some(format!("{engine} could not start the container: the log says why"));
         }
@@ -326,7 +339,6 @@ impl Supervisor {
 }
 
 pub(super) fn exit_code(status: ExitStatus) -> i32 {
-    use std::os::unix::process::ExitStatusExt;
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 

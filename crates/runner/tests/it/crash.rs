@@ -1,11 +1,14 @@
 //! kill -9 of the runner and of supervisors, a server that goes away, a build that is taken from us.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use tokio_util::sync::CancellationToken;
+
 use crate::contract::next_id;
-use crate::runner::{Process, kubernetes, podman};
+use crate::runner::{Process, SHIM, config, kubernetes, podman};
 use crate::server::{Record, Server, sh};
 
 /// Steps that say in the volume that they ran, and in the log how far they came.
@@ -163,18 +166,49 @@ async fn a_step_of_the_host_that_lost_its_supervisor_is_run_again_as_a_new_attem
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data");
     let _runner = Process::start(&server, &data, "host");
+    // The supervisor, and the first process of the sandbox, which is its child.
+    for whom in ["supervise", "init"] {
+        let id = next_id("lost");
+        server.add(server.build(&id, &SLOW.replace("IMAGE", "x")));
+        server.wait(&id, "a running step", |record| record.log("slow").contains("\nbegun\n")).await;
+        kill(&processes(&[whom, &id]));
+        let record = server.finish(&id).await;
+        let log = record.log("slow");
+        assert_eq!(record.status(), "success", "{whom}: {log}");
+        assert_eq!(record.step("slow").attempt, 2);
+        assert!(log.contains("Attempt 1 was interrupted") && log.contains("A new attempt starts"), "{log}");
+        let witness = std::fs::read_to_string(data.join("builds").join(&id).join("volume/witness")).unwrap();
+        assert_eq!(witness, "slow 1\nslow 2\n");
+        assert!(processes(&["init", &id]).is_empty(), "the first attempt's processes are gone");
+    }
+}
+
+/// Killed between its start and the moment at which it claims the attempt: nothing has run, and another one goes on.
+#[tokio::test]
+async fn a_supervisor_that_is_killed_before_it_begins_is_no_failure_of_the_step() {
+    let server = Server::start().await;
+    let place = tempfile::tempdir().unwrap();
+    let script = place.path().join("shim");
+    let once = place.path().join("killed-once");
+    let text = format!(
+        "#!/bin/sh\nif [ \"$2\" = supervise ] && mkdir '{}' 2>/dev/null; then kill -9 $$; fi\nexec '{SHIM}' \"$@\"\n",
+        once.display()
+    );
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut config = config(&server, &place.path().join("data"), "host");
+    config.shim = Some(script);
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(slipway_runner::run(config, stop.clone()));
     let id = next_id("lost");
-    server.add(server.build(&id, &SLOW.replace("IMAGE", "x")));
-    server.wait(&id, "a running step", |record| record.log("slow").contains("\nbegun\n")).await;
-    kill(&processes(&["supervise", &id]));
+    server.add(server.build(&id, "version: '1.0'\nsteps:\n  say: {image: x, commands: ['echo did it']}\n"));
     let record = server.finish(&id).await;
-    let log = record.log("slow");
+    let log = record.log("say");
     assert_eq!(record.status(), "success", "{log}");
-    assert_eq!(record.step("slow").attempt, 2);
-    assert!(log.contains("Attempt 1 was interrupted") && log.contains("A new attempt starts"), "{log}");
-    let witness = std::fs::read_to_string(data.join("builds").join(&id).join("volume/witness")).unwrap();
-    assert_eq!(witness, "slow 1\nslow 2\n");
-    assert!(processes(&["init", &id]).is_empty(), "the first attempt's processes are gone");
+    assert!(once.exists() && log.contains("\ndid it\n"), "{log}");
+    assert!(log.contains("went down before it could begin its work. A new attempt starts"), "{log}");
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }
 
 #[tokio::test]

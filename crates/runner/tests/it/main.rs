@@ -1,5 +1,6 @@
 #![expect(unreachable_pub, reason = "a test binary has nobody to be reached by")]
 
+mod attacks;
 mod contract;
 mod crash;
 mod kubernetes;
@@ -8,3 +9,4 @@ mod runner;
 mod sandbox;
 mod server;
 mod source;
+mod typed;

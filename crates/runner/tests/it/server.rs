@@ -30,6 +30,9 @@ pub struct Record {
     pub decisions: Vec<ApprovalDecision>,
     pub report: Option<BuildReport>,
     pub logs: BTreeMap<String, String>,
+    /// Definitions that the account has, and the names that were asked for, call by call.
+    pub types: Vec<String>,
+    pub asked: Vec<Vec<String>>,
     /// Every body that arrived about it, for canaries.
     pub traffic: String,
 }
@@ -84,6 +87,7 @@ impl Server {
             .route("/api/agent/runner/sync", post(sync))
             .route("/api/agent/runner/builds/{id}/state", put(state))
             .route("/api/agent/runner/builds/{id}/logs", post(logs))
+            .route("/api/agent/runner/builds/{id}/step-types", post(step_types))
             .route("/git/{*path}", any(git))
             .with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -114,6 +118,17 @@ impl Server {
 
     pub fn add(&self, taken: TakenBuild) {
         let record = Record { epoch: taken.epoch, taken: Some(taken.clone()), ..Record::default() };
+        self.inner.lock().unwrap().builds.insert(taken.id, record);
+        self.changed.notify_waiters();
+    }
+
+    pub fn add_with_types(&self, taken: TakenBuild, types: &[String]) {
+        let record = Record {
+            epoch: taken.epoch,
+            taken: Some(taken.clone()),
+            types: types.to_vec(),
+            ..Record::default()
+        };
         self.inner.lock().unwrap().builds.insert(taken.id, record);
         self.changed.notify_waiters();
     }
@@ -273,6 +288,35 @@ async fn state(
     }
     inner.breaches.extend(breaches);
     StatusCode::OK.into_response()
+}
+
+/// Those whose name stands in what is wanted.
+async fn step_types(
+    State(server): State<Server>,
+    Path(id): Path<String>,
+    Json(wanted): Json<StepTypesWanted>,
+) -> Response {
+    let mut inner = server.inner.lock().unwrap();
+    if inner.down {
+        return refuse(503, "DOWN");
+    }
+    let Some(record) = inner.builds.get_mut(&id) else { return refuse(404, "NOT_FOUND") };
+    if wanted.epoch != record.epoch {
+        return refuse(409, "FENCED");
+    }
+    let named = |text: &&String| {
+        let manifest: serde_json::Value = serde_json::from_str(text).unwrap();
+        let name = manifest["metadata"]["name"].as_str().unwrap();
+        wanted.names.iter().any(|wanted| wanted.split(':').next() == Some(name))
+    };
+    let found: Vec<_> = record
+        .types
+        .iter()
+        .filter(named)
+        .map(|text| serde_json::value::RawValue::from_string(text.clone()).unwrap())
+        .collect();
+    record.asked.push(wanted.names);
+    Json(found).into_response()
 }
 
 async fn logs(

@@ -160,3 +160,41 @@ steps:
     assert!(message.contains("needs a container engine to build an image"), "{message}");
     assert!(record.log("image").contains(&message));
 }
+
+/// A web server that is busy at first; what it has besides the pipeline is nothing, and too much.
+async fn web() -> String {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let asked = std::sync::Arc::new(AtomicUsize::new(0));
+    let text = "version: '1.0'\nsteps:\n  say: {image: x, commands: ['echo from the web']}\n";
+    let pipeline = move || {
+        let first = asked.fetch_add(1, Ordering::SeqCst) == 0;
+        async move { if first { Err(axum::http::StatusCode::SERVICE_UNAVAILABLE) } else { Ok(text) } }
+    };
+    let app = axum::Router::new()
+        .route("/ci.yml", axum::routing::get(pipeline))
+        .route("/huge.yml", axum::routing::get(|| async { "# ".repeat(1 << 20) }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    url
+}
+
+#[tokio::test]
+async fn a_pipeline_at_an_address_is_read_by_the_runner_also_when_it_has_to_come_again() {
+    let (server, web) = (&host().server, web().await);
+    for (path, status, said) in [
+        ("/ci.yml", "success", "Read http"),
+        ("/none.yml", "error", "answered 404 Not Found: is the address right and public?"),
+        ("/huge.yml", "error", "is larger than a pipeline may be"),
+    ] {
+        let id = next_id("url");
+        let mut taken = server.build(&id, "");
+        taken.source = PipelineSource::Url { url: format!("{web}{path}") };
+        server.add(taken);
+        let record = server.finish(&id).await;
+        let log = record.log("Initializing Process");
+        assert_eq!(record.status(), status, "{path}: {log}");
+        assert!(log.contains(said), "{path}: {log}");
+        assert_eq!(record.log("say").contains("\nfrom the web\n"), status == "success");
+    }
+}

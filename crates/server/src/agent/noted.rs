@@ -22,6 +22,7 @@ pub(super) fn keep(
     scope: Scope,
     id: BuildId,
     report: &BuildReport,
+    now_ms: i64,
 ) -> Result<(), StoreError> {
     if report.annotations.is_empty() && report.images.is_empty() {
         return Ok(());
@@ -33,7 +34,7 @@ pub(super) fn keep(
         if order.from_fork && change.entity_type != "build" {
             continue;
         }
-        annotate(tx, scope, &build, change)?;
+        annotate(tx, scope, &build, change, now_ms)?;
     }
     if order.from_fork {
         return Ok(());
@@ -50,7 +51,7 @@ pub(super) fn keep(
             pipeline: build.pipeline,
             branch: commit.branch.clone(),
             revision: commit.sha.clone(),
-            at_ms: image.at_ms,
+            at_ms: image.at_ms.min(now_ms),
         };
         images::record(tx, scope, &row)?;
     }
@@ -73,7 +74,10 @@ fn annotate(
     scope: Scope,
     build: &Build,
     change: &AnnotationChange,
+    now_ms: i64,
 ) -> Result<(), StoreError> {
+    // A clock that goes ahead, or a runner that says so, would win over everything that people say after it.
+    let at_ms = change.at_ms.min(now_ms);
     let own = build.id.to_string();
     let project = build.pipeline_name.split_once('/').map(|(project, _)| project);
     let (kind, entity) = match change.entity_type.as_str() {
@@ -90,10 +94,10 @@ fn annotate(
     };
     match &change.value {
         Some(value) if is_fine(&change.key, value) => {
-            let row = Annotation { name: change.key.clone(), value: value.to_string(), at_ms: change.at_ms };
+            let row = Annotation { name: change.key.clone(), value: value.to_string(), at_ms };
             annotations::set_if_older(tx, scope, kind, &entity, &row)
         }
         Some(_) => Ok(()),
-        None => annotations::delete_if_older(tx, scope, kind, &entity, &change.key, change.at_ms),
+        None => annotations::delete_if_older(tx, scope, kind, &entity, &change.key, at_ms),
     }
 }

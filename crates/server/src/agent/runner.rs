@@ -11,9 +11,9 @@ use slipway_api::build::BuildStep;
 use slipway_api::error::ErrorBody;
 use slipway_forge::remote::Provider;
 use slipway_model::{BuildId, BuildStatus, ChangeKind};
-use slipway_store::builds::{self, Build, Lease, Report, Runner, Taker};
+use slipway_store::builds::{self, Build, Holder, Lease, Report, Runner, Taker};
 use slipway_store::identity::{self, Subject};
-use slipway_store::{Scope, StoreError, Tx, approvals, contexts, logs, step_types};
+use slipway_store::{Scope, StoreError, Tx, approvals, contexts, logs};
 
 use super::{deadline, news, noted};
 use crate::auth::Caller;
@@ -35,14 +35,14 @@ const STEP_NAME_BYTES_MAX: usize = 500;
 /// About what a step takes in a report.
 const STEP_BYTES: usize = 512;
 
-fn runner_name(caller: &Caller) -> Result<&str, ApiError> {
+pub(super) fn runner_name(caller: &Caller) -> Result<&str, ApiError> {
     match &caller.principal.who {
         Who::Runner { name } => Ok(name),
         _ => Err(ApiError::forbidden("this needs a runner's key")),
     }
 }
 
-fn build_id(text: &str) -> Result<BuildId, ApiError> {
+pub(super) fn build_id(text: &str) -> Result<BuildId, ApiError> {
     text.parse().map_err(|_| ApiError::not_found(format!("build `{text}`")))
 }
 
@@ -114,11 +114,11 @@ async fn exchange(
                 now_ms,
                 lease_until_ms: now_ms + silence_ms,
             };
-            let mut allowed = Allowed::load(tx, scope)?;
+            let mut allowed = Allowed::load(tx, scope, &request.runner)?;
             let taken = builds::take(tx, scope, &taker, free, &mut |tx, build| allowed.of(tx, scope, build))?;
             for build in taken {
                 match missing_contexts(tx, scope, &build)? {
-                    Some(sentence) => refuse(tx, scope, &build, &sentence, now_ms)?,
+                    Some(sentence) => refuse(tx, scope, &build, &request.runner, &sentence, now_ms)?,
                     None => answer.taken.push(hand_over(&inner, tx, &caller, build)?),
                 }
             }
@@ -196,11 +196,12 @@ fn refuse(
     tx: &mut Tx<'_>,
     scope: Scope,
     build: &Build,
+    runner: &str,
     sentence: &str,
     now_ms: i64,
 ) -> Result<(), StoreError> {
     let report = Report {
-        epoch: build.epoch,
+        by: Holder { runner, epoch: build.epoch },
         // The last word, whatever was reported before.
         revision: i64::MAX,
         status: BuildStatus::Error,
@@ -255,8 +256,6 @@ fn hand_over(
     let integrations = if order.from_fork { Vec::new() } else { integrations(tx, &key, scope)? };
     let restart = restart(tx, scope, &order)?;
     let decisions = decisions(tx, build.id)?;
-    let step_types = step_types::list(tx, scope)?;
-    let step_types = step_types.iter().filter_map(|row| serde_json::from_str(&row.body).ok()).collect();
     let subject = build.id.to_string();
     identity::delete_keys_of(tx, scope, Subject::Build, &subject)?;
     let key =
@@ -282,7 +281,6 @@ fn hand_over(
         decisions,
         restart,
         from_fork: order.from_fork,
-        step_types,
     })
 }
 
@@ -349,11 +347,8 @@ pub(crate) async fn report_build(
     let status = BuildStatus::parse(&report.status)
         .ok_or_else(|| ApiError::bad_request(format!("`{}` is not a build's status", report.status)))?;
     let kept = server.store().write(move |tx| {
-        if !builds::is_takers(tx, scope, build, &runner)? {
-            return Err(StoreError::Conflict { what: format!("build `{build}`") });
-        }
         let kept = Report {
-            epoch: report.epoch,
+            by: Holder { runner: &runner, epoch: report.epoch },
             revision: report.revision,
             status,
             message: report.message.as_deref(),
@@ -362,7 +357,7 @@ pub(crate) async fn report_build(
             steps: &report.steps,
         };
         if builds::report(tx, scope, build, &kept, now_ms)? {
-            noted::keep(tx, scope, build, &report)?;
+            noted::keep(tx, scope, build, &report, now_ms)?;
         }
         Ok(())
     });
@@ -397,17 +392,14 @@ pub(crate) async fn append_logs(
         pieces.push((piece.step, offset, piece.text));
     }
     let kept = server.store().write(move |tx| {
-        if !builds::is_takers(tx, scope, build, &runner)? {
-            return Err(StoreError::Conflict { what: format!("build `{build}`") });
-        }
         tx.changed(ChangeKind::Log, build);
-        logs::append(tx, scope, build, append.epoch, &pieces)
+        logs::append(tx, scope, build, Holder { runner: &runner, epoch: append.epoch }, &pieces)
     });
     let held = kept.await.map_err(|error| fenced(error, &id))?;
     Ok(Json(LogAppendAnswer { held }))
 }
 
-fn fenced(error: StoreError, id: &str) -> ApiError {
+pub(super) fn fenced(error: StoreError, id: &str) -> ApiError {
     match error {
         StoreError::Conflict { .. } => ApiError::fenced(format!("build `{id}`")),
         other => other.into(),

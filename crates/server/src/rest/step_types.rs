@@ -1,12 +1,15 @@
 //! Definitions of steps that an account has of its own, as the published CLI writes and reads them (`kind: step-type`).
 //!
-//! A version that is written again is replaced; its digest says so to whoever pinned it. Runners get the account's
-//! definitions with every build.
+//! A version that is written again is replaced; its digest says so to whoever pinned it. Runners ask for those that a
+//! build needs (`agent::step_types`).
+
+use std::collections::BTreeMap;
 
 use aws_lc_rs::digest;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use slipway_api::error::ErrorBody;
 use slipway_store::step_types::{self, StepType};
@@ -20,13 +23,13 @@ use crate::seams;
 use crate::trail::Entry;
 
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// Every build carries all of them to its runner.
+/// All of them are looked through for a build that names one.
 const VERSIONS_MAX: usize = 200;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct StepTypePage {
     #[schema(value_type = Vec<Object>)]
-    docs: Vec<Value>,
+    docs: Vec<Manifest>,
     total: usize,
 }
 
@@ -42,22 +45,32 @@ pub(crate) struct StepTypeQuery {
     limit: Option<usize>,
 }
 
-fn shown(row: &StepType) -> Result<Value, StoreError> {
-    let mut manifest: Value = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
-    manifest["metadata"]["created_at"] = json!(seams::rfc3339(row.created_ms));
-    manifest["metadata"]["updated_at"] = json!(seams::rfc3339(row.updated_ms));
-    manifest["metadata"]["digest"] = json!(row.digest);
+/// Kept as the text that came in: the order of steps is the order they run in.
+type Manifest = BTreeMap<String, Box<RawValue>>;
+
+fn metadata(manifest: &Manifest) -> Result<Value, StoreError> {
+    let text = manifest.get("metadata").map_or("{}", |raw| raw.get());
+    serde_json::from_str(text).map_err(StoreError::corrupt)
+}
+
+fn shown(row: &StepType) -> Result<Manifest, StoreError> {
+    let mut manifest: Manifest = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
+    let mut metadata = metadata(&manifest)?;
+    metadata["created_at"] = json!(seams::rfc3339(row.created_ms));
+    metadata["updated_at"] = json!(seams::rfc3339(row.updated_ms));
+    metadata["digest"] = json!(row.digest);
+    manifest.insert("metadata".into(), to_raw_value(&metadata).map_err(StoreError::corrupt)?);
     Ok(manifest)
 }
 
 /// Numbers by value, everything else as text.
-fn ordering(version: &str) -> Vec<(u64, String)> {
+pub(crate) fn ordering(version: &str) -> Vec<(u64, String)> {
     version.split(['.', '-', '+']).map(|part| (part.parse().unwrap_or(0), part.to_owned())).collect()
 }
 
 /// The highest version of each name.
 fn latest(rows: Vec<StepType>) -> Vec<StepType> {
-    let mut best: std::collections::BTreeMap<String, StepType> = Default::default();
+    let mut best: BTreeMap<String, StepType> = BTreeMap::new();
     for row in rows {
         let newer = |known: &StepType| ordering(&row.version) > ordering(&known.version);
         if best.get(&row.name).is_none_or(newer) {
@@ -91,8 +104,9 @@ pub(crate) async fn list(
     let mut docs = Vec::new();
     for row in rows.iter().filter(|row| row.name.contains(&part)) {
         let manifest = shown(row)?;
+        let metadata = metadata(&manifest)?;
         let in_category = query.category.as_ref().is_none_or(|wanted| {
-            manifest["metadata"]["categories"].as_array().into_iter().flatten().any(|one| one == wanted)
+            metadata["categories"].as_array().into_iter().flatten().any(|one| one == wanted)
         });
         if in_category && query.id.as_ref().is_none_or(|id| *id == row.name) {
             docs.push(manifest);
@@ -110,7 +124,7 @@ pub(crate) async fn one(
     State(server): State<Server>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Manifest>, ApiError> {
     let row = server.look(move |tx| find(tx, caller.scope(), &name)).await?;
     Ok(Json(shown(&row)?))
 }
@@ -125,7 +139,8 @@ pub(crate) async fn versions(
 ) -> Result<Json<Vec<String>>, ApiError> {
     let found = server
         .look(move |tx| {
-            find(tx, caller.scope(), &name)?;
+            // Of `NAME:VERSION` too: whoever looks at one version asks which others there are.
+            let name = find(tx, caller.scope(), &name)?.name;
             let rows = step_types::list(tx, caller.scope())?;
             let mut all: Vec<_> =
                 rows.into_iter().filter(|row| row.name == name).map(|row| row.version).collect();
@@ -137,7 +152,9 @@ pub(crate) async fn versions(
 }
 
 /// The name and version of a manifest, or everything that is wrong with it.
-fn check(manifest: &Value) -> Result<(String, String), ApiError> {
+fn check(text: &RawValue) -> Result<(String, String), ApiError> {
+    let manifest: Value =
+        serde_json::from_str(text.get()).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let mut wrong = Vec::new();
     if manifest["kind"] != "step-type" {
         wrong.push("`kind` is not `step-type`".to_owned());
@@ -161,7 +178,7 @@ fn check(manifest: &Value) -> Result<(String, String), ApiError> {
             wrong.push(format!("`spec.{field}` is a text that is not JSON: {error}"));
         }
     }
-    if manifest.to_string().len() > BODY_BYTES_MAX {
+    if text.get().len() > BODY_BYTES_MAX {
         wrong.push(format!("it is longer than {BODY_BYTES_MAX} bytes"));
     }
     if wrong.is_empty() {
@@ -170,10 +187,15 @@ fn check(manifest: &Value) -> Result<(String, String), ApiError> {
     Err(ApiError::findings("this step type cannot be kept", &wrong))
 }
 
-async fn keep(server: Server, caller: Caller, manifest: Value, new: bool) -> Result<Json<Value>, ApiError> {
+async fn keep(
+    server: Server,
+    caller: Caller,
+    manifest: Box<RawValue>,
+    new: bool,
+) -> Result<Json<Manifest>, ApiError> {
     let (name, version) = check(&manifest)?;
     let now_ms = server.now_ms();
-    let body = manifest.to_string();
+    let body = manifest.get().to_owned();
     let digest = format!("sha256:{}", hex::encode(digest::digest(&digest::SHA256, body.as_bytes())));
     let row = StepType { name, version, body, digest, created_ms: now_ms, updated_ms: now_ms };
     let made = server
@@ -209,8 +231,8 @@ async fn keep(server: Server, caller: Caller, manifest: Value, new: bool) -> Res
 pub(crate) async fn create(
     State(server): State<Server>,
     caller: Caller,
-    Json(manifest): Json<Value>,
-) -> Result<Json<Value>, ApiError> {
+    Json(manifest): Json<Box<RawValue>>,
+) -> Result<Json<Manifest>, ApiError> {
     keep(server, caller, manifest, true).await
 }
 
@@ -221,8 +243,8 @@ pub(crate) async fn replace(
     State(server): State<Server>,
     caller: Caller,
     Path(name): Path<String>,
-    Json(manifest): Json<Value>,
-) -> Result<Json<Value>, ApiError> {
+    Json(manifest): Json<Box<RawValue>>,
+) -> Result<Json<Manifest>, ApiError> {
     let (written, _) = check(&manifest)?;
     if name.rsplit_once(':').map_or(name.as_str(), |(name, _)| name) != written {
         return Err(ApiError::bad_request(format!(

@@ -1,6 +1,7 @@
 //! The control plane as its clients see it: over HTTP, with real git, on a real database file.
 
 mod access;
+mod agent_attacks;
 mod agents;
 mod attacks;
 mod audit;
@@ -8,10 +9,13 @@ mod git;
 mod gitea;
 mod gitea_sign_in;
 mod identity;
+mod mail;
 mod matrix;
 mod openapi;
+mod pipeline_attacks;
 mod pipelines;
 mod rules;
+mod runtimes;
 mod secrets;
 mod sso;
 mod support;

@@ -22,6 +22,7 @@ pub(crate) struct Platform {
     pub(crate) folder: tempfile::TempDir,
     shutdown: CancellationToken,
     ahead_ms: Arc<AtomicI64>,
+    held_ms: Arc<AtomicI64>,
     http: reqwest::Client,
 }
 
@@ -52,8 +53,15 @@ impl Platform {
         let shutdown = CancellationToken::new();
         let config = Config { data: folder.path().to_owned(), public_url: url.clone(), network };
         let ahead_ms = Arc::new(AtomicI64::new(0));
-        let (ahead, system) = (ahead_ms.clone(), Seams::system());
-        let seams = Seams::with_clock(move || system.now_ms() + ahead.load(Ordering::SeqCst));
+        let held_ms = Arc::new(AtomicI64::new(0));
+        let (ahead, held, system) = (ahead_ms.clone(), held_ms.clone(), Seams::system());
+        let seams = Seams::with_clock(move || {
+            let now = match held.load(Ordering::SeqCst) {
+                0 => system.now_ms(),
+                held => held,
+            };
+            now + ahead.load(Ordering::SeqCst)
+        });
         // SLIPWAY_TEST_DATABASE=postgres runs the same tests on PostgreSQL, each with a database of its own.
         let server = if on_postgres {
             let store = Store::connect(&postgres::shared().database().parse().unwrap()).unwrap();
@@ -77,6 +85,7 @@ impl Platform {
             folder,
             shutdown,
             ahead_ms,
+            held_ms,
             http: reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap(),
         }
     }
@@ -88,6 +97,11 @@ impl Platform {
     /// The server's clock moves on.
     pub(crate) fn pass(&self, ms: i64) {
         self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// The server's clock stands still, so that nothing depends on how fast this machine is; [`Self::pass`] moves it.
+    pub(crate) fn hold_the_clock(&self) {
+        self.held_ms.store(Seams::system().now_ms(), Ordering::SeqCst);
     }
 
     pub(crate) async fn agent(&self, kind: Subject, name: &str) -> String {

@@ -7,7 +7,7 @@ use slipway_store::identity::Subject;
 
 use crate::support::Platform;
 
-struct Hook<'p> {
+pub(crate) struct Hook<'p> {
     platform: &'p Platform,
     path: String,
     secret: String,
@@ -15,9 +15,13 @@ struct Hook<'p> {
 
 /// A pipeline on pushes to `acme/app` at GitHub, and the hook that was made for it.
 async fn hook(platform: &Platform) -> Hook<'_> {
+    hook_on(platform, &["push.heads", "pullrequest.opened"]).await
+}
+
+pub(crate) async fn hook_on<'p>(platform: &'p Platform, events: &[&str]) -> Hook<'p> {
     let context = json!({"metadata": {"name": "gh"}, "spec": {"type": "git.github", "data": {"auth": {"type": "basic", "password": "canary-git-token"}}}});
     platform.post("/api/contexts", context).await;
-    let trigger = json!({"name": "push", "type": "git", "repo": "acme/app", "context": "gh", "events": ["push.heads", "pullrequest.opened"],
+    let trigger = json!({"name": "push", "type": "git", "repo": "acme/app", "context": "gh", "events": events,
         "pullRequestAllowForkEvents": true});
     let body = json!({"metadata": {"name": "w/build"}, "spec": {
         "triggers": [trigger], "specTemplate": {"location": "git", "repo": "acme/app", "path": "codefresh.yml"},
@@ -36,7 +40,7 @@ async fn hook(platform: &Platform) -> Hook<'_> {
 }
 
 impl Hook<'_> {
-    async fn send(&self, event: &str, delivery: &str, body: &Value) -> (u16, Value) {
+    pub(crate) async fn send(&self, event: &str, delivery: &str, body: &Value) -> (u16, Value) {
         let bytes = body.to_string();
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.secret.as_bytes());
         let signature = format!("sha256={}", hex::encode(hmac::sign(&key, bytes.as_bytes())));
@@ -60,7 +64,7 @@ impl Hook<'_> {
     }
 }
 
-fn push(branch: &str, before: &str, after: &str) -> Value {
+pub(crate) fn push(branch: &str, before: &str, after: &str) -> Value {
     json!({
         "ref": format!("refs/heads/{branch}"), "before": before.repeat(40), "after": after.repeat(40),
         "repository": {"full_name": "acme/app"}, "sender": {"login": "ada"}, "commits": [],
@@ -72,7 +76,7 @@ async fn builds(platform: &Platform) -> Vec<Value> {
     platform.get("/api/workflow?limit=500").await["workflows"]["docs"].as_array().unwrap().clone()
 }
 
-async fn until_builds(platform: &Platform, count: usize) -> Vec<Value> {
+pub(crate) async fn until_builds(platform: &Platform, count: usize) -> Vec<Value> {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     loop {
         let found = builds(platform).await;

@@ -1,6 +1,7 @@
 //! What needs no server: linting, evaluating, judging health, comparing with acceptance data.
 
-use std::io::Read;
+use std::io::{Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,6 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use slipway_pipeline::lint::{Finding, LintOptions, lint_text};
 use slipway_pipeline::{conformance as pipelines, expression};
+use slipway_runner::signing;
 
 use super::output::{self, Format};
 
@@ -27,6 +29,22 @@ pub(crate) struct LintArguments {
 enum LintOutput {
     Text,
     Json,
+}
+
+#[derive(Args)]
+pub(crate) struct SignArguments {
+    /// The pipeline file, or - for standard input; it is printed with its signature as the last line
+    #[arg(required_unless_present = "new_key")]
+    file: Option<PathBuf>,
+    /// The private key (a JSON Web Key), or where a new one is written
+    #[arg(long)]
+    key: PathBuf,
+    /// Write the signature into the file instead of printing it
+    #[arg(long)]
+    write: bool,
+    /// Make a key with this id in the file of --key, and print the set of public keys for `slipway runner --trust`
+    #[arg(long, value_name = "ID", conflicts_with_all = ["file", "write"])]
+    new_key: Option<String>,
 }
 
 #[derive(Args)]
@@ -125,6 +143,32 @@ pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
             ExitCode::from(UNREADABLE)
         }
     }
+}
+
+pub(crate) fn sign(arguments: &SignArguments) -> anyhow::Result<ExitCode> {
+    let key = &arguments.key;
+    if let Some(id) = &arguments.new_key {
+        let (private, public) = signing::new_key(id)?;
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            // A key that is there is not written over: nobody could sign with it any more.
+            .create_new(true)
+            .mode(0o600)
+            .open(key)
+            .with_context(|| format!("cannot make {}", key.display()))?;
+        file.write_all(private.as_bytes())?;
+        say!("{public}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let file = arguments.file.as_deref().context("give a pipeline file")?;
+    let private = std::fs::read_to_string(key).with_context(|| format!("cannot read {}", key.display()))?;
+    let signed = signing::sign(&read(file)?, &private)?;
+    if arguments.write {
+        std::fs::write(file, signed).with_context(|| format!("cannot write {}", file.display()))?;
+    } else {
+        say!("{}", signed.trim_end());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) fn schema() -> ExitCode {

@@ -162,6 +162,8 @@ fn container(options: &Options) -> Value {
         "name": "runner",
         "image": options.image,
         "imagePullPolicy": "IfNotPresent",
+        // Named, so that any image that has the program will do, whatever starts in it by itself.
+        "command": ["slipway"],
         "args": arguments,
         // The storage can be mounted on one node at a time: steps go where the runner is.
         "env": [{"name": "SLIPWAY_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],

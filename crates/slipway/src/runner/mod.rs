@@ -67,6 +67,9 @@ struct RunArguments {
     /// A folder with definitions of step types (kind: step-type)
     #[arg(long)]
     step_types: Option<PathBuf>,
+    /// A set of public keys (`slipway sign --new-key` prints one): pipelines that nobody signed with one of them are not run
+    #[arg(long)]
+    trust: Option<PathBuf>,
     /// NAME=KUBECONFIG of a cluster that deploy steps may name; as often as needed
     #[arg(long = "cluster", value_parser = cluster)]
     clusters: Vec<(String, PathBuf)>,
@@ -208,6 +211,7 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     config.capacity = arguments.capacity.max(1);
     config.read_only = arguments.read_only;
     config.step_types = arguments.step_types;
+    config.trust = arguments.trust;
     config.clusters = arguments.clusters.into_iter().collect();
     config.executor = match arguments.executor {
         Executor::Auto => ExecutorChoice::Auto,

@@ -7,3 +7,4 @@ mod process;
 mod refusals;
 mod restarts;
 mod scaled;
+mod sign;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use slipway_model::{AccountId, BuildId, Fact, PipelineId};
-use slipway_store::builds::NewBuild;
+use slipway_store::builds::{Holder, NewBuild};
 use slipway_store::{Scope, Store, backup, builds, facts, identity, logs};
 
 use crate::engines::{On, open};
@@ -28,7 +28,8 @@ async fn fill(store: &Store) {
             builds::create(tx, scope, &new, 5)?;
             let pieces: Vec<_> =
                 (0..50i64).map(|index| ("step".to_owned(), index * 2, "x\n".to_owned())).collect();
-            logs::append(tx, scope, build, 0, &pieces)?;
+            let nobody = Holder { runner: "", epoch: 0 };
+            logs::append(tx, scope, build, nobody, &pieces)?;
             Ok(())
         })
         .await

@@ -1,6 +1,8 @@
 use slipway_model::{AccountId, BuildId, BuildStatus, ChangeKind, Fact, PipelineId, PushedCommit, RepoId};
-use slipway_store::builds::{self, Lease, NewBuild, Report};
+use slipway_store::annotations::{self, Annotation};
+use slipway_store::builds::{self, Holder, Lease, NewBuild, Report};
 use slipway_store::git::{self, MovedRef, Repo};
+use slipway_store::images::{self, Image};
 use slipway_store::{Scope, Store, StoreError, facts, identity, logs};
 
 use crate::engines::{On, open};
@@ -12,6 +14,7 @@ crate::on_both!(
     two_takers_never_hold_one_build_and_the_late_one_is_fenced,
     another_account_sees_nothing,
     a_push_is_noted_once_however_often_it_is_seen,
+    old_names_of_images_go_and_the_newest_of_each_account_stay,
 );
 
 struct Fixture {
@@ -102,11 +105,11 @@ async fn two_takers_never_hold_one_build_and_the_late_one_is_fenced(on: On) {
     assert!(take("b", 99).await.unwrap().is_empty(), "the lease still runs");
     let taken = take("b", 101).await.unwrap();
     assert_eq!(taken[0].epoch, 2);
-    let report = |epoch: i64, status: BuildStatus| {
+    let report = |runner: &'static str, epoch: i64, status: BuildStatus| {
         let report = move |tx: &mut slipway_store::Tx<'_>| {
             let steps: [(); 0] = [];
             let report = Report {
-                epoch,
+                by: Holder { runner, epoch },
                 revision: 1,
                 status,
                 message: None,
@@ -118,13 +121,24 @@ async fn two_takers_never_hold_one_build_and_the_late_one_is_fenced(on: On) {
         };
         fixture.store.write(report)
     };
-    assert!(matches!(report(1, BuildStatus::Success).await, Err(StoreError::Conflict { .. })));
+    assert!(matches!(report("a", 1, BuildStatus::Success).await, Err(StoreError::Conflict { .. })));
+    assert!(
+        matches!(report("a", 2, BuildStatus::Success).await, Err(StoreError::Conflict { .. })),
+        "an epoch can be guessed"
+    );
+    let line = |runner: &'static str| {
+        fixture.store.write(move |tx| {
+            logs::append(tx, scope, made, Holder { runner, epoch: 2 }, &[("s".into(), 0, "x".into())])
+        })
+    };
+    assert!(matches!(line("a").await, Err(StoreError::Conflict { .. })));
+    assert_eq!(line("b").await.unwrap()["s"], 1);
     let renew = |runner: &'static str, epoch: i64| {
         fixture.store.write(move |tx| builds::renew(tx, scope, runner, made, epoch, 300))
     };
     assert_eq!(renew("a", 1).await.unwrap(), Lease::Lost);
     assert_eq!(renew("b", 2).await.unwrap(), Lease::Held { terminate: false });
-    report(2, BuildStatus::Success).await.unwrap();
+    report("b", 2, BuildStatus::Success).await.unwrap();
     assert_eq!(renew("b", 2).await.unwrap(), Lease::Lost, "it has ended");
     let finished = fixture.store.read(|tx| facts::after(tx, 0, None, 10)).await.unwrap();
     assert!(finished.iter().any(|recorded| matches!(recorded.fact, Fact::BuildFinished { .. })));
@@ -142,8 +156,12 @@ async fn another_account_sees_nothing(on: On) {
     });
     let stolen = stolen.await.unwrap();
     assert!(stolen.is_empty());
-    let logged =
-        fixture.store.write(move |tx| logs::append(tx, other, made, 0, &[("s".into(), 0, "x".into())])).await;
+    let logged = fixture
+        .store
+        .write(move |tx| {
+            logs::append(tx, other, made, Holder { runner: "", epoch: 0 }, &[("s".into(), 0, "x".into())])
+        })
+        .await;
     assert!(matches!(logged, Err(StoreError::NotFound { .. })));
 }
 
@@ -171,4 +189,47 @@ async fn a_push_is_noted_once_however_often_it_is_seen(on: On) {
     };
     assert_eq!((note().await.unwrap(), note().await.unwrap()), (1, 0));
     assert_eq!(fixture.store.read(|tx| facts::after(tx, 0, None, 10)).await.unwrap().len(), 1);
+}
+
+async fn old_names_of_images_go_and_the_newest_of_each_account_stay(on: On) {
+    let fixture = fixture(on).await;
+    let (scope, other) = (fixture.scope, Scope::of(id(2)));
+    let image = |number: i64, tag: &str| Image {
+        image: format!("sha256:{number}"),
+        name: "app".into(),
+        tag: tag.into(),
+        registry: String::new(),
+        digest: String::new(),
+        build: id(5),
+        pipeline: id(9),
+        branch: "main".into(),
+        revision: "r".into(),
+        at_ms: number,
+    };
+    let made = fixture.store.write(move |tx| {
+        identity::create_account(tx, other.account(), "other", 1)?;
+        for number in 0..6 {
+            images::record(tx, scope, &image(number, "one"))?;
+            let quality = Annotation { name: "q".into(), value: "1".into(), at_ms: 1 };
+            annotations::set(tx, scope, "image", &format!("sha256:{number}"), &quality)?;
+        }
+        // The first image has a name that is among the newest: what is said about it stays.
+        images::record(tx, scope, &Image { at_ms: 9, ..image(0, "two") })?;
+        images::record(tx, other, &image(0, "one"))
+    });
+    made.await.unwrap();
+    let forget = |at_once: i64| fixture.store.write(move |tx| images::forget_beyond(tx, 3, at_once));
+    assert_eq!(forget(1).await.unwrap(), 1);
+    assert_eq!(forget(100).await.unwrap(), 3);
+    assert_eq!(forget(100).await.unwrap(), 0);
+    let left = fixture.store.read(move |tx| images::list(tx, scope, 10)).await.unwrap();
+    let left: Vec<_> = left.iter().map(|image| (image.image.as_str(), image.tag.as_str())).collect();
+    assert_eq!(left, [("sha256:0", "two"), ("sha256:5", "one"), ("sha256:4", "one")]);
+    assert_eq!(fixture.store.read(move |tx| images::list(tx, other, 10)).await.unwrap().len(), 1);
+    for (number, known) in [(0, 1), (3, 0), (5, 1)] {
+        let said = move |tx: &mut slipway_store::Tx<'_>| {
+            annotations::of(tx, scope, "image", &format!("sha256:{number}"))
+        };
+        assert_eq!(fixture.store.read(said).await.unwrap().len(), known, "{number}");
+    }
 }
