@@ -179,9 +179,9 @@ impl Query {
     async fn limits_status(&self, context: &Context<'_>) -> async_graphql::Result<Vec<LimitState>> {
         let (server, scope) =
             (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().scope());
-        let counted = server.store().read(move |tx| {
-            Ok((limits::Limits::load(tx, scope.account())?, usage::count(tx, scope, i64::MAX)?))
-        });
+        let counted = server
+            .store()
+            .read(move |tx| Ok((limits::Limits::load(tx, scope.account())?, usage::count(tx, scope)?)));
         let (allowed, used) = counted.await.map_err(refuse)?;
         let states = limits::states(&allowed, &used).into_iter().map(|state| LimitState {
             name: state.name.to_owned(),

@@ -94,7 +94,7 @@ pub(crate) fn states(limits: &Limits, usage: &Usage) -> Vec<UsageState> {
 /// One more of `name` would be too many: which limit, how much, and what to do.
 pub(crate) fn refusal(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<String>, StoreError> {
     let limits = Limits::load(tx, scope.account())?;
-    let usage = usage::count(tx, scope, i64::MAX)?;
+    let usage = usage::count(tx, scope)?;
     let state = states(&limits, &usage)
         .into_iter()
         .find(|state| state.name == name && state.is_reached && state.is_enforced);

@@ -122,9 +122,9 @@ pub fn create<O: Serialize>(
         ],
     )?;
     tx.execute(
-        "INSERT INTO build_counts (account, total) VALUES ($1, 1) \
-         ON CONFLICT (account) DO UPDATE SET total = build_counts.total + 1",
-        &[scope.account().into()],
+        "INSERT INTO build_counts (account, day, total) VALUES ($1, $2, 1) \
+         ON CONFLICT (account, day) DO UPDATE SET total = build_counts.total + 1",
+        &[scope.account().into(), day(now_ms).into()],
     )?;
     let fact = Fact::BuildCreated { account: scope.account(), build: new.id, pipeline: new.pipeline };
     facts::append(tx, scope.account(), &fact, now_ms)?;
@@ -192,7 +192,7 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
         };
     }
     let total = if values.len() == 1 && filter.pipelines.is_none() {
-        total(tx, scope)?
+        made_since(tx, scope, 0)?
     } else {
         let counted = tx.one(&format!("SELECT count(*) FROM builds WHERE {condition}"), &values)?;
         counted.map_or(Ok(0), |row| row.int(0))?
@@ -204,10 +204,18 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
     Ok((rows.iter().map(build).collect::<Result<_, _>>()?, total))
 }
 
-/// All builds of the account, by a number that every new one raises: counting them would take longer each day.
-fn total(tx: &mut Tx<'_>, scope: Scope) -> Result<i64, StoreError> {
-    let known = tx.one("SELECT total FROM build_counts WHERE account = $1", &[scope.account().into()])?;
-    known.map_or(Ok(0), |row| row.int(0))
+/// Builds of the account since the beginning of a day of UTC, by numbers that every new one raises: counting them
+/// would take longer each day.
+pub(crate) fn made_since(tx: &mut Tx<'_>, scope: Scope, since_ms: i64) -> Result<i64, StoreError> {
+    let sum = tx.one(
+        "SELECT CAST(coalesce(sum(total), 0) AS BIGINT) FROM build_counts WHERE account = $1 AND day >= $2",
+        &[scope.account().into(), day(since_ms).into()],
+    )?;
+    sum.map_or(Ok(0), |row| row.int(0))
+}
+
+fn day(at_ms: i64) -> i64 {
+    at_ms / 86_400_000
 }
 
 /// How many builds of a pipeline may run at once. Absent: as many as there are runners; 0: none.

@@ -14,17 +14,32 @@ pub struct Usage {
     pub pipelines: i64,
     /// Builds that a runner holds now.
     pub parallel_builds: i64,
-    pub builds_waiting: i64,
-    /// Made since the given moment.
-    pub builds_since: i64,
 }
 
-pub fn count(tx: &mut Tx<'_>, scope: Scope, since_ms: i64) -> Result<Usage, StoreError> {
-    let account: Value = scope.account().into();
+/// What is asked for more rarely than limits are, because a queue has to be counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BuildUsage {
+    pub waiting: i64,
+    /// Made since the beginning of the given day.
+    pub since: i64,
+}
+
+pub fn count_builds(tx: &mut Tx<'_>, scope: Scope, since_ms: i64) -> Result<BuildUsage, StoreError> {
+    let waiting = tx.one(
+        "SELECT count(*) FROM builds WHERE account = $1 AND status = 'pending'",
+        &[scope.account().into()],
+    )?;
+    Ok(BuildUsage {
+        waiting: waiting.map_or(Ok(0), |row| row.int(0))?,
+        since: crate::builds::made_since(tx, scope, since_ms)?,
+    })
+}
+
+pub fn count(tx: &mut Tx<'_>, scope: Scope) -> Result<Usage, StoreError> {
     let mut number = |sql: &str, values: &[Value]| -> Result<i64, StoreError> {
         tx.one(sql, values)?.map_or(Ok(0), |row| row.int(0))
     };
-    let mine = [account.clone()];
+    let mine = [scope.account().into()];
     Ok(Usage {
         seats: number("SELECT count(*) FROM memberships WHERE account = $1", &mine)?,
         pending_invitations: number("SELECT count(*) FROM invitations WHERE account = $1", &mine)?,
@@ -38,14 +53,6 @@ pub fn count(tx: &mut Tx<'_>, scope: Scope, since_ms: i64) -> Result<Usage, Stor
                 "SELECT count(*) FROM builds WHERE account = $1 AND {TAKEN} AND status <> 'pending-approval'"
             ),
             &mine,
-        )?,
-        builds_waiting: number(
-            "SELECT count(*) FROM builds WHERE account = $1 AND status = 'pending'",
-            &mine,
-        )?,
-        builds_since: number(
-            "SELECT count(*) FROM builds WHERE account = $1 AND created_ms >= $2",
-            &[account, since_ms.into()],
         )?,
     })
 }

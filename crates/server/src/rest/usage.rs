@@ -35,10 +35,11 @@ pub(crate) async fn status(
     caller: Caller,
 ) -> Result<Json<UsageStatus>, ApiError> {
     let (scope, since_ms) = (caller.scope(), month_began(server.now_ms()));
-    let (allowed, used) = server
-        .store()
-        .read(move |tx| Ok((Limits::load(tx, scope.account())?, usage::count(tx, scope, since_ms)?)))
-        .await?;
+    let counted = server.store().read(move |tx| {
+        let limits = Limits::load(tx, scope.account())?;
+        Ok((limits, usage::count(tx, scope)?, usage::count_builds(tx, scope, since_ms)?))
+    });
+    let (allowed, used, builds) = counted.await?;
     let states = limits::states(&allowed, &used);
     Ok(Json(UsageStatus {
         plan: allowed.plan,
@@ -46,8 +47,8 @@ pub(crate) async fn status(
         limits: states,
         service_accounts: used.service_accounts,
         pipelines: used.pipelines,
-        builds_waiting: used.builds_waiting,
-        builds_this_month: used.builds_since,
+        builds_waiting: builds.waiting,
+        builds_this_month: builds.since,
         month_began: seams::rfc3339(since_ms),
     }))
 }

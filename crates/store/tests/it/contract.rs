@@ -89,6 +89,15 @@ async fn one_cause_makes_one_build_also_when_many_ask_at_once(on: On) {
     let (a, b, c) =
         tokio::join!(build(&fixture, 5, "same"), build(&fixture, 6, "same"), build(&fixture, 7, "same"));
     assert!(a == b && b == c);
+    // They are counted once too, on their day, whatever the page.
+    let scope = fixture.scope;
+    build(&fixture, 8, "another").await;
+    let filter = builds::Filter { limit: 1, ..builds::Filter::default() };
+    let (page, total) = fixture.store.read(move |tx| builds::list(tx, scope, &filter)).await.unwrap();
+    assert_eq!((page.len(), total), (1, 2));
+    let since = |ms: i64| fixture.store.read(move |tx| slipway_store::usage::count_builds(tx, scope, ms));
+    assert_eq!((since(0).await.unwrap().since, since(86_400_000).await.unwrap().since), (2, 0));
+    assert_eq!(since(0).await.unwrap().waiting, 2);
 }
 
 async fn two_takers_never_hold_one_build_and_the_late_one_is_fenced(on: On) {
