@@ -174,7 +174,10 @@ export class Witness {
   async open() {
     this.listener = createServer((socket) => {
       socket.on("error", () => {});
-      createInterface({ input: socket }).on("line", (line) => {
+      const said = createInterface({ input: socket });
+      // A step that is killed cuts its line off, and the reader of lines tells that once more.
+      said.on("error", () => {});
+      said.on("line", (line) => {
         this.lines.push(line);
         // Only now does the step go on.
         socket.write("noted\n");

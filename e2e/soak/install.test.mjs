@@ -22,6 +22,12 @@ const kubectl = (...words) => execFileSync("kubectl", ["--kubeconfig", kubeconfi
 const slipway = (...words) =>
   execFileSync(binary, words, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, HOME: site.folder, KUBECONFIG: kubeconfig, SLIPWAY_CONFIG: join(site.folder, "contexts.json"), SLIPWAY_URL: site.url, SLIPWAY_API_KEY: site.credentials?.apiKey } });
 
+// What the runner's pod said last, for whoever has to find out why it does not come.
+const said = () => {
+  const logs = spawnSync("kubectl", ["--kubeconfig", kubeconfig, "--namespace", namespace, "logs", "slipway-runner-in-cluster-0", "--tail=20"], { encoding: "utf8" });
+  return logs.stdout + logs.stderr;
+};
+
 // The program with the libraries that it asks for, as an image: there is no registry to pull one from.
 function makeImage() {
   const root = join(folder, "root");
@@ -33,6 +39,9 @@ function makeImage() {
     mkdirSync(join(root, dirname(library)), { recursive: true });
     cpSync(library, join(root, library), { dereference: true });
   }
+  // As in every image that calls others: whom to believe.
+  mkdirSync(join(root, "etc/ssl/certs"), { recursive: true });
+  cpSync("/etc/ssl/certs/ca-certificates.crt", join(root, "etc/ssl/certs/ca-certificates.crt"), { dereference: true });
   execFileSync(scripts, ["image", root, image, "/bin/slipway"], { env: cluster, stdio: ["ignore", "ignore", "inherit"] });
 }
 
@@ -65,7 +74,7 @@ test("a runner is installed, runs a build with its volume on a claim, and is rem
   slipway("runner", "install", "in-cluster", ...where, ...flags);
   await until("it has registered", async () => {
     const seen = JSON.stringify(await site.call("GET", "/api/runners"));
-    if (!seen.includes('"in-cluster"')) throw new Error(`${seen}\n${kubectl("--namespace", namespace, "get", "pods,pvc,events")}`);
+    if (!seen.includes('"in-cluster"')) throw new Error(`${seen}\n${kubectl("--namespace", namespace, "get", "pods,pvc,events")}\n${said()}`);
     return true;
   }, 180);
   const step = (...commands) => ({ image: "localhost/slipway-test:1", commands });
