@@ -84,6 +84,7 @@ impl Service {
                 "pipelines",
                 "pipeline_revisions",
                 "builds",
+                "build_counts",
                 "approvals",
                 "annotations",
                 "images",
