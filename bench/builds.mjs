@@ -1,6 +1,6 @@
 // The control plane's side of builds: an announcement until its build is queued, trivial builds a second with a real runner
 // on the host executor, lines of log a second until they are durable and until they are read, and taking a build out of a long queue.
-// usage: node bench/builds.mjs SLIPWAY [--builds N] [--queued N] [--lines N]
+// usage: node bench/builds.mjs SLIPWAY [--builds N] [--queued N] [--lines N] [--only announced|trivial|ingest|claims]
 // Everything goes over HTTP on loopback, as runners and Git providers speak it. SQLite with synchronous=FULL.
 import { createHash, createHmac, randomBytes } from "node:crypto";
 
@@ -151,7 +151,8 @@ async function claims(site) {
   console.log(`taking one build out of ${queued.toLocaleString("en")} that wait: ${shown(times)}`);
 }
 
-for (const measure of [announced, trivial, ingest, claims]) {
+const only = process.argv.indexOf("--only");
+for (const measure of [announced, trivial, ingest, claims].filter(({ name }) => only < 0 || process.argv[only + 1] === name)) {
   const site = new Site();
   try {
     await site.start();

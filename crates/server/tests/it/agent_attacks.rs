@@ -21,7 +21,7 @@ async fn follower(platform: &Platform, name: &str, after: &[&str]) {
 
 /// Takes the next build and ends it well; gives back the name of its pipeline.
 async fn next(platform: &Platform, key: &str) -> String {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(300);
     loop {
         let taken = sync(platform, key, "r1", 1, json!([])).await["taken"][0].clone();
         if let Some(id) = taken["id"].as_str() {
