@@ -65,10 +65,11 @@ fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
         let signals = child_signals()?;
         supervisor.others(exit, &engine, &also, &signals)?
     };
-    remove_container(&engine, &name);
-    beside.iter().for_each(|other| remove_container(&engine, other));
     let mut exit = exit;
     exit.exports = exports::take(&supervisor.task.volume);
+    supervisor.settle(&exit)?;
+    remove_container(&engine, &name);
+    beside.iter().for_each(|other| remove_container(&engine, other));
     Ok(exit)
 }
 

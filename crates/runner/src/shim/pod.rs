@@ -44,11 +44,12 @@ pub(super) fn run(supervisor: &mut Supervisor, work: &PodWork, adopting: bool) -
         let mut attempt = Attempt::new(supervisor, work, pods)?;
         let mut exit = attempt.drive(adopting).await?;
         attempt.rest_of_tail()?;
-        attempt.tidy().await;
         if exit.is_success() {
             exit.members = work.members.read();
         }
         exit.exports = exports::take(&attempt.supervisor.task.volume);
+        attempt.supervisor.settle(&exit)?;
+        attempt.tidy().await;
         Ok(exit)
     })
 }

@@ -65,6 +65,10 @@ pub(super) fn finish(dir: &AttemptDir, exit: io::Result<Exit>) -> ExitCode {
     let exit = exit.unwrap_or_else(|error| {
         Exit::new(How::NotStarted, None, Some(format!("the step could not be started: {error}")))
     });
+    // It was settled before it was tidied up, and whoever read it may have taken the folder away since.
+    if dir.exit().exists() || !dir.0.exists() {
+        return ExitCode::SUCCESS;
+    }
     if let Err(error) = write_json(&dir.exit(), &exit, Lasting::Process) {
         eprintln!("slipway: cannot write {}: {error}", dir.exit().display());
         return ExitCode::FAILURE;
@@ -96,6 +100,12 @@ impl Supervisor {
         Ok(Self { dir: dir.clone(), task, output, deadline, silence })
     }
 
+    /// Writes the end down before its container or pod goes: killed in between, the next supervisor would find neither,
+    /// and take a step that is done for one that was interrupted.
+    pub(super) fn settle(&self, exit: &Exit) -> io::Result<()> {
+        write_json(&self.dir.exit(), exit, Lasting::Process)
+    }
+
     fn run(mut self) -> io::Result<Exit> {
         // Before the first child: the end of one that is quick must not be missed.
         let signals = child_signals()?;
@@ -123,10 +133,12 @@ impl Supervisor {
                 let target = Target::Container { engine: engine.clone(), name: name.clone() };
                 let ended = self.spawn_and_watch(command.process_group(0), &signals, &target)?;
                 let exit = self.container_exit(&engine[0], &ended);
-                let exit = self.others(exit, &engine, &also, &signals)?;
+                let mut exit = self.others(exit, &engine, &also, &signals)?;
+                exit.exports = exports::take(&self.task.volume);
+                self.settle(&exit)?;
                 remove_container(&engine, &name);
                 beside.iter().for_each(|other| remove_container(&engine, other));
-                exit
+                return Ok(exit);
             }
             Run::Engine { commands, members } => self.engine(&commands, &members, &signals)?,
             Run::Pod(work) => return pod::run(&mut self, &work, false),

@@ -9,7 +9,8 @@ use crate::server::{Record, Server, variable};
 
 pub fn next_id(prefix: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    format!("{prefix}{}", COUNT.fetch_add(1, Ordering::Relaxed))
+    // What a run that was killed has left behind must not bear the names of this one.
+    format!("{prefix}{}x{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Runs a pipeline on one executor; `IMAGE` in it becomes an image that is there.

@@ -1,5 +1,8 @@
 //! What a project permits, on the real Kubernetes: Applications of other namespaces, signed commits, somebody else's
 //! hand, and what lies about.
+//!
+//! Engines of several tests look at one cluster, and objects say by the name of their Application whose they are: so
+//! these names hold that of the target namespace.
 
 use std::process::Command;
 
@@ -53,8 +56,8 @@ fn applications_of_other_namespaces_are_looked_after_where_settings_and_project_
     site.create(&project(&site, "closed", json!({"sourceNamespaces": ["another"]})));
     site.target.apply(&elsewhere("ours", "open").to_string());
     // Nobody looks after it yet: an Application of the own namespace that came later is done, and this one untouched.
-    site.create(&site.application("witness", "app", json!({})));
-    site.wait("witness", "{.status.sync.status}=OutOfSync");
+    site.create(&site.application(&format!("witness-{team}"), "app", json!({})));
+    site.wait(&format!("witness-{team}"), "{.status.sync.status}=OutOfSync");
     assert_eq!(read("ours")["status"].as_object().map_or(0, serde_json::Map::len), 0);
 
     site.create(&config(
@@ -154,20 +157,21 @@ fn only_commits_that_somebody_trusted_has_signed_are_deployed() {
     let keys = json!({&ada.print[24..]: ada.public(), &eve.print[24..]: eve.public()});
     site.create(&config(&site, "argocd-gpg-keys-cm", keys));
     site.create(&project(&site, "signed", json!({"signatureKeys": [{"keyID": &ada.print[24..]}]})));
-    let mut app = site.application("app", "app", automated());
+    let name = format!("app-{}", site.target.name());
+    let mut app = site.application(&name, "app", automated());
     app["spec"]["project"] = json!("signed");
     site.create(&app);
     let refused = |what: &str| {
-        site.control.kubectl(&["annotate", "app/app", "argocd.argoproj.io/refresh=normal", "--overwrite"]);
-        site.until(what, || conditions(&site.app("app")).contains(what));
+        site.control.kubectl(&["annotate", "app", &name, "argocd.argoproj.io/refresh=normal", "--overwrite"]);
+        site.until(what, || conditions(&site.app(&name)).contains(what));
     };
     refused("is not signed");
 
     // What was never pushed cannot have been signed either.
     let local = json!({"operation": {"sync": {"manifests": [map("local")]}}}).to_string();
-    site.control.kubectl(&["patch", "app", "app", "--type=merge", "-p", &local]);
+    site.control.kubectl(&["patch", "app", &name, "--type=merge", "-p", &local]);
     site.until("the refusal of local manifests", || {
-        site.app("app")["status"]["operationState"]["message"].to_string().contains("asks for signed commits")
+        site.app(&name)["status"]["operationState"]["message"].to_string().contains("asks for signed commits")
     });
 
     site.commit(&[("app/a.yaml", map("by-eve"))]);
@@ -186,9 +190,9 @@ fn only_commits_that_somebody_trusted_has_signed_are_deployed() {
 
     site.commit(&[("app/a.yaml", map("by-ada"))]);
     let good = ada.sign(&site);
-    site.control.kubectl(&["annotate", "app/app", "argocd.argoproj.io/refresh=normal", "--overwrite"]);
-    site.wait("app", &format!("{{.status.operationState.syncResult.revision}}={good}"));
-    site.wait("app", "{.status.sync.status}=Synced");
+    site.control.kubectl(&["annotate", "app", &name, "argocd.argoproj.io/refresh=normal", "--overwrite"]);
+    site.wait(&name, &format!("{{.status.operationState.syncResult.revision}}={good}"));
+    site.wait(&name, "{.status.sync.status}=Synced");
     let there = site.target.kubectl(&["get", "configmaps", "-o", "name"]);
     for name in ["unsigned", "local", "by-eve", "forged"] {
         assert!(!there.contains(name), "{there}");
@@ -214,17 +218,18 @@ fn a_sync_runs_as_the_service_account_that_the_project_names() {
     let accounts = json!({"destinationServiceAccounts": [
         {"server": "*", "namespace": target, "defaultServiceAccount": "deployer"}]});
     site.create(&project(&site, "narrow", accounts));
+    let full = |name: &str| format!("{name}-{target}");
     let named = |name: &str, project: &str| {
-        let mut app = site.application(name, name, json!({}));
+        let mut app = site.application(&full(name), name, json!({}));
         app["spec"]["project"] = json!(project);
         app["operation"] = json!({"sync": {}});
         app
     };
     let message = |name: &str| {
         site.until("the end of the sync", || {
-            site.app(name)["status"]["operationState"]["finishedAt"].is_string()
+            site.app(&full(name))["status"]["operationState"]["finishedAt"].is_string()
         });
-        let state = site.app(name)["status"]["operationState"].clone();
+        let state = site.app(&full(name))["status"]["operationState"].clone();
         (state["phase"].as_str().unwrap_or_default().to_owned(), state.to_string())
     };
     site.create(&named("maps", "narrow"));
@@ -238,7 +243,7 @@ fn a_sync_runs_as_the_service_account_that_the_project_names() {
 
     // A project that names nobody writes nothing.
     site.target.kubectl(&["delete", "configmap", "a"]);
-    site.control.kubectl(&["delete", "app", "maps"]);
+    site.control.kubectl(&["delete", "app", &full("maps")]);
     site.create(&named("maps", "default"));
     let (phase, said) = message("maps");
     assert_eq!(phase, "Error", "{said}");
@@ -254,15 +259,16 @@ fn what_belongs_to_nobody_is_counted_where_the_project_wants_to_know() {
     }
     let watch = json!({"orphanedResources": {"warn": true, "ignore": [{"group": "", "kind": "ConfigMap", "name": "tmp-*"}]}});
     site.create(&project(&site, "watched", watch));
-    let mut app = site.application("app", "app", automated());
+    let name = format!("app-{}", site.target.name());
+    let mut app = site.application(&name, "app", automated());
     app["spec"]["project"] = json!("watched");
     site.create(&app);
-    site.wait("app", "{.status.sync.status}=Synced");
+    site.wait(&name, "{.status.sync.status}=Synced");
     site.until("the warning", || {
-        conditions(&site.app("app")).contains("Application has 1 orphaned resources")
+        conditions(&site.app(&name)).contains("Application has 1 orphaned resources")
     });
     site.target.kubectl(&["delete", "configmap", "lost"]);
     site.until("the end of the warning", || {
-        !conditions(&site.app("app")).contains("OrphanedResourceWarning")
+        !conditions(&site.app(&name)).contains("OrphanedResourceWarning")
     });
 }
