@@ -65,7 +65,8 @@ pub(crate) struct Inner {
     pub(crate) config: ClusterConfig,
     pub(crate) cache: Cache,
     pub(crate) discovery: RwLock<Arc<Discovery>>,
-    discovering: tokio::sync::Mutex<()>,
+    /// When the last question about what is served was put.
+    discovering: tokio::sync::Mutex<Option<std::time::Instant>>,
     pub(crate) writes: Semaphore,
     /// The watched kinds; objects of those that are not read to the end are unknown, not absent.
     pub(crate) kinds: RwLock<HashMap<(String, String), Reading>>,
@@ -120,10 +121,17 @@ impl Cluster {
     }
 
     pub(crate) async fn rediscover(&self) -> Result<Arc<Discovery>, ClusterError> {
-        // One after the other: an answer that was asked for earlier must not take the place of a later one.
-        let _turn = self.inner.discovering.lock().await;
+        // One after the other: an answer that was asked for earlier must not take the place of a later one. Whoever
+        // waited while a later question was put shares its answer.
+        let asked = std::time::Instant::now();
+        let mut put = self.inner.discovering.lock().await;
+        if put.is_some_and(|put| put >= asked) {
+            return Ok(self.discovery());
+        }
+        let began = std::time::Instant::now();
         let discovery = Arc::new(Discovery::fetch(self).await?);
         *self.inner.discovery.write().expect("no panic while locked") = discovery.clone();
+        *put = Some(began);
         Ok(discovery)
     }
 

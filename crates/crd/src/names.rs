@@ -5,8 +5,9 @@ pub const GROUP: &str = "argoproj.io";
 /// Group and version of the kinds in this crate.
 pub const API_VERSION: &str = "argoproj.io/v1alpha1";
 
-/// `normal` or `hard`, on the Application; removed once the refresh is done.
+/// `normal` or `hard`, on the Application; removed once the hydrator has looked.
 pub const HYDRATE: &str = "argocd.argoproj.io/hydrate";
+/// `normal` or `hard`, on the Application; removed once the refresh is done.
 pub const REFRESH: &str = "argocd.argoproj.io/refresh";
 /// `;`-separated paths whose change makes a render necessary.
 pub const MANIFEST_GENERATE_PATHS: &str = "argocd.argoproj.io/manifest-generate-paths";

@@ -12,7 +12,7 @@ use serde_json::json;
 use slipway_crd::{Application, ApplicationSource, HydrateOperation, SourceHydrator, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::project;
-use slipway_source::git::{Commit as Change, Credential, Git, Identity, Pushed, Remote};
+use slipway_source::git::{Commit as Change, Credential, Git, Identity, Pushed, Remote, check_path};
 use slipway_source::{Repository, Since, normalise_repo_url};
 
 use crate::engine::Engine;
@@ -119,7 +119,7 @@ impl Engine {
         since: Since,
     ) -> Result<String, String> {
         let project = self.project(app).map_err(|failure| failure.message)?;
-        for url in [&hydrator.dry_source.repo_url, &wet_url(hydrator)] {
+        for url in [&hydrator.dry_source.repo_url, &hydrator.sync_source().repo_url] {
             if !project::permits_source(&project, url) {
                 return Err(format!(
                     "repository {url} is not permitted in project '{}'",
@@ -127,9 +127,12 @@ impl Engine {
                 ));
             }
         }
-        if hydrator.sync_source.path.trim_matches(['/', '.']).is_empty() {
+        let path = hydrator.sync_source.path.trim_matches('/');
+        if path.is_empty() || path == "." {
             return Err("spec.sourceHydrator.syncSource.path is the root; name a folder".into());
         }
+        // Files are written there before git sees the path.
+        check_path(path).map_err(|error| error.to_string())?;
         if let Some(other) = self.shares_path(app, hydrator) {
             return Err(format!(
                 "application {other} writes to the same path of the same branch; give each its own"
@@ -145,7 +148,7 @@ impl Engine {
     fn shares_path(&self, app: &Application, hydrator: &SourceHydrator) -> Option<String> {
         let place = |hydrator: &SourceHydrator| {
             let path = hydrator.sync_source.path.trim_matches('/').to_owned();
-            (normalise_repo_url(&wet_url(hydrator)), wet_branch(hydrator).to_owned(), path)
+            (normalise_repo_url(&hydrator.sync_source().repo_url), wet_branch(hydrator).to_owned(), path)
         };
         let ours = place(hydrator);
         let own = (&app.metadata.namespace, &app.metadata.name);
@@ -169,7 +172,7 @@ impl Engine {
             .await
             .map_err(|failure| failure.message)?;
         let text = manifest(&desired);
-        let (url, branch) = (wet_url(hydrator), wet_branch(hydrator));
+        let (url, branch) = (hydrator.sync_source().repo_url, wet_branch(hydrator));
         let path = hydrator.sync_source.path.trim_matches('/');
         let repository = self.access().writable(&url);
         if let Some(tip) = self.holds(&repository, branch, path, &text).await {
@@ -237,13 +240,6 @@ fn dry_source(hydrator: &SourceHydrator) -> ApplicationSource {
         directory: dry.directory,
         plugin: dry.plugin,
         ..ApplicationSource::default()
-    }
-}
-
-fn wet_url(hydrator: &SourceHydrator) -> String {
-    match hydrator.sync_source.repo_url.as_str() {
-        "" => hydrator.dry_source.repo_url.clone(),
-        url => url.to_owned(),
     }
 }
 

@@ -260,12 +260,7 @@ impl Engine {
 
     async fn try_steps(&self, app: &Application, plan: &SyncPlan, progress: &mut SyncProgress) {
         // It was there when the plan was made; the next look says what became of it.
-        let Ok(cluster) =
-            self.destination(app).map_err(drop).and_then(|to| self.hand(app, &to).map_err(drop))
-        else {
-            return;
-        };
-        let cluster = &cluster;
+        let Some(cluster) = &self.own_hand(app) else { return };
         // A loop and boxes, because the compiler cannot prove an iterator of borrowing futures to be `Send`.
         let mut tries = Vec::with_capacity(plan.dry_run.len());
         for index in &plan.dry_run {
@@ -283,12 +278,7 @@ impl Engine {
 
     /// Batches one after the other, the steps of a batch at once.
     async fn run_steps(&self, app: &Application, plan: &SyncPlan, progress: &mut SyncProgress) {
-        let Ok(cluster) =
-            self.destination(app).map_err(drop).and_then(|to| self.hand(app, &to).map_err(drop))
-        else {
-            return;
-        };
-        let cluster = &cluster;
+        let Some(cluster) = &self.own_hand(app) else { return };
         let mut ready: Vec<_> = plan.ready_steps().collect();
         ready.sort_by_key(|step| step.batch);
         for batch in ready.chunk_by(|a, b| a.batch == b.batch) {

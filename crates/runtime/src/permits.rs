@@ -137,6 +137,11 @@ impl Engine {
         Ok(to.cluster.acting_as(&format!("system:serviceaccount:{namespace}:{name}")))
     }
 
+    /// The hand at the Application's own destination; `None` while there is neither.
+    pub(crate) fn own_hand(&self, app: &Application) -> Option<Cluster> {
+        self.hand(app, &*self.destination(app).ok()?).ok()
+    }
+
     /// Where the project wants to know of orphans, whatever comes and goes there is looked at.
     pub(crate) fn oversee(
         &self,

@@ -77,4 +77,17 @@ fn rendered_manifests_are_pushed_once_and_synced_from_there() {
     let message = site.app(&name)["status"]["sourceHydrator"]["currentOperation"]["message"].to_string();
     assert!(message.contains("map.yaml"), "{message}");
     assert_eq!(replicas(), "2");
+
+    // A path that climbs out is refused before anything is written.
+    let outside = format!("outside-{name}");
+    app["metadata"]["name"] = json!(format!("{name}-climbs"));
+    app["spec"]["sourceHydrator"]["syncSource"]["path"] = json!(format!("../../{outside}"));
+    site.create(&app);
+    site.wait(&format!("{name}-climbs"), "{.status.sourceHydrator.currentOperation.phase}=Failed");
+    let message = site.app(&format!("{name}-climbs"))["status"]["sourceHydrator"].to_string();
+    assert!(message.contains("without `..`"), "{message}");
+    assert!(
+        !site.folder.path().join(&outside).exists()
+            && !site.folder.path().join("engine").join(&outside).exists()
+    );
 }
