@@ -3,6 +3,7 @@
 mod appsets;
 mod clusters;
 mod control_plane;
+mod core;
 mod crash;
 mod faults;
 mod hydrate;
