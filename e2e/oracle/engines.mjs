@@ -30,7 +30,7 @@ export async function ours(cluster, kubeconfig, folder, slipway, prefix = "ours"
   const log = openSync(join(folder, `${prefix}.log`), "a");
   const words = ["engine", "gitops", "--kubeconfig", kubeconfig, "--namespace", control, "--data", join(folder, prefix), "--allow-local-repositories", "--alone"];
   for (const tool of tools.trim().split("\n")) words.push("--tools", dirname(tool));
-  const process_ = spawn(slipway, words, { stdio: ["ignore", log, log], env: { ...process.env, RUST_LOG: "warn" } });
+  const process_ = spawn(slipway, words, { stdio: ["ignore", log, log], env: { RUST_LOG: "warn", ...process.env } });
   process_.on("exit", (code) => code !== null && console.error(`our engine ended with ${code}; its log is ${join(folder, `${prefix}.log`)}`));
   const end = Date.now() + 60_000;
   while (!(await cluster.call("GET", `/apis/argoproj.io/v1alpha1/namespaces/${control}/applications`).catch(() => undefined))) {

@@ -1,7 +1,7 @@
 //! Automated sync: is a sync to be started, and what happens after a failed one?
 
 use crate::cluster::Settings;
-use crate::compare::{Comparison, SyncCode, rfc3339};
+use crate::compare::{Comparison, ResourceState, SyncCode, rfc3339};
 use crate::duration;
 use crate::project::ClusterNames;
 use crate::windows::{self, WindowQuery, WindowVerdict};
@@ -131,10 +131,16 @@ fn decide_start(input: &AutoSyncInput<'_>, automated: &Automated) -> AutoSync {
         Some(_) if automated.self_heal != Some(true) => {
             return skip("this revision was synced already, and self-heal is off");
         }
-        Some(state) => match self_heal(input, state) {
-            Ok(attempts) => (drifted(input.comparison, automated.prune == Some(true)), attempts),
-            Err(wait) => return wait,
-        },
+        Some(state) => {
+            let drift = drifted(input.comparison, automated.prune == Some(true));
+            if drift.is_empty() {
+                return skip("what is to be pruned is being deleted already");
+            }
+            match self_heal(input, state) {
+                Ok(attempts) => (drift, attempts),
+                Err(wait) => return wait,
+            }
+        }
     };
     if let Some(wait) = closed(input) {
         return wait;
@@ -271,11 +277,18 @@ fn self_heal(input: &AutoSyncInput<'_>, state: &OperationState) -> Result<i64, A
     Ok(attempts + 1)
 }
 
+/// It was pruned, and only waits for its finalizers: nothing more can be done for it.
+fn is_leaving(resource: &ResourceState) -> bool {
+    resource.requires_pruning
+        && resource.live.as_ref().is_some_and(|live| live["metadata"]["deletionTimestamp"].is_string())
+}
+
 fn drifted(comparison: &Comparison, prune: bool) -> Vec<SyncResource> {
     comparison
         .resources
         .iter()
         .filter(|r| r.status == Some(SyncCode::OutOfSync) && (prune || !r.requires_pruning))
+        .filter(|r| !is_leaving(r))
         .map(|r| SyncResource {
             group: r.key.group.clone(),
             kind: r.key.kind.clone(),
@@ -306,6 +319,8 @@ fn operation(
             prune: automated.prune == Some(true),
             sync_options: spec.sync_options().to_vec(),
             resources,
+            source: spec.effective_sources().first().filter(|_| !several).cloned(),
+            sources: if several { spec.sources.clone() } else { Vec::new() },
             auto_heal_attempts_count: attempts,
             ..SyncOperation::default()
         }),
@@ -313,6 +328,11 @@ fn operation(
         retry: retry.unwrap_or_else(|| RetryStrategy { limit: 5, ..RetryStrategy::default() }),
         ..Operation::default()
     }
+}
+
+/// The end of an operation that was tried several times.
+pub fn retried_message(message: &str, attempts: i64) -> String {
+    if attempts == 0 { message.to_owned() } else { format!("{message} (retried {attempts} times).") }
 }
 
 /// What follows a failed attempt.

@@ -34,7 +34,10 @@ mod tree;
 pub mod validate;
 pub mod windows;
 
-pub use auto::{AutoSync, AutoSyncInput, InFlight, Retry, auto_sync_decision, retry_decision, retry_message};
+pub use auto::{
+    AutoSync, AutoSyncInput, InFlight, Retry, auto_sync_decision, retried_message, retry_decision,
+    retry_message,
+};
 pub use cluster::{ClusterInfo, Settings, TrackingMethod};
 pub use compare::{CompareInput, Comparison, ResourceState, SyncCode, compare};
 pub use object::{Manifest, ResourceKey};

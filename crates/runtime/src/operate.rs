@@ -12,7 +12,7 @@ use slipway_gitops::cluster::KustomizeSettings;
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::sync::{self, Outcome, OutcomePhase, SyncPlan, SyncProgress, WaitingOn};
 use slipway_gitops::windows::{self, WindowQuery, WindowVerdict};
-use slipway_gitops::{Retry, retry_decision, retry_message};
+use slipway_gitops::{Retry, retried_message, retry_decision, retry_message};
 
 use crate::engine::Engine;
 use crate::observe::{IN_CLUSTER, Observed};
@@ -77,7 +77,7 @@ impl Engine {
                 return self.finish(session, current, deployed, outcome, is_spec).await;
             }
             if !plan.dry_run.is_empty() && !progress.dry_run_done {
-                self.try_steps(&session.app, &plan, &mut progress).await;
+                self.try_steps(&session.app, &plan, sync.dry_run, &mut progress).await;
                 session.memory.progress = Some(progress);
                 continue;
             }
@@ -258,7 +258,8 @@ impl Engine {
         session.memory.progress = Some(progress);
     }
 
-    async fn try_steps(&self, app: &Application, plan: &SyncPlan, progress: &mut SyncProgress) {
+    /// Tries what is planned. Where trying is all that was asked for, what would happen is the result.
+    async fn try_steps(&self, app: &Application, plan: &SyncPlan, only: bool, progress: &mut SyncProgress) {
         // It was there when the plan was made; the next look says what became of it.
         let Some(cluster) = &self.own_hand(app) else { return };
         // A loop and boxes, because the compiler cannot prove an iterator of borrowing futures to be `Send`.
@@ -267,10 +268,12 @@ impl Engine {
             let step = &plan.steps[*index];
             tries.push(async move { (step, steps::dry_run(cluster, step).await) }.boxed());
         }
-        let outcomes: Vec<_> = futures::stream::iter(tries).buffer_unordered(PARALLEL).collect().await;
+        let outcomes: Vec<_> = futures::stream::iter(tries).buffered(PARALLEL).collect().await;
         for (step, outcome) in outcomes {
-            if let Err(message) = outcome {
-                progress.record_dry_run_failure(step, &message);
+            match outcome {
+                Err(message) => progress.record_dry_run_failure(step, &message),
+                Ok(message) if only => progress.record_dry_run(step, &message),
+                Ok(_) => {}
             }
         }
         progress.dry_run_done = true;
@@ -326,7 +329,12 @@ impl Engine {
             return Ok(current);
         }
         outcome.phase.as_str().clone_into(&mut state.phase);
-        state.message.clone_from(&outcome.message);
+        state.message = match outcome.phase {
+            OutcomePhase::Succeeded => outcome.message.clone(),
+            OutcomePhase::Failed | OutcomePhase::Error => {
+                retried_message(&outcome.message, state.retry_count)
+            }
+        };
         let whole = state.operation.sync.as_ref().is_some_and(|sync| sync.resources.is_empty());
         tracing::info!(application = %session.key, phase = %state.phase, message = %state.message, "A sync ended.");
         session.app.operation = None;

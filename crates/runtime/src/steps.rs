@@ -43,20 +43,23 @@ pub(crate) async fn run(cluster: &Cluster, step: &PlannedStep) -> StepResult {
     }
 }
 
-/// Tries a step without changing anything.
-pub(crate) async fn dry_run(cluster: &Cluster, step: &PlannedStep) -> Result<(), String> {
+/// Tries a step without changing anything; says what it would do.
+pub(crate) async fn dry_run(cluster: &Cluster, step: &PlannedStep) -> Result<String, String> {
     let (Action::Apply { object, how, force, validate } | Action::RunHook { object, how, force, validate }) =
         &step.action
     else {
-        return Ok(());
+        return Ok("pruned".to_owned());
     };
+    let replaced = || Ok(format!("{} configured", kubectl_name(object)));
     match write(cluster, object, *how, *force, WriteOptions { dry_run: true, validate: *validate }).await {
-        Ok(_) => Ok(()),
+        Ok((message, _)) => Ok(message),
         // What a forced apply deletes first cannot be tried.
-        Err(error) if *force && error.is_immutable() => Ok(()),
-        Err(ClusterError::Refused { message, .. }) if message.contains("does not support dry run") => Ok(()),
+        Err(error) if *force && error.is_immutable() => replaced(),
+        Err(ClusterError::Refused { message, .. }) if message.contains("does not support dry run") => {
+            replaced()
+        }
         // A hook that is still there from another sync is deleted before this one is made.
-        Err(error) if error.already_exists() => Ok(()),
+        Err(error) if error.already_exists() => replaced(),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -71,7 +71,8 @@ impl Comparison {
                 namespace: r.key.namespace.clone(),
                 name: r.key.name.clone(),
                 status: r.status.map(|s| s.as_str().to_string()).unwrap_or_default(),
-                health: r.health.as_ref().map(|h| HealthStatus {
+                // Of what is left out on purpose nobody asks how it is.
+                health: r.health.as_ref().filter(|_| r.hook || r.status.is_some()).map(|h| HealthStatus {
                     status: h.status.as_str().into(),
                     message: h.message.clone(),
                     ..HealthStatus::default()

@@ -140,6 +140,14 @@ impl SyncProgress {
         }
     }
 
+    /// What a step would do, where trying is all that was asked for.
+    pub fn record_dry_run(&mut self, step: &PlannedStep, message: &str) {
+        self.record(step, &StepResult::Done { message: format!("{message} (dry run)"), uid: String::new() });
+        if let Some(result) = self.results.iter_mut().find(|r| is_of(r, step)) {
+            result.hook_phase = "Succeeded".into();
+        }
+    }
+
     /// The dry run of a step failed: nothing will be applied.
     pub fn record_dry_run_failure(&mut self, step: &PlannedStep, message: &str) {
         self.record(step, &StepResult::Failed { message: message.into() });

@@ -272,7 +272,10 @@ fn create_namespace<'a>(
     if !wanted || tasks.iter().any(|t| t.key == key) {
         return None;
     }
-    let (phase, wave) = tasks.iter().map(Task::group).min().unwrap_or((SyncPhase::PreSync, 0));
+    let phase = SyncPhase::PreSync;
+    // Before every hook that may want to be in it.
+    let earliest = tasks.iter().map(Task::group).filter(|(of, _)| *of == phase).map(|(_, wave)| wave).min();
+    let wave = earliest.unwrap_or(0).min(0);
     Some(Task {
         kind: TaskKind::Apply,
         phase,
