@@ -19,9 +19,13 @@ export const explained = [
   { path: /^operationState\.syncResult\.resources\[.*\]\.(message|hookPhase)$/, scenario: /^(refused|no-namespace|unknown-kind)$/, why: "says that it was the dry run that failed, and what to do" },
   { path: /^sync\.revision$/, scenario: /^(broken|missing-revision|missing-path)$/, when: (peer, ours) => ours === undefined && !/^[0-9a-f]{40}$/.test(peer), why: "a name is not a revision: where none was found, none is claimed" },
   { path: /^sync\.comparedTo\./, scenario: /^missing-project$/, when: added, why: "what was looked at is told even if it could not be compared" },
+  { path: /^operationState\.syncResult\.resources\[.*\]\.wave$/, when: (peer, ours) => added(peer, ours) && ours === "0", why: "what was pruned remembers its wave, so that an engine that was killed goes on in order" },
+  { path: /^operationState\.syncResult\.resources\[\/Service\//, scenario: /^by-hand$/, when: (peer, ours) => peer !== undefined && ours === undefined, why: "a dry run lists what it would change, not what is as desired" },
+  { path: /^operationState\.syncResult\.resources\[\/Namespace\//, scenario: /^hook-fails$/, why: "the result is the last try's; the first one made the namespace" },
   { path: /^(jobs\/|resources\[batch\/Job|order of creation)/, scenario: /^hook-fails$/, why: "a retry runs the hooks anew, and their delete policies hold for each try" },
 ];
 
 /** Why a difference is meant, if it is. */
 export const whyOf = (scenario, { path, peer, ours }) =>
-  explained.find((one) => one.path.test(path) && (!one.scenario || one.scenario.test(scenario)) && (!one.when || one.when(peer, ours)))?.why;
+  // A child's facts have its name before them.
+  explained.find((one) => one.path.test(path.replace(/^[a-z-]+: /, "")) && (!one.scenario || one.scenario.test(scenario)) && (!one.when || one.when(peer, ours)))?.why;
