@@ -19,7 +19,7 @@ export const explained = [
   { path: /^operationState\.syncResult\.resources\[.*\]\.(message|hookPhase)$/, scenario: /^(refused|no-namespace|unknown-kind)$/, why: "says that it was the dry run that failed, and what to do" },
   { path: /^sync\.revision$/, scenario: /^(broken|missing-revision|missing-path)$/, when: (peer, ours) => ours === undefined && !/^[0-9a-f]{40}$/.test(peer), why: "a name is not a revision: where none was found, none is claimed" },
   { path: /^sync\.comparedTo\./, scenario: /^missing-project$/, when: added, why: "what was looked at is told even if it could not be compared" },
-  { path: /^operationState\.syncResult\.resources\[.*\]\.wave$/, when: (peer, ours) => added(peer, ours) && ours === "0", why: "what was pruned remembers its wave, so that an engine that was killed goes on in order" },
+  { path: /^operationState\.syncResult\.resources\[.*\]\.wave$/, when: (peer, ours) => added(peer, ours) && String(ours) === "0", why: "what was pruned remembers its wave, so that an engine that was killed goes on in order" },
   { path: /^operationState\.syncResult\.resources\[\/Service\//, scenario: /^by-hand$/, when: (peer, ours) => peer !== undefined && ours === undefined, why: "a dry run lists what it would change, not what is as desired" },
   { path: /^operationState\.syncResult\.resources\[\/Namespace\//, scenario: /^hook-fails$/, why: "the result is the last try's; the first one made the namespace" },
   { path: /^(jobs\/|resources\[batch\/Job|order of creation)/, scenario: /^hook-fails$/, why: "a retry runs the hooks anew, and their delete policies hold for each try" },
