@@ -151,6 +151,8 @@ pub struct Settings {
     pub tracking: TrackingMethod,
     pub instance_label: String,
     pub installation_id: Option<String>,
+    /// `sourceHydrator.commitMessageTemplate`.
+    pub commit_message: Option<String>,
     pub ignore_status: IgnoreStatus,
     pub ignore_aggregated_roles: bool,
     /// `resource.customizations.ignoreDifferences.*`; group and kind are globs.
@@ -228,6 +230,7 @@ impl Default for Settings {
             wave_timeout_seconds: 0,
             server_side_diff: false,
             kustomize: KustomizeSettings::default(),
+            commit_message: None,
             application_namespaces: Vec::new(),
             submodules: true,
             impersonation: false,

@@ -17,6 +17,7 @@ pub mod duration;
 pub mod glob;
 pub mod health;
 pub mod hooks;
+pub mod hydration;
 pub mod jq;
 #[cfg(feature = "lua")]
 pub mod lua;

@@ -57,6 +57,7 @@ pub fn from_config_map(
     settings.impersonation = text("application.sync.impersonation.enabled") == Some("true");
     settings.global_projects = read(data, "globalProjects", &mut problems).unwrap_or_default();
     settings.kustomize = kustomize(data, &mut problems);
+    settings.commit_message = text("sourceHydrator.commitMessageTemplate").map(str::to_string);
     (settings, problems)
 }
 

@@ -8,9 +8,9 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use serde_json::json;
 use slipway_crd::{Application, ApplicationSource, HydrateOperation, SourceHydrator, names};
 use slipway_gitops::compare::rfc3339;
+use slipway_gitops::hydration::{self, DryCommit};
 use slipway_gitops::project;
 use slipway_source::git::{Commit as Change, Credential, Git, Identity, Pushed, Remote, check_path};
 use slipway_source::{Repository, Since, normalise_repo_url};
@@ -183,7 +183,12 @@ impl Engine {
         let (files, scratch) = (folder.path().join("files"), folder.path().join("git"));
         let place = files.join(path);
         std::fs::create_dir_all(&place).and_then(|()| std::fs::create_dir(&scratch)).map_err(io)?;
-        let metadata = json!({"repoURL": hydrator.dry_source.repo_url, "drySha": dry});
+        let commit = self.dry_commit_named(hydrator, dry).await;
+        let metadata = commit.metadata();
+        let message = match &self.settings().commit_message {
+            Some(template) => hydration::commit_message(template, &commit, Timestamp::now())?,
+            None => format!("{}: manifests of {}", app.metadata.name, &dry[..dry.len().min(7)]),
+        };
         for (name, content) in [
             ("manifest.yaml", text),
             ("hydrator.metadata", format!("{metadata:#}\n")),
@@ -197,10 +202,16 @@ impl Engine {
                 "{url} is written to with a user name and a password; its Secret has neither"
             ));
         }
-        let credential = credentials
-            .password
-            .clone()
-            .map(|password| Credential { username: credentials.username.clone(), password });
+        let credential = match &credentials.github_app {
+            Some(app) => {
+                let password = app.access_token().await.map_err(|error| error.to_string())?;
+                Some(Credential { username: "x-access-token".into(), password })
+            }
+            None => credentials
+                .password
+                .clone()
+                .map(|password| Credential { username: credentials.username.clone(), password }),
+        };
         let remote = Remote::parse(&url, credential).map_err(|error| error.to_string())?;
         let git = Git::new();
         let git = if self.config.allow_local_repositories { git.allow_file() } else { git };
@@ -208,7 +219,7 @@ impl Engine {
             folder: files,
             add: vec![path.to_owned()],
             branch: Some(branch.to_owned()),
-            message: format!("{}: manifests of {}", app.metadata.name, &dry[..dry.len().min(7)]),
+            message,
             author: Identity { name: AUTHOR.0.into(), email: AUTHOR.1.into() },
             mark: Some((MARK.into(), format!("{dry} {}/{}", app.metadata.namespace, app.metadata.name))),
             scratch,
@@ -217,6 +228,22 @@ impl Engine {
             Ok(Pushed::Pushed { sha, .. } | Pushed::Already { sha, .. }) => Ok(sha),
             Ok(Pushed::Nothing { sha, .. }) => Ok(sha.unwrap_or_default()),
             Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// What is known of the commit that is rendered; it was fetched a moment ago.
+    async fn dry_commit_named(&self, hydrator: &SourceHydrator, dry: &str) -> DryCommit {
+        let url = &hydrator.dry_source.repo_url;
+        let known = self.renderer.git().known(&self.access().repository(url), dry).await;
+        let named = DryCommit { repo_url: url.clone(), sha: dry.to_owned(), ..DryCommit::default() };
+        match known {
+            Ok(Some(commit)) => DryCommit {
+                author: format!("{} <{}>", commit.author, commit.author_email),
+                date: commit.date,
+                message: commit.message,
+                ..named
+            },
+            _ => named,
         }
     }
 

@@ -36,6 +36,10 @@ fn rendered_manifests_are_pushed_once_and_synced_from_there() {
         "syncSource": {"repoURL": format!("file://{}", wet.display()), "targetBranch": "env/test", "path": "apps/shop"},
     });
     let dry = site.git(&["rev-parse", "HEAD"]);
+    let template = "{{ .metadata.drySha | trunc 7 }} by {{ .metadata.author }}";
+    site.create(&json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "argocd-cm", "namespace": site.control.name()},
+        "data": {"sourceHydrator.commitMessageTemplate": template}}));
     let helm = slipway_testkit::tool("helm");
     let helm = helm.parent().expect("a program is in a folder").display().to_string();
     let path = format!("{helm}:{}", std::env::var("PATH").unwrap_or_default());
@@ -49,6 +53,8 @@ fn rendered_manifests_are_pushed_once_and_synced_from_there() {
     assert_eq!(status["sourceHydrator"]["currentOperation"]["hydratedSHA"], tip.as_str());
     assert_eq!(status["sync"]["revision"], tip.as_str(), "what is synced is what was pushed");
     assert_eq!(status["sync"]["comparedTo"]["source"]["path"], "apps/shop");
+    let subject = git(&wet, &["log", "-1", "--format=%s", "env/test"]);
+    assert!(subject.starts_with(&format!("{} by ", &dry[..7])), "{subject}");
     assert!(git(&wet, &["show", "env/test:apps/shop/manifest.yaml"]).contains("replicas: \"1\""));
     let replicas = || site.target.kubectl(&["get", "configmap", &name, "-o", "jsonpath={.data.replicas}"]);
     assert_eq!(replicas(), "1");
