@@ -19,13 +19,18 @@ pub(super) enum HttpError {
         message: String,
         body: Value,
     },
+    /// The question was not accepted (400); some hosts say in the body why.
+    Refused {
+        message: String,
+        body: Value,
+    },
     Failed(String),
 }
 
 impl HttpError {
     pub(super) fn into_message(self) -> String {
         match self {
-            Self::NotFound { message, .. } | Self::Failed(message) => message,
+            Self::NotFound { message, .. } | Self::Refused { message, .. } | Self::Failed(message) => message,
         }
     }
 }
@@ -108,6 +113,18 @@ pub(super) async fn get(
     send(client, Method::GET, url, headers, None).await
 }
 
+/// Sends a text, and gives whatever the answer is.
+pub(super) async fn post(
+    client: &Client,
+    url: &str,
+    headers: &[(&str, String)],
+    body: String,
+) -> Result<Vec<u8>, HttpError> {
+    let (url, mut request) = ask(client, Method::POST, url, headers).await?;
+    request = request.body(body);
+    Ok(receive(&url, request).await?.bytes)
+}
+
 async fn send(
     client: &Client,
     method: Method,
@@ -115,17 +132,45 @@ async fn send(
     headers: &[(&str, String)],
     body: Option<&Value>,
 ) -> Result<Answered, HttpError> {
+    let (url, mut request) = ask(client, method, url, headers).await?;
+    if let Some(body) = body {
+        request = request.json(body);
+    }
+    let Received { status, bytes, next } = receive(&url, request).await?;
+    if bytes.is_empty() {
+        return Ok(Answered { body: Value::Null, next });
+    }
+    let body = serde_json::from_slice(&bytes).map_err(|error| {
+        HttpError::Failed(format!("{} does not answer JSON{}: {error}", shown(&url), hint(status)))
+    })?;
+    Ok(Answered { body, next })
+}
+
+/// A question to an address that may be asked.
+async fn ask(
+    client: &Client,
+    method: Method,
+    url: &str,
+    headers: &[(&str, String)],
+) -> Result<(Url, reqwest::RequestBuilder), HttpError> {
     let url: Url = url.parse().map_err(|_| HttpError::Failed(format!("{url:?} is not an address")))?;
     check_address(&url).await.map_err(HttpError::Failed)?;
     let mut request = client.request(method, url.clone());
     for (name, value) in headers {
         request = request.header(*name, value);
     }
-    if let Some(body) = body {
-        request = request.json(body);
-    }
+    Ok((url, request))
+}
+
+struct Received {
+    status: StatusCode,
+    bytes: Vec<u8>,
+    next: Option<String>,
+}
+
+async fn receive(url: &Url, request: reqwest::RequestBuilder) -> Result<Received, HttpError> {
     let failed =
-        |error: reqwest::Error| HttpError::Failed(format!("{}: {}", shown(&url), error.without_url()));
+        |error: reqwest::Error| HttpError::Failed(format!("{}: {}", shown(url), error.without_url()));
     let mut response = request.send().await.map_err(failed)?;
     let status = response.status();
     let next = response
@@ -139,27 +184,21 @@ async fn send(
         if bytes.len() + chunk.len() > BODY_BYTES_MAX {
             return Err(HttpError::Failed(format!(
                 "{} answers more than {BODY_BYTES_MAX} bytes",
-                shown(&url)
+                shown(url)
             )));
         }
         bytes.extend_from_slice(&chunk);
     }
-    if !status.is_success() {
-        let message = format!("{} answers {status}{}", shown(&url), hint(status));
-        return Err(match status {
-            StatusCode::NOT_FOUND => {
-                HttpError::NotFound { message, body: serde_json::from_slice(&bytes).unwrap_or_default() }
-            }
-            _ => HttpError::Failed(message),
-        });
+    if status.is_success() {
+        return Ok(Received { status, bytes, next });
     }
-    if bytes.is_empty() {
-        return Ok(Answered { body: Value::Null, next });
-    }
-    let body = serde_json::from_slice(&bytes).map_err(|error| {
-        HttpError::Failed(format!("{} does not answer JSON{}: {error}", shown(&url), hint(status)))
-    })?;
-    Ok(Answered { body, next })
+    let message = format!("{} answers {status}{}", shown(url), hint(status));
+    let body = serde_json::from_slice(&bytes).unwrap_or_default();
+    Err(match status {
+        StatusCode::NOT_FOUND => HttpError::NotFound { message, body },
+        StatusCode::BAD_REQUEST => HttpError::Refused { message, body },
+        _ => HttpError::Failed(message),
+    })
 }
 
 fn hint(status: StatusCode) -> &'static str {

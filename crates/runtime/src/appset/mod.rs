@@ -5,6 +5,7 @@
 
 mod answers;
 mod app_shim;
+mod aws;
 pub(crate) mod http;
 mod provider;
 mod reach;

@@ -13,7 +13,7 @@ use slipway_source::Repository;
 
 use super::answers::decode;
 use super::app_shim::GithubApp;
-use super::{http, provider};
+use super::{aws, http, provider};
 use crate::engine::Engine;
 use crate::settings::SECRET_TYPE;
 
@@ -146,6 +146,17 @@ impl Engine {
             provider::Key::App(name) => {
                 let object = self.own(set, "Secret", &name).await?;
                 Some(app_token(&object, &name, &mut draft).await?)
+            }
+            provider::Key::Amazon { .. } if !self.is_home(set) => {
+                return Err(format!(
+                    "awsCodeCommit is asked with the engine's own credentials, which a set in the namespace {} must not use; move the set to {}",
+                    set.metadata.namespace, self.config.namespace
+                ));
+            }
+            provider::Key::Amazon { role, region } => {
+                let environment = |name: &str| std::env::var(name).ok();
+                draft.session = Some(aws::Session::open(&environment, &role, &region).await?);
+                None
             }
         };
         draft.open(credential.as_ref(), certificates)

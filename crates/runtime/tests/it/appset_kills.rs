@@ -76,12 +76,14 @@ async fn outcome(world: &World) -> Value {
         .flatten()
         .map(|one| format!("{} {} {}", one["type"], one["status"], one["reason"]))
         .collect();
-    let steps: Vec<String> = set["status"]["applicationStatus"]
+    // In the order in which they came up, which a kill may change.
+    let mut steps: Vec<String> = set["status"]["applicationStatus"]
         .as_array()
         .into_iter()
         .flatten()
         .map(|one| format!("{} {} {}", one["application"], one["status"], one["step"]))
         .collect();
+    steps.sort();
     json!({"applications": applications, "conditions": conditions, "steps": steps,
         "resources": set["status"]["resources"], "count": set["status"]["resourcesCount"],
         "deployed": [world.get("ConfigMap", "a").await.map(|map| map["data"].clone()),

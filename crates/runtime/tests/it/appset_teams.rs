@@ -189,6 +189,7 @@ async fn a_set_of_a_team_reads_no_secret_config_or_repository_that_is_not_its_ow
         ("by-own-plugin", plugin("own-plugin"), "no Secret argocd-secret in the namespace team-a"),
         ("by-decision", decisions, "no ConfigMap plugin in the namespace team-a"),
         ("by-repository", private, "no project lets the namespace team-a read file:///somebody/elses"),
+        ("by-amazon", json!([{"scmProvider": {"awsCodeCommit": {"region": "eu-west-1"}}}]), "must not use"),
         ("by-host", elsewhere, "not among applicationsetcontroller.allowed.scm.providers"),
     ];
     for (name, generators, _) in &attempts {

@@ -94,7 +94,7 @@ pub(super) fn clone_address(repository: &Value, name: &str) -> Result<String, Ht
 }
 
 /// Percent-encodes one segment of a path, or one value of a query.
-pub(super) fn encode(text: &str) -> String {
+pub(in crate::appset) fn encode(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {

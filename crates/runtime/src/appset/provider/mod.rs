@@ -8,6 +8,7 @@ mod ask;
 mod azure;
 mod bitbucket;
 mod bitbucket_server;
+mod code_commit;
 mod filter;
 mod gitea;
 mod github;
@@ -18,7 +19,9 @@ use serde_json::Value;
 use slipway_gitops::appset::{Answer, PullRequest, RepositoryEntry};
 use slipway_model::Secret;
 
+use super::aws;
 use super::http::{self, HttpError, Trust};
+pub(super) use ask::encode;
 use filter::Filter;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +32,11 @@ enum Host {
     Bitbucket,
     BitbucketServer,
     Azure,
+    CodeCommit,
 }
 
 /// By the name of the block; Azure DevOps is spelt in two ways, by generator.
-const HOSTS: [(&str, Host); 7] = [
+const HOSTS: [(&str, Host); 8] = [
     ("github", Host::GitHub),
     ("gitlab", Host::GitLab),
     ("gitea", Host::Gitea),
@@ -40,6 +44,7 @@ const HOSTS: [(&str, Host); 7] = [
     ("azureDevOps", Host::Azure),
     ("azuredevops", Host::Azure),
     ("bitbucket", Host::Bitbucket),
+    ("awsCodeCommit", Host::CodeCommit),
 ];
 
 /// Which credential a block names.
@@ -53,6 +58,11 @@ pub(super) enum Key {
     },
     /// The name of a Secret that describes a GitHub App.
     App(String),
+    /// The engine's own, or that of a role which it may take.
+    Amazon {
+        role: String,
+        region: String,
+    },
 }
 
 /// How a credential is said.
@@ -94,18 +104,16 @@ pub(super) struct Draft {
     block: Value,
     filters: Vec<Filter>,
     https: bool,
+    fips: bool,
+    /// For a key of Amazon.
+    pub(super) session: Option<aws::Session>,
 }
 
 impl Draft {
     pub(super) fn read(block: &Value, allowed: Option<&str>) -> Result<Self, String> {
         let Some((name, host)) = HOSTS.into_iter().find(|(name, _)| block[*name].is_object()) else {
             let known: Vec<&str> = HOSTS.iter().map(|(name, _)| *name).collect();
-            return Err(if block["awsCodeCommit"].is_null() {
-                format!("no provider is named; use one of {}", known.join(", "))
-            } else {
-                "awsCodeCommit is not asked yet; list its repositories by a list or plugin generator"
-                    .to_owned()
-            });
+            return Err(format!("no provider is named; use one of {}", known.join(", ")));
         };
         let provider = block[name].clone();
         let given = provider["api"].as_str().unwrap_or_default().trim_end_matches('/').to_owned();
@@ -117,9 +125,10 @@ impl Draft {
                 "{given} is not among applicationsetcontroller.allowed.scm.providers; whoever may write there would get the token"
             ));
         }
-        let https = match block["cloneProtocol"].as_str().unwrap_or_default() {
-            "" | "ssh" => false,
-            "https" => true,
+        let (https, fips) = match block["cloneProtocol"].as_str().unwrap_or_default() {
+            "" | "ssh" => (false, false),
+            "https" => (true, false),
+            "https-fips" if host == Host::CodeCommit => (true, true),
             other => {
                 return Err(format!("cloneProtocol {other:?} is not known for {name}; use ssh or https"));
             }
@@ -134,6 +143,7 @@ impl Draft {
                 Host::Bitbucket => bitbucket::api(&given),
                 Host::BitbucketServer => bitbucket_server::api(&given)?,
                 Host::Azure => azure::api(&given, &provider),
+                Host::CodeCommit => String::new(),
             },
             key: match host {
                 Host::GitHub => github::key(&provider),
@@ -142,11 +152,16 @@ impl Draft {
                 Host::Bitbucket => bitbucket::key(&provider),
                 Host::BitbucketServer => Key::bearer_or_basic(&provider),
                 Host::Azure => azure::key(&provider),
+                Host::CodeCommit => {
+                    Key::Amazon { role: ask::text(&provider["role"]), region: ask::text(&provider["region"]) }
+                }
             },
+            session: None,
             given,
             block: provider,
             filters: filters.collect::<Result<_, String>>()?,
             https,
+            fips,
         })
     }
 
@@ -179,7 +194,9 @@ impl Draft {
                 Key::Secret { login: Login::Header(name, before), .. } => {
                     (name, format!("{before}{}", credential.expose()))
                 }
-                Key::App(_) | Key::Nobody => ("authorization", format!("Bearer {}", credential.expose())),
+                Key::App(_) | Key::Nobody | Key::Amazon { .. } => {
+                    ("authorization", format!("Bearer {}", credential.expose()))
+                }
             });
         }
         let trust = Trust { insecure: self.block["insecure"] == true, certificates };
@@ -191,6 +208,8 @@ impl Draft {
             block: self.block,
             filters: self.filters,
             https: self.https,
+            fips: self.fips,
+            session: self.session,
         })
     }
 }
@@ -205,6 +224,8 @@ pub(super) struct Question {
     block: Value,
     filters: Vec<Filter>,
     https: bool,
+    fips: bool,
+    session: Option<aws::Session>,
 }
 
 impl Question {
@@ -224,6 +245,7 @@ impl Question {
             Host::Bitbucket => bitbucket::has_path(self, listed, branch, path).await,
             Host::BitbucketServer => bitbucket_server::has_path(self, listed, branch, path).await,
             Host::Azure => azure::has_path(self, listed, branch, path).await,
+            Host::CodeCommit => code_commit::has_path(self, listed, branch, path).await,
         }
     }
 
@@ -235,6 +257,7 @@ impl Question {
             Host::Bitbucket => bitbucket::listed(self).await,
             Host::BitbucketServer => bitbucket_server::listed(self).await,
             Host::Azure => azure::listed(self).await,
+            Host::CodeCommit => code_commit::listed(self).await,
         }
     }
 
@@ -247,6 +270,7 @@ impl Question {
             Host::Bitbucket => bitbucket::branches(self, listed).await,
             Host::BitbucketServer => bitbucket_server::branches(self, listed).await,
             Host::Azure => azure::branches(self, listed).await,
+            Host::CodeCommit => code_commit::branches(self, listed).await,
         }
     }
 
@@ -258,6 +282,9 @@ impl Question {
             Host::Bitbucket => bitbucket::pulls(self).await,
             Host::BitbucketServer => bitbucket_server::pulls(self).await,
             Host::Azure => azure::pulls(self).await,
+            Host::CodeCommit => Err(HttpError::Failed(
+                "pull requests of awsCodeCommit are not listed; use scmProvider with allBranches".into(),
+            )),
         }
     }
 }
@@ -328,7 +355,7 @@ async fn paths_hold(
 pub(super) async fn pull_requests(question: &Question) -> Result<Answer, String> {
     match question.pulls().await {
         Err(HttpError::NotFound { message, .. }) => Ok(Answer::RepositoryNotFound(message)),
-        Err(HttpError::Failed(message)) => Err(format!("error listing repos: {message}")),
+        Err(error) => Err(format!("error listing repos: {}", error.into_message())),
         Ok(mut found) => {
             let labels: Vec<String> =
                 serde_json::from_value(question.block["labels"].clone()).unwrap_or_default();

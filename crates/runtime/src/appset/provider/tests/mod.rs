@@ -2,6 +2,7 @@
 
 mod azure;
 mod bitbucket;
+mod code_commit;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -193,7 +194,7 @@ fn a_host_that_is_not_allowed_is_refused_before_anybody_touches_a_token() {
     assert!(refused(&block, Some(list)).contains("allowed.scm.providers"));
     let server = json!({"bitbucketServer": {"api": "https://git.example.evil", "project": "P"}});
     assert!(refused(&server, Some(list)).contains("allowed.scm.providers"));
-    assert!(refused(&json!({"awsCodeCommit": {}}), None).contains("awsCodeCommit is not asked yet"));
+    assert!(refused(&json!({"svn": {}}), None).contains("no provider is named"));
     assert!(refused(&json!({"bitbucketServer": {}}), None).contains("needs the address of its host"));
     let protocol = json!({"github": {}, "cloneProtocol": "ftp"});
     assert!(refused(&protocol, None).contains("use ssh or https"));
