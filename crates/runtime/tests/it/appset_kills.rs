@@ -133,7 +133,15 @@ async fn killed_before(at: usize, expected: &Value) -> bool {
     let first = world.app("shop-a").await["metadata"]["uid"].clone();
     let _process = Process::start_logged(&world, "second.log", &[]);
     until_done(&world, &format!("killed before write {at}"), "second.log").await;
-    assert_eq!(outcome(&world).await, *expected, "killed before write {at}");
+    let found = outcome(&world).await;
+    if found != *expected {
+        let log = |name: &str| std::fs::read_to_string(world.root.path().join(name)).expect("readable");
+        panic!(
+            "killed before write {at}:\n{found:#}\ninstead of\n{expected:#}\n{}\n--- and then\n{}",
+            log("first.log"),
+            log("second.log")
+        );
+    }
     if !first.is_null() {
         assert_eq!(world.app("shop-a").await["metadata"]["uid"], first, "shop-a was made twice");
     }
@@ -148,18 +156,21 @@ async fn a_set_killed_before_each_of_its_writes_comes_to_the_same_end() {
     let expected = outcome(&calm).await;
     drop(process);
     let log = std::fs::read_to_string(calm.root.path().join("calm.log")).expect("readable");
-    let writes = log.matches("A write goes out.").count();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("A write goes out.")).collect();
+    let writes = lines.len();
     assert!(writes >= 10, "a rollout of two Applications has more than {writes} writes:\n{log}");
     let done = &expected["applications"];
     assert_eq!((&done[0][10], &done[1][10]), (&json!(1), &json!(1)), "each was deployed once: {expected:#}");
+    // Nothing hangs on an event; which write has which number differs a little from run to run.
+    let chosen = (1..=writes).filter(|at| !lines[at - 1].contains("what=\"Event "));
     // Some at once: most of the time is spent waiting.
     let expected = &expected;
-    let hits: Vec<bool> = futures::stream::iter(1..=writes)
+    let hits: Vec<bool> = futures::stream::iter(chosen)
         .map(|at| killed_before(at, expected))
         .buffer_unordered(3)
         .collect()
         .await;
     let hit = hits.into_iter().filter(|hit| *hit).count();
-    println!("{writes} writes, killed before {hit} of them");
+    println!("{writes} writes with events, killed before {hit} of them");
     assert!(hit >= 10, "only {hit} kills of {writes} happened");
 }
