@@ -69,9 +69,10 @@ bench: build ## API and durable intake beside a bare handler and the disk itself
 	node bench/idle.mjs target/release/slipway
 
 .PHONY: oracle
-oracle: build ## the GitOps engine beside upstream Argo CD, which is built from its Go module; prints every difference
+oracle: build ## the GitOps engine beside upstream Argo CD (built from its Go module), and its CLI in core mode; prints every difference
 	@scripts/setup.sh test
 	node e2e/oracle/compare.mjs target/release/slipway $$(NAME=oracle scripts/kube.sh up) $(SCENARIOS)
+	SLIPWAY_BIN=target/release/slipway KUBECONFIG=$$(NAME=oracle scripts/kube.sh up) node --test e2e/oracle/core.test.mjs
 
 .PHONY: fmt
 fmt: ## format everything

@@ -67,6 +67,8 @@ metadata: {name: argocd-rbac-cm, namespace: $1, labels: {app.kubernetes.io/name:
 apiVersion: v1
 kind: Secret
 metadata: {name: argocd-secret, namespace: $1, labels: {app.kubernetes.io/name: argocd-secret, app.kubernetes.io/part-of: argocd}}
+# Its API server would make one up; there is none here, and without it no cluster is known. It protects nothing.
+stringData: {server.secretkey: only-for-comparisons}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: AppProject

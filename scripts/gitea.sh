@@ -63,6 +63,7 @@ STATIC_ROOT_PATH = $home
 APP_DATA_PATH = $1/data
 DISABLE_SSH = true
 OFFLINE_MODE = true
+LFS_START_SERVER = true
 [database]
 DB_TYPE = sqlite3
 PATH = $1/gitea.db

@@ -326,12 +326,17 @@ impl Following {
 }
 
 impl Engine {
-    /// Looks at the application that objects call by this name.
-    pub(crate) fn wake_instance(&self, instance: &str) {
-        let app = match instance.split_once('_') {
+    /// The application that objects call by this name.
+    pub(crate) fn key_of_instance(&self, instance: &str) -> AppKey {
+        match instance.split_once('_') {
             Some((namespace, name)) => AppKey { namespace: namespace.into(), name: name.into() },
             None => AppKey { namespace: self.config.namespace.clone(), name: instance.to_owned() },
-        };
+        }
+    }
+
+    /// Looks at the application that objects call by this name.
+    pub(crate) fn wake_instance(&self, instance: &str) {
+        let app = self.key_of_instance(instance);
         if self.governs(&app.namespace) {
             self.queue.add(app, Wake::STATE);
         }

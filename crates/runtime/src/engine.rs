@@ -11,7 +11,7 @@ use slipway_crd::{Application, names};
 use slipway_gitops::sync::SyncProgress;
 use slipway_gitops::{ClusterInfo, Settings, TrackingMethod};
 use slipway_source::Renderer;
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -74,6 +74,8 @@ pub(crate) struct Engine {
     /// When each set is looked at next without anything having happened.
     pub(crate) set_timers: Mutex<HashMap<AppKey, Instant>>,
     pub(crate) reporter: Reporter,
+    /// Instances that were looked at, for those who show them.
+    pub(crate) looks: broadcast::Sender<Arc<str>>,
     pub(crate) metrics: Metrics,
     /// Events on their way to the cluster.
     pub(crate) events: (mpsc::Sender<Value>, tokio::sync::Mutex<mpsc::Receiver<Value>>),
@@ -101,6 +103,7 @@ impl Engine {
         let (sender, receiver) = mpsc::channel(crate::events::WAITING_MAX);
         Self {
             reporter: Reporter::new(&config),
+            looks: broadcast::Sender::new(256),
             config,
             cluster,
             renderer,
@@ -263,6 +266,9 @@ impl Engine {
                 self.queue.add_at(key.clone(), Instant::now() + Duration::from_secs(30), Wake::STATE);
             }
             self.reporter.looked_at(&key);
+            if self.looks.receiver_count() > 0 {
+                let _ = self.looks.send(self.instance(&key).into());
+            }
             self.queue.done(&key);
         }
     }

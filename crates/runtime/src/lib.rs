@@ -6,6 +6,7 @@
 
 mod appset;
 mod clusters;
+mod core;
 mod deletion;
 mod engine;
 mod events;
@@ -42,6 +43,7 @@ use slipway_source::{
 };
 use tokio_util::sync::CancellationToken;
 
+pub use core::CoreAddresses;
 use engine::Engine;
 pub use plugins::PluginsError;
 pub use proxy::app_proxy_router;
@@ -74,6 +76,8 @@ pub struct Config {
     pub before_write: Option<slipway_cluster::BeforeWrite>,
     /// Where metrics are served and webhooks come in.
     pub listen: Option<SocketAddr>,
+    /// Where the `argocd` CLI is answered in `--core` mode; none: nowhere.
+    pub argocd_core: Option<CoreAddresses>,
     /// Allow repositories on this machine's disk.
     pub allow_local_repositories: bool,
     /// Applications looked at at once.
@@ -97,6 +101,7 @@ impl Config {
             sharing: None,
             before_write: None,
             listen: None,
+            argocd_core: None,
             tools: Vec::new(),
             allow_local_repositories: false,
             workers: 16,
@@ -120,6 +125,10 @@ pub enum RuntimeError {
     Cluster(ClusterError),
     #[error("cannot listen on {address}; choose another with --listen")]
     Listen { address: SocketAddr, source: std::io::Error },
+    #[error(
+        "cannot listen on {address}, where the argocd CLI looks in --core mode; free it, or leave --argocd-core out"
+    )]
+    Core { address: SocketAddr, source: std::io::Error },
 }
 
 /// The runtime before and while it runs.
@@ -157,6 +166,10 @@ impl Runtime {
             Some(address) => Some(listen::bind(address).await?),
             None => None,
         };
+        let core = match config.argocd_core {
+            Some(addresses) => Some(core::bind(addresses).await?),
+            None => None,
+        };
         let options = GitOptions { allow_local: config.allow_local_repositories, ..GitOptions::default() };
         let git = Arc::new(GitCache::open(config.data.join("mirrors"), options)?);
         let charts = Arc::new(ChartCache::open(config.data.join("charts"), ChartLimits::default())?);
@@ -181,6 +194,9 @@ impl Runtime {
                     tracing::error!(%error, "Metrics and webhooks are not served any more.");
                 }
             });
+        }
+        if let Some(listeners) = core {
+            tokio::spawn(core::serve(engine.clone(), listeners, shutdown.clone()));
         }
         engine.run(shutdown).await;
         Ok(())

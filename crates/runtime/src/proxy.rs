@@ -26,9 +26,9 @@ use slipway_gitops::sync::{self, Action, SyncProgress};
 use slipway_gitops::{SyncCode, object};
 
 use crate::Handle;
-use crate::engine::{Engine, Memory};
+use crate::engine::Engine;
 use crate::observe::Observed;
-use crate::queue::{AppKey, Wake};
+use crate::queue::AppKey;
 use crate::reconcile::is_running;
 
 /// How long an answer about who somebody is may be used again.
@@ -233,10 +233,7 @@ impl Proxy {
     async fn observe(&self, key: &AppKey) -> Result<(Application, Observed), Refusal> {
         let engine = self.engine()?;
         let app = self.application(key)?;
-        let mut memory = Memory { desired: engine.known_desired(key), ..Memory::default() };
-        // The loop said what it is interested in; saying it again from here would race with it.
-        memory.reader = true;
-        let observed = engine.observe(&app, Wake::STATE, &mut memory).await;
+        let observed = engine.look_beside(key, &app).await;
         Ok((app, observed))
     }
 

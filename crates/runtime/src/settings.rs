@@ -8,7 +8,7 @@ use serde_json::Value;
 use slipway_cluster::{Cluster, ObjectKey};
 use slipway_gitops::Settings;
 use slipway_model::Secret;
-use slipway_source::{Credentials, Keyring, Repository, normalise_repo_url};
+use slipway_source::{Credentials, GithubApp, Keyring, Repository, normalise_repo_url};
 
 pub(crate) const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
 
@@ -178,6 +178,7 @@ fn opens(credentials: &Credentials) -> bool {
         || credentials.bearer_token.is_some()
         || credentials.ssh_private_key.is_some()
         || credentials.tls_client_key.is_some()
+        || credentials.github_app.is_some()
 }
 
 fn credentials(data: &Value) -> Credentials {
@@ -194,8 +195,19 @@ fn credentials(data: &Value) -> Credentials {
         insecure: flag("insecure") || flag("insecureIgnoreHostKey"),
         plain_http: flag("insecureOCIForceHttp"),
         known_hosts: None,
+        github_app: github_app(data),
+        lfs: flag("enableLfs"),
         proxy: field(data, "proxy").unwrap_or_default(),
     }
+}
+
+fn github_app(data: &Value) -> Option<GithubApp> {
+    Some(GithubApp {
+        id: field(data, "githubAppID")?,
+        installation: field(data, "githubAppInstallationID").unwrap_or_default(),
+        private_key: Secret::new(field(data, "githubAppPrivateKey")?),
+        api: field(data, "githubAppEnterpriseBaseUrl").unwrap_or_else(|| "https://api.github.com".to_owned()),
+    })
 }
 
 pub(crate) fn field(data: &Value, name: &str) -> Option<String> {

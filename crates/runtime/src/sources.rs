@@ -164,7 +164,7 @@ async fn fetch(
     if !is_chart(source) {
         let repository = around.access.repository(&source.repo_url);
         let commit = around.renderer.git().resolve(&repository, wanted, since).await?;
-        check_signature(around, &repository, &commit).await?;
+        check_signature(around, &repository, &commit, &[wanted, &source.target_revision]).await?;
         let revision = Revision { id: commit.sha.clone(), commit: Some(commit.clone()) };
         let submodules = submodules(around, &repository, &commit).await?;
         return Ok((Content::Git { repository, commit, submodules }, revision));
@@ -210,10 +210,11 @@ async fn check_signature(
     around: &Surroundings<'_>,
     repository: &Repository,
     commit: &Commit,
+    names: &[&str],
 ) -> Result<(), SourceError> {
     let rules = project::signature_keys(&around.project, &repository.url).map_err(SourceError::Spec)?;
     let Some(rules) = rules else { return Ok(()) };
-    let signer = around.renderer.git().signer(repository, commit, &around.access.keys).await?;
+    let signer = around.renderer.git().signer(repository, commit, names, &around.access.keys).await?;
     if rules.iter().all(|keys| project::is_signer(keys, &signer)) {
         return Ok(());
     }
@@ -225,7 +226,7 @@ async fn check_signature(
     )))
 }
 
-fn is_chart(source: &ApplicationSource) -> bool {
+pub(crate) fn is_chart(source: &ApplicationSource) -> bool {
     !source.chart.is_empty() || source.repo_url.starts_with("oci://")
 }
 

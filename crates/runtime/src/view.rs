@@ -195,7 +195,7 @@ fn resources(observed: &Observed, family: &[Value]) -> Vec<wire::ResourceNode> {
 }
 
 /// The one thing about a live object that people look for first.
-fn info(live: &Value) -> Option<String> {
+pub(crate) fn info(live: &Value) -> Option<String> {
     let number = |path: &[&str]| object::integer(live, path);
     match (object::group(live), object::kind(live)) {
         ("", "Pod") => Some(pod_info(live)),

@@ -128,6 +128,9 @@ enum EngineCommand {
         /// Where metrics are served and webhooks come in; nowhere when left out
         #[arg(long)]
         listen: Option<std::net::SocketAddr>,
+        /// Answer the argocd CLI in --core mode, on 127.0.0.1:6379 and :8081, where its port-forward ends
+        #[arg(long)]
+        argocd_core: bool,
     },
 }
 
@@ -196,12 +199,14 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             alone,
             lease_seconds,
             listen,
+            argocd_core,
         }) => {
             let mut config = slipway_runtime::Config::new("engine", kubeconfig, data);
             config.namespace = namespace;
             config.allow_local_repositories = allow_local_repositories;
             config.plugins = plugins;
             config.listen = listen;
+            config.argocd_core = argocd_core.then(slipway_runtime::CoreAddresses::default);
             config.tools = tools;
             if !alone {
                 let mut sharing = slipway_runtime::Sharing::of_folder(&config.data)?;

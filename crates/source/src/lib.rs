@@ -18,8 +18,8 @@ pub mod git_cache;
 
 pub use chart::{Archive, ChartCache, ChartError, ChartLimits, ChartVersion};
 pub use git_cache::{
-    Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, Keyring, Repository,
-    SignatureError, Since,
+    Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, GithubApp, Keyring,
+    Repository, SignatureError, Since,
 };
 pub use glob::Glob;
 pub use render::{

@@ -1,5 +1,6 @@
 //! Masking of Secret values: equal values look equal, different ones different, and none can be read.
 
+use super::normalize::fold_secret;
 use crate::object;
 use serde_json::Value;
 use slipway_crd::names;
@@ -40,6 +41,14 @@ pub fn masked(object: &Value, sensitive_annotations: &[String]) -> Value {
     let mut copy = object.clone();
     mask(&mut Value::Null, &mut copy, sensitive_annotations);
     copy
+}
+
+/// Both sides of a difference, safe to show: values that are equal look equal, also those that the manifest has in
+/// clear and the server in base64.
+pub fn masked_pair(mut live: Value, mut target: Value, sensitive_annotations: &[String]) -> (Value, Value) {
+    fold_secret(&mut target);
+    mask(&mut live, &mut target, sensitive_annotations);
+    (live, target)
 }
 
 fn is_secret(object: &Value) -> bool {

@@ -16,7 +16,7 @@ mod server;
 mod text;
 
 pub use ignore::IgnoreRules;
-pub use mask::masked;
+pub use mask::{masked, masked_pair};
 pub use server::Mutations;
 pub use text::{block_text, unified};
 

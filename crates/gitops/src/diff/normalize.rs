@@ -98,7 +98,7 @@ fn sort_endpoints(object: &mut Value) {
 }
 
 /// `stringData` is write-only: the server folds it into `data`.
-fn fold_secret(object: &mut Value) {
+pub(super) fn fold_secret(object: &mut Value) {
     if !(object::kind(object) == "Secret" && object::group(object).is_empty()) {
         return;
     }

@@ -5,6 +5,7 @@ mod appset_teams;
 mod appsets;
 mod clusters;
 mod control_plane;
+mod core;
 mod crash;
 mod faults;
 mod hydrate;

@@ -133,13 +133,24 @@ impl Signer {
 
     /// Signs the newest commit anew.
     fn sign(&self, site: &Site<'_>) -> String {
+        let key = format!("-S{}", self.print);
+        site.git(&["-c", &self.program(), "commit", "--quiet", "--amend", "--no-edit", &key]);
+        site.git(&["rev-parse", "HEAD"])
+    }
+
+    /// Tags the newest commit, which nobody signs by that.
+    fn tag(&self, site: &Site<'_>, name: &str) {
+        let words = ["tag", "--annotate", "--message", "Good", "--local-user", &self.print, name];
+        site.git(&[&["-c", &self.program()], &words[..]].concat());
+    }
+
+    /// git's setting of the program that signs.
+    fn program(&self) -> String {
         let program = self.home.path().join("sign");
         let script = format!("#!/bin/sh\nexec gpg --homedir '{}' \"$@\"\n", self.home.path().display());
         std::fs::write(&program, script).expect("written");
         std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
-        let (program, key) = (format!("gpg.program={}", program.display()), format!("-S{}", self.print));
-        site.git(&["-c", &program, "commit", "--quiet", "--amend", "--no-edit", &key]);
-        site.git(&["rev-parse", "HEAD"])
+        format!("gpg.program={}", program.display())
     }
 }
 
@@ -198,6 +209,30 @@ fn only_commits_that_somebody_trusted_has_signed_are_deployed() {
         assert!(!there.contains(name), "{there}");
     }
     assert!(there.contains("by-ada"), "{there}");
+}
+
+#[test]
+fn a_tag_counts_by_its_own_signature() {
+    let ada = Signer::new("ada");
+    let site = Site::new(&[("app/a.yaml", map("unsigned"))]);
+    site.create(&config(&site, "argocd-gpg-keys-cm", json!({&ada.print[24..]: ada.public()})));
+    site.create(&project(&site, "signed", json!({"signatureKeys": [{"keyID": &ada.print[24..]}]})));
+    site.git(&["tag", "--annotate", "--message", "By nobody", "v1"]);
+    site.commit(&[("app/a.yaml", map("tagged"))]);
+    ada.tag(&site, "v2");
+    let good = site.git(&["rev-parse", "HEAD"]);
+    let name = format!("app-{}", site.target.name());
+    let mut app = site.application(&name, "app", automated());
+    app["spec"]["project"] = json!("signed");
+    app["spec"]["source"]["targetRevision"] = json!("v1");
+    site.create(&app);
+    site.until("the tag is not signed", || conditions(&site.app(&name)).contains("sign the tag"));
+    let newer = json!({"spec": {"source": {"targetRevision": "v2"}}}).to_string();
+    site.control.kubectl(&["patch", "app", &name, "--type=merge", "-p", &newer]);
+    site.wait(&name, &format!("{{.status.operationState.syncResult.revision}}={good}"));
+    site.wait(&name, "{.status.sync.status}=Synced");
+    let there = site.target.kubectl(&["get", "configmaps", "-o", "name"]);
+    assert!(there.contains("tagged") && !there.contains("unsigned"), "{there}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One way out for charts: bounded in time and size, no redirect with credentials to another host, and never to
+//! One way out for everything but git's own: bounded in time and size, no redirect with credentials to another host, and never to
 //! the addresses that give a machine its own credentials.
 
 use std::collections::HashMap;
@@ -16,8 +16,20 @@ const REDIRECTS_MAX: usize = 5;
 
 /// Clients by what makes two connections differ.
 #[derive(Default)]
-pub(super) struct Http {
+pub(crate) struct Http {
     clients: std::sync::Mutex<HashMap<String, Client>>,
+}
+
+/// One question.
+pub(crate) struct Ask<'a> {
+    pub(crate) url: &'a str,
+    /// How the host is reached: certificates, proxy.
+    pub(crate) credentials: Option<&'a Credentials>,
+    /// Goes to the first host alone.
+    pub(crate) authorization: Option<&'a str>,
+    pub(crate) headers: &'a [(&'static str, &'a str)],
+    /// With one it is a POST.
+    pub(crate) body: Option<Vec<u8>>,
 }
 
 impl Http {
@@ -29,18 +41,20 @@ impl Http {
         limit: u64,
     ) -> Result<Vec<u8>, ChartError> {
         let authorization = credentials.and_then(Credentials::authorization_value);
-        let response = self.send(url, credentials, authorization.as_deref(), &[]).await?;
+        let ask = Ask { url, credentials, authorization: authorization.as_deref(), headers: &[], body: None };
+        self.answer(ask, limit).await
+    }
+
+    /// The same for any question.
+    pub(crate) async fn answer(&self, ask: Ask<'_>, limit: u64) -> Result<Vec<u8>, ChartError> {
+        let url = ask.url;
+        let response = self.send(ask).await?;
         body(accepted(response, url)?, url, limit).await
     }
 
     /// Sends and follows redirects; the credential goes to the first host alone. The answer is given as it is.
-    pub(super) async fn send(
-        &self,
-        url: &str,
-        credentials: Option<&Credentials>,
-        authorization: Option<&str>,
-        headers: &[(&'static str, &str)],
-    ) -> Result<Response, ChartError> {
+    pub(super) async fn send(&self, ask: Ask<'_>) -> Result<Response, ChartError> {
+        let Ask { url, credentials, authorization, headers, body } = ask;
         let client = self.client(credentials, url)?;
         let mut at: Url = url.parse().map_err(|_| ChartError::Address(shown(url)))?;
         let home = origin(url);
@@ -58,10 +72,20 @@ impl Http {
                 value.set_sensitive(true);
                 sent.insert(AUTHORIZATION, value);
             }
-            let answer = client.get(at.clone()).headers(sent).send().await;
+            let request = match &body {
+                Some(body) => client.post(at.clone()).body(body.clone()),
+                None => client.get(at.clone()),
+            };
+            let answer = request.headers(sent).send().await;
             let answer = answer.map_err(|error| unreachable(&at, words(error)))?;
             let next = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok()).map(str::to_owned);
             match next.filter(|_| answer.status().is_redirection()) {
+                Some(_) if body.is_some() => {
+                    return Err(unreachable(
+                        &at,
+                        "it redirects what was sent to it; use its new address".into(),
+                    ));
+                }
                 Some(next) => {
                     let next = at.join(&next).map_err(|_| unreachable(&at, "it redirects nowhere".into()))?;
                     if at.scheme() == "https" && next.scheme() != "https" {
@@ -135,7 +159,7 @@ pub(super) async fn body(mut response: Response, url: &str, limit: u64) -> Resul
 }
 
 /// Scheme, host and port: what a credential was given for.
-pub(super) fn origin(url: &str) -> String {
+pub(crate) fn origin(url: &str) -> String {
     url.parse::<Url>().map_or_else(|_| url.to_owned(), |url| url.origin().ascii_serialization())
 }
 

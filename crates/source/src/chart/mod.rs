@@ -22,7 +22,7 @@ use crate::git_cache::{Repository, Since};
 use crate::private;
 
 pub use archive::Archive;
-use http::Http;
+pub(crate) use http::{Ask, Http, origin};
 use index::Index;
 
 #[derive(Debug, thiserror::Error)]

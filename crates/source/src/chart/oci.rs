@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::http::{Http, accepted, body};
+use super::http::{Ask, Http, accepted, body};
 use super::index::Index;
 use super::{ChartError, ChartVersion, Place, sha256, shown};
 use crate::git_cache::{Credentials, Repository};
@@ -132,8 +132,16 @@ impl Session<'_> {
         let basic = credentials.authorization_value();
         for _ in 0..2 {
             let authorization = self.token.as_deref().or(basic.as_deref());
-            let response =
-                self.http.send(url, Some(credentials), authorization, &[("accept", accept)]).await?;
+            let response = self
+                .http
+                .send(Ask {
+                    url,
+                    credentials: Some(credentials),
+                    authorization,
+                    headers: &[("accept", accept)],
+                    body: None,
+                })
+                .await?;
             if response.status() != reqwest::StatusCode::UNAUTHORIZED || self.token.is_some() {
                 return accepted(response, url);
             }
@@ -160,7 +168,16 @@ impl Session<'_> {
         let scope = format!("repository:{}:pull", self.target.name);
         url.query_pairs_mut().append_pair("service", &challenge.service).append_pair("scope", &scope);
         let basic = credentials.authorization_value();
-        let response = self.http.send(url.as_str(), Some(credentials), basic.as_deref(), &[]).await?;
+        let response = self
+            .http
+            .send(Ask {
+                url: url.as_str(),
+                credentials: Some(credentials),
+                authorization: basic.as_deref(),
+                headers: &[],
+                body: None,
+            })
+            .await?;
         let bytes = body(accepted(response, url.as_str())?, url.as_str(), 1 << 20).await?;
         let answer: Value =
             serde_json::from_slice(&bytes).map_err(|error| unreadable(url.as_str(), error))?;

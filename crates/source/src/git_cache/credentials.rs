@@ -2,6 +2,8 @@
 
 use slipway_model::Secret;
 
+pub use super::github_app::GithubApp;
+
 /// Everything is optional; an empty value opens public repositories.
 #[derive(Clone, Default)]
 pub struct Credentials {
@@ -20,6 +22,10 @@ pub struct Credentials {
     pub proxy: String,
     /// Host keys for ssh, as in a `known_hosts` file; they win over the cache's own.
     pub known_hosts: Option<String>,
+    /// A token of this App is the password.
+    pub github_app: Option<GithubApp>,
+    /// Pointers to large files are read as the files.
+    pub lfs: bool,
 }
 
 impl Credentials {
@@ -44,6 +50,9 @@ impl Credentials {
             Some(self.plain_http.to_string()),
             Some(self.proxy.clone()),
             self.known_hosts.clone(),
+            self.github_app.as_ref().map(|app| format!("{}\0{}\0{}", app.id, app.installation, app.api)),
+            secret(&self.github_app.as_ref().map(|app| app.private_key.clone())),
+            Some(self.lfs.to_string()),
         ] {
             let part = part.unwrap_or_default();
             hash.update((part.len() as u64).to_be_bytes());

@@ -32,6 +32,10 @@ pub enum GitError {
     Deadline { url: String, seconds: u64 },
     #[error("{what} is larger than the limit of {limit}")]
     TooLarge { what: String, limit: String },
+    #[error("no token for {url} from its GitHub App: {detail}")]
+    GithubApp { url: String, detail: String },
+    #[error("large file {oid} of {url} cannot be read: {detail}")]
+    Lfs { url: String, oid: String, detail: String },
     #[error(transparent)]
     Signature(#[from] super::signature::SignatureError),
     #[error("`git` is not installed; install it (Debian: apt-get install git) and try again")]
@@ -51,9 +55,12 @@ fn known_text(known: &[String]) -> String {
 impl GitError {
     pub fn next(&self) -> Next {
         match self {
-            Self::Unreachable { .. } | Self::Deadline { .. } | Self::Damaged { .. } | Self::Folder { .. } => {
-                Next::Retry
-            }
+            Self::Unreachable { .. }
+            | Self::Deadline { .. }
+            | Self::Damaged { .. }
+            | Self::Folder { .. }
+            | Self::GithubApp { .. }
+            | Self::Lfs { .. } => Next::Retry,
             _ => Next::NeedsHuman,
         }
     }

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
+use super::github_app::{self, Token};
 use super::objects::{Batch, Commit, Object, parse_commit};
 use super::refs::RefTable;
-use super::{GitError, GitOptions, Repository, command};
+use super::{Credentials, GitError, GitOptions, Repository, command, lfs};
+use crate::chart::Http;
 use crate::process;
 
 pub(super) struct Mirror {
@@ -23,6 +25,9 @@ pub(super) struct Mirror {
     batch: Mutex<Option<Batch>>,
     ready: tokio::sync::OnceCell<()>,
     remote_calls: AtomicU64,
+    http: Http,
+    /// What the repository's GitHub App was given last.
+    token: Mutex<Option<Token>>,
 }
 
 /// Answers of `ls-remote` larger than this belong to a repository made to hurt.
@@ -38,6 +43,8 @@ impl Mirror {
             batch: Mutex::default(),
             ready: tokio::sync::OnceCell::new(),
             remote_calls: AtomicU64::new(0),
+            http: Http::default(),
+            token: Mutex::default(),
         }
     }
 
@@ -205,7 +212,38 @@ impl Mirror {
 
     async fn remote(&self, repo: &Repository) -> Result<command::GitCommand, GitError> {
         self.ready().await?;
-        command::remote(&self.folder, repo, &self.options)
+        let opened = self.opened(repo).await?;
+        command::remote(&self.folder, &opened, &self.options)
+    }
+
+    /// The repository with a password that holds now.
+    async fn opened(&self, repo: &Repository) -> Result<Repository, GitError> {
+        let Some(app) = &repo.credentials.github_app else { return Ok(repo.clone()) };
+        let mut token = self.token.lock().await;
+        let holding = match token.take().filter(Token::holds) {
+            Some(holding) => holding,
+            None => app.token(&self.http, repo).await?,
+        };
+        let credentials = Credentials {
+            username: github_app::USER.to_owned(),
+            password: Some(holding.value.clone()),
+            bearer_token: None,
+            ..(*repo.credentials).clone()
+        };
+        *token = Some(holding);
+        Ok(Repository { url: repo.url.clone(), credentials: Arc::new(credentials) })
+    }
+
+    /// The file that a pointer stands for.
+    pub(super) async fn large_file(
+        &self,
+        repo: &Repository,
+        pointer: &lfs::Pointer,
+    ) -> Result<Vec<u8>, GitError> {
+        let opened = self.opened(repo).await?;
+        let folder = self.folder.join("lfs");
+        let limit = self.options.limits.blob_bytes;
+        lfs::content(&self.http, repo, &opened.credentials, pointer, &folder, limit).await
     }
 
     /// Makes the bare repository, or clears what a killed process left in it.

@@ -8,6 +8,8 @@
 mod command;
 mod credentials;
 mod error;
+mod github_app;
+mod lfs;
 mod mirror;
 mod objects;
 mod refs;
@@ -19,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use credentials::Credentials;
+pub use credentials::{Credentials, GithubApp};
 pub use error::GitError;
 pub use objects::Commit;
 pub use signature::{Keyring, SignatureError};
@@ -213,14 +215,24 @@ impl GitCache {
         Err(GitError::LinkEscapes { path: path.to_owned() })
     }
 
-    /// The fingerprints of the key that signed a commit, if its signature is good.
+    /// The fingerprints of the key that signed a commit, if its signature is good. Where one of the names by which the
+    /// commit is wanted is an annotated tag of it, the tag has to be signed: whoever tags a commit vouches for it.
     pub async fn signer(
         &self,
         repo: &Repository,
         commit: &Commit,
+        names: &[&str],
         keys: &Keyring,
     ) -> Result<Vec<String>, GitError> {
         let mirror = self.mirror(repo)?;
+        let table = mirror.references(repo, None).await?;
+        let means = |name: &&str| table.resolve(name).as_ref() == Some(&commit.sha);
+        let tag = names.iter().copied().filter(means).find_map(|name| table.tag_object(name));
+        if let Some(tag) = tag {
+            mirror.fetched(repo, tag).await?;
+            let object = mirror.object(tag).await?;
+            return Ok(signature::tag_signer(&commit.sha, &object.data, keys).await?);
+        }
         mirror.fetched(repo, &commit.sha).await?;
         let object = mirror.object(&commit.sha).await?;
         Ok(signature::signer(&commit.sha, &object.data, keys).await?)
@@ -234,7 +246,10 @@ impl GitCache {
                 detail: format!("object {id} is a {}, not a file", object.kind),
             });
         }
-        Ok(object.data)
+        match lfs::Pointer::parse(&object.data).filter(|_| repo.credentials.lfs) {
+            Some(pointer) => self.mirror(repo)?.large_file(repo, &pointer).await,
+            None => Ok(object.data),
+        }
     }
 
     /// Ends helper processes that have not been used for a while; call it now and then.

@@ -9,6 +9,8 @@ use super::GitError;
 pub(super) struct RefTable {
     /// Full name → commit id; annotated tags already followed to their commit.
     refs: BTreeMap<String, String>,
+    /// Full name of an annotated tag → the tag itself, which may be signed.
+    tags: BTreeMap<String, String>,
     head: Option<String>,
 }
 
@@ -44,7 +46,9 @@ impl RefTable {
                 _ if name == "HEAD" => table.head = Some(id.to_owned()),
                 // The peeled line follows the tag's own line and replaces it.
                 Some(tag) => {
-                    table.refs.insert(tag.to_owned(), id.to_owned());
+                    if let Some(object) = table.refs.insert(tag.to_owned(), id.to_owned()) {
+                        table.tags.insert(tag.to_owned(), object);
+                    }
                 }
                 None => {
                     table.refs.insert(name.to_owned(), id.to_owned());
@@ -58,17 +62,24 @@ impl RefTable {
         if revision.is_empty() || revision == "HEAD" {
             return self.head.clone();
         }
-        for name in [
+        self.refs.get(self.name_of(revision)?).cloned()
+    }
+
+    /// The tag object that a revision means, if it means an annotated tag.
+    pub(super) fn tag_object(&self, revision: &str) -> Option<&str> {
+        self.tags.get(self.name_of(revision)?).map(String::as_str)
+    }
+
+    /// The full name of what a revision means.
+    fn name_of(&self, revision: &str) -> Option<&str> {
+        let names = [
             revision.to_owned(),
             format!("refs/heads/{revision}"),
             format!("refs/tags/{revision}"),
             format!("refs/{revision}"),
-        ] {
-            if let Some(id) = self.refs.get(&name) {
-                return Some(id.clone());
-            }
-        }
-        self.highest_tag(revision)
+        ];
+        let known = names.iter().find_map(|name| self.refs.get_key_value(name));
+        known.map(|(name, _)| name.as_str()).or_else(|| self.highest_tag(revision))
     }
 
     pub(super) fn some_branches(&self) -> Vec<String> {
@@ -81,14 +92,14 @@ impl RefTable {
     }
 
     /// A version range (`1.2.*`, `^1.2`, `>=1 <3`) means the highest tag in it.
-    fn highest_tag(&self, revision: &str) -> Option<String> {
+    fn highest_tag(&self, revision: &str) -> Option<&str> {
         let range = parse_range(revision)?;
         self.refs
             .iter()
-            .filter_map(|(name, id)| Some((Version::parse(name.strip_prefix("refs/tags/")?)?, id)))
+            .filter_map(|(name, _)| Some((Version::parse(name.strip_prefix("refs/tags/")?)?, name)))
             .filter(|(version, _)| range.iter().all(|bound| bound.admits(version)))
             .max_by(|(a, _), (b, _)| a.cmp(b))
-            .map(|(_, id)| id.clone())
+            .map(|(_, name)| name.as_str())
     }
 }
 

@@ -1,6 +1,6 @@
-//! Who signed a commit: OpenPGP signatures, checked with `gpgv` against keys that the caller gives.
+//! Who signed a commit or a tag: OpenPGP signatures, checked with `gpgv` against keys that the caller gives.
 //!
-//! In: the text of a commit object and public keys. Out: the fingerprints of the key that made the one good signature.
+//! In: the text of a commit or tag object and public keys. Out: the fingerprints of the key that made the one good signature.
 //! Does not know which keys a project trusts. `gpgv` has no configuration, no agent and no network, and knows no key
 //! but these; git itself would take its settings for verification from the user's home.
 
@@ -19,6 +19,10 @@ pub struct Keyring(Vec<u8>);
 pub enum SignatureError {
     #[error("commit {0} is not signed, and its project asks for a signature")]
     Unsigned(String),
+    #[error(
+        "the tag of commit {0} is not signed, and its project asks for a signature; sign the tag (git tag --sign)"
+    )]
+    UnsignedTag(String),
     #[error("the signature of commit {commit} is not good: {why}")]
     Bad { commit: String, why: &'static str },
     #[error(
@@ -73,11 +77,38 @@ fn split(commit: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     signature.starts_with(b"-----BEGIN PGP").then_some((signed, signature))
 }
 
+/// The same of a tag, whose signature stands at its end.
+fn split_tag(tag: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    const BEGIN: &[u8] = b"\n-----BEGIN PGP SIGNATURE-----\n";
+    let at = tag.windows(BEGIN.len()).rposition(|some| some == BEGIN)? + 1;
+    Some((tag[..at].to_vec(), tag[at..].to_vec()))
+}
+
+/// True when a tag is one of this very commit.
+fn names_commit(tag: &[u8], commit: &str) -> bool {
+    tag.starts_with(format!("object {commit}\ntype commit\n").as_bytes())
+}
+
+/// Checks the signature of a tag of a commit.
+pub(super) async fn tag_signer(
+    commit: &str,
+    tag: &[u8],
+    keys: &Keyring,
+) -> Result<Vec<String>, SignatureError> {
+    let parts = split_tag(tag).filter(|_| names_commit(tag, commit));
+    check(commit, parts.ok_or_else(|| SignatureError::UnsignedTag(commit.to_owned()))?, keys).await
+}
+
 /// Checks the signature of a commit object; gives the fingerprints (of the key and of its primary key).
 pub(super) async fn signer(id: &str, commit: &[u8], keys: &Keyring) -> Result<Vec<String>, SignatureError> {
-    let Some((signed, signature)) = split(commit) else {
-        return Err(SignatureError::Unsigned(id.to_owned()));
-    };
+    check(id, split(commit).ok_or_else(|| SignatureError::Unsigned(id.to_owned()))?, keys).await
+}
+
+async fn check(
+    id: &str,
+    (signed, signature): (Vec<u8>, Vec<u8>),
+    keys: &Keyring,
+) -> Result<Vec<String>, SignatureError> {
     let unchecked = |detail: String| SignatureError::Unchecked { commit: id.to_owned(), detail };
     let folder = tempfile::tempdir().map_err(|error| unchecked(error.to_string()))?;
     let file = |name: &str, content: &[u8]| -> std::io::Result<std::path::PathBuf> {
@@ -143,6 +174,17 @@ mod tests {
             "the message signs nothing"
         );
         assert!(split(b"tree 1\ngpgsig -----BEGIN SSH SIGNATURE-----\n x\n\nm\n").is_none());
+    }
+
+    #[test]
+    fn a_tag_is_split_at_its_last_signature_and_has_to_name_the_commit() {
+        let signature = "-----BEGIN PGP SIGNATURE-----\n\nabc\n-----END PGP SIGNATURE-----\n";
+        let head = "object 12ab\ntype commit\ntag v1\n\nfirst\n";
+        let text = format!("{head}{signature}");
+        let (signed, found) = split_tag(text.as_bytes()).expect("signed");
+        assert_eq!((signed, found), (head.as_bytes().to_vec(), signature.as_bytes().to_vec()));
+        assert!(split_tag(head.as_bytes()).is_none());
+        assert!(names_commit(text.as_bytes(), "12ab") && !names_commit(text.as_bytes(), "12a"));
     }
 
     #[test]

@@ -3,5 +3,6 @@
 mod charts;
 mod git;
 mod git_cache;
+mod gitea;
 mod render;
 mod repo;
