@@ -4,7 +4,6 @@
 //! cluster and the repositories say now, so that one which was killed anywhere is simply done again.
 
 mod answers;
-mod app_shim;
 mod aws;
 pub(crate) mod http;
 mod provider;

@@ -9,10 +9,9 @@ use slipway_cluster::ObjectKey;
 use slipway_crd::{AppProject, ApplicationSet, names};
 use slipway_gitops::project;
 use slipway_model::Secret;
-use slipway_source::Repository;
+use slipway_source::{GithubApp, Repository};
 
 use super::answers::decode;
-use super::app_shim::GithubApp;
 use super::{aws, http, provider};
 use crate::engine::Engine;
 use crate::settings::SECRET_TYPE;
