@@ -82,7 +82,7 @@ impl Session {
                 Some(file) => Some(read(&file).await?.trim().to_owned()),
                 None => given("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
             };
-            session.from_agent(&agent, token).await?
+            session.ask_agent(&agent, token).await?
         } else {
             return Err("the engine has no AWS credentials; give it AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a web identity, or a pod identity".into());
         };
@@ -138,7 +138,7 @@ impl Session {
 
     /// The container's agent lives at an address of the machine room, which is allowed here: it stands in the engine's
     /// own environment, and no generator can write there.
-    async fn from_agent(&self, url: &str, token: Option<String>) -> Result<Credentials, String> {
+    async fn ask_agent(&self, url: &str, token: Option<String>) -> Result<Credentials, String> {
         let mut request = self.client.get(url);
         if let Some(token) = token {
             request = request.header("authorization", token);
