@@ -176,6 +176,8 @@ pub struct Settings {
     pub kustomize: KustomizeSettings,
     /// Applications of these namespaces are looked after too, where their project allows it: globs and `/regex/`.
     pub application_namespaces: Vec<String>,
+    /// ApplicationSets of these namespaces are followed too: globs and `/regex/`.
+    pub application_set_namespaces: Vec<String>,
     /// Files of git's submodules belong to a source.
     pub submodules: bool,
     /// Syncs run as the service account that the project names.
@@ -232,6 +234,7 @@ impl Default for Settings {
             kustomize: KustomizeSettings::default(),
             commit_message: None,
             application_namespaces: Vec::new(),
+            application_set_namespaces: Vec::new(),
             submodules: true,
             impersonation: false,
             global_projects: Vec::new(),

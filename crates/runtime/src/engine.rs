@@ -309,7 +309,7 @@ impl Engine {
                 self.wake_owner(key);
                 false
             }
-            (names::GROUP, "ApplicationSet") if ours => {
+            (names::GROUP, "ApplicationSet") if self.governs_sets(&key.namespace) => {
                 let set = AppKey { namespace: key.namespace.clone(), name: key.name.clone() };
                 self.sets.add(set, Wake::APPLICATION);
                 false

@@ -241,7 +241,7 @@ impl Engine {
         let sets = self.cluster.live_of_kind(names::GROUP, "ApplicationSet");
         let sets: Vec<ApplicationSet> = sets
             .iter()
-            .filter(|live| live.key.namespace == self.config.namespace)
+            .filter(|live| self.governs_sets(&live.key.namespace))
             .filter_map(|live| serde_json::from_value(live.object()?).ok())
             .collect();
         text.family("argocd_appset_info", "gauge", "Information about applicationset.");

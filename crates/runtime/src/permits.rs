@@ -45,12 +45,17 @@ pub(crate) fn check_local(project: &AppProject) -> Result<(), Failure> {
 impl Engine {
     /// Whether Applications of this namespace are ours to look after at all.
     pub(crate) fn governs(&self, namespace: &str) -> bool {
+        self.is_among(namespace, &self.settings().application_namespaces)
+    }
+
+    /// Whether ApplicationSets of this namespace are ours to follow.
+    pub(crate) fn governs_sets(&self, namespace: &str) -> bool {
+        self.is_among(namespace, &self.settings().application_set_namespaces)
+    }
+
+    fn is_among(&self, namespace: &str, patterns: &[String]) -> bool {
         namespace == self.config.namespace
-            || self
-                .settings()
-                .application_namespaces
-                .iter()
-                .any(|pattern| project::matches_namespace(pattern, namespace))
+            || patterns.iter().any(|pattern| project::matches_namespace(pattern, namespace))
     }
 
     /// What can be said without looking anywhere: destination, project, permissions.

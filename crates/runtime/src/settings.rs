@@ -33,9 +33,12 @@ pub(crate) fn read_settings(cluster: &Cluster, namespace: &str) -> Settings {
     {
         settings.wave_timeout_seconds = seconds;
     }
-    let namespaces = commands.get("application.namespaces").map_or("", String::as_str).split(',');
-    settings.application_namespaces =
-        namespaces.map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let list = |name: &str| -> Vec<String> {
+        let patterns = commands.get(name).map_or("", String::as_str).split(',');
+        patterns.map(str::trim).filter(|pattern| !pattern.is_empty()).map(str::to_owned).collect()
+    };
+    settings.application_namespaces = list("application.namespaces");
+    settings.application_set_namespaces = list("applicationsetcontroller.namespaces");
     settings.submodules = commands.get("reposerver.enable.git.submodule").is_none_or(|on| on != "false");
     settings.server_side_diff = commands.get("controller.diff.server.side").is_some_and(|on| on == "true");
     settings

@@ -17,7 +17,7 @@ mod progressive;
 mod selector;
 mod update;
 
-pub use generate::{Generated, Generation, generate};
+pub use generate::{Generated, Generation, GenerationError, generate};
 pub use needs::{Answer, Answers, ClusterEntry, Decisions, Need, PullRequest, RepositoryEntry};
 pub use params::Params;
 pub use plan::{Change, PlanInput, Policy, SetPlan, plan, plan_deletion};

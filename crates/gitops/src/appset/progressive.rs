@@ -148,6 +148,11 @@ fn next_status(
         status.message = message.into();
         status.last_transition_time = Some(now.to_owned());
     };
+    // A new Application has its turn before anybody compared it. What is then learned is no change: the sync that was
+    // asked for in the meantime would be asked for again.
+    if status.target_revisions.is_empty() {
+        status.target_revisions = revisions(application);
+    }
     let revision_changed = status.target_revisions != revisions(application);
     let spec_changed = spec_differs(desired, live, name);
     if revision_changed || spec_changed {

@@ -1,13 +1,12 @@
-//! Answers to what generators ask: clusters from Secrets, trees and files from repositories, and the rest by HTTP.
+//! Answers to what generators ask: clusters from Secrets, trees and files from repositories, and the rest by HTTP. What
+//! a set may read at all is decided in `reach`.
 
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use serde_json::Value;
-use slipway_cluster::ObjectKey;
 use slipway_crd::{ApplicationSet, names};
 use slipway_gitops::appset::{Answer, ClusterEntry, Decisions, IN_CLUSTER_NAME, IN_CLUSTER_SERVER, Need};
-use slipway_model::Secret;
 use slipway_source::{EntryKind, GitCache, Repository, Since};
 
 use super::{http, provider};
@@ -25,26 +24,26 @@ impl Engine {
     ) -> Result<Answer, String> {
         match need {
             Need::GitTree { repo_url, revision } => {
-                let repository = self.access().repository(repo_url);
+                let repository = self.repository_for(set, repo_url)?;
                 tree(self.renderer.git(), &repository, revision, since).await
             }
             Need::GitFiles { repo_url, commit, paths } => {
-                let repository = self.access().repository(repo_url);
+                let repository = self.repository_for(set, repo_url)?;
                 files(self.renderer.git(), &repository, commit, paths).await
             }
             Need::Decisions { config_map, name, label_selector } => {
-                self.decisions(config_map, name, label_selector)
+                self.decisions(set, config_map, name, label_selector).await
             }
             Need::Plugin { config_map, parameters } => {
-                let settings = self.plugin_settings(config_map)?;
+                let settings = self.plugin_settings(set, config_map).await?;
                 http::ask_plugin(&settings, &set.metadata.name, parameters).await
             }
             Need::Repositories { provider } => {
-                let question = self.question(set, provider)?;
+                let question = self.question(set, provider).await?;
                 provider::repositories(&question).await.map(Answer::Repositories)
             }
             Need::PullRequests { provider } => {
-                let question = self.question(set, provider)?;
+                let question = self.question(set, provider).await?;
                 provider::pull_requests(&question).await
             }
         }
@@ -63,8 +62,14 @@ impl Engine {
         entries
     }
 
-    fn decisions(&self, config_map: &str, name: &str, selector: &Value) -> Result<Answer, String> {
-        let data = self.config_map(config_map)?;
+    async fn decisions(
+        &self,
+        set: &ApplicationSet,
+        config_map: &str,
+        name: &str,
+        selector: &Value,
+    ) -> Result<Answer, String> {
+        let data = self.config_map(set, config_map).await?;
         let field = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (field("apiVersion"), field("kind"));
         let Some((group, _)) = api_version.split_once('/').filter(|_| !kind.is_empty()) else {
@@ -86,18 +91,25 @@ impl Engine {
         let labels = |object: &Value| -> BTreeMap<String, String> {
             serde_json::from_value(object["metadata"]["labels"].clone()).unwrap_or_default()
         };
-        let mut resources: Vec<Value> = self
-            .cluster
-            .live_of_kind(group, &kind)
-            .iter()
-            .filter(|live| live.key.namespace == self.config.namespace)
-            .filter_map(|live| live.object())
-            .filter(|object| name.is_empty() || object["metadata"]["name"].as_str() == Some(name))
-            .filter(|object| {
-                !name.is_empty()
-                    || slipway_gitops::appset::selects(selector, &labels(object)).unwrap_or(false)
-            })
-            .collect();
+        let mut resources: Vec<Value> = Vec::new();
+        for live in self.cluster.live_of_kind(group, &kind) {
+            let key = &live.key;
+            if key.namespace != set.metadata.namespace || !(name.is_empty() || key.name == name) {
+                continue;
+            }
+            // The copy holds the whole of few things, and decisions are seldom among them.
+            let read = self.cluster.read_version(&api_version, key).await;
+            let Some(object) =
+                read.map_err(|error| format!("{kind} {} cannot be read: {error}", key.name))?
+            else {
+                continue;
+            };
+            if !name.is_empty()
+                || slipway_gitops::appset::selects(selector, &labels(&object)).unwrap_or(false)
+            {
+                resources.push(object);
+            }
+        }
         resources.sort_by_key(|object| object["metadata"]["name"].as_str().unwrap_or_default().to_owned());
         Ok(Answer::Decisions(Decisions {
             status_list_key: field("statusListKey"),
@@ -105,77 +117,9 @@ impl Engine {
             resources,
         }))
     }
-
-    fn config_map(&self, name: &str) -> Result<Value, String> {
-        let namespace = &self.config.namespace;
-        let key = ObjectKey::new("", "ConfigMap", namespace, name);
-        match self.cluster.live(&key).and_then(|live| live.object()) {
-            Some(object) => Ok(object["data"].clone()),
-            None => Err(format!("there is no ConfigMap {name} in the namespace {namespace}; make it")),
-        }
-    }
-
-    /// One key of a Secret in our namespace.
-    pub(super) fn secret(&self, name: &str, key: &str) -> Result<Secret<String>, String> {
-        let namespace = &self.config.namespace;
-        let object = self
-            .cluster
-            .live(&ObjectKey::new("", "Secret", namespace, name))
-            .and_then(|live| live.object())
-            .ok_or_else(|| format!("there is no Secret {name} in the namespace {namespace}; make it"))?;
-        decode(&object["data"][key])
-            .map(Secret::new)
-            .ok_or_else(|| format!("the Secret {name} has no readable key {key}"))
-    }
-
-    fn plugin_settings(&self, config_map: &str) -> Result<http::PluginSettings, String> {
-        let data = self.config_map(config_map)?;
-        let field = |name: &str| data[name].as_str().filter(|text| !text.is_empty());
-        let base_url =
-            field("baseUrl").ok_or_else(|| format!("the ConfigMap {config_map} has no baseUrl"))?;
-        let reference = field("token").ok_or_else(|| format!("the ConfigMap {config_map} has no token"))?;
-        let reference = reference.strip_prefix('$').ok_or_else(|| {
-            format!("token in the ConfigMap {config_map} must name a key of a Secret: $key, or $secret:key")
-        })?;
-        let (secret, key) = reference.split_once(':').unwrap_or(("argocd-secret", reference));
-        Ok(http::PluginSettings {
-            base_url: base_url.to_owned(),
-            token: self.secret(secret, key)?,
-            timeout_seconds: field("requestTimeout").and_then(|text| text.parse().ok()).unwrap_or(30),
-        })
-    }
-
-    /// A provider's block with its credential, if it may be asked at all.
-    fn question(&self, set: &ApplicationSet, block: &Value) -> Result<provider::Question, String> {
-        let parameters = self.command_parameters();
-        let allowed = parameters["applicationsetcontroller.allowed.scm.providers"].as_str();
-        let enabled = parameters["applicationsetcontroller.enable.scm.providers"].as_str() != Some("false");
-        if !enabled {
-            return Err("scm providers are disabled by applicationsetcontroller.enable.scm.providers".into());
-        }
-        let strict =
-            parameters["applicationsetcontroller.enable.tokenref.strict.mode"].as_str() == Some("true");
-        let token = |reference: &Value| -> Result<Secret<String>, String> {
-            let name = reference["secretName"].as_str().unwrap_or_default();
-            if strict && !self.is_scm_secret(name) {
-                return Err(format!(
-                    "the Secret {name} lacks the label argocd.argoproj.io/secret-type=scm-creds, which strict mode asks for"
-                ));
-            }
-            self.secret(name, reference["key"].as_str().unwrap_or_default())
-        };
-        provider::Question::new(block, allowed, &token)
-            .map_err(|error| format!("ApplicationSet {}: {error}", set.metadata.name))
-    }
-
-    fn is_scm_secret(&self, name: &str) -> bool {
-        let key = ObjectKey::new("", "Secret", &self.config.namespace, name);
-        let object = self.cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
-        object["metadata"]["labels"]["argocd.argoproj.io/secret-type"] == "scm-creds"
-    }
 }
 
-fn decode(value: &Value) -> Option<String> {
+pub(super) fn decode(value: &Value) -> Option<String> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(value.as_str()?).ok()?;
     String::from_utf8(bytes).ok()
 }

@@ -14,15 +14,23 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 /// Why there is no answer.
 #[derive(Debug)]
 pub(super) enum HttpError {
-    /// The address exists, the thing does not.
-    NotFound(String),
+    /// The address exists, the thing does not; some hosts say in the body which one.
+    NotFound {
+        message: String,
+        body: Value,
+    },
+    /// The question was not accepted (400); some hosts say in the body why.
+    Refused {
+        message: String,
+        body: Value,
+    },
     Failed(String),
 }
 
 impl HttpError {
     pub(super) fn into_message(self) -> String {
         match self {
-            Self::NotFound(message) | Self::Failed(message) => message,
+            Self::NotFound { message, .. } | Self::Refused { message, .. } | Self::Failed(message) => message,
         }
     }
 }
@@ -33,14 +41,30 @@ pub(super) struct Answered {
     pub(super) next: Option<String>,
 }
 
-fn client(timeout: Duration) -> Result<Client, HttpError> {
+/// Which certificates a host may show.
+#[derive(Default)]
+pub(super) struct Trust {
+    /// Any: `insecure`.
+    pub(super) insecure: bool,
+    /// These besides the ones of the machine, in PEM form.
+    pub(super) certificates: Option<String>,
+}
+
+pub(super) fn client(timeout: Duration, trust: &Trust) -> Result<Client, String> {
     // A redirect could lead where the first address was not allowed to.
-    Client::builder()
+    let mut builder = Client::builder()
         .timeout(timeout)
         .redirect(reqwest::redirect::Policy::none())
         .user_agent("slipway")
-        .build()
-        .map_err(|error| HttpError::Failed(error.to_string()))
+        .tls_danger_accept_invalid_certs(trust.insecure);
+    if let Some(pem) = &trust.certificates {
+        let certificates = reqwest::Certificate::from_pem_bundle(pem.as_bytes())
+            .ok()
+            .filter(|found| !found.is_empty())
+            .ok_or("caRef names a key that holds no certificates in PEM form")?;
+        builder = builder.tls_certs_merge(certificates);
+    }
+    builder.build().map_err(|error| error.to_string())
 }
 
 /// Link-local addresses serve the machine's own credentials; nobody's Git host lives there.
@@ -80,29 +104,73 @@ fn shown(url: &Url) -> String {
     plain.to_string()
 }
 
-/// Asks for JSON.
-pub(super) async fn get(url: &str, headers: &[(&str, String)]) -> Result<Answered, HttpError> {
-    send(Method::GET, url, headers, None, Duration::from_secs(30)).await
+/// Asks for JSON. Nothing at all is an answer too: `null`.
+pub(super) async fn get(
+    client: &Client,
+    url: &str,
+    headers: &[(&str, String)],
+) -> Result<Answered, HttpError> {
+    send(client, Method::GET, url, headers, None).await
+}
+
+/// Sends a text, and gives whatever the answer is.
+pub(super) async fn post(
+    client: &Client,
+    url: &str,
+    headers: &[(&str, String)],
+    body: String,
+) -> Result<Vec<u8>, HttpError> {
+    let (url, mut request) = ask(client, Method::POST, url, headers).await?;
+    request = request.body(body);
+    Ok(receive(&url, request).await?.bytes)
 }
 
 async fn send(
+    client: &Client,
     method: Method,
     url: &str,
     headers: &[(&str, String)],
     body: Option<&Value>,
-    timeout: Duration,
 ) -> Result<Answered, HttpError> {
-    let url: Url = url.parse().map_err(|_| HttpError::Failed(format!("{url:?} is not an address")))?;
-    check_address(&url).await.map_err(HttpError::Failed)?;
-    let mut request = client(timeout)?.request(method, url.clone());
-    for (name, value) in headers {
-        request = request.header(*name, value);
-    }
+    let (url, mut request) = ask(client, method, url, headers).await?;
     if let Some(body) = body {
         request = request.json(body);
     }
+    let Received { status, bytes, next } = receive(&url, request).await?;
+    if bytes.is_empty() {
+        return Ok(Answered { body: Value::Null, next });
+    }
+    let body = serde_json::from_slice(&bytes).map_err(|error| {
+        HttpError::Failed(format!("{} does not answer JSON{}: {error}", shown(&url), hint(status)))
+    })?;
+    Ok(Answered { body, next })
+}
+
+/// A question to an address that may be asked.
+async fn ask(
+    client: &Client,
+    method: Method,
+    url: &str,
+    headers: &[(&str, String)],
+) -> Result<(Url, reqwest::RequestBuilder), HttpError> {
+    let url: Url = url.parse().map_err(|_| HttpError::Failed(format!("{url:?} is not an address")))?;
+    check_address(&url).await.map_err(HttpError::Failed)?;
+    let mut request = client.request(method, url.clone());
+    for (name, value) in headers {
+        request = request.header(*name, value);
+    }
+    Ok((url, request))
+}
+
+struct Received {
+    status: StatusCode,
+    bytes: Vec<u8>,
+    next: Option<String>,
+}
+
+async fn receive(url: &Url, request: reqwest::RequestBuilder) -> Result<Received, HttpError> {
     let failed =
-        |error: reqwest::Error| HttpError::Failed(format!("{}: {}", shown(&url), error.without_url()));
+        |error: reqwest::Error| HttpError::Failed(format!("{}: {}", shown(url), error.without_url()));
     let mut response = request.send().await.map_err(failed)?;
     let status = response.status();
     let next = response
@@ -116,26 +184,27 @@ async fn send(
         if bytes.len() + chunk.len() > BODY_BYTES_MAX {
             return Err(HttpError::Failed(format!(
                 "{} answers more than {BODY_BYTES_MAX} bytes",
-                shown(&url)
+                shown(url)
             )));
         }
         bytes.extend_from_slice(&chunk);
     }
-    if !status.is_success() {
-        let message = format!("{} answers {status}{}", shown(&url), hint(status));
-        return Err(match status {
-            StatusCode::NOT_FOUND => HttpError::NotFound(message),
-            _ => HttpError::Failed(message),
-        });
+    if status.is_success() {
+        return Ok(Received { status, bytes, next });
     }
-    let body = serde_json::from_slice(&bytes)
-        .map_err(|error| HttpError::Failed(format!("{} does not answer JSON: {error}", shown(&url))))?;
-    Ok(Answered { body, next })
+    let message = format!("{} answers {status}{}", shown(url), hint(status));
+    let body = serde_json::from_slice(&bytes).unwrap_or_default();
+    Err(match status {
+        StatusCode::NOT_FOUND => HttpError::NotFound { message, body },
+        StatusCode::BAD_REQUEST => HttpError::Refused { message, body },
+        _ => HttpError::Failed(message),
+    })
 }
 
 fn hint(status: StatusCode) -> &'static str {
     match status.as_u16() {
-        401 | 403 => "; check the token and what it may see",
+        // Azure DevOps shows strangers its page for signing in, or sends them there.
+        203 | 302 | 401 | 403 => "; check the token and what it may see",
         429 => "; it is asked too often, raise requeueAfterSeconds",
         _ => "",
     }
@@ -166,8 +235,9 @@ pub(super) async fn ask_plugin(
     let headers = [("authorization", format!("Bearer {}", settings.token.expose()))];
     let body = json!({"applicationSetName": set_name, "input": {"parameters": parameters}});
     let timeout = Duration::from_secs(settings.timeout_seconds.clamp(1, 300));
+    let client = client(timeout, &Trust::default())?;
     let answered =
-        send(Method::POST, &url, &headers, Some(&body), timeout).await.map_err(HttpError::into_message)?;
+        send(&client, Method::POST, &url, &headers, Some(&body)).await.map_err(HttpError::into_message)?;
     let found: Option<Vec<Map<String, Value>>> =
         serde_json::from_value(answered.body["output"]["parameters"].clone()).ok();
     found

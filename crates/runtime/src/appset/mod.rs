@@ -4,8 +4,10 @@
 //! cluster and the repositories say now, so that one which was killed anywhere is simply done again.
 
 mod answers;
+mod aws;
 pub(crate) mod http;
 mod provider;
+mod reach;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +18,7 @@ use serde_json::{Value, json};
 use slipway_cluster::{ClusterError, ObjectKey, Propagation, WriteOptions};
 use slipway_crd::{ApplicationSet, ApplicationSetStatus, names};
 use slipway_gitops::appset::{
-    Answers, Change, Generation, PlanInput, Policy, SetPlan, generate, plan, plan_deletion,
+    Answers, Change, Generation, GenerationError, PlanInput, Policy, SetPlan, generate, plan, plan_deletion,
 };
 use slipway_source::{Since, normalise_repo_url};
 use tokio_util::task::AbortOnDropHandle;
@@ -36,7 +38,7 @@ impl Engine {
         self.cluster
             .live_of_kind(names::GROUP, "ApplicationSet")
             .iter()
-            .filter(|live| live.key.namespace == self.config.namespace)
+            .filter(|live| self.governs_sets(&live.key.namespace))
             .map(|live| AppKey { namespace: live.key.namespace.clone(), name: live.key.name.clone() })
             .collect()
     }
@@ -139,12 +141,13 @@ impl Engine {
             // Everything is being read again: what is not there yet is not gone.
             return Some(Duration::from_millis(200));
         }
-        if !self.shards.is_ours(key) {
+        // A timer may outlive the permission.
+        if !self.shards.is_ours(key) || !self.governs_sets(&key.namespace) {
             return None;
         }
         let set = self.application_set(key)?;
         let started = Instant::now();
-        let current = self.current_applications();
+        let current = self.applications_beside(&set);
         let policy = self.imposed_policy();
         let now = Timestamp::now();
         let plan = if set.metadata.deletion_timestamp.is_some() {
@@ -202,6 +205,10 @@ impl Engine {
         now: Timestamp,
     ) -> (Generation, Answers) {
         let mut answers = Answers::new(self.cluster_entries());
+        if let Err(message) = self.check_place(set) {
+            let outcome = Err(GenerationError { reason: "ApplicationGenerationFromParamsError", message });
+            return (Generation { needs: Vec::new(), outcome }, answers);
+        }
         for _ in 0..ROUNDS_MAX {
             let generation = generate(set, &answers, now);
             if generation.needs.is_empty() {
@@ -215,11 +222,12 @@ impl Engine {
         (generate(set, &answers, now), answers)
     }
 
-    fn current_applications(&self) -> Vec<Value> {
+    /// Every Application of the set's namespace. One of the same name elsewhere is somebody else's.
+    fn applications_beside(&self, set: &ApplicationSet) -> Vec<Value> {
         self.cluster
             .live_of_kind(names::GROUP, "Application")
             .iter()
-            .filter(|live| live.key.namespace == self.config.namespace)
+            .filter(|live| live.key.namespace == set.metadata.namespace)
             .filter_map(|live| live.object())
             .collect()
     }
@@ -240,7 +248,7 @@ impl Engine {
     }
 
     /// `data` of `argocd-cmd-params-cm`.
-    fn command_parameters(&self) -> Value {
+    pub(super) fn command_parameters(&self) -> Value {
         let key = ObjectKey::new("", "ConfigMap", &self.config.namespace, "argocd-cmd-params-cm");
         let object = self.cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
         object["data"].clone()

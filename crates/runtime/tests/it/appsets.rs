@@ -239,3 +239,54 @@ async fn an_engine_that_is_killed_again_and_again_makes_every_application_of_a_s
     }
     until_set(&world, "complete", |set| set["status"]["resourcesCount"] == FOLDERS).await;
 }
+
+/// A key as GitHub gives it.
+fn app_key(world: &World) -> String {
+    let file = world.root.path().join("app-key");
+    let words = ["-q", "-t", "rsa", "-b", "2048", "-m", "PEM", "-N", "", "-f"];
+    let made = std::process::Command::new("ssh-keygen").args(words).arg(&file).status();
+    assert!(made.is_ok_and(|status| status.success()), "ssh-keygen makes a key");
+    std::fs::read_to_string(&file).expect("a key")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_github_app_lists_pull_requests_with_the_token_of_its_installation() {
+    let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::<String>::new()));
+    let notes = asked.clone();
+    let router = axum::Router::new().fallback(move |uri: axum::http::Uri, headers: axum::http::HeaderMap| {
+        let said = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or("nobody");
+        notes.lock().expect("no panic").push(format!("{} {said}", uri.path()));
+        let answer = match uri.path() {
+            "/api/v3/app/installations/9/access_tokens" => {
+                json!({"token": "ghs_installation", "expires_at": "2999-01-01T00:00:00Z"})
+            }
+            _ => json!([{"number": 7, "title": "T", "head": {"ref": "f", "sha": "abc"}, "base": {"ref": "main"},
+                "user": {"login": "ada"}, "labels": []}]),
+        };
+        async { axum::Json(answer) }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let world = World::new().await;
+    world.commit(&[("apps/a/map.yaml", &config_map("a", "1"))]);
+    let secret = json!({"metadata": {"labels": {"argocd.argoproj.io/secret-type": "repo-creds"}},
+        "stringData": {"url": "https://git.example/team", "type": "git", "githubAppID": "4711",
+            "githubAppInstallationID": "9", "githubAppPrivateKey": app_key(&world),
+            "githubAppEnterpriseBaseUrl": address}});
+    world.make("v1", "Secret", "argocd", "app", secret).await;
+    let template = json!({
+        "metadata": {"name": "pr-{{ .number }}"},
+        "spec": {"project": "default",
+            "source": {"repoURL": world.url(), "path": "apps/a", "targetRevision": "main"},
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": "shop"}},
+    });
+    let generators =
+        json!([{"pullRequest": {"github": {"owner": "o", "repo": "r", "appSecretName": "app"}}}]);
+    make_set(&world, generators, json!({"template": template})).await;
+    world.start();
+    world.until("pr-7", "made", |app| !app.is_null()).await;
+    let asked = asked.lock().expect("no panic").clone();
+    assert!(asked[0].starts_with("/api/v3/app/installations/9/access_tokens Bearer ey"), "{asked:?}");
+    assert_eq!(asked[1], "/api/v3/repos/o/r/pulls Bearer ghs_installation");
+}

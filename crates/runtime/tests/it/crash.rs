@@ -25,6 +25,27 @@ impl Process {
             .expect("the runtime starts");
         Self(child)
     }
+
+    /// With these words in its environment and its log in a file.
+    pub(crate) fn start_logged(world: &World, log: &str, environment: &[(&str, &str)]) -> Self {
+        let file = std::fs::File::create(world.root.path().join(log)).expect("a log");
+        let child = Command::new(env!("CARGO_BIN_EXE_slipway-runtime"))
+            .arg(world.root.path().join("kubeconfig"))
+            .arg(world.root.path().join("runtime"))
+            .env("RUST_LOG", "info,slipway_cluster::request=debug")
+            .env("NO_COLOR", "1")
+            .envs(environment.iter().copied())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .expect("the runtime starts");
+        Self(child)
+    }
+
+    /// Whether it came to its end by itself.
+    pub(crate) fn ended(&mut self) -> bool {
+        self.0.try_wait().expect("a process").is_some()
+    }
 }
 
 impl Drop for Process {

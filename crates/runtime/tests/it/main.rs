@@ -1,5 +1,7 @@
 //! The runtime on a real API: an embedded cluster, real repositories, and processes that are killed.
 
+mod appset_kills;
+mod appset_teams;
 mod appsets;
 mod clusters;
 mod control_plane;

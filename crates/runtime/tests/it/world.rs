@@ -124,6 +124,12 @@ impl World {
         self.client.read(&key).await.expect("readable").unwrap_or_default()
     }
 
+    pub(crate) async fn read(&self, kind: &str, namespace: &str, name: &str) -> Value {
+        let (group, kind) = kind.rsplit_once('/').unwrap_or(("", kind));
+        let key = ObjectKey::new(group, kind, namespace, name);
+        self.client.read(&key).await.expect("readable").unwrap_or_default()
+    }
+
     pub(crate) async fn patch_app(&self, name: &str, patch: Value) {
         let target = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
             "metadata": {"namespace": "argocd", "name": name}});

@@ -127,6 +127,23 @@ fn steps_follow_each_other_and_each_waits_for_health() {
 }
 
 #[test]
+fn an_application_that_has_its_turn_before_it_was_compared_is_asked_once() {
+    let mut world = World::new(rolling(json!("100%")));
+    world.look();
+    world.look();
+    assert_eq!(world.asked(), ["d1", "d2"]);
+    world.compared("d1", "OutOfSync", "Missing", "r1");
+    world.look();
+    assert_eq!(world.statuses()[0], "d1 1 Pending");
+    world.synced("d1", "Healthy");
+    for status in ["Progressing", "Healthy"] {
+        world.look();
+        assert_eq!(world.statuses()[0], format!("d1 1 {status}"));
+        assert_eq!(world.asked(), ["d2"], "d1 was asked already");
+    }
+}
+
+#[test]
 fn a_step_updates_only_so_many_at_once() {
     for (max_update, at_once) in
         [(json!(1), 1), (json!("50%"), 1), (json!("1%"), 1), (json!("0%"), 0), (json!(0), 0), (json!(2), 2)]
