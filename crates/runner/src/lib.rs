@@ -12,6 +12,7 @@
 mod agent;
 mod attempt;
 mod build;
+mod cache;
 mod executor;
 mod journal;
 mod junit;
@@ -22,6 +23,7 @@ mod registration;
 pub mod shim;
 pub mod signing;
 mod task;
+mod trust;
 mod uplink;
 mod variables;
 
@@ -36,6 +38,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use executor::{Detected, ExecutorChoice, KubernetesConfig, Storage, detect};
 pub use registration::registered;
+
+/// Unless [`Config::cache_bytes_max`] says otherwise.
+pub const CACHE_BYTES_MAX: u64 = 10 << 30;
 
 /// How a runner is set up.
 pub struct Config {
@@ -58,6 +63,8 @@ pub struct Config {
     pub trust: Option<PathBuf>,
     /// Kubeconfigs of the clusters that `deploy` steps may name.
     pub clusters: std::collections::BTreeMap<String, PathBuf>,
+    /// What dependency caches may take of the disk; 0 keeps none.
+    pub cache_bytes_max: u64,
     /// An executable that calls [`shim::main`] for its first argument [`shim::SUBCOMMAND`]; this one when absent.
     pub shim: Option<PathBuf>,
 }
@@ -75,6 +82,7 @@ impl Config {
             step_types: None,
             trust: None,
             clusters: std::collections::BTreeMap::new(),
+            cache_bytes_max: CACHE_BYTES_MAX,
             shim: None,
         }
     }
@@ -113,6 +121,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         types,
         trusted,
         clusters: config.clusters,
+        cache_bytes_max: config.cache_bytes_max,
         may_start: seen,
     });
     agent::Agent::new(context, config.capacity, may_start, shutdown).run().await

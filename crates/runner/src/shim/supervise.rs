@@ -112,6 +112,7 @@ impl Supervisor {
         for line in std::mem::take(&mut self.task.intro) {
             self.output.line(&line)?;
         }
+        self.restore_caches()?;
         let mut exit = match self.task.run.clone() {
             Run::Sandboxed { .. } => {
                 sandbox::enter_pid_namespace()?;
@@ -135,6 +136,7 @@ impl Supervisor {
                 let exit = self.container_exit(&engine[0], &ended);
                 let mut exit = self.others(exit, &engine, &also, &signals)?;
                 exit.exports = exports::take(&self.task.volume);
+                self.save_caches(&exit)?;
                 self.settle(&exit)?;
                 remove_container(&engine, &name);
                 beside.iter().for_each(|other| remove_container(&engine, other));
@@ -144,6 +146,7 @@ impl Supervisor {
             Run::Pod(work) => return pod::run(&mut self, &work, false),
         };
         exit.exports = exports::take(&self.task.volume);
+        self.save_caches(&exit)?;
         Ok(exit)
     }
 
