@@ -210,9 +210,10 @@ impl Build {
         self.journal.reported = true;
         self.journal.scrub();
         self.journal.save(&self.dir)?;
-        self.bequeath_volume().await?;
+        self.bequeath_volume()?;
         let _ = std::fs::remove_file(self.dir.taken());
         self.release().await;
+        self.measure_images().await;
         Ok(Left::Reported)
     }
 

@@ -48,6 +48,10 @@ impl BuildDir {
     pub(crate) fn images(&self) -> PathBuf {
         self.0.join("images")
     }
+    /// What they take of the disk, once that is known.
+    pub(crate) fn images_bytes(&self) -> PathBuf {
+        self.0.join("images-bytes")
+    }
     pub(crate) fn logs(&self) -> PathBuf {
         self.0.join("logs")
     }

@@ -22,9 +22,6 @@ const KEPT: usize = 50;
 struct Note {
     build: String,
     at_ms: i64,
-    /// What its images take of the disk.
-    #[serde(default)]
-    images_bytes: u64,
 }
 
 /// What a build gets of an earlier one.
@@ -67,15 +64,24 @@ impl Build {
     }
 
     /// At the end: the next build of the pipeline may have it.
-    pub(super) async fn bequeath_volume(&self) -> std::io::Result<()> {
-        let images = self.dir.images();
-        let measured = tokio::task::spawn_blocking(move || {
-            images.exists().then(|| bytes_below(&images)).unwrap_or_default()
-        });
-        let images_bytes = measured.await.unwrap_or_default();
+    pub(super) fn bequeath_volume(&self) -> std::io::Result<()> {
+        let path = note(&self.context.data, &self.trust);
         create_private_dir(&folder(&self.context.data))?;
-        let note = Note { build: self.taken.id.clone(), at_ms: now_ms(), images_bytes };
-        write_json(&self::note(&self.context.data, &self.trust), &note, Lasting::Process)
+        write_json(&path, &Note { build: self.taken.id.clone(), at_ms: now_ms() }, Lasting::Process)
+    }
+
+    /// After that, because it may take a while: the next build does not wait for it.
+    pub(super) async fn measure_images(&self) {
+        let dir = self.dir.clone();
+        let measured = tokio::task::spawn_blocking(move || {
+            if !dir.images().exists() {
+                return Ok(());
+            }
+            write_json(&dir.images_bytes(), &bytes_below(&dir.images()), Lasting::Process)
+        });
+        if let Ok(Err(error)) = measured.await {
+            tracing::warn!(build = %self.taken.id, %error, "The images of a build are not measured.");
+        }
     }
 
     /// Whether there was a volume to take.
@@ -152,10 +158,12 @@ pub(crate) fn bequeathed(data: &Path, images_bytes_max: u64) -> Vec<String> {
         let _ = std::fs::remove_file(path);
     }
     let mut images_bytes = 0u64;
-    for (note, _) in notes.iter().take(KEPT).filter(|(note, _)| note.images_bytes > 0) {
-        images_bytes = images_bytes.saturating_add(note.images_bytes);
-        if images_bytes > images_bytes_max {
-            let _ = std::fs::remove_dir_all(BuildDir::new(data, &note.build).images());
+    for (note, _) in notes.iter().take(KEPT) {
+        let dir = BuildDir::new(data, &note.build);
+        let bytes: u64 = read_if_whole(&dir.images_bytes()).ok().flatten().unwrap_or(0);
+        images_bytes = images_bytes.saturating_add(bytes);
+        if bytes > 0 && images_bytes > images_bytes_max {
+            let _ = std::fs::remove_dir_all(dir.images());
         }
     }
     notes.into_iter().take(KEPT).map(|(note, _)| note.build).collect()

@@ -141,6 +141,12 @@ steps:
         server.add(taken);
         let record = server.finish(&id).await;
         assert_eq!(record.status(), "success", "{:#?} {:#?}", record.report, record.logs);
+        // The server knows of the end a moment before the runner has left everything to the next build.
+        until("the build has left its layers", || {
+            let notes = std::fs::read_dir(place.path().join("volumes")).into_iter().flatten().flatten();
+            notes.filter_map(|note| std::fs::read_to_string(note.path()).ok()).any(|text| text.contains(&id))
+        })
+        .await;
         record.log("build").contains("Using cache")
     };
     assert!(!build(true, false).await, "a fork finds nothing");
