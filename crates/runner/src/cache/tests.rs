@@ -154,7 +154,9 @@ fn an_entry_that_was_tampered_with_writes_nothing_anywhere() {
         header.set_entry_type(kind);
         header.set_mode(0o777);
         header.set_size(size);
-        (header.set_uid(0), header.set_gid(0), header.set_mtime(0));
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
         header
     };
     // The crate that writes archives refuses such names, so they are written past it.
