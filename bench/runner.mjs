@@ -82,9 +82,10 @@ try {
     // The runner of `up` may take a build too; its steps are skipped there and counted nowhere.
     start(["runner", "--server", url, "--token", token, "--data", join(folder, "runner"), "--executor", "kubernetes", "--kubeconfig", kubeconfig, "--namespace", namespace, "--capacity", "1"]);
     const api = new Api(kubeconfig);
+    // One bare pod between each two steps' worth of builds: the machine is as loaded for one as for the other.
     const bare = [];
-    for (let number = 0; number < 10; number++) {
-      const name = `bare-${process.pid}-${number}`;
+    const bareOnce = async () => {
+      const name = `bare-${process.pid}-${bare.length}`;
       const pod = { apiVersion: "v1", kind: "Pod", metadata: { name }, spec: { restartPolicy: "Never", automountServiceAccountToken: false, containers: [{ name: "c", image, imagePullPolicy: "IfNotPresent", command: ["true"] }] } };
       const began = performance.now();
       await api.call("POST", `/api/v1/namespaces/${namespace}/pods`, JSON.stringify(pod));
@@ -95,17 +96,18 @@ try {
       }
       bare.push(performance.now() - began);
       await api.call("DELETE", `/api/v1/namespaces/${namespace}/pods/${name}`);
-    }
-    console.log(`a bare pod, from its creation to its end: ${shown(bare)}`);
-    const steps = Object.fromEntries(Array.from({ length: 10 }, (_, at) => [`s${at}`, { image, commands: ["true"], when: { condition: { all: { here: '"${{SLIPWAY_EXECUTOR}}" == "kubernetes"' } } } }]));
+    };
+    const steps = Object.fromEntries(Array.from({ length: 4 }, (_, at) => [`s${at}`, { image, commands: ["true"], when: { condition: { all: { here: '"${{SLIPWAY_EXECUTOR}}" == "kubernetes"' } } } }]));
     await pipeline("bench/steps", steps);
     const each = [];
-    while (each.length < 20) {
+    while (each.length < 24) {
+      for (let number = 0; number < 4; number++) await bareOnce();
       const build = await ended(await run("bench/steps"));
       for (const step of build.steps ?? []) {
         if (step.status === "success" && step.started && step.finished && step.name.startsWith("s")) each.push(Date.parse(step.finished) - Date.parse(step.started));
       }
     }
+    console.log(`a bare pod, from its creation to its end: ${shown(bare)}`);
     console.log(`a step on Kubernetes, from its start to its end: ${shown(each)}`);
     console.log(`overhead of a step beside a bare pod: ${(percentile(each, 0.5) - percentile(bare, 0.5)).toFixed(0)} ms, ${(percentile(each, 0.5) / percentile(bare, 0.5)).toFixed(2)} times`);
   }

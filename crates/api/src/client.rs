@@ -19,6 +19,10 @@ pub struct Client {
 pub enum ClientError {
     #[error("cannot reach {url}: is the server running there?")]
     Unreachable { url: String, source: reqwest::Error },
+    #[error(
+        "{url} shows a certificate that this machine does not trust, so nothing was said to it: if it is yours, name the file of its authority in SSL_CERT_FILE; if not, somebody is on the way ({why})"
+    )]
+    Untrusted { url: String, why: String },
     #[error("{}", .0.message)]
     Refused(ErrorBody),
     #[error("{url} answered with something that is not what this version of slipway expects")]
@@ -35,7 +39,8 @@ impl ClientError {
 
     pub fn next(&self) -> Next {
         match self {
-            Self::Unreachable { .. } | Self::Unexpected { .. } => Next::Retry,
+            // A certificate may be mended without us.
+            Self::Unreachable { .. } | Self::Untrusted { .. } | Self::Unexpected { .. } => Next::Retry,
             Self::Refused(body) if body.status >= 500 || body.status == 429 => Next::Retry,
             Self::Refused(_) => Next::NeedsHuman,
         }
@@ -94,10 +99,10 @@ impl Client {
 
     /// Sends and gives back the answer unread; an error status becomes an error.
     pub async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, ClientError> {
-        let response = request
-            .send()
-            .await
-            .map_err(|source| ClientError::Unreachable { url: self.base.clone(), source })?;
+        let response = request.send().await.map_err(|source| match untrusted(&source) {
+            Some(why) => ClientError::Untrusted { url: self.base.clone(), why },
+            None => ClientError::Unreachable { url: self.base.clone(), source },
+        })?;
         let status = response.status().as_u16();
         if status < 300 {
             return Ok(response);
@@ -121,4 +126,18 @@ impl Client {
         let url = response.url().to_string();
         response.json().await.map_err(|source| ClientError::Unexpected { url, source })
     }
+}
+
+/// What is wrong with the other side's certificate, if that is why a call failed.
+pub fn untrusted(error: &reqwest::Error) -> Option<String> {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        // The words of the library that checks them; its type is hidden behind two others.
+        let text = cause.to_string();
+        if text.starts_with("invalid peer certificate") {
+            return Some(text);
+        }
+        source = cause.source();
+    }
+    None
 }

@@ -18,5 +18,5 @@ pub mod repo;
 pub mod runtime;
 pub mod sso;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, untrusted};
 pub use error::ErrorBody;

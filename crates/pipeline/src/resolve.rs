@@ -10,8 +10,9 @@ use crate::interpolate::Interpolator;
 use crate::parse::ANNOTATE_TYPE;
 use crate::pipeline::{Pipeline, Step};
 use crate::spec::{
-    Annotate, Build, Composition, Credentials, Deploy, Dockerfile, FinalState, Freestyle, FreestyleSsh,
-    GitClone, LaunchComposition, PendingApproval, Push, PushTag, Retry, Shell, StepKind, StepSpec, Typed,
+    Annotate, Build, Cache, Composition, Credentials, Deploy, Dockerfile, FinalState, Freestyle,
+    FreestyleSsh, GitClone, LaunchComposition, PendingApproval, Push, PushTag, Retry, Shell, StepKind,
+    StepSpec, Typed,
 };
 use crate::state::BuildState;
 
@@ -343,6 +344,25 @@ fn freestyle(fields: &Fields<'_>) -> Freestyle {
         volumes: fields.texts("volumes"),
         registry_context: fields.text("registry_context"),
         role_arn: fields.text("role_arn"),
+        cache: caches(fields),
+    }
+}
+
+fn caches(fields: &Fields<'_>) -> Vec<Cache> {
+    let texts = |value: Option<&Value>| match value {
+        Some(Value::Array(items)) => items.iter().filter_map(scalar).collect(),
+        other => other.and_then(scalar).into_iter().collect::<Vec<_>>(),
+    };
+    let one = |cache: &Value| Cache {
+        key: cache.get("key").and_then(scalar).unwrap_or_default(),
+        files: texts(cache.get("files")),
+        paths: texts(cache.get("paths")),
+        restore_keys: texts(cache.get("restore_keys")),
+    };
+    match fields.value("cache") {
+        Some(Value::Array(list)) => list.iter().map(one).collect(),
+        Some(cache @ Value::Object(_)) => vec![one(&cache)],
+        _ => Vec::new(),
     }
 }
 

@@ -93,6 +93,20 @@ pub struct Freestyle {
     pub volumes: Vec<String>,
     pub registry_context: Option<String>,
     pub role_arn: Option<String>,
+    pub cache: Vec<Cache>,
+}
+
+/// Folders that a step finds again as an earlier build left them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cache {
+    pub key: String,
+    /// What they hold is part of the key.
+    pub files: Vec<String>,
+    /// Below the volume; relative ones are of the step's working directory.
+    pub paths: Vec<String>,
+    /// Beginnings of other keys that will do when there is nothing under this one.
+    pub restore_keys: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

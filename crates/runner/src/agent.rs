@@ -262,7 +262,7 @@ impl Agent {
             })
             .collect();
         finished.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let wanted = bequeathed(&self.context.data);
+        let wanted = bequeathed(&self.context.data, self.context.cache_bytes_max);
         let wanted =
             |dir: &BuildDir| wanted.iter().any(|id| BuildDir::new(&self.context.data, id).0 == dir.0);
         for (_, dir) in finished.into_iter().skip(FINISHED_KEPT) {

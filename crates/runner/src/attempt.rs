@@ -8,13 +8,18 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nix::fcntl::{Flock, FlockArg};
+use tokio::io::AsyncReadExt;
+use tokio::process::ChildStdout;
 use tokio::sync::Notify;
 
 use crate::layout::{AttemptDir, Lasting, read_if_whole, write_json};
 use crate::shim::SUBCOMMAND;
 use crate::task::{Exit, How, Task};
+
+const BELL_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(crate) enum Observed {
@@ -58,7 +63,7 @@ impl Shims {
             .args([SUBCOMMAND, if adopting { "adopt" } else { "supervise" }])
             .arg(&dir.0)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(errors)
             .current_dir("/")
             .kill_on_drop(false)
@@ -66,6 +71,9 @@ impl Shims {
         let (over, killed, ended) =
             (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default(), ended.clone());
         let watched = Watched { adopting, over: over.clone(), killed: killed.clone() };
+        if let Some(bell) = child.stdout.take() {
+            tokio::spawn(listen(bell, ended.clone()));
+        }
         tokio::spawn(async move {
             let status = child.wait().await;
             killed.store(status.is_ok_and(|status| status.signal().is_some()), Ordering::Release);
@@ -73,6 +81,16 @@ impl Shims {
             ended.notify_one();
         });
         Ok(watched)
+    }
+}
+
+/// Wakes whoever waits when the supervisor rings because there is output; what it missed is found by the next look.
+async fn listen(mut bell: ChildStdout, news: Arc<Notify>) {
+    let mut rings = [0; 1 << 12];
+    while bell.read(&mut rings).await.is_ok_and(|count| count > 0) {
+        news.notify_one();
+        // A step that never stops talking is heard as often as one is looked at.
+        tokio::time::sleep(BELL_PAUSE).await;
     }
 }
 

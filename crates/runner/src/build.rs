@@ -35,6 +35,7 @@ use crate::logs::Logs;
 use crate::mask::Masker;
 use crate::signing::Trusted;
 use crate::task::Exit;
+use crate::trust::Trust;
 use crate::uplink::Uplink;
 use crate::variables::secrets;
 
@@ -55,6 +56,7 @@ pub(crate) struct Context {
     /// Whose pipelines are run; anybody's when absent.
     pub(crate) trusted: Option<Trusted>,
     pub(crate) clusters: BTreeMap<String, PathBuf>,
+    pub(crate) cache_bytes_max: u64,
     /// After a restart nothing new is started before the server has been asked whose the builds are.
     pub(crate) may_start: watch::Receiver<bool>,
 }
@@ -86,6 +88,7 @@ pub(crate) struct Build {
     context: Arc<Context>,
     dir: BuildDir,
     taken: TakenBuild,
+    trust: Trust,
     journal: Journal,
     pipeline: Option<Arc<Pipeline>>,
     plan: Plan,
@@ -136,6 +139,7 @@ impl Build {
             logs: Logs::open(&dir)?,
             context,
             dir,
+            trust: Trust::of(&taken),
             taken,
             journal,
             pipeline: None,
@@ -209,6 +213,7 @@ impl Build {
         self.bequeath_volume()?;
         let _ = std::fs::remove_file(self.dir.taken());
         self.release().await;
+        self.measure_images().await;
         Ok(Left::Reported)
     }
 
@@ -438,6 +443,9 @@ impl Build {
             integrations: &self.taken.integrations,
             types: &self.types,
             clusters: &self.context.clusters,
+            trust: &self.trust,
+            fresh: self.taken.options.no_cache || self.taken.options.no_cf_cache,
+            cache_bytes_max: self.context.cache_bytes_max,
             variables,
             services: None,
         }

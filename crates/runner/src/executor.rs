@@ -5,12 +5,15 @@
 
 mod beside;
 mod builtin;
+mod caches;
 mod container;
 mod engine;
 mod host;
 mod kubernetes;
+mod layers;
 mod names;
 mod script;
+mod stores;
 mod typed;
 
 use std::collections::BTreeMap;
@@ -30,6 +33,7 @@ use beside::Beside;
 
 use crate::layout::{AttemptDir, BuildDir, Missing, VOLUME, confined, file_name, give};
 use crate::task::{Run, Sandbox, Task};
+use crate::trust::Trust;
 
 /// 1 GiB a step, then the log says that it is full.
 const OUTPUT_BYTES_MAX: u64 = 1 << 30;
@@ -60,6 +64,10 @@ pub(crate) struct Place<'a> {
     pub(crate) types: &'a StepTypes,
     /// Kubeconfigs by the names that `deploy` steps use.
     pub(crate) clusters: &'a BTreeMap<String, PathBuf>,
+    pub(crate) trust: &'a Trust,
+    /// Whoever started the build wants nothing of earlier ones in it.
+    pub(crate) fresh: bool,
+    pub(crate) cache_bytes_max: u64,
     /// Of the build, as they are now.
     pub(crate) variables: BTreeMap<String, String>,
     /// At the root of the pipeline, as written.
@@ -101,7 +109,10 @@ pub(crate) trait Executor: Send + Sync {
     fn prepare(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
         crate::layout::create_private_dir(&place.at.0)?;
         match &step.kind {
-            StepKind::Freestyle(_) => self.freestyle(step, place, &beside::of_step(step, place)?),
+            StepKind::Freestyle(_) => {
+                let task = self.freestyle(step, place, &beside::of_step(step, place)?)?;
+                Ok(Task { caches: caches::of_step(step, place)?, ..task })
+            }
             StepKind::Composition(spec) => {
                 let (step, beside) = beside::of_composition(step, spec, place)?;
                 self.freestyle(&step, place, &beside)
@@ -114,7 +125,8 @@ pub(crate) trait Executor: Send + Sync {
             StepKind::Typed(spec) if place.types.knows(&spec.type_name) => {
                 let step = place.types.expand(step, spec)?;
                 let beside = Beside { of_build: beside::of_build(&step, place)?, ..Beside::default() };
-                self.freestyle(&step, place, &beside)
+                let task = self.freestyle(&step, place, &beside)?;
+                Ok(Task { caches: caches::of_step(&step, place)?, ..task })
             }
             StepKind::GitClone(_) | StepKind::Typed(_) | StepKind::Deploy(_) => {
                 builtin::prepare(step, place, self.sandbox())
@@ -239,6 +251,7 @@ fn task(step: &StepSpec, place: &Place<'_>, intro: Vec<String>, run: Run) -> Tas
         grace_ms: GRACE_MS,
         output_bytes_max: OUTPUT_BYTES_MAX,
         heard: Some(crate::layout::heard(place.dir.data())),
+        caches: Vec::new(),
         run,
     }
 }

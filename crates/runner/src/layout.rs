@@ -4,9 +4,11 @@
 //! builds/<build>/taken.json            what the server gave us; holds secrets, removed at the end
 //!                journal.json          where the build is (journal.rs)
 //!                volume/               /codefresh/volume of the steps
+//!                images/               what `build` steps made, on Kubernetes and for forks
 //!                logs/<step>.log       masked text, byte for byte what the server gets
 //!                logs/<step>.cursor    how far the raw text has been masked
 //!                steps/<step>/<n>/     one attempt: task, started, output, exit (task.rs)
+//! caches/                              what steps keep for later builds (cache.rs)
 //! ```
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -41,6 +43,14 @@ impl BuildDir {
     }
     pub(crate) fn volume(&self) -> PathBuf {
         self.0.join("volume")
+    }
+    /// Images that its steps make, where they are not the engine's own.
+    pub(crate) fn images(&self) -> PathBuf {
+        self.0.join("images")
+    }
+    /// What they take of the disk, once that is known.
+    pub(crate) fn images_bytes(&self) -> PathBuf {
+        self.0.join("images-bytes")
     }
     pub(crate) fn logs(&self) -> PathBuf {
         self.0.join("logs")
@@ -112,6 +122,14 @@ impl AttemptDir {
     pub(crate) fn out(&self) -> PathBuf {
         self.0.join("out")
     }
+    /// The keys of its caches, as they were when it began.
+    pub(crate) fn cache_keys(&self) -> PathBuf {
+        self.0.join("caches.json")
+    }
+    /// How much of the output was there before the command began.
+    pub(crate) fn preface(&self) -> PathBuf {
+        self.0.join("preface")
+    }
     /// What is of no use after the attempt has ended: secrets, scripts, temporary files.
     pub(crate) fn scrub(&self) {
         for file in [
@@ -123,7 +141,7 @@ impl AttemptDir {
         ] {
             let _ = std::fs::remove_file(file);
         }
-        for dir in [self.bin(), self.0.join("tmp"), self.0.join("root")] {
+        for dir in [self.bin(), self.0.join("tmp"), self.0.join("root"), self.0.join("cache")] {
             let _ = std::fs::remove_dir_all(dir);
         }
     }

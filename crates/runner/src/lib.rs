@@ -12,6 +12,7 @@
 mod agent;
 mod attempt;
 mod build;
+mod cache;
 mod executor;
 mod journal;
 mod junit;
@@ -22,6 +23,7 @@ mod registration;
 pub mod shim;
 pub mod signing;
 mod task;
+mod trust;
 mod uplink;
 mod variables;
 
@@ -36,6 +38,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use executor::{Detected, ExecutorChoice, KubernetesConfig, Storage, detect};
 pub use registration::registered;
+
+/// Unless [`Config::cache_bytes_max`] says otherwise.
+pub const CACHE_BYTES_MAX: u64 = 10 << 30;
+
+/// However much that is: builds need room too.
+const CACHE_SHARE_OF_DISK: u64 = 4;
 
 /// How a runner is set up.
 pub struct Config {
@@ -58,6 +66,9 @@ pub struct Config {
     pub trust: Option<PathBuf>,
     /// Kubeconfigs of the clusters that `deploy` steps may name.
     pub clusters: std::collections::BTreeMap<String, PathBuf>,
+    /// What dependency caches may take, and layers of images that are kept by the build once more; never more than a
+    /// quarter of the disk. 0 keeps no dependencies.
+    pub cache_bytes_max: u64,
     /// An executable that calls [`shim::main`] for its first argument [`shim::SUBCOMMAND`]; this one when absent.
     pub shim: Option<PathBuf>,
 }
@@ -75,6 +86,7 @@ impl Config {
             step_types: None,
             trust: None,
             clusters: std::collections::BTreeMap::new(),
+            cache_bytes_max: CACHE_BYTES_MAX,
             shim: None,
         }
     }
@@ -95,6 +107,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         Some(folder) => executor::StepTypes::load(folder)?,
         None => executor::StepTypes::default(),
     };
+    let cache_bytes_max = config.cache_bytes_max.min(bytes_of_disk(&data)? / CACHE_SHARE_OF_DISK);
     let trusted = config.trust.as_deref().map(signing::Trusted::load).transpose()?;
     let (choice, read_only, hide) = (config.executor, config.read_only, config.hide);
     let executor = tokio::task::spawn_blocking({
@@ -113,9 +126,15 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         types,
         trusted,
         clusters: config.clusters,
+        cache_bytes_max,
         may_start: seen,
     });
     agent::Agent::new(context, config.capacity, may_start, shutdown).run().await
+}
+
+fn bytes_of_disk(data: &std::path::Path) -> std::io::Result<u64> {
+    let about = nix::sys::statvfs::statvfs(data)?;
+    Ok(about.blocks().saturating_mul(about.fragment_size()))
 }
 
 fn lock(data: &std::path::Path) -> anyhow::Result<Flock<std::fs::File>> {

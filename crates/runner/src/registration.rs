@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use slipway_api::agent::{RegisterRunner, RegisteredRunner};
-use slipway_api::{Client, ErrorBody};
+use slipway_api::{Client, ClientError, ErrorBody};
 use slipway_model::Secret;
 
 use crate::layout::{Lasting, create_private_dir, read_json, write_json};
@@ -93,7 +93,13 @@ async fn register(server: &str, token: &Secret<String>, secret: &str) -> anyhow:
                 bail!("{server} did not register this runner ({status}): {said}");
             }
             Ok(answer) => format!("it answered {}", answer.status()),
-            Err(error) => format!("{:#}", anyhow::Error::from(error)),
+            Err(error) => {
+                if let Some(why) = slipway_api::untrusted(&error) {
+                    // Waiting makes no certificate better, and the token must not go to whoever shows this one.
+                    return Err(ClientError::Untrusted { url: server.to_owned(), why }.into());
+                }
+                format!("{:#}", anyhow::Error::from(error))
+            }
         };
         tracing::warn!(server, why, "Not registered yet; trying again.");
         backoff.pause().await;

@@ -9,6 +9,7 @@
 
 mod adopt;
 mod builtin;
+mod caches;
 mod deploy;
 mod exports;
 mod init;

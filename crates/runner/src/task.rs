@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipway_cluster::PodsConfig;
 
+use crate::cache::Cache;
+
 /// Everything that is needed to run one attempt without the runner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Task {
@@ -24,6 +26,8 @@ pub(crate) struct Task {
     /// See [`crate::layout::heard`].
     #[serde(default)]
     pub(crate) heard: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) caches: Vec<Cache>,
     pub(crate) run: Run,
 }
 

@@ -262,6 +262,7 @@ fn freestyle() -> Object {
             may("registry_context", text()),
             may("registry_contexts", Shape::Forbidden),
             may("role_arn", text()),
+            may("cache", Shape::Either(vec![cache(), list_of(cache(), 1)])),
         ],
         open: true,
         rules: vec![
@@ -271,6 +272,16 @@ fn freestyle() -> Object {
         ],
         ..Object::default()
     }
+}
+
+/// Folders of the volume that are kept between builds under a key.
+fn cache() -> Shape {
+    object(vec![
+        must("key", text()),
+        must("paths", list_of(text(), 1)),
+        may("files", list_of(text(), 1)),
+        may("restore_keys", list(text())),
+    ])
 }
 
 fn build(setting: &Setting<'_>) -> Object {

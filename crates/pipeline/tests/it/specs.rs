@@ -133,3 +133,36 @@ fn specs_and_plans_survive_json() {
     let back: slipway_pipeline::Plan = serde_json::from_str(&text).expect("reads back");
     assert_eq!(back, made);
 }
+
+#[test]
+fn a_cache_is_one_or_several_with_variables_resolved() {
+    let specs = specs(
+        "version: '1.0'\nsteps:\n  one: {image: x, commands: [a], cache: {key: 'npm-${{NAME}}', files: [lock], paths: [deps], restore_keys: ['npm-']}}\n  \
+         two: {image: x, commands: [a], cache: [{key: a, paths: ['${{NAME}}/deps']}, {key: b, paths: [c]}]}\n",
+    );
+    let caches = |at: usize| match &specs[at].kind {
+        StepKind::Freestyle(freestyle) => freestyle.cache.clone(),
+        other => panic!("{other:?}"),
+    };
+    let one = &caches(0)[0];
+    assert_eq!(
+        (one.key.as_str(), &one.files[..], &one.paths[..]),
+        ("npm-app", &["lock".into()][..], &["deps".into()][..])
+    );
+    assert_eq!(one.restore_keys, ["npm-"]);
+    let keys: Vec<_> = caches(1).into_iter().map(|cache| (cache.key, cache.paths)).collect();
+    assert_eq!(keys, [("a".into(), vec!["app/deps".into()]), ("b".into(), vec!["c".into()])]);
+}
+
+#[test]
+fn a_cache_without_a_key_or_paths_is_found_by_the_linter() {
+    for wrong in
+        ["{paths: [a]}", "{key: k}", "{key: k, paths: []}", "{key: k, paths: [a], path: b}", "[]", "npm"]
+    {
+        let text =
+            format!("version: '1.0'\nsteps:\n  s:\n    image: x\n    commands: [a]\n    cache: {wrong}\n");
+        let (pipeline, findings) = Pipeline::parse(&text);
+        assert!(pipeline.is_none(), "{wrong}: {findings:#?}");
+        assert!(findings.iter().any(|finding| finding.line == 6), "{wrong}: {findings:#?}");
+    }
+}

@@ -1,4 +1,5 @@
-//! The volume of a build: a new one, or the one that the last build of the same pipeline left behind.
+//! The volume of a build: a new one, or the one that the last build of the same pipeline left behind; with it go the
+//! layers of the images that it made, where the executor keeps them by the build.
 //!
 //! A pipeline's volume is found by a note that names the build that had it last. Taking it is one rename, so two
 //! builds never have the same one: the second gets an empty one. Trust is part of the note's name: what the pull
@@ -7,13 +8,12 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use slipway_api::agent::TakenBuild;
 use slipway_pipeline::{StepState, StepStatus};
 
 use super::Build;
 use crate::journal::{INIT, Journal};
-use crate::layout::{BuildDir, Lasting, create_private_dir, now_ms, read_if_whole, write_json};
+use crate::layout::{BuildDir, Lasting, create_private_dir, now_ms, read_if_whole, read_json, write_json};
+use crate::trust::Trust;
 
 /// Volumes of pipelines that are kept; the ones that were used longest ago go first.
 const KEPT: usize = 50;
@@ -24,6 +24,15 @@ struct Note {
     at_ms: i64,
 }
 
+/// What a build gets of an earlier one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    /// It goes on where that one failed: also the images by their names.
+    All,
+    VolumeAndLayers,
+    Layers,
+}
+
 impl Build {
     /// Before the volume is made: puts an earlier one in its place if there is one for us.
     pub(super) fn inherit_volume(&mut self) -> anyhow::Result<()> {
@@ -31,7 +40,7 @@ impl Build {
             return Ok(());
         }
         if let Some(restart) = self.taken.restart.clone() {
-            if self.take_from(&restart.build)? {
+            if self.take_from(&restart.build, Given::All)? {
                 self.journal.say(INIT, &format!("Going on with the volume of build {}", restart.build));
             } else {
                 self.journal.say(
@@ -44,14 +53,11 @@ impl Build {
             }
             return Ok(());
         }
-        let path = note(&self.context.data, &self.taken);
-        if self.taken.options.reset_volume {
-            let _ = std::fs::remove_file(&path);
-            return Ok(());
-        }
+        let path = note(&self.context.data, &self.trust);
         let Some(found) = read_if_whole::<Note>(&path)? else { return Ok(()) };
         let _ = std::fs::remove_file(&path);
-        if self.take_from(&found.build)? {
+        let given = if self.taken.options.reset_volume { Given::Layers } else { Given::VolumeAndLayers };
+        if self.take_from(&found.build, given)? {
             self.journal.say(INIT, &format!("Using the volume that build {} left behind", found.build));
         }
         Ok(())
@@ -59,15 +65,39 @@ impl Build {
 
     /// At the end: the next build of the pipeline may have it.
     pub(super) fn bequeath_volume(&self) -> std::io::Result<()> {
-        let path = note(&self.context.data, &self.taken);
+        let path = note(&self.context.data, &self.trust);
         create_private_dir(&folder(&self.context.data))?;
         write_json(&path, &Note { build: self.taken.id.clone(), at_ms: now_ms() }, Lasting::Process)
     }
 
-    fn take_from(&self, build: &str) -> anyhow::Result<bool> {
+    /// After that, because it may take a while: the next build does not wait for it.
+    pub(super) async fn measure_images(&self) {
+        let dir = self.dir.clone();
+        let measured = tokio::task::spawn_blocking(move || {
+            if !dir.images().exists() {
+                return Ok(());
+            }
+            write_json(&dir.images_bytes(), &bytes_below(&dir.images()), Lasting::Process)
+        });
+        if let Ok(Err(error)) = measured.await {
+            tracing::warn!(build = %self.taken.id, %error, "The images of a build are not measured.");
+        }
+    }
+
+    /// Whether there was a volume to take.
+    fn take_from(&self, build: &str, given: Given) -> anyhow::Result<bool> {
         let old = BuildDir::new(&self.context.data, build);
         // A build that runs keeps what it has.
         if !Journal::load(&old)?.is_some_and(|journal| journal.reported) {
+            return Ok(false);
+        }
+        if std::fs::rename(old.images(), self.dir.images()).is_ok()
+            && given != Given::All
+            && forget_names(&self.dir).is_err()
+        {
+            let _ = self.context.executor.remove(&self.dir.images());
+        }
+        if given == Given::Layers {
             return Ok(false);
         }
         let taken = std::fs::rename(old.volume(), self.dir.volume());
@@ -115,8 +145,9 @@ impl Build {
     }
 }
 
-/// Builds whose volumes wait for the next of their pipeline; notes beyond the newest are removed.
-pub(crate) fn bequeathed(data: &Path) -> Vec<String> {
+/// Builds whose volumes wait for the next of their pipeline; notes beyond the newest are removed, and so are images
+/// beyond what caches may take.
+pub(crate) fn bequeathed(data: &Path, images_bytes_max: u64) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder(data)) else { return Vec::new() };
     let mut notes: Vec<(Note, PathBuf)> = entries
         .flatten()
@@ -126,20 +157,46 @@ pub(crate) fn bequeathed(data: &Path) -> Vec<String> {
     for (_, path) in notes.iter().skip(KEPT) {
         let _ = std::fs::remove_file(path);
     }
+    let mut images_bytes = 0u64;
+    for (note, _) in notes.iter().take(KEPT) {
+        let dir = BuildDir::new(data, &note.build);
+        let bytes: u64 = read_if_whole(&dir.images_bytes()).ok().flatten().unwrap_or(0);
+        images_bytes = images_bytes.saturating_add(bytes);
+        if bytes > 0 && images_bytes > images_bytes_max {
+            let _ = std::fs::remove_dir_all(dir.images());
+        }
+    }
     notes.into_iter().take(KEPT).map(|(note, _)| note.build).collect()
+}
+
+/// Layers are found by what made them. A name would stand for whatever an earlier build has called so: an image that
+/// this build never made, or a base that has changed since.
+fn forget_names(dir: &BuildDir) -> std::io::Result<()> {
+    let path = dir.images().join("vfs-images/images.json");
+    let Some(mut images) = read_json::<Vec<serde_json::Map<String, serde_json::Value>>>(&path)? else {
+        return Ok(());
+    };
+    for image in &mut images {
+        image.remove("names");
+        image.remove("names-history");
+    }
+    write_json(&path, &images, Lasting::Process)
+}
+
+fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let mut bytes = 0;
+    for entry in entries.flatten() {
+        let Ok(about) = entry.path().symlink_metadata() else { continue };
+        bytes += if about.is_dir() { bytes_below(&entry.path()) } else { about.len() };
+    }
+    bytes
 }
 
 fn folder(data: &Path) -> PathBuf {
     data.join("volumes")
 }
 
-fn note(data: &Path, taken: &TakenBuild) -> PathBuf {
-    let request = taken.commit.as_ref().and_then(|commit| commit.pull_request.as_ref());
-    let trust = match (taken.from_fork, request) {
-        (false, _) => "own".to_owned(),
-        (true, Some(request)) => format!("fork {}", request.head_repo),
-        (true, None) => format!("fork of build {}", taken.id),
-    };
-    let key = format!("{}\n{}\n{trust}", taken.account_name, taken.pipeline_name);
-    folder(data).join(hex::encode(&Sha256::digest(key)[..16]))
+fn note(data: &Path, trust: &Trust) -> PathBuf {
+    folder(data).join(trust.writes())
 }

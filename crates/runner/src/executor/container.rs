@@ -9,7 +9,9 @@ use slipway_pipeline::{StepKind, StepSpec};
 
 use super::beside::{Beside, Service, Work};
 use super::engine::{self, Engine};
+use super::layers::{self, Builder};
 use super::names::{bare, qualified, split_tag};
+use super::stores::Stores;
 use super::{
     Executor, Place, Refusal, container_name, in_volume, login, make_working_directory, script, task,
     working_directory,
@@ -28,6 +30,7 @@ pub(super) struct Container {
     describe: String,
     owner: String,
     data: PathBuf,
+    stores: Stores,
 }
 
 impl Container {
@@ -35,7 +38,7 @@ impl Container {
         let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
         let owner = hex::encode(&Sha256::digest(data.as_os_str().as_encoded_bytes())[..8]);
         let describe = format!("Steps run in containers by {} {}", engine.name, engine.version);
-        Self { engine, sandbox, describe, owner, data }
+        Self { engine, sandbox, describe, owner, data, stores: Stores::default() }
     }
 
     fn podman(&self) -> bool {
@@ -44,6 +47,18 @@ impl Container {
 
     fn command(&self, args: &[&str]) -> Vec<String> {
         self.engine.program.iter().cloned().chain(args.iter().map(|arg| (*arg).to_owned())).collect()
+    }
+
+    /// The engine as this build may use it.
+    fn program(&self, place: &Place<'_>) -> Result<Vec<String>, Refusal> {
+        if place.trust.is_fork() && self.podman() {
+            return Ok(self.stores.program(&self.engine, place.dir)?);
+        }
+        Ok(self.engine.program.clone())
+    }
+
+    fn command_of(&self, place: &Place<'_>, args: &[&str]) -> Result<Vec<String>, Refusal> {
+        Ok(self.program(place)?.into_iter().chain(args.iter().map(|arg| (*arg).to_owned())).collect())
     }
 
     fn run_args(
@@ -60,6 +75,7 @@ impl Container {
             format!("--label={LABEL}={}", place.build),
             format!("--label={OWNER}={}", self.owner),
         ];
+        args.extend(self.no_login(place)?);
         args.extend(self.network(side));
         if self.podman() {
             // Kept by the engine too, should the supervisor be lost.
@@ -128,23 +144,27 @@ impl Container {
         };
         let registry = spec.registry.as_deref().filter(|_| !spec.disable_push);
         let name = qualified(&spec.image_name, registry);
-        let mut argv = self.command(&["build"]);
+        let mut argv = self.command_of(place, &["build"])?;
+        argv.extend(self.no_login(place)?);
         argv.extend(self.engine.build_flags.iter().cloned());
         argv.push(format!("--file={}", dockerfile.display()));
         argv.push(format!("--iidfile={}", place.at.image_id().display()));
         argv.extend(spec.tags.iter().map(|tag| format!("--tag={name}:{tag}")));
         argv.extend(spec.build_arguments.iter().map(|argument| format!("--build-arg={argument}")));
         argv.extend(spec.target.iter().map(|target| format!("--target={target}")));
-        argv.extend(spec.cache_from.iter().map(|from| format!("--cache-from={from}")));
         argv.extend(spec.platform.iter().map(|platform| format!("--platform={platform}")));
-        argv.extend(spec.no_cache.then(|| "--no-cache".to_owned()));
+        argv.extend(layers::flags(
+            spec,
+            place,
+            if self.podman() { Builder::Buildah } else { Builder::Docker },
+        ));
         argv.extend((spec.squash && self.podman()).then(|| "--squash".to_owned()));
         argv.push("--".to_owned());
         argv.push(context.display().to_string());
         let mut commands = vec![argv];
         if registry.is_some() {
             for tag in &spec.tags {
-                commands.push(self.push_command(&format!("{name}:{tag}"), None));
+                commands.push(self.push_command(place, &format!("{name}:{tag}"), None)?);
             }
         }
         let tag = spec.tags.first().cloned().unwrap_or_else(|| "latest".to_owned());
@@ -193,8 +213,8 @@ impl Container {
         };
         let mut commands = Vec::new();
         for tag in &tags {
-            commands.push(self.command(&["tag", &spec.candidate, &format!("{name}:{tag}")]));
-            commands.push(self.push_command(&format!("{name}:{tag}"), login.as_deref()));
+            commands.push(self.command_of(place, &["tag", &spec.candidate, &format!("{name}:{tag}")])?);
+            commands.push(self.push_command(place, &format!("{name}:{tag}"), login.as_deref())?);
         }
         let mut members = Members::default();
         members.fixed.insert("registry".to_owned(), registry.to_owned());
@@ -209,17 +229,22 @@ impl Container {
         let name = qualified(name, spec.registry.as_deref());
         let mut commands = Vec::new();
         for tag in &spec.tags {
-            commands.push(self.command(&["tag", &spec.image_name, &format!("{name}:{tag}")]));
+            commands.push(self.command_of(place, &["tag", &spec.image_name, &format!("{name}:{tag}")])?);
             if spec.registry.is_some() {
-                commands.push(self.push_command(&format!("{name}:{tag}"), None));
+                commands.push(self.push_command(place, &format!("{name}:{tag}"), None)?);
             }
         }
         let intro = vec![format!("Tagging {}", spec.image_name)];
         Ok(task(step, place, intro, Run::Engine { commands, members: Members::default() }))
     }
 
-    fn push_command(&self, image: &str, login: Option<&Path>) -> Vec<String> {
-        let mut argv = self.engine.program.clone();
+    fn push_command(
+        &self,
+        place: &Place<'_>,
+        image: &str,
+        login: Option<&Path>,
+    ) -> Result<Vec<String>, Refusal> {
+        let mut argv = self.program(place)?;
         match login {
             Some(file) if self.podman() => {
                 argv.extend(["push".to_owned(), format!("--authfile={}", file.display())]);
@@ -229,10 +254,23 @@ impl Container {
                 format!("--config={}", file.parent().unwrap_or(Path::new("/")).display()),
                 "push".to_owned(),
             ]),
-            None => argv.push("push".to_owned()),
+            None => {
+                argv.push("push".to_owned());
+                argv.extend(self.no_login(place)?);
+            }
         }
         argv.push(image.to_owned());
-        argv
+        Ok(argv)
+    }
+
+    /// Whoever the machine's user is at registries, the pull request of a fork is nobody.
+    fn no_login(&self, place: &Place<'_>) -> Result<Option<String>, Refusal> {
+        if !place.trust.is_fork() || !self.podman() {
+            return Ok(None);
+        }
+        let path = place.at.0.join("auth.json");
+        std::fs::write(&path, "{\"auths\":{}}")?;
+        Ok(Some(format!("--authfile={}", path.display())))
     }
 
     fn write_login(
@@ -309,7 +347,8 @@ impl Container {
         for (name, work) in readiness.into_iter().chain(beside.setup.clone().map(|work| ("setup", work))) {
             let folder = scripts.join(name);
             script::write(&folder, Some(&work.commands))?;
-            let mut argv = self.command(&["run", "--rm", "--entrypoint=sh"]);
+            let mut argv = self.command_of(place, &["run", "--rm", "--entrypoint=sh"])?;
+            argv.extend(self.no_login(place)?);
             argv.extend(self.network(side));
             argv.push(format!("--volume={}:{VOLUME}", place.dir.volume().display()));
             argv.push(format!("--volume={}:{BIN}:ro", folder.display()));
@@ -339,15 +378,16 @@ impl Container {
         let words =
             |argv: &[String]| argv.iter().map(|word| script::quote(word)).collect::<Vec<_>>().join(" ");
         let ready = script::quote(&folder.join("ready").display().to_string());
-        let inspect =
-            self.command(&["container", "inspect", "--format={{.State.Running}}", network.as_str()]);
+        let format = "--format={{.State.Running}}";
+        let inspect = self.command_of(place, &["container", "inspect", format, network.as_str()])?;
         let mut text = format!(
             "if [ -e {ready} ] && [ \"$({} 2>/dev/null)\" = true ]; then exit 0; fi\nrm -f {ready}\n",
             words(&inspect)
         );
         // Those that share a network go before the one whose network it is.
         for name in side.names.iter().rev() {
-            text.push_str(&format!("{} >/dev/null 2>&1\n", words(&self.command(&["rm", "--force", name]))));
+            let remove = self.command_of(place, &["rm", "--force", name])?;
+            text.push_str(&format!("{} >/dev/null 2>&1\n", words(&remove)));
         }
         text.push_str("set -e\n");
         for argv in &side.before {
@@ -374,7 +414,8 @@ impl Container {
         if service.image.starts_with('-') {
             return Err(Refusal::Unsupported(format!("`{}` is not the name of an image", service.image)));
         }
-        let mut argv = self.command(&["run", "--detach", "--pull=missing"]);
+        let mut argv = self.command_of(place, &["run", "--detach", "--pull=missing"])?;
+        argv.extend(self.no_login(place)?);
         argv.push(format!("--name={container}"));
         argv.push(format!("--label={LABEL}={}", place.build));
         argv.push(format!("--label={OWNER}={}", self.owner));
@@ -470,7 +511,7 @@ impl Executor for Container {
         intro
             .extend(left_out.iter().map(|name| format!("Variable {name} has several lines and is left out")));
         let run = Run::Container {
-            engine: self.engine.program.clone(),
+            engine: self.program(place)?,
             name: container_name(step, place),
             args,
             environment,
@@ -482,6 +523,12 @@ impl Executor for Container {
     }
 
     fn image(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
+        if place.trust.is_fork() && !self.podman() {
+            return Err(Refusal::Unsupported(format!(
+                "step `{}` would leave an image where every other build of this machine finds it, and this one is the pull request of a fork: Docker has one store for all. Use a runner with Podman or Kubernetes, or leave the step out for forks",
+                step.name
+            )));
+        }
         match &step.kind {
             StepKind::Build(spec) => self.build(step, spec, place),
             StepKind::Push(spec) => self.push(step, spec, place),
@@ -503,17 +550,31 @@ impl Executor for Container {
 
     /// Containers of steps end with their steps; those of the build end here.
     fn release(&self, build: &str) {
-        if services_folder(&BuildDir::new(&self.data, build)).exists() {
-            let filter = format!("--filter=label={LABEL}={build}");
-            let list = self.command(&["ps", "--all", "--quiet", &filter]);
-            for id in engine::run(&list, Duration::from_secs(30)).unwrap_or_default().lines() {
-                let _ =
-                    engine::run(&self.command(&["rm", "--force", "--volumes", id]), Duration::from_secs(30));
-            }
+        let dir = BuildDir::new(&self.data, build);
+        let fork = dir.images().exists();
+        if !fork && !services_folder(&dir).exists() {
+            return;
+        }
+        let program = match self.stores.program(&self.engine, &dir) {
+            Ok(program) if fork => program,
+            _ => self.engine.program.clone(),
+        };
+        let command = |args: &[&str]| -> Vec<String> {
+            program.iter().cloned().chain(args.iter().map(|arg| (*arg).to_owned())).collect()
+        };
+        let list = command(&["ps", "--all", "--quiet", &format!("--filter=label={LABEL}={build}")]);
+        for id in engine::run(&list, Duration::from_secs(30)).unwrap_or_default().lines() {
+            let _ = engine::run(&command(&["rm", "--force", "--volumes", id]), Duration::from_secs(30));
+        }
+        if fork && let Err(error) = self.stores.remove(&dir, |folder| self.remove(folder)) {
+            tracing::warn!(build, %error, "The images of a fork's build are not removed; the next look does it.");
         }
     }
 
     fn reap(&self, active: &[String]) {
+        for build in self.stores.left_behind(&self.data, active) {
+            self.release(&build);
+        }
         let format = format!("--format={{{{.ID}}}} {{{{index .Labels \"{LABEL}\"}}}}");
         let format =
             if self.podman() { format } else { format!("--format={{{{.ID}}}} {{{{.Label \"{LABEL}\"}}}}") };

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::supervise::{Supervisor, Target, child_signals, finish, lock, remove_container};
 use super::{exports, part, pod};
-use crate::layout::{AttemptDir, now_ms};
+use crate::layout::{AttemptDir, now_ms, read_if_whole};
 use crate::task::{Exit, How, Run};
 
 pub(super) fn main(dir: &Path) -> ExitCode {
@@ -67,6 +67,7 @@ fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
     };
     let mut exit = exit;
     exit.exports = exports::take(&supervisor.task.volume);
+    supervisor.save_caches(&exit)?;
     supervisor.settle(&exit)?;
     remove_container(&engine, &name);
     beside.iter().for_each(|other| remove_container(&engine, other));
@@ -114,7 +115,8 @@ fn rest_of_output(supervisor: &mut Supervisor, engine: &[String], name: &str) ->
     let Some(all) = ask(engine, &["logs", name]) else { return Ok(()) };
     let heard = std::fs::read(supervisor.dir.output())?;
     let intro: usize = supervisor.task.intro.iter().map(|line| line.len() + 1).sum();
-    let heard = heard.get(intro..).unwrap_or_default();
+    let preface: usize = read_if_whole(&supervisor.dir.preface())?.unwrap_or(intro);
+    let heard = heard.get(preface..).unwrap_or_default();
     if all.starts_with(heard) {
         let rest = all[heard.len()..].to_vec();
         return supervisor.output.write(&rest);

@@ -48,6 +48,7 @@ pub(super) fn run(supervisor: &mut Supervisor, work: &PodWork, adopting: bool) -
             exit.members = work.members.read();
         }
         exit.exports = exports::take(&attempt.supervisor.task.volume);
+        attempt.supervisor.save_caches(&exit)?;
         attempt.supervisor.settle(&exit)?;
         attempt.tidy().await;
         Ok(exit)

@@ -94,7 +94,8 @@ impl Supervisor {
     pub(super) fn open(dir: &AttemptDir) -> io::Result<Self> {
         let task: Task = read_json(&dir.task())?
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no task.json"))?;
-        let output = Output::open(&dir.output(), task.output_bytes_max)?;
+        let mut output = Output::open(&dir.output(), task.output_bytes_max)?;
+        output.bell = Bell::new();
         let deadline = task.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
         let silence = Silence::new(task.heard.clone());
         Ok(Self { dir: dir.clone(), task, output, deadline, silence })
@@ -112,6 +113,7 @@ impl Supervisor {
         for line in std::mem::take(&mut self.task.intro) {
             self.output.line(&line)?;
         }
+        self.restore_caches()?;
         let mut exit = match self.task.run.clone() {
             Run::Sandboxed { .. } => {
                 sandbox::enter_pid_namespace()?;
@@ -135,6 +137,7 @@ impl Supervisor {
                 let exit = self.container_exit(&engine[0], &ended);
                 let mut exit = self.others(exit, &engine, &also, &signals)?;
                 exit.exports = exports::take(&self.task.volume);
+                self.save_caches(&exit)?;
                 self.settle(&exit)?;
                 remove_container(&engine, &name);
                 beside.iter().for_each(|other| remove_container(&engine, other));
@@ -144,6 +147,7 @@ impl Supervisor {
             Run::Pod(work) => return pod::run(&mut self, &work, false),
         };
         exit.exports = exports::take(&self.task.volume);
+        self.save_caches(&exit)?;
         Ok(exit)
     }
 
@@ -410,13 +414,30 @@ pub(super) struct Output {
     file: File,
     written: u64,
     bytes_max: u64,
+    bell: Option<Bell>,
+}
+
+/// Our standard output, which the runner that started us listens to. What is on it means nothing but that there is
+/// something in the file; a runner that is gone, or does not listen, finds the file by itself.
+pub(super) struct Bell(File);
+
+impl Bell {
+    fn new() -> Option<Self> {
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned().ok()?);
+        fcntl(&file, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).ok()?;
+        Some(Self(file))
+    }
+
+    fn ring(&mut self) {
+        let _ = self.0.write(b".");
+    }
 }
 
 impl Output {
     fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         let written = file.metadata()?.len();
-        Ok(Self { file, written, bytes_max })
+        Ok(Self { file, written, bytes_max, bell: None })
     }
 
     /// Bytes in the file, or where it stopped growing.
@@ -448,6 +469,9 @@ impl Output {
                 self.bytes_max
             );
             self.file.write_all(note.as_bytes())?;
+        }
+        if let Some(bell) = &mut self.bell {
+            bell.ring();
         }
         Ok(())
     }

@@ -111,6 +111,57 @@ steps:
     until("the build's pods are gone", || pods(&format!("slipway.io/build={id}")).is_empty()).await;
 }
 
+/// The next build of a pipeline has the layers of the last one, without its names; a fork has its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn layers_go_to_the_pipelines_next_build_and_a_forks_to_nobody() {
+    let (server, place) = (Server::start().await, tempfile::tempdir().unwrap());
+    let mut kubernetes = kubernetes_config();
+    kubernetes.builder_image = builder().to_owned();
+    let mut config = config(&server, place.path(), "kubernetes");
+    config.executor = ExecutorChoice::Kubernetes(Box::new(kubernetes));
+    let stop = CancellationToken::new();
+    let runner = tokio::spawn(slipway_runner::run(config, stop.clone()));
+    let yaml = r#"
+version: '1.0'
+steps:
+  tool: {image: IMAGE, commands: ['cp /bin/busybox .', 'ls']}
+  build:
+    type: build
+    image_name: team/layers
+    tag: v1
+    working_directory: /codefresh/volume
+    dockerfile: {content: "FROM scratch\nCOPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"touch\", \"/made\"]\n"}
+"#
+    .replace("IMAGE", TEST_IMAGE);
+    let build = async |fork: bool, fresh: bool| {
+        let id = next_id("layers");
+        let mut taken = server.build(&id, &yaml);
+        taken.from_fork = fork;
+        taken.options.no_cf_cache = fresh;
+        server.add(taken);
+        let record = server.finish(&id).await;
+        assert_eq!(record.status(), "success", "{:#?} {:#?}", record.report, record.logs);
+        // The server knows of the end a moment before the runner has left everything to the next build.
+        until("the build has left its layers", || {
+            let notes = std::fs::read_dir(place.path().join("volumes")).into_iter().flatten().flatten();
+            notes.filter_map(|note| std::fs::read_to_string(note.path()).ok()).any(|text| text.contains(&id))
+        })
+        .await;
+        record.log("build").contains("Using cache")
+    };
+    assert!(!build(true, false).await, "a fork finds nothing");
+    assert!(!build(false, false).await, "and what it left, nobody finds");
+    assert!(build(false, false).await, "a pipeline finds its own");
+    assert!(!build(false, true).await, "unless it was asked for an image from nothing");
+    stop.cancel();
+    runner.await.unwrap().unwrap();
+    let stores: Vec<_> = std::fs::read_dir(place.path().join("builds"))
+        .unwrap()
+        .filter(|build| build.as_ref().unwrap().path().join("images/vfs-images/images.json").exists())
+        .collect();
+    assert_eq!(stores.len(), 2, "one of the pipeline, one of the fork");
+}
+
 #[tokio::test]
 async fn an_image_that_is_not_there_fails_its_step_with_what_to_do() {
     let harness = kubernetes();

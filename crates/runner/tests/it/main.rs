@@ -1,6 +1,8 @@
 #![expect(unreachable_pub, reason = "a test binary has nobody to be reached by")]
 
 mod attacks;
+mod caches;
+mod certificates;
 mod contract;
 mod crash;
 mod kubernetes;

@@ -135,6 +135,21 @@ impl Process {
         Self(child)
     }
 
+    /// On the host, dialling this address, with these variables.
+    pub fn start_at(url: &str, data: &Path, variables: &[(&str, &Path)]) -> Self {
+        let log =
+            std::fs::OpenOptions::new().append(true).create(true).open(data.with_extension("log")).unwrap();
+        let child = Command::new(SHIM)
+            .args([url, data.to_str().unwrap(), "host"])
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+
     /// kill -9.
     pub fn kill(mut self) {
         self.0.kill().unwrap();
@@ -151,7 +166,7 @@ impl Drop for Process {
 
 /// An image made of this machine's own programs, so that no registry is needed.
 fn image() -> String {
-    const NAME: &str = "localhost/slipway-runner-test:2";
+    const NAME: &str = "localhost/slipway-runner-test:3";
     let podman =
         |args: &[&str]| Command::new("podman").args(args).stdout(Stdio::null()).status().unwrap().success();
     if podman(&["image", "exists", NAME]) {
@@ -159,7 +174,7 @@ fn image() -> String {
     }
     let tree = tempfile::tempdir().unwrap();
     let script = r#"
-        for program in sh cat ls sleep id env sort mkdir touch rm head tail base64 seq grep wc dd true false pwd test; do
+        for program in sh cat ls ln sleep id env sort mkdir touch rm head tail base64 seq grep wc dd true false pwd test; do
           path=$(command -v $program) || continue
           case "$path" in /*) ;; *) path=/usr/bin/$program ;; esac
           real=$(readlink -f "$path")

@@ -14,6 +14,7 @@ mod matrix;
 mod openapi;
 mod pipeline_attacks;
 mod pipelines;
+mod registry;
 mod rules;
 mod runtimes;
 mod secrets;

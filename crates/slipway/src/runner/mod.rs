@@ -73,6 +73,9 @@ struct RunArguments {
     /// NAME=KUBECONFIG of a cluster that deploy steps may name; as often as needed
     #[arg(long = "cluster", value_parser = cluster)]
     clusters: Vec<(String, PathBuf)>,
+    /// What caches of dependencies may take of the disk, in GiB, and layers of images on Kubernetes once more; 0 keeps none
+    #[arg(long, default_value_t = 10)]
+    cache_gib: u64,
     #[command(flatten)]
     kubernetes: KubernetesArguments,
 }
@@ -212,6 +215,7 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     config.read_only = arguments.read_only;
     config.step_types = arguments.step_types;
     config.trust = arguments.trust;
+    config.cache_bytes_max = arguments.cache_gib.saturating_mul(1 << 30);
     config.clusters = arguments.clusters.into_iter().collect();
     config.executor = match arguments.executor {
         Executor::Auto => ExecutorChoice::Auto,

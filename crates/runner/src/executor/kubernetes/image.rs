@@ -1,14 +1,15 @@
 //! Image steps: buildah in a pod without privileges, with plain files as its layers.
 //!
-//! The images of a build live in a folder beside its volume until the build ends, so that a later `push` finds
-//! what an earlier `build` made. Everything else goes through registries: pods of steps can use an image only
-//! after it was pushed.
+//! The images of a build live in a folder beside its volume, so that a later `push` finds what an earlier `build` made;
+//! the pipeline's next build gets it with the volume, without the images' names, for its layers. Everything else goes
+//! through registries: pods of steps can use an image only after it was pushed.
 
 use std::path::Path;
 
 use slipway_pipeline::StepSpec;
 use slipway_pipeline::spec::{Build, Credentials, Dockerfile, Push, PushTag};
 
+use super::super::layers::{self, Builder};
 use super::super::names::{bare, qualified, split_tag};
 use super::super::script::{self, Output, SCRIPT, quote};
 use super::super::{Place, Refusal, in_volume, login, working_directory};
@@ -68,9 +69,8 @@ impl Kubernetes {
         words.extend(spec.tags.iter().map(|tag| format!("--tag={name}:{tag}")));
         words.extend(spec.build_arguments.iter().map(|argument| format!("--build-arg={argument}")));
         words.extend(spec.target.iter().map(|target| format!("--target={target}")));
-        words.extend(spec.cache_from.iter().map(|from| format!("--cache-from={from}")));
         words.extend(spec.platform.iter().map(|platform| format!("--platform={platform}")));
-        words.extend(spec.no_cache.then(|| "--no-cache".to_owned()));
+        words.extend(layers::flags(spec, place, Builder::Buildah));
         words.extend(spec.squash.then(|| "--squash".to_owned()));
         words.extend(self.base_flags());
         words.push(inside(&context, place)?);
@@ -170,7 +170,7 @@ impl Kubernetes {
         self.write_login(place, credentials)?;
         let text = format!("{}{PREAMBLE}{}\n", Output::File.line(), lines.join("\n"));
         std::fs::write(place.at.bin().join(SCRIPT), text)?;
-        let images = place.dir.0.join("images");
+        let images = place.dir.images();
         create_private_dir(&images)?;
         open_to_all(&images)?;
         let mut shape = self.shape(&self.config.builder_image);
@@ -188,8 +188,9 @@ impl Kubernetes {
 
     /// The runner's own credentials, and over them what the step brings.
     fn write_login(&self, place: &Place<'_>, given: Option<(&str, &Credentials)>) -> Result<(), Refusal> {
+        // The pull request of a fork is nobody at our registries.
         let mut config = match &self.config.registry_config {
-            Some(path) => {
+            Some(path) if !place.trust.is_fork() => {
                 let text = std::fs::read_to_string(path).map_err(|error| {
                     Refusal::Unsupported(format!(
                         "the registries' credentials in {} cannot be read: {error}",
@@ -198,7 +199,7 @@ impl Kubernetes {
                 })?;
                 serde_json::from_str(&text).unwrap_or_default()
             }
-            None => serde_json::json!({"auths": {}}),
+            _ => serde_json::json!({"auths": {}}),
         };
         if let Some((registry, credentials)) = given {
             let (host, auth) = login(registry, credentials);
