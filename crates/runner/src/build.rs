@@ -6,6 +6,7 @@
 
 mod annotations;
 mod approval;
+mod debug;
 mod init;
 mod inner;
 mod record;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use slipway_api::Client;
 use slipway_api::agent::{ApprovalDecision, BuildReport, PipelineSource, TakenBuild};
+use slipway_api::debug::DebugOrder;
 use slipway_pipeline::plan::{Outcome, apply};
 use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepKind, StepStatus, plan};
 use tokio::sync::{Notify, mpsc, watch};
@@ -55,6 +57,8 @@ pub(crate) struct Context {
     /// Whose pipelines are run; anybody's when absent.
     pub(crate) trusted: Option<Trusted>,
     pub(crate) clusters: BTreeMap<String, PathBuf>,
+    /// How long a step may stand at a breakpoint.
+    pub(crate) pause: Duration,
     /// After a restart nothing new is started before the server has been asked whose the builds are.
     pub(crate) may_start: watch::Receiver<bool>,
 }
@@ -68,6 +72,8 @@ pub(crate) struct Orders {
     pub(crate) lost: bool,
     /// Answers to steps that wait for one.
     pub(crate) decisions: Vec<ApprovalDecision>,
+    /// What people who debug it ask for.
+    pub(crate) debug: Vec<DebugOrder>,
 }
 
 /// How a build left us.
@@ -104,6 +110,8 @@ pub(crate) struct Build {
     /// When a pipeline inside of a step has to be looked at again.
     inner_wake: Option<i64>,
     types: StepTypes,
+    /// Of people who debug it.
+    shells: Vec<debug::Open>,
 }
 
 /// Writes down a build before anybody counts on us to have it.
@@ -151,6 +159,7 @@ impl Build {
             tick: TICK_LEAST,
             inner_wake: None,
             types,
+            shells: Vec::new(),
         })
     }
 
@@ -301,7 +310,7 @@ impl Build {
         if !self.logs.done() {
             return self.tick;
         }
-        let wake = self.plan.wake_at_ms.into_iter().chain(self.inner_wake).min();
+        let wake = self.plan.wake_at_ms.into_iter().chain(self.inner_wake).chain(self.pause_wake()).min();
         let until = wake.map_or(60_000, |at| at - now_ms()).clamp(1, 60_000);
         Duration::from_millis(u64::try_from(until).unwrap_or(1))
     }
@@ -316,7 +325,8 @@ impl Build {
             self.journal.state.terminate_requested = true;
             self.save()?;
         }
-        self.hear(&orders.decisions)
+        self.hear(&orders.decisions)?;
+        self.debug(&orders.debug)
     }
 
     /// Looks at what runs, then does what the planner says until it has nothing more to say.
@@ -392,6 +402,7 @@ impl Build {
         if let Some(inside) = inside {
             apply(&mut self.journal.state, action)?;
             self.open_inner(step, attempt, inside);
+            self.pause_before(step, attempt, spec);
             return Ok(());
         }
         let at = self.dir.attempt(step, attempt);
@@ -416,6 +427,7 @@ impl Build {
                 }
                 let output = Segment::Output { step: step.clone(), attempt };
                 self.journal.logs.entry(log_of(step).to_owned()).or_default().push(output);
+                self.pause_before(step, attempt, spec);
             }
             Err(refusal) => self.refuse(pipeline, step, attempt, &refusal)?,
         }
@@ -439,6 +451,7 @@ impl Build {
             types: &self.types,
             clusters: &self.context.clusters,
             variables,
+            machine: &self.taken.machine,
             services: None,
         }
     }
@@ -446,10 +459,17 @@ impl Build {
     /// Makes what is so on disk: what should run runs, what should stop is told, what has ended is recorded.
     fn look(&mut self) -> anyhow::Result<()> {
         for (step, attempt, status) in inner::active(&self.journal.state) {
+            if self.stand(&step, attempt, status)? {
+                continue;
+            }
             if self.journal.inner.get(&step).is_some_and(|inner| inner.attempt == attempt) {
                 self.look_inside(&step, attempt, status)?;
             } else if let Some(exit) = self.tend(&step, attempt, status)? {
-                self.record(&step, attempt, exit)?;
+                if self.pause_after(&step, attempt, status, &exit) {
+                    self.save()?;
+                } else {
+                    self.record(&step, attempt, exit)?;
+                }
             }
         }
         Ok(())

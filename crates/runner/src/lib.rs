@@ -19,6 +19,7 @@ mod layout;
 mod logs;
 mod mask;
 mod registration;
+mod shell;
 pub mod shim;
 pub mod signing;
 mod task;
@@ -36,6 +37,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use executor::{Detected, ExecutorChoice, KubernetesConfig, Storage, detect};
 pub use registration::registered;
+
+/// As long as the platform that pipelines come from lets a debugger wait.
+pub const PAUSE: std::time::Duration = std::time::Duration::from_secs(15 * 60);
 
 /// How a runner is set up.
 pub struct Config {
@@ -58,6 +62,8 @@ pub struct Config {
     pub trust: Option<PathBuf>,
     /// Kubeconfigs of the clusters that `deploy` steps may name.
     pub clusters: std::collections::BTreeMap<String, PathBuf>,
+    /// How long a step may stand at a breakpoint before its build goes on without anybody.
+    pub pause: std::time::Duration,
     /// An executable that calls [`shim::main`] for its first argument [`shim::SUBCOMMAND`]; this one when absent.
     pub shim: Option<PathBuf>,
 }
@@ -75,6 +81,7 @@ impl Config {
             step_types: None,
             trust: None,
             clusters: std::collections::BTreeMap::new(),
+            pause: PAUSE,
             shim: None,
         }
     }
@@ -113,6 +120,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         types,
         trusted,
         clusters: config.clusters,
+        pause: config.pause,
         may_start: seen,
     });
     agent::Agent::new(context, config.capacity, may_start, shutdown).run().await

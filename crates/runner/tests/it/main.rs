@@ -3,6 +3,7 @@
 mod attacks;
 mod contract;
 mod crash;
+mod debug;
 mod kubernetes;
 mod residency;
 mod runner;

@@ -5,6 +5,7 @@ mod agent_attacks;
 mod agents;
 mod attacks;
 mod audit;
+mod debug;
 mod git;
 mod gitea;
 mod gitea_sign_in;
