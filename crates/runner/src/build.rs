@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Told;
 use crate::attempt::{Observed, Shims, Watched, cancel, give_up, observe, write_task};
 use crate::executor::{Executor, Place, StepTypes, make_volume};
-use crate::journal::{Finished, Journal, Segment, log_of};
+use crate::journal::{Finished, Journal, log_of};
 use crate::layout::{AttemptDir, BuildDir, Lasting, now_ms, read_json, write_json};
 use crate::logs::Logs;
 use crate::mask::Masker;
@@ -402,7 +402,6 @@ impl Build {
         if let Some(inside) = inside {
             apply(&mut self.journal.state, action)?;
             self.open_inner(step, attempt, inside);
-            self.pause_before(step, attempt, spec);
             return Ok(());
         }
         let at = self.dir.attempt(step, attempt);
@@ -425,9 +424,10 @@ impl Build {
                 if let Some(directory) = crate::executor::directory(spec) {
                     self.journal.directories.insert(step.clone(), directory);
                 }
-                let output = Segment::Output { step: step.clone(), attempt };
-                self.journal.logs.entry(log_of(step).to_owned()).or_default().push(output);
-                self.pause_before(step, attempt, spec);
+                // A log is read in order: what is said during a pause comes before what the step prints.
+                if !self.pause_before(step, attempt, spec) {
+                    self.journal.print(step, attempt);
+                }
             }
             Err(refusal) => self.refuse(pipeline, step, attempt, &refusal)?,
         }

@@ -155,6 +155,12 @@ impl Journal {
         self.logs.entry(log.to_owned()).or_default().push(Segment::Text(text));
     }
 
+    /// What the attempt prints comes next.
+    pub(crate) fn print(&mut self, step: &str, attempt: u32) {
+        let output = Segment::Output { step: step.to_owned(), attempt };
+        self.logs.entry(log_of(step).to_owned()).or_default().push(output);
+    }
+
     /// Forgets what is of no use after the end: variables are secrets.
     pub(crate) fn scrub(&mut self) {
         self.state.variables = Default::default();

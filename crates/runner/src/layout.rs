@@ -123,7 +123,7 @@ impl AttemptDir {
         ] {
             let _ = std::fs::remove_file(file);
         }
-        for dir in [self.bin(), self.0.join("tmp"), self.0.join("root")] {
+        for dir in [self.bin(), self.0.join("tmp"), self.0.join("root"), self.0.join("shell")] {
             let _ = std::fs::remove_dir_all(dir);
         }
     }

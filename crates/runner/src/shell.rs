@@ -16,6 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use slipway_api::debug::{DebugOrder, ShellBytes, ShellInputWanted, ShellOutput};
 use slipway_model::Next;
+use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +30,7 @@ const WAIT_MS: u64 = 20_000;
 const PIECE_BYTES: usize = 32 << 10;
 /// Pieces that wait for the server: a shell that prints more is slowed down.
 const QUEUE: usize = 16;
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// After this much trouble with the server the person is gone anyway.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -59,9 +61,9 @@ impl Shell {
         };
         let mut line = Line { shell: &self, offset: 0 };
         let why = match started {
-            Ok((ends, child)) => {
-                let why = line.carry(ends).await;
-                if let Some(mut child) = child {
+            Ok((ends, mut child)) => {
+                let why = line.carry(ends, child.as_mut()).await;
+                if let Some(child) = &mut child {
                     let _ = child.kill().await;
                 }
                 why
@@ -82,12 +84,13 @@ struct Line<'a> {
 
 impl Line<'_> {
     /// Carries bytes both ways; gives back why it ended.
-    async fn carry(&mut self, ends: Ends) -> String {
+    async fn carry(&mut self, ends: Ends, child: Option<&mut Child>) -> String {
         let Ends { mut printed, typed } = ends;
         let (shell, cancel) = (self.shell, self.shell.cancel.clone());
         tokio::select! {
             () = cancel.cancelled() => "the step is no longer paused".to_owned(),
             why = listen(shell, typed) => why,
+            () = ended(child) => "the shell has ended".to_owned(),
             why = async {
                 while let Some(mut bytes) = printed.recv().await {
                     while bytes.len() < PIECE_BYTES && let Ok(more) = printed.try_recv() {
@@ -125,6 +128,17 @@ impl Line<'_> {
                 }
             }
         }
+    }
+}
+
+/// A little after the process, whose last words are still on their way.
+async fn ended(child: Option<&mut Child>) {
+    match child {
+        Some(child) => {
+            let _ = child.wait().await;
+            tokio::time::sleep(LAST_WORDS).await;
+        }
+        None => std::future::pending().await,
     }
 }
 

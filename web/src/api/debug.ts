@@ -2,12 +2,14 @@
 import { http, unwrap } from './client';
 
 export function continueStep(id: string, step: string) {
-  return unwrap(http.POST('/api/builds/{id}/debug', { params: { path: { id } }, body: { action: 'continue', step } }));
+  const body = { action: 'continue', step, breakpoints: {} };
+  return unwrap(http.POST('/api/builds/{id}/debug', { params: { path: { id } }, body }));
 }
 
 /** Answers the new build's id. */
 export function debugAgain(id: string): Promise<string> {
-  return unwrap(http.POST('/api/builds/{id}/restart', { params: { path: { id } }, body: { debug: true } }));
+  const body = { debug: true, breakpoints: {}, fromFailed: false, fromStep: null };
+  return unwrap(http.POST('/api/builds/{id}/restart', { params: { path: { id } }, body }));
 }
 
 export function openShell(id: string, step: string, columns: number, rows: number) {

@@ -70,7 +70,7 @@ function PausedStep({ build, step }: { build: Build; step: BuildStep }) {
   );
 }
 
-/** A line at a time, or every key as it is pressed. */
+/** A line at a time, or every key as it is pressed. Keys are sent one after the other, in order. */
 function Console({ build, shell, step }: { build: string; shell: string; step: string }) {
   const screen = useRef(new Screen());
   const view = useRef<HTMLPreElement>(null);
@@ -103,25 +103,22 @@ function Console({ build, shell, step }: { build: string; shell: string; step: s
     return () => stop.abort();
   }, [build, shell]);
   useEffect(() => {
-    view.current?.scrollTo({ top: view.current.scrollHeight });
+    if (text) view.current?.scrollTo({ top: view.current.scrollHeight });
   }, [text]);
-  const type = useMutation({ mutationFn: (typed: string) => typeIntoShell(build, shell, typed) });
+  const type = useMutation({
+    mutationFn: (typed: string) => typeIntoShell(build, shell, typed),
+    scope: { id: `shell ${shell}` },
+  });
   const leave = useMutation({ mutationFn: () => closeShell(build, shell) });
   return (
     <div className="stack" style={{ gap: 6 }}>
       <pre
         ref={view}
         className={styles.screen}
-        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it is scrolled, and typed into, by keys
+        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it is scrolled by keys
         tabIndex={0}
         role="log"
         aria-label={`Shell in ${step}`}
-        onKeyDown={(event) => {
-          const typed = keys ? keyText(event.key, event.ctrlKey) : undefined;
-          if (typed === undefined || event.metaKey || event.altKey) return;
-          event.preventDefault();
-          type.mutate(typed);
-        }}
       >
         {text || 'Waiting for the shell…'}
       </pre>
@@ -140,11 +137,17 @@ function Console({ build, shell, step }: { build: string; shell: string; step: s
             <input
               className={styles.line}
               aria-label={`Command for the shell in ${step}`}
-              placeholder="A command, then Enter"
+              placeholder={keys ? 'Every key goes to the shell; Tab leaves' : 'A command, then Enter'}
               autoComplete="off"
               spellCheck={false}
               value={line}
-              onChange={(event) => setLine(event.currentTarget.value)}
+              onChange={(event) => setLine(keys ? '' : event.currentTarget.value)}
+              onKeyDown={(event) => {
+                const typed = keys ? keyText(event.key, event.ctrlKey) : undefined;
+                if (typed === undefined || event.metaKey || event.altKey) return;
+                event.preventDefault();
+                type.mutate(typed);
+              }}
             />
             <Button variant="default" type="button" onClick={() => type.mutate('\u0003')}>
               Ctrl-C
@@ -154,7 +157,7 @@ function Console({ build, shell, step }: { build: string; shell: string; step: s
             </Button>
           </form>
           <Switch
-            label="Send every key: click into the shell and type"
+            label="Send every key as it is pressed"
             checked={keys}
             onChange={(event) => setKeys(event.currentTarget.checked)}
           />

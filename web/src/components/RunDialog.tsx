@@ -21,6 +21,17 @@ interface RunForm {
   variables: { id: number; key: string; value: string }[];
 }
 
+const DEBUG = {
+  debug: true,
+  breakpoints: {},
+  enableNotifications: false,
+  noCache: false,
+  noCfCache: false,
+  resetVolume: false,
+  only: [],
+  skip: [],
+};
+
 let nextId = 0;
 
 /** Asks for branch and variables, starts the build and goes to it. */
@@ -49,7 +60,7 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
         trigger: values.trigger || null,
         variables: values.variables.map(({ key, value }) => ({ key: key.trim(), value })),
         // Without it the pipeline's own options count.
-        options: values.debug ? { debug: true } : null,
+        options: values.debug ? DEBUG : null,
       }),
     onSuccess: async (id) => {
       void queryClient.invalidateQueries({ queryKey: ['builds'] });

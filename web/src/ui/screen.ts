@@ -4,11 +4,14 @@
  * a cursor elsewhere are left out, so programs that draw the whole screen do not show well.
  */
 const LINES_MAX = 2000;
+const ESC = '\u001b';
+const BEL = '\u0007';
 // ESC [ … letter, ESC ] … BEL or ESC \, and the short ones.
-// eslint-disable-next-line no-control-regex
-const SIGN = /\u001b(?:\[([0-?]*)[ -/]*([@-~])|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[()][A-Za-z0-9]|[@-Z\\^_=>])/y;
-// eslint-disable-next-line no-control-regex
-const BEGUN = /^\u001b(?:\[[0-?]*[ -/]*|\][^\u0007\u001b]*\u001b?|[()]?)?$/;
+const SIGN = new RegExp(
+  `${ESC}(?:\\[([0-?]*)[ -/]*([@-~])|\\][^${BEL}${ESC}]*(?:${BEL}|${ESC}\\\\)|[()][A-Za-z0-9]|[@-Z\\\\^_=>])`,
+  'y',
+);
+const BEGUN = new RegExp(`^${ESC}(?:\\[[0-?]*[ -/]*|\\][^${BEL}${ESC}]*${ESC}?|[()]?)?$`);
 
 export class Screen {
   readonly lines: string[] = [''];
@@ -22,7 +25,7 @@ export class Screen {
     let at = 0;
     while (at < all.length) {
       const letter = all[at] as string;
-      if (letter === '\u001b') {
+      if (letter === ESC) {
         SIGN.lastIndex = at;
         const sign = SIGN.exec(all);
         if (sign) {

@@ -30,6 +30,12 @@ pub(super) struct Open {
     over: Arc<AtomicBool>,
 }
 
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
 impl Build {
     fn debugging(&self) -> bool {
         self.taken.options.debug || self.journal.debugging
@@ -50,8 +56,8 @@ impl Build {
         }
     }
 
-    /// An attempt has been prepared and has not begun.
-    pub(super) fn pause_before(&mut self, id: &str, attempt: u32, spec: &StepSpec) {
+    /// An attempt has been prepared and has not begun. `false`: it does not stop.
+    pub(super) fn pause_before(&mut self, id: &str, attempt: u32, spec: &StepSpec) -> bool {
         let phases = self.phases(id, Some(spec));
         if self.debugging() {
             self.journal.written.insert(id.to_owned(), spec.breakpoint);
@@ -60,9 +66,10 @@ impl Build {
         let phase = match phases {
             Phases { before: true, .. } => Phase::Before,
             Phases { instead: true, .. } if freestyle => Phase::Override,
-            _ => return,
+            _ => return false,
         };
         self.pause(id, attempt, phase, None);
+        true
     }
 
     /// An attempt has ended. In a build that is debugged one that failed stops even where nobody has set a breakpoint.
@@ -136,6 +143,9 @@ impl Build {
             self.journal.passed.insert(id.to_owned(), (pause.attempt, pause.phase));
         }
         self.journal.say(log_of(id), line);
+        if let Some(pause) = pause.as_ref().filter(|pause| pause.phase != Phase::After) {
+            self.journal.print(id, pause.attempt);
+        }
         self.save()?;
         Ok(pause)
     }

@@ -24,8 +24,10 @@ impl Prepared {
         create_private_dir(&dir.0)?;
         let bin = dir.bin();
         let _ = std::fs::remove_file(&bin);
-        // The script of the step, so that a person can run it by hand.
-        std::os::unix::fs::symlink(at.bin(), &bin)?;
+        if !bin.exists() {
+            // The script of the step, so that a person can run it by hand.
+            std::os::unix::fs::symlink(at.bin(), &bin)?;
+        }
         write_json(&dir.task(), &task, Lasting::Process)?;
         Ok(Self { task, dir })
     }
@@ -37,7 +39,8 @@ impl Prepared {
 
     pub(super) async fn remove(&self) {
         self.clear().await;
-        let _ = std::fs::remove_file(self.dir.task());
+        // It has the step's variables in it.
+        let _ = std::fs::remove_dir_all(&self.dir.0);
     }
 
     async fn clear(&self) {

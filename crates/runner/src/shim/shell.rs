@@ -5,7 +5,7 @@
 //! its session it hears that, and what it started dies with it.
 
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -16,7 +16,10 @@ use crate::task::{Run, Task};
 
 pub(super) fn main(dir: &Path, terminal: &Path) -> ExitCode {
     run(&AttemptDir(dir.to_owned()), terminal).unwrap_or_else(|error| {
-        eprintln!("slipway: no shell can be started here: {error}");
+        // The person sees the terminal and nothing else.
+        if let Ok(mut terminal) = OpenOptions::new().write(true).open(terminal) {
+            let _ = writeln!(terminal, "slipway: no shell can be started here: {error}");
+        }
         ExitCode::FAILURE
     })
 }

@@ -38,7 +38,9 @@ fn phase(record: &Record, step: &str) -> Option<String> {
 }
 
 async fn paused(server: &Server, id: &str, step: &str, wanted: &str) -> Record {
-    server.wait(id, &format!("{step} paused {wanted}"), |record| phase(record, step).as_deref() == Some(wanted)).await
+    server
+        .wait(id, &format!("{step} paused {wanted}"), |record| phase(record, step).as_deref() == Some(wanted))
+        .await
 }
 
 /// Types a line into a shell and waits until it has printed something.
@@ -50,7 +52,12 @@ async fn ask(server: &Server, id: &str, shell: &str, line: &str, expect: &str) {
     };
     server
         .wait(id, &format!("`{expect}` in the shell"), |record| {
-            assert!(record.shut.get(shell).is_none(), "the shell ended: {:?} {}", record.shut, printed(record));
+            assert!(
+                record.shut.get(shell).is_none(),
+                "the shell ended: {:?} {}",
+                record.shut,
+                printed(record)
+            );
             printed(record).contains(expect)
         })
         .await;
@@ -81,9 +88,7 @@ steps:
 
         let record = paused(server, &id, "work", "after").await;
         assert!(record.log("work").contains("left-here"), "{}: {}", harness.executor, record.log("work"));
-        server
-            .wait(&id, "the first shell closed", |record| record.shut.contains_key(&shell.id))
-            .await;
+        server.wait(&id, "the first shell closed", |record| record.shut.contains_key(&shell.id)).await;
         let second = order("shell", &id, "work", "after");
         server.change(&id, |record| record.debug.push(second.clone()));
         ask(server, &id, &second.id, "echo \"r$(cat made-by-the-step)y\"\n", "rdoney").await;

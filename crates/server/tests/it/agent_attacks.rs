@@ -66,7 +66,10 @@ async fn k56_pipelines_do_not_start_each_other_without_end() {
         said.extend(build["annotations"]["not_started"].as_array().cloned().unwrap_or_default());
     }
     let said: Vec<_> = said.iter().map(|text| text.as_str().unwrap()).collect();
-    assert!(said.iter().any(|text| text.contains("`k/p6`") && text.contains("as long as one may be")), "{said:?}");
+    assert!(
+        said.iter().any(|text| text.contains("`k/p6`") && text.contains("as long as one may be")),
+        "{said:?}"
+    );
     assert!(said.iter().any(|text| text.contains("`k/a`") && text.contains("already")), "{said:?}");
 }
 

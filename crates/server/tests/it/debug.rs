@@ -35,7 +35,10 @@ async fn a_shell_is_its_openers_and_what_is_said_in_it_is_kept_nowhere() {
     assert_eq!(status, 409, "{refused}");
     assert_eq!(put(&platform, &runner, &id, report("running", 1, paused("before"))).await.0, 200);
     let shown = platform.get(&format!("/api/builds/{id}")).await;
-    assert_eq!((&shown["steps"][0]["paused"]["phase"], &shown["can"]["debug"]), (&json!("before"), &json!(true)));
+    assert_eq!(
+        (&shown["steps"][0]["paused"]["phase"], &shown["can"]["debug"]),
+        (&json!("before"), &json!(true))
+    );
 
     // Who may not debug the pipeline may do nothing of it; who may, may not use the shell of somebody else.
     let (_, ada) = platform.member("ada@example.com", "User").await;
@@ -77,7 +80,10 @@ async fn a_shell_is_its_openers_and_what_is_said_in_it_is_kept_nowhere() {
     let agent = format!("/api/agent/runner/builds/{id}/shells/{shell_id}");
     let wanted = json!({"epoch": 1, "after": 0, "waitMs": 5000});
     let (status, got) = platform.call("POST", &format!("{agent}/input"), &runner, Some(wanted)).await;
-    assert_eq!((status, STANDARD.decode(got["bytes"].as_str().unwrap()).unwrap()), (200, TYPED.as_bytes().to_vec()));
+    assert_eq!(
+        (status, STANDARD.decode(got["bytes"].as_str().unwrap()).unwrap()),
+        (200, TYPED.as_bytes().to_vec())
+    );
     for _ in 0..2 {
         let said = json!({"epoch": 1, "offset": 0, "bytes": STANDARD.encode(PRINTED)});
         assert_eq!(platform.call("POST", &format!("{agent}/output"), &runner, Some(said)).await.0, 200);

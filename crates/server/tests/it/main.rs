@@ -20,4 +20,5 @@ mod runtimes;
 mod secrets;
 mod sso;
 mod support;
+mod venona;
 mod webhooks;
