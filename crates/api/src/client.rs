@@ -169,3 +169,17 @@ impl Client {
         response.json().await.map_err(|source| ClientError::Unexpected { url, source })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_holds_no_certificate_is_told_and_plain_http_needs_none() {
+        for text in ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
+            let refused = http("https://slipway.example", Some(text.as_bytes())).map(drop).unwrap_err();
+            assert!(refused.contains("holds no certificate"), "{refused}");
+        }
+        http("http://slipway.example", None).unwrap();
+    }
+}

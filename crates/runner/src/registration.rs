@@ -99,6 +99,12 @@ async fn register(
             Ok(answer) => format!("it answered {}", answer.status()),
             Err(error) => format!("{:#}", anyhow::Error::from(error)),
         };
+        let why = match why.contains("UnknownIssuer") {
+            true => {
+                format!("{why}: if its certificate is a private authority's, give that one with --ca FILE")
+            }
+            false => why,
+        };
         tracing::warn!(server, why, "Not registered yet; trying again.");
         backoff.pause().await;
     }

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -39,7 +38,7 @@ pub(super) fn start(
         .current_dir("/")
         .kill_on_drop(true)
         .spawn()?;
-    let terminal = File::from(OwnedFd::from(terminal));
+    let terminal = File::from(terminal);
     Ok((ends(terminal)?, child))
 }
 

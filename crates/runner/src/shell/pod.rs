@@ -39,10 +39,12 @@ pub(super) async fn start(
         () = cancel.cancelled() => return Err(std::io::Error::other("the step is no longer paused")),
     }
     let shell = ["sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; fi; exec sh"];
-    let mut open = pods.exec(&work.name, CONTAINER, &shell, order.columns, order.rows).await.map_err(no)?;
+    let open = pods.exec(&work.name, CONTAINER, &shell, order.columns, order.rows).await.map_err(no)?;
     let (said, printed) = mpsc::channel::<Vec<u8>>(QUEUE);
     let (typed, mut wanted) = mpsc::channel::<Vec<u8>>(QUEUE);
     tokio::spawn(async move {
+        // The whole of it: a part that nobody names would be dropped here, and the connection with it.
+        let mut open = open;
         let mut buffer = vec![0; 8 << 10];
         loop {
             tokio::select! {
