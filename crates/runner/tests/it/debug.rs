@@ -53,7 +53,7 @@ async fn ask(server: &Server, id: &str, shell: &str, line: &str, expect: &str) {
     server
         .wait(id, &format!("`{expect}` in the shell"), |record| {
             assert!(
-                record.shut.get(shell).is_none(),
+                !record.shut.contains_key(shell),
                 "the shell ended: {:?} {}",
                 record.shut,
                 printed(record)
