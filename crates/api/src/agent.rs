@@ -59,6 +59,7 @@ pub struct RunnerSync {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct RunningBuild {
     pub id: String,
     pub epoch: i64,
@@ -68,6 +69,9 @@ pub struct RunningBuild {
     /// Steps whose approval or denial the runner has written down; the server need not wake it for them again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decided: Vec<String>,
+    /// Orders of people who debug the build that the runner has heard; the server need not wake it for them again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub debug_heard: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
@@ -82,6 +86,9 @@ pub struct RunnerSyncAnswer {
     /// lists its step in `decided`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<ApprovalDecision>,
+    /// What people who debug a build ask for. Each comes again until the runner lists it in `debugHeard`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub debug: Vec<crate::debug::DebugOrder>,
     /// A runner that is not heard for so long counts as away.
     pub lease_ms: u64,
     /// After so much silence a runner stops its steps by itself: soon after, its builds may go to others. Absent: never.
@@ -120,6 +127,33 @@ pub struct RestartFrom {
     pub steps: Vec<BuildStep>,
 }
 
+/// What each step of a build may use that says nothing itself, as Kubernetes writes it (`500m`, `2Gi`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Machine {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+}
+
+impl Machine {
+    /// From a `runtimeEnvironment` or a run's `userMachineConfig`, whatever else is in it.
+    pub fn read(value: Option<&serde_json::Value>) -> Self {
+        let text = |key: &str| match value?.get(key)? {
+            serde_json::Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
+            serde_json::Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        Self { cpu: text("cpu"), memory: text("memory") }
+    }
+
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self { cpu: self.cpu.or(other.cpu), memory: self.memory.or(other.memory) }
+    }
+}
+
 /// A Git integration that steps may name in `git:`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -153,6 +187,8 @@ pub struct TakenBuild {
     pub integrations: Vec<GitIntegration>,
     #[serde(default)]
     pub options: RunOptions,
+    #[serde(default)]
+    pub machine: Machine,
     /// Answers that were given before this runner took the build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<ApprovalDecision>,

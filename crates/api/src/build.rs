@@ -74,6 +74,9 @@ pub struct BuildCan {
     pub restart: bool,
     pub restart_from_failed: bool,
     pub approve: bool,
+    /// Let a paused step go on, open a shell in it, set breakpoints.
+    #[serde(default)]
+    pub debug: bool,
 }
 
 /// Who answered, which way, and why.
@@ -108,6 +111,10 @@ pub struct RestartRequest {
     pub from_failed: bool,
     /// Go on from this step.
     pub from_step: Option<String>,
+    /// Stop at breakpoints this time.
+    pub debug: bool,
+    /// More of them than the steps set themselves.
+    pub breakpoints: crate::debug::Breakpoints,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
@@ -144,6 +151,9 @@ pub struct BuildStep {
     /// Counts of a JUnit report that the step left behind; the report itself stays with the runner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<TestCounts>,
+    /// It stands at a breakpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<crate::debug::Paused>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
@@ -155,6 +165,11 @@ pub struct TestCounts {
     /// Names of cases that failed, the first of them; what they printed stays with the runner.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_cases: Vec<String>,
+    /// The first of those that passed, and of those that were skipped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_cases: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped_cases: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

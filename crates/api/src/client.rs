@@ -8,23 +8,55 @@ use slipway_model::{Next, Secret};
 
 use crate::error::ErrorBody;
 
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 #[derive(Clone)]
 pub struct Client {
     base: String,
     key: Secret<String>,
     http: reqwest::Client,
+    /// Why nobody at an https address can be trusted here.
+    distrust: Option<String>,
 }
+
+/// How callers of the control plane are set up: whom they trust, and that they follow nobody elsewhere. `ca` is a file of
+/// certificates, as PEM, that count besides the system's own.
+pub fn http(base: &str, ca: Option<&[u8]>) -> Result<reqwest::Client, String> {
+    let builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        // Nobody sends the key elsewhere, nor from https to http.
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("slipway/", env!("CARGO_PKG_VERSION")));
+    let builder = match ca {
+        Some(pem) => {
+            let certificates = reqwest::Certificate::from_pem_bundle(pem).unwrap_or_default();
+            if certificates.is_empty() {
+                return Err("the file of --ca holds no certificate: it is PEM, with BEGIN CERTIFICATE".into());
+            }
+            builder.tls_certs_merge(certificates)
+        }
+        // Nothing is verified without TLS, and a machine without certificates has to do.
+        None if base.starts_with("http://") => builder.tls_certs_only([]),
+        None => builder,
+    };
+    builder.build().map_err(|_| NO_CERTIFICATES.to_owned())
+}
+
+const NO_CERTIFICATES: &str = "this machine has no certificates of authorities, so no https address can be trusted: \
+    install its package `ca-certificates`, name a file of them in SSL_CERT_FILE, or give a runner the server's own with --ca FILE";
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("cannot reach {url}: is the server running there?")]
     Unreachable { url: String, source: reqwest::Error },
     #[error(
-        "{url} shows a certificate that this machine does not trust, so nothing was said to it: if it is yours, name the file of its authority in SSL_CERT_FILE; if not, somebody is on the way ({why})"
+        "{url} shows a certificate that this machine does not trust, so nothing was said to it: if it is yours, name the file of its authority (a runner's --ca, or SSL_CERT_FILE); if not, somebody is on the way ({why})"
     )]
     Untrusted { url: String, why: String },
     #[error("{}", .0.message)]
     Refused(ErrorBody),
+    #[error("{0}")]
+    Untrusting(String),
     #[error("{url} answered with something that is not what this version of slipway expects")]
     Unexpected { url: String, source: reqwest::Error },
 }
@@ -42,7 +74,7 @@ impl ClientError {
             // A certificate may be mended without us.
             Self::Unreachable { .. } | Self::Untrusted { .. } | Self::Unexpected { .. } => Next::Retry,
             Self::Refused(body) if body.status >= 500 || body.status == 429 => Next::Retry,
-            Self::Refused(_) => Next::NeedsHuman,
+            Self::Refused(_) | Self::Untrusting(_) => Next::NeedsHuman,
         }
     }
 }
@@ -50,14 +82,26 @@ impl ClientError {
 impl Client {
     /// `base` is the address that the server printed, without `/api`.
     pub fn new(base: impl Into<String>, key: Secret<String>) -> Self {
+        let base = base.into().trim_end_matches('/').to_owned();
+        match Self::trusting(&base, key.clone(), None) {
+            Ok(client) => client,
+            // Its calls say so.
+            Err(why) => Self { distrust: Some(why), ..Self::bare(&base, key) },
+        }
+    }
+
+    /// Trusts these certificates besides the system's own.
+    pub fn trusting(base: &str, key: Secret<String>, ca: Option<&[u8]>) -> Result<Self, String> {
+        Ok(Self { http: http(base, ca)?, ..Self::bare(base, key) })
+    }
+
+    fn bare(base: &str, key: Secret<String>) -> Self {
         let http = reqwest::Client::builder()
-            .connect_timeout(Duration::from_secs(5))
-            // Nobody sends the key elsewhere, nor from https to http.
+            .tls_certs_only([])
             .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("slipway/", env!("CARGO_PKG_VERSION")))
             .build()
             .expect("a client with static settings builds");
-        Self { base: base.into().trim_end_matches('/').to_owned(), key, http }
+        Self { base: base.trim_end_matches('/').to_owned(), key, http, distrust: None }
     }
 
     pub fn base(&self) -> &str {
@@ -99,6 +143,9 @@ impl Client {
 
     /// Sends and gives back the answer unread; an error status becomes an error.
     pub async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, ClientError> {
+        if let Some(why) = &self.distrust {
+            return Err(ClientError::Untrusting(why.clone()));
+        }
         let response = request.send().await.map_err(|source| match untrusted(&source) {
             Some(why) => ClientError::Untrusted { url: self.base.clone(), why },
             None => ClientError::Unreachable { url: self.base.clone(), source },
@@ -140,4 +187,18 @@ pub fn untrusted(error: &reqwest::Error) -> Option<String> {
         source = cause.source();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_holds_no_certificate_is_told_and_plain_http_needs_none() {
+        for text in ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
+            let refused = http("https://slipway.example", Some(text.as_bytes())).map(drop).unwrap_err();
+            assert!(refused.contains("holds no certificate"), "{refused}");
+        }
+        http("http://slipway.example", None).unwrap();
+    }
 }

@@ -11,6 +11,7 @@ pub mod auth;
 pub mod build;
 pub mod client;
 pub mod context;
+pub mod debug;
 pub mod error;
 pub mod identity;
 pub mod pipeline;

@@ -55,6 +55,10 @@ pub struct PipelineSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub steps: Option<Box<RawValue>>,
+    /// The same: a hook may have several steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub hooks: Option<Box<RawValue>>,
     #[serde(flatten)]
     #[schema(value_type = Object)]
     pub other: Map<String, Value>,
@@ -279,6 +283,10 @@ pub struct RunRequest {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub annotations: Option<Map<String, Value>>,
+    /// `{cpu, memory}`: what each step may use this time.
+    #[serde(default, rename = "userMachineConfig")]
+    #[schema(value_type = Option<Object>)]
+    pub user_machine_config: Option<Value>,
     /// A pipeline's text that runs instead of the pipeline's own.
     #[serde(default, rename = "userYamlDescriptor")]
     pub user_yaml_descriptor: Option<String>,
@@ -361,6 +369,9 @@ pub struct RunOptions {
     /// Stop at the breakpoints that steps set.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub debug: bool,
+    /// More of them than the steps set themselves.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub breakpoints: crate::debug::Breakpoints,
 }
 
 /// The published CLI sends either a list of variables or one object of names and values.

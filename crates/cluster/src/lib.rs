@@ -31,5 +31,5 @@ pub use fence::{BeforeWrite, Gate, fenced};
 pub use given::Given;
 pub use key::ObjectKey;
 pub use logs::LogOptions;
-pub use pods::{PodKind, Pods, PodsConfig};
+pub use pods::{PodKind, Pods, PodsConfig, Terminal};
 pub use write::{Propagation, WriteOptions};

@@ -43,6 +43,13 @@ impl PodKind {
     }
 }
 
+/// Both streams of a command in a container; it ends when this is dropped.
+pub struct Terminal {
+    pub stdin: Box<dyn tokio::io::AsyncWrite + Send + Unpin>,
+    pub stdout: Box<dyn tokio::io::AsyncRead + Send + Unpin>,
+    _process: kube::api::AttachedProcess,
+}
+
 pub struct Pods {
     client: kube::Client,
     namespace: String,
@@ -140,6 +147,36 @@ impl Pods {
             Err(_) => return Err(ClusterError::Deadline { seconds: REQUEST_TIMEOUT.as_secs() }),
         };
         Ok(Box::pin(stream))
+    }
+
+    /// A command with a terminal of this size in a container that runs.
+    pub async fn exec(
+        &self,
+        pod: &str,
+        container: &str,
+        command: &[&str],
+        columns: u16,
+        rows: u16,
+    ) -> Result<Terminal, ClusterError> {
+        let what = || format!("a shell in pod {}/{pod}", self.namespace);
+        let api: kube::Api<k8s_openapi::api::core::v1::Pod> =
+            kube::Api::namespaced(self.client.clone(), &self.namespace);
+        let wish = kube::api::AttachParams::interactive_tty().container(container);
+        let open = api.exec(pod, command.iter().copied(), &wish);
+        let mut process = match tokio::time::timeout(REQUEST_TIMEOUT, open).await {
+            Ok(process) => process.map_err(|error| ClusterError::from_kube(error, what()))?,
+            Err(_) => return Err(ClusterError::Deadline { seconds: REQUEST_TIMEOUT.as_secs() }),
+        };
+        if let Some(mut size) = process.terminal_size() {
+            use futures::SinkExt as _;
+            let _ = size.send(kube::api::TerminalSize { width: columns, height: rows }).await;
+        }
+        match (process.stdin(), process.stdout()) {
+            (Some(stdin), Some(stdout)) => {
+                Ok(Terminal { stdin: Box::new(stdin), stdout: Box::new(stdout), _process: process })
+            }
+            _ => Err(ClusterError::Unreachable { detail: format!("{} has no streams", what()) }),
+        }
     }
 
     /// Warnings about a pod, newest last: why it does not start.

@@ -15,6 +15,7 @@ mod parse;
 pub mod pipeline;
 pub mod plan;
 mod resolve;
+pub mod resources;
 pub mod signed;
 pub mod spec;
 pub mod state;

@@ -9,8 +9,9 @@ use crate::duration;
 use crate::interpolate::Interpolator;
 use crate::parse::ANNOTATE_TYPE;
 use crate::pipeline::{Pipeline, Step};
+use crate::resources::Resources;
 use crate::spec::{
-    Annotate, Build, Cache, Composition, Credentials, Deploy, Dockerfile, FinalState, Freestyle,
+    Annotate, Breakpoint, Build, Cache, Composition, Credentials, Deploy, Dockerfile, FinalState, Freestyle,
     FreestyleSsh, GitClone, LaunchComposition, PendingApproval, Push, PushTag, Retry, Shell, StepKind,
     StepSpec, Typed,
 };
@@ -128,7 +129,19 @@ pub(crate) fn resolve(request: &Resolve<'_>) -> StepSpec {
             &fields.with,
         ),
         services: step.fields.get("services").map(|services| fields.with.json(services)),
+        breakpoint: breakpoint(&fields),
+        resources: fields.value("resources").map(|value| Resources::read(&value)).unwrap_or_default(),
         kind: kind(request, &fields),
+    }
+}
+
+fn breakpoint(fields: &Fields<'_>) -> Breakpoint {
+    let phases = fields.raw("debug").and_then(|debug| debug.get("phases"));
+    let phase = |name: &str| flag(phases.and_then(|phases| phases.get(name)), false, &fields.with);
+    Breakpoint {
+        before: phase("before"),
+        instead: phase("override") && fields.step.type_name == "freestyle",
+        after: phase("after"),
     }
 }
 
@@ -214,7 +227,10 @@ impl Fields<'_> {
                     .fields
                     .iter()
                     .filter(|(key, _)| {
-                        !matches!(key.as_str(), "description" | "working_directory" | "env" | "debug")
+                        !matches!(
+                            key.as_str(),
+                            "description" | "working_directory" | "env" | "debug" | "resources"
+                        )
                     })
                     .map(|(key, value)| (key.clone(), self.with.json(value)))
                     .collect();

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::resources::Resources;
+
 /// A step that is ready to run. Nothing in it needs the pipeline file any more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepSpec {
@@ -23,7 +25,22 @@ pub struct StepSpec {
     pub working_directory: WorkingDirectory,
     /// Side services that must be up before the step, in compose form.
     pub services: Option<Value>,
+    /// Where it stops when its build is debugged.
+    #[serde(default)]
+    pub breakpoint: Breakpoint,
+    #[serde(default)]
+    pub resources: Resources,
     pub kind: StepKind,
+}
+
+/// `debug.phases` of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Breakpoint {
+    pub before: bool,
+    /// Instead of its commands: `override` in files.
+    pub instead: bool,
+    pub after: bool,
 }
 
 /// Where a step works. Relative parts are already joined, variables already resolved.

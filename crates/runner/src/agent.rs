@@ -166,6 +166,7 @@ impl Agent {
                     terminating: orders.terminate,
                     // The build has them, or hears them again after our next start.
                     decided: orders.decisions.iter().map(|decision| decision.step.clone()).collect(),
+                    debug_heard: orders.debug.iter().map(|order| order.id.clone()).collect(),
                 }
             })
             .collect();
@@ -199,6 +200,14 @@ impl Agent {
             self.order(&build, |orders| {
                 if !orders.decisions.iter().any(|known| known.step == decision.step) {
                     orders.decisions.push(decision);
+                }
+            });
+        }
+        for order in answer.debug {
+            let build = order.build.clone();
+            self.order(&build, |orders| {
+                if !orders.debug.iter().any(|known| known.id == order.id) {
+                    orders.debug.push(order);
                 }
             });
         }

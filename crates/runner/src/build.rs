@@ -6,6 +6,7 @@
 
 mod annotations;
 mod approval;
+mod debug;
 mod init;
 mod inner;
 mod record;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use slipway_api::Client;
 use slipway_api::agent::{ApprovalDecision, BuildReport, PipelineSource, TakenBuild};
+use slipway_api::debug::DebugOrder;
 use slipway_pipeline::plan::{Outcome, apply};
 use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepKind, StepStatus, plan};
 use tokio::sync::{Notify, mpsc, watch};
@@ -29,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Told;
 use crate::attempt::{Observed, Shims, Watched, cancel, give_up, observe, write_task};
 use crate::executor::{Executor, Place, StepTypes, make_volume};
-use crate::journal::{Finished, Journal, Segment, log_of};
+use crate::journal::{Finished, Journal, log_of};
 use crate::layout::{AttemptDir, BuildDir, Lasting, now_ms, read_json, write_json};
 use crate::logs::Logs;
 use crate::mask::Masker;
@@ -57,6 +59,8 @@ pub(crate) struct Context {
     pub(crate) trusted: Option<Trusted>,
     pub(crate) clusters: BTreeMap<String, PathBuf>,
     pub(crate) cache_bytes_max: u64,
+    /// How long a step may stand at a breakpoint.
+    pub(crate) pause: Duration,
     /// After a restart nothing new is started before the server has been asked whose the builds are.
     pub(crate) may_start: watch::Receiver<bool>,
 }
@@ -70,6 +74,8 @@ pub(crate) struct Orders {
     pub(crate) lost: bool,
     /// Answers to steps that wait for one.
     pub(crate) decisions: Vec<ApprovalDecision>,
+    /// What people who debug it ask for.
+    pub(crate) debug: Vec<DebugOrder>,
 }
 
 /// How a build left us.
@@ -107,6 +113,8 @@ pub(crate) struct Build {
     /// When a pipeline inside of a step has to be looked at again.
     inner_wake: Option<i64>,
     types: StepTypes,
+    /// Of people who debug it.
+    shells: Vec<debug::Open>,
 }
 
 /// Writes down a build before anybody counts on us to have it.
@@ -155,6 +163,7 @@ impl Build {
             tick: TICK_LEAST,
             inner_wake: None,
             types,
+            shells: Vec::new(),
         })
     }
 
@@ -306,7 +315,7 @@ impl Build {
         if !self.logs.done() {
             return self.tick;
         }
-        let wake = self.plan.wake_at_ms.into_iter().chain(self.inner_wake).min();
+        let wake = self.plan.wake_at_ms.into_iter().chain(self.inner_wake).chain(self.pause_wake()).min();
         let until = wake.map_or(60_000, |at| at - now_ms()).clamp(1, 60_000);
         Duration::from_millis(u64::try_from(until).unwrap_or(1))
     }
@@ -321,7 +330,8 @@ impl Build {
             self.journal.state.terminate_requested = true;
             self.save()?;
         }
-        self.hear(&orders.decisions)
+        self.hear(&orders.decisions)?;
+        self.debug(&orders.debug)
     }
 
     /// Looks at what runs, then does what the planner says until it has nothing more to say.
@@ -419,8 +429,10 @@ impl Build {
                 if let Some(directory) = crate::executor::directory(spec) {
                     self.journal.directories.insert(step.clone(), directory);
                 }
-                let output = Segment::Output { step: step.clone(), attempt };
-                self.journal.logs.entry(log_of(step).to_owned()).or_default().push(output);
+                // A log is read in order: what is said during a pause comes before what the step prints.
+                if !self.pause_before(step, attempt, spec) {
+                    self.journal.print(step, attempt);
+                }
             }
             Err(refusal) => self.refuse(pipeline, step, attempt, &refusal)?,
         }
@@ -447,6 +459,7 @@ impl Build {
             fresh: self.taken.options.no_cache || self.taken.options.no_cf_cache,
             cache_bytes_max: self.context.cache_bytes_max,
             variables,
+            machine: &self.taken.machine,
             services: None,
         }
     }
@@ -454,10 +467,17 @@ impl Build {
     /// Makes what is so on disk: what should run runs, what should stop is told, what has ended is recorded.
     fn look(&mut self) -> anyhow::Result<()> {
         for (step, attempt, status) in inner::active(&self.journal.state) {
+            if self.stand(&step, attempt, status)? {
+                continue;
+            }
             if self.journal.inner.get(&step).is_some_and(|inner| inner.attempt == attempt) {
                 self.look_inside(&step, attempt, status)?;
             } else if let Some(exit) = self.tend(&step, attempt, status)? {
-                self.record(&step, attempt, exit)?;
+                if self.pause_after(&step, attempt, status, &exit) {
+                    self.save()?;
+                } else {
+                    self.record(&step, attempt, exit)?;
+                }
             }
         }
         Ok(())

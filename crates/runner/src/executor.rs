@@ -20,7 +20,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use slipway_api::agent::{GitAccess, GitIntegration};
+use slipway_api::agent::{GitAccess, GitIntegration, Machine};
+use slipway_pipeline::resources::{Amounts, Resources};
 use slipway_pipeline::spec::{Credentials, WorkingDirectory};
 use slipway_pipeline::{StepKind, StepSpec};
 
@@ -70,6 +71,8 @@ pub(crate) struct Place<'a> {
     pub(crate) cache_bytes_max: u64,
     /// Of the build, as they are now.
     pub(crate) variables: BTreeMap<String, String>,
+    /// What steps may use that say nothing themselves.
+    pub(crate) machine: &'a Machine,
     /// At the root of the pipeline, as written.
     pub(crate) services: Option<serde_json::Value>,
 }
@@ -108,6 +111,7 @@ pub(crate) trait Executor: Send + Sync {
 
     fn prepare(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
         crate::layout::create_private_dir(&place.at.0)?;
+        let step = &with_resources(step, place)?;
         match &step.kind {
             StepKind::Freestyle(_) => {
                 let task = self.freestyle(step, place, &beside::of_step(step, place)?)?;
@@ -138,6 +142,18 @@ pub(crate) trait Executor: Send + Sync {
             ))),
         }
     }
+}
+
+/// What the step may use: what it says, else what its build's runtime environment says.
+fn with_resources(step: &StepSpec, place: &Place<'_>) -> Result<StepSpec, Refusal> {
+    let (cpu, memory) = (place.machine.cpu.clone(), place.machine.memory.clone());
+    let of_build = Resources { limits: Amounts { cpu, memory }, ..Resources::default() };
+    let resources = step.resources.clone().or(of_build);
+    let wrong = resources.findings();
+    if !wrong.is_empty() {
+        return Err(Refusal::Unsupported(wrong.join("; ")));
+    }
+    Ok(StepSpec { resources, ..step.clone() })
 }
 
 /// Everything about the executor that `run` decides once, at the start.

@@ -6,10 +6,12 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use slipway_api::agent::{AnnotationChange, ApprovalDecision, BuiltImage};
 use slipway_api::build::TestCounts;
+use slipway_api::debug::Breakpoints;
 use slipway_pipeline::BuildState;
-use slipway_pipeline::spec::Annotate;
+use slipway_pipeline::spec::{Annotate, Breakpoint};
 
 use crate::layout::{BuildDir, Lasting, read_json, write_json};
+use crate::task::Exit;
 
 /// The first step of every build: reading the pipeline.
 pub(crate) const INIT: &str = "Initializing Process";
@@ -48,6 +50,24 @@ pub(crate) struct Journal {
     pub(crate) annotations: Vec<AnnotationChange>,
     #[serde(default)]
     pub(crate) images: Vec<BuiltImage>,
+    /// Somebody has set a breakpoint since the build began.
+    #[serde(default)]
+    pub(crate) debugging: bool,
+    /// Set since then, by step.
+    #[serde(default)]
+    pub(crate) breakpoints: Breakpoints,
+    /// Those of the pipeline's text, of steps that have begun.
+    #[serde(default)]
+    pub(crate) written: BTreeMap<String, Breakpoint>,
+    /// Steps that stand at one now.
+    #[serde(default)]
+    pub(crate) pauses: BTreeMap<String, Pause>,
+    /// The last breakpoint that each step has been let past.
+    #[serde(default)]
+    pub(crate) passed: BTreeMap<String, (u32, Phase)>,
+    /// Orders of people who debug the build.
+    #[serde(default)]
+    pub(crate) debug_heard: Vec<String>,
     /// Steps of an earlier build that this one did not run again.
     #[serde(default)]
     pub(crate) taken_over: Vec<String>,
@@ -56,6 +76,36 @@ pub(crate) struct Journal {
     pub(crate) reported: bool,
     /// The build is no longer ours.
     pub(crate) lost: bool,
+}
+
+/// Where a step stops when its build is debugged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    Before,
+    Override,
+    After,
+}
+
+impl Phase {
+    /// As files and the wire have it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::Override => "override",
+            Self::After => "after",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Pause {
+    pub(crate) attempt: u32,
+    pub(crate) phase: Phase,
+    pub(crate) since_ms: i64,
+    pub(crate) until_ms: i64,
+    /// How the attempt ended, where it stands after its end.
+    pub(crate) exit: Option<Exit>,
 }
 
 /// The pipeline inside of an attempt of a typed step.
@@ -105,6 +155,12 @@ impl Journal {
         self.logs.entry(log.to_owned()).or_default().push(Segment::Text(text));
     }
 
+    /// What the attempt prints comes next.
+    pub(crate) fn print(&mut self, step: &str, attempt: u32) {
+        let output = Segment::Output { step: step.to_owned(), attempt };
+        self.logs.entry(log_of(step).to_owned()).or_default().push(output);
+    }
+
     /// Forgets what is of no use after the end: variables are secrets.
     pub(crate) fn scrub(&mut self) {
         self.state.variables = Default::default();
@@ -112,6 +168,7 @@ impl Journal {
             step.exports.clear();
         }
         self.inner.clear();
+        self.pauses.clear();
         self.noted.clear();
     }
 }

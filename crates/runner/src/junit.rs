@@ -122,15 +122,14 @@ struct Case {
 
 fn end(case: Option<Case>, counts: &mut TestCounts) {
     let Some(case) = case else { return };
-    match case.outcome {
-        Outcome::Passed => counts.passed += 1,
-        Outcome::Skipped => counts.skipped += 1,
-        Outcome::Failed => {
-            counts.failed += 1;
-            if counts.failed_cases.len() < NAMES_MAX {
-                counts.failed_cases.push(case.name);
-            }
-        }
+    let (count, names) = match case.outcome {
+        Outcome::Passed => (&mut counts.passed, &mut counts.passed_cases),
+        Outcome::Skipped => (&mut counts.skipped, &mut counts.skipped_cases),
+        Outcome::Failed => (&mut counts.failed, &mut counts.failed_cases),
+    };
+    *count += 1;
+    if names.len() < NAMES_MAX {
+        names.push(case.name);
     }
 }
 

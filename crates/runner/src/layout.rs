@@ -141,7 +141,9 @@ impl AttemptDir {
         ] {
             let _ = std::fs::remove_file(file);
         }
-        for dir in [self.bin(), self.0.join("tmp"), self.0.join("root"), self.0.join("cache")] {
+        for dir in
+            [self.bin(), self.0.join("tmp"), self.0.join("root"), self.0.join("cache"), self.0.join("shell")]
+        {
             let _ = std::fs::remove_dir_all(dir);
         }
     }

@@ -20,6 +20,7 @@ mod layout;
 mod logs;
 mod mask;
 mod registration;
+mod shell;
 pub mod shim;
 pub mod signing;
 mod task;
@@ -44,6 +45,8 @@ pub const CACHE_BYTES_MAX: u64 = 10 << 30;
 
 /// However much that is: builds need room too.
 const CACHE_SHARE_OF_DISK: u64 = 4;
+/// As long as the platform that pipelines come from lets a debugger wait.
+pub const PAUSE: std::time::Duration = std::time::Duration::from_secs(15 * 60);
 
 /// How a runner is set up.
 pub struct Config {
@@ -69,6 +72,8 @@ pub struct Config {
     /// What dependency caches may take, and layers of images that are kept by the build once more; never more than a
     /// quarter of the disk. 0 keeps no dependencies.
     pub cache_bytes_max: u64,
+    /// How long a step may stand at a breakpoint before its build goes on without anybody.
+    pub pause: std::time::Duration,
     /// An executable that calls [`shim::main`] for its first argument [`shim::SUBCOMMAND`]; this one when absent.
     pub shim: Option<PathBuf>,
 }
@@ -87,6 +92,7 @@ impl Config {
             trust: None,
             clusters: std::collections::BTreeMap::new(),
             cache_bytes_max: CACHE_BYTES_MAX,
+            pause: PAUSE,
             shim: None,
         }
     }
@@ -127,6 +133,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         trusted,
         clusters: config.clusters,
         cache_bytes_max,
+        pause: config.pause,
         may_start: seen,
     });
     agent::Agent::new(context, config.capacity, may_start, shutdown).run().await

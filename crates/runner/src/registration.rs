@@ -32,6 +32,7 @@ pub async fn registered(
     server: &str,
     token: Option<&Secret<String>>,
     data: &Path,
+    ca: Option<&[u8]>,
 ) -> anyhow::Result<(String, Client)> {
     create_private_dir(data).with_context(|| format!("cannot use the data folder {}", data.display()))?;
     let server = server.trim_end_matches('/');
@@ -59,7 +60,7 @@ pub async fn registered(
         Some(registered) => registered,
         None => {
             let token = token.context("the registration was cut off: give the same token again")?;
-            let registered = register(server, token, &kept.secret).await?;
+            let registered = register(server, token, &kept.secret, ca).await?;
             kept.registered = Some(registered.clone());
             write_json(&path, &kept, Lasting::Now)?;
             tracing::info!(runner = %registered.name, "Registered.");
@@ -67,21 +68,24 @@ pub async fn registered(
         }
     };
     let key = Secret::new(format!("{}.{}", registered.key_id, kept.secret));
-    Ok((registered.name, Client::new(server, key)))
+    let client = Client::trusting(server, key, ca).map_err(anyhow::Error::msg)?;
+    Ok((registered.name, client))
 }
 
-async fn register(server: &str, token: &Secret<String>, secret: &str) -> anyhow::Result<RegisteredRunner> {
+async fn register(
+    server: &str,
+    token: &Secret<String>,
+    secret: &str,
+    ca: Option<&[u8]>,
+) -> anyhow::Result<RegisteredRunner> {
     let body =
         RegisterRunner { token: token.expose().clone(), secret_digest: hex::encode(Sha256::digest(secret)) };
     let url = format!("{server}/api/agent/runner/register");
     // The token goes to the address that was given and nowhere else.
-    let http = reqwest::Client::builder()
-        .timeout(CALL_TIMEOUT)
-        .redirect(reqwest::redirect::Policy::none())
-        .build()?;
+    let http = slipway_api::client::http(server, ca).map_err(anyhow::Error::msg)?;
     let mut backoff = Backoff::new(Duration::from_secs(10));
     loop {
-        let why = match http.post(&url).json(&body).send().await {
+        let why = match http.post(&url).timeout(CALL_TIMEOUT).json(&body).send().await {
             Ok(answer) if answer.status().is_success() => return Ok(answer.json().await?),
             Ok(answer) if answer.status().is_redirection() => {
                 bail!("{server} sends callers elsewhere: give the address that it sends them to");
@@ -100,6 +104,12 @@ async fn register(server: &str, token: &Secret<String>, secret: &str) -> anyhow:
                 }
                 format!("{:#}", anyhow::Error::from(error))
             }
+        };
+        let why = match why.contains("UnknownIssuer") {
+            true => {
+                format!("{why}: if its certificate is a private authority's, give that one with --ca FILE")
+            }
+            false => why,
         };
         tracing::warn!(server, why, "Not registered yet; trying again.");
         backoff.pause().await;

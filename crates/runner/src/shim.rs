@@ -10,11 +10,13 @@
 mod adopt;
 mod builtin;
 mod caches;
+mod cgroup;
 mod deploy;
 mod exports;
 mod init;
 mod pod;
 mod sandbox;
+mod shell;
 mod silence;
 mod supervise;
 
@@ -23,9 +25,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-pub(crate) use exports::SCRIPT as CF_EXPORT;
+pub(crate) use exports::{SCRIPT as CF_EXPORT, take as take_exports};
 pub(crate) use pod::CONTAINER;
 pub(crate) use sandbox::{probe, unprivileged_user};
+pub(crate) use supervise::remove_container;
 
 /// The first argument by which an executable becomes a shim.
 pub const SUBCOMMAND: &str = "runner-shim";
@@ -40,6 +43,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         ("adopt", [dir]) => adopt::main(Path::new(dir)),
         ("init", [dir]) => init::main(Path::new(dir)),
         ("builtin", [volume]) => builtin::main(Path::new(volume)),
+        ("shell", [dir, terminal]) => shell::main(Path::new(dir), Path::new(terminal)),
         ("probe", [dir]) => init::probe_main(Path::new(dir)),
         ("exec", [program, rest @ ..]) => exec(program, rest),
         _ => {

@@ -35,7 +35,12 @@ pub(crate) struct Task {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Run {
     /// A process of this machine in namespaces of its own.
-    Sandboxed { sandbox: Sandbox, program: Program },
+    Sandboxed {
+        sandbox: Sandbox,
+        program: Program,
+        #[serde(default)]
+        limits: Limits,
+    },
     /// Work of ours that needs no image; in a sandbox where one can be made.
     Builtin { sandbox: Option<Sandbox>, work: Builtin },
     /// `engine` is `podman` or `docker` with its own flags; `args` are those of `run`.
@@ -53,11 +58,36 @@ pub(crate) enum Run {
         /// Those of them that are waited for, and have to succeed too.
         #[serde(default)]
         also: Vec<String>,
+        /// The arguments of `run` for a shell in the same image, with the same volume, variables and limits.
+        #[serde(default)]
+        shell: Vec<String>,
     },
     /// Commands of the container engine, one after the other until one fails.
     Engine { commands: Vec<Vec<String>>, members: Members },
     /// A pod of a cluster.
     Pod(Box<PodWork>),
+}
+
+/// Of a process of this machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    pub(crate) cpu_millis: Option<u64>,
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+impl Limits {
+    pub(crate) fn of(step: &slipway_pipeline::StepSpec) -> Self {
+        use slipway_pipeline::resources::{cpu_millis, memory_bytes};
+        let limits = &step.resources.limits;
+        Self {
+            cpu_millis: limits.cpu.as_deref().and_then(cpu_millis),
+            memory_bytes: limits.memory.as_deref().and_then(memory_bytes),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A pod, complete: whoever runs it has no choices left.
@@ -122,6 +152,9 @@ pub(crate) struct Program {
     pub(crate) environment: BTreeMap<String, String>,
     /// As the program sees it.
     pub(crate) working_directory: PathBuf,
+    /// A person sits at its terminal.
+    #[serde(default)]
+    pub(crate) interactive: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

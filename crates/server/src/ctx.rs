@@ -19,6 +19,7 @@ use crate::metrics::Metrics;
 use crate::roles::{Role, Roles};
 use crate::seal::{DataKey, Keyring};
 use crate::seams::Seams;
+use crate::shells::Shells;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -91,6 +92,7 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) pushes: Pushes,
     pub(crate) floods: Floods,
+    pub(crate) shells: Shells,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -166,6 +168,7 @@ impl Server {
             metrics,
             pushes,
             floods: Floods::default(),
+            shells: Shells::default(),
             shutdown,
         };
         Ok(Self { inner: Arc::new(inner) })

@@ -1,5 +1,5 @@
-//! Growth of logs, told to other processes through the cache: there is much of it, and losing some costs a follower
-//! a moment. All other changes go through the database itself.
+//! Growth of logs, and bytes of shells, told to other processes through the cache: there is much of it, and losing some
+//! costs a follower a moment, or a shell a line. All other changes go through the database itself.
 
 use serde::{Deserialize, Serialize};
 use slipway_bus::Heard;
@@ -8,11 +8,23 @@ use slipway_store::Committed;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::ctx::Server;
+use crate::shells::Piece;
 
 #[derive(Serialize, Deserialize)]
 struct Said {
     by: String,
+    #[serde(default)]
     logs: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shell: Option<Piece>,
+}
+
+/// To the processes that the other end of a shell may be connected to.
+pub(crate) fn say_shell(server: &Server, piece: Piece) {
+    if server.inner.live.reaches_others() {
+        let said = Said { by: server.inner.holder.clone(), logs: Vec::new(), shell: Some(piece) };
+        server.inner.live.say(serde_json::to_string(&said).expect("it is JSON"));
+    }
 }
 
 /// Until shutdown. Nothing to do without a cache that others reach.
@@ -45,7 +57,7 @@ async fn say(server: &Server) {
             .map(|change| change.id)
             .collect();
         if !logs.is_empty() {
-            let said = Said { by: server.inner.holder.clone(), logs };
+            let said = Said { by: server.inner.holder.clone(), logs, shell: None };
             server.inner.live.say(serde_json::to_string(&said).expect("it is JSON"));
         }
     }
@@ -64,6 +76,10 @@ async fn hear(server: &Server) {
         };
         let Ok(said) = serde_json::from_str::<Said>(&text) else { continue };
         if said.by != server.inner.holder {
+            if let Some(piece) = &said.shell {
+                server.inner.shells.hear(piece);
+                continue;
+            }
             let changes = said.logs.into_iter().map(|id| Change { kind: ChangeKind::Log, id }).collect();
             server.store().announce(Committed { changes, ..Committed::default() });
         }

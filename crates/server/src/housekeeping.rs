@@ -1,5 +1,5 @@
 //! What has to be done now and then: notes of when keys were used, old sessions, old counters, old sign-ins, old
-//! names of images.
+//! names of images, builds that wait for too long.
 //!
 //! Each process notes its own; what is forgotten for all of them one process forgets, whoever leads.
 
@@ -70,6 +70,7 @@ async fn forget_old(server: &Server, lead: Lead) -> Result<(), StoreError> {
             identity::forget_failures_before(tx, now_ms - FAILURES_FORGOTTEN_AFTER_MS)?;
             sso::forget_logins_before(tx, now_ms - SSO_LOGIN_MS)?;
             images::forget_beyond(tx, IMAGES_KEPT, IMAGES_AT_ONCE)?;
+            crate::queue::delay(tx, now_ms)?;
             Ok(())
         })
         .await

@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::graphql::{self, Endpoint};
 use crate::rest::{
     accounts, admin, agents, annotations, applications, approvals, audit, auth, badges, builds, contexts,
-    explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines, projects, repos,
+    debug, explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines, projects, repos,
     revisions, rules, service_accounts, sso, step_types, teams, triggers, usage, user, users, validator,
 };
 use crate::routes::Routes;
@@ -118,6 +118,8 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Runner, routes!(agent::runner::report_build))
         .with(Policy::Runner, routes!(agent::runner::append_logs))
         .with(Policy::Runner, routes!(agent::step_types::step_types_for_build))
+        .with(Policy::Runner, routes!(agent::shells::shell_output))
+        .with(Policy::Runner, routes!(agent::shells::shell_input))
         .with(Policy::Member(Resource::Agents), routes!(agents::list))
         .fresh(Policy::Administrator(Resource::Agents), routes!(agents::create))
         .with(Policy::Member(Resource::Agents), routes!(agents::one))
@@ -268,6 +270,11 @@ fn pipelines(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Builds), routes!(approvals::answer))
         .changing(Policy::Member(Resource::Builds), routes!(approvals::approve))
         .changing(Policy::Member(Resource::Builds), routes!(approvals::deny))
+        .with(Policy::Member(Resource::Builds), routes!(debug::debug_order))
+        .with(Policy::Member(Resource::Builds), routes!(debug::open_shell))
+        .with(Policy::Member(Resource::Builds), routes!(debug::shell_printed))
+        .quiet(Policy::Member(Resource::Builds), routes!(debug::shell_typed))
+        .with(Policy::Member(Resource::Builds), routes!(debug::close_shell))
         .with(Policy::Member(Resource::Builds), routes!(builds::restart_from))
         .with(Policy::Member(Resource::Builds), routes!(builds::reports))
         .reading(Policy::Member(Resource::Pipelines), routes!(validator::validate))

@@ -41,6 +41,7 @@ mod seal;
 mod seams;
 mod sessions;
 mod settings;
+mod shells;
 mod tokens;
 mod trail;
 mod triggers;

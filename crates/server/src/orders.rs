@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slipway_api::agent::{PipelineSource, TriggerCommit, VariableLayer};
+use slipway_api::agent::{Machine, PipelineSource, TriggerCommit, VariableLayer};
+use slipway_api::debug::{Breakpoints, Phases};
 use slipway_api::pipeline::{GitTrigger, Pipeline, RunOptions, Variable};
 use slipway_model::AccountId;
 use slipway_store::projects::Project;
@@ -31,6 +32,8 @@ pub(crate) struct Order {
     pub(crate) git_context: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) status_title: Option<String>,
+    #[serde(default)]
+    pub(crate) machine: Machine,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) restart: Option<Restart>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -66,6 +69,7 @@ pub(crate) struct Run<'a> {
     /// Of a trigger that is no Git trigger.
     pub(crate) trigger_variables: Vec<Variable>,
     pub(crate) options: Option<RunOptions>,
+    pub(crate) machine: Machine,
     pub(crate) contexts: Vec<String>,
     pub(crate) webhook: bool,
     pub(crate) yaml: Option<String>,
@@ -115,11 +119,11 @@ impl Order {
                 revision.get_or_insert_with(|| pull_request.target.clone());
             }
         }
-        let options = run
-            .options
-            .or(trigger.options)
-            .or_else(|| settings.options.map(|options| options.run))
-            .unwrap_or_default();
+        let kept =
+            trigger.options.or_else(|| settings.options.map(|options| options.run)).unwrap_or_default();
+        // Only a person who is there to look stops a build: what a trigger starts runs through.
+        let kept = RunOptions { debug: false, breakpoints: Breakpoints::default(), ..kept };
+        let options = run.options.unwrap_or(kept);
         Ok(Self {
             source,
             variables,
@@ -129,12 +133,25 @@ impl Order {
             webhook: run.webhook,
             contexts,
             options,
+            machine: run
+                .machine
+                .or(Machine::read(trigger.runtime_environment.as_ref()))
+                .or(Machine::read(settings.runtime_environment.as_ref())),
             restart: None,
             from_fork,
             annotations: run.annotations,
             chain: run.chain,
         })
     }
+}
+
+/// `spec.debug.steps.NAME.phases`: breakpoints that are kept with the pipeline, for runs that stop at them.
+pub(crate) fn breakpoints(pipeline: &Pipeline) -> Breakpoints {
+    let steps = pipeline.spec.other.get("debug").and_then(|debug| debug.get("steps")?.as_object());
+    let phases = |step: &Value| serde_json::from_value::<Phases>(step.get("phases")?.clone()).ok();
+    steps
+        .map(|steps| steps.iter().filter_map(|(name, step)| Some((name.clone(), phases(step)?))).collect())
+        .unwrap_or_default()
 }
 
 /// `spec.contexts`: names, or objects with a name.
@@ -169,19 +186,15 @@ fn source(pipeline: &Pipeline) -> Result<PipelineSource, ApiError> {
     };
     // JSON is YAML: the text goes to the runner in the order in which it came in.
     let mut yaml = format!(r#"{{"version":"1.0","steps":{}"#, steps.get());
-    for key in [
-        "stages",
-        "mode",
-        "hooks",
-        "fail_fast",
-        "strict_fail_fast",
-        "success_criteria",
-        "services",
-        "build_version",
-    ] {
+    for key in
+        ["stages", "mode", "fail_fast", "strict_fail_fast", "success_criteria", "services", "build_version"]
+    {
         if let Some(value) = pipeline.spec.other.get(key) {
             yaml += &format!(",{}:{value}", serde_json::Value::from(key));
         }
+    }
+    if let Some(hooks) = &pipeline.spec.hooks {
+        yaml += &format!(r#","hooks":{}"#, hooks.get());
     }
     yaml.push('}');
     // It comes with the text that the steps were made from, and is for the runner to judge.

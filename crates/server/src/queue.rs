@@ -189,9 +189,69 @@ impl Allowed {
     }
 }
 
-/// Why a build that waits does not start, when a limit of its pipeline is the reason.
+/// Why a build that waits does not start, when a limit of its pipeline or its runner is the reason.
 pub(crate) fn waits(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Option<String>, StoreError> {
     let mut allowed = Allowed::load(tx, scope, "")?;
+    let limit = held_back(tx, scope, &mut allowed, build)?;
+    let runner =
+        || allowed.wanted(build).0.map(|name| format!("runner `{name}`, which it is for, has no free place"));
+    Ok(limit.or_else(runner))
+}
+
+/// After so long without a place at a runner a build counts as delayed.
+const DELAYED_AFTER_MS: i64 = 60_000;
+/// A build that waited for so long is ended: nobody waits for it any more.
+const WAIT_MAX_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+/// Of an account; older ones are ended.
+const DELAYED_MAX: i64 = 1_000;
+const AT_ONCE: i64 = 100;
+const ROUNDS: usize = 5;
+
+/// Marks builds that only wait for a runner, and ends those that waited for too long.
+pub(crate) fn delay(tx: &mut Tx<'_>, now_ms: i64) -> Result<(), StoreError> {
+    let mut known: HashMap<slipway_model::AccountId, (Allowed, bool)> = HashMap::new();
+    let mut held: Vec<PipelineId> = Vec::new();
+    for _ in 0..ROUNDS {
+        let waiting = builds::waiting_since(tx, now_ms - DELAYED_AFTER_MS, &held, AT_ONCE)?;
+        for build in &waiting {
+            let scope = Scope::of(build.account);
+            if let Entry::Vacant(place) = known.entry(build.account) {
+                // A limit of the account is no lack of runners.
+                let full = crate::limits::free_builds(tx, scope, now_ms)? == 0;
+                place.insert((Allowed::load(tx, scope, "")?, full));
+            }
+            let Some((allowed, full)) = known.get_mut(&build.account) else { continue };
+            if held.contains(&build.pipeline) {
+                continue;
+            }
+            if *full || held_back(tx, scope, allowed, build)?.is_some() {
+                held.push(build.pipeline);
+            } else {
+                builds::delayed(tx, build.id, now_ms)?;
+            }
+        }
+        // Those of a pipeline that holds its own back must not hide the others.
+        if waiting.len() < usize::try_from(AT_ONCE).unwrap_or(0) {
+            break;
+        }
+    }
+    for build in builds::waiting_before(tx, now_ms - WAIT_MAX_MS, AT_ONCE)? {
+        end(tx, Scope::of(build.account), build.id, "the queue: it waited for seven days", now_ms)?;
+    }
+    for build in builds::delayed_beyond(tx, DELAYED_MAX, AT_ONCE)? {
+        let why = format!("the queue: {DELAYED_MAX} younger builds of the account wait for a runner");
+        end(tx, Scope::of(build.account), build.id, &why, now_ms)?;
+    }
+    Ok(())
+}
+
+/// Why a build that waits does not start, when a limit of its pipeline is the reason.
+fn held_back(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    allowed: &mut Allowed,
+    build: &Build,
+) -> Result<Option<String>, StoreError> {
     if allowed.paused {
         return Ok(Some("an Administrator has paused all builds of the account".into()));
     }
@@ -207,11 +267,8 @@ pub(crate) fn waits(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Opti
     ]
     .into_iter()
     .find_map(|(what, limit, used)| limit.filter(|limit| used >= *limit).map(|limit| (what, limit)));
-    let full = full.map(|(what, limit)| {
+    Ok(full.map(|(what, limit)| {
         let builds = if limit == 1 { "build runs" } else { "builds run" };
         format!("{limit} {builds} already of this {what}, which is its concurrency")
-    });
-    let runner =
-        || allowed.wanted(build).0.map(|name| format!("runner `{name}`, which it is for, has no free place"));
-    Ok(full.or_else(runner))
+    }))
 }

@@ -67,6 +67,12 @@ impl Routes {
         self.mount(guard, route)
     }
 
+    /// For what is said in small pieces after something that was recorded: letters typed into a shell.
+    pub(crate) fn quiet(self, policy: Policy, route: UtoipaMethodRouter<Server>) -> Self {
+        let guard = Guard { audits: false, ..Guard::new(&self.server, policy) };
+        self.mount(guard, route)
+    }
+
     /// For what is no part of the described API: the Git host, GraphQL, metrics.
     pub(crate) fn plain(
         mut self,

@@ -3,6 +3,10 @@
 //! A taker holds (`runner`, `epoch`) until its lease runs out; taking again raises the epoch, and
 //! every write of a taker asks for its epoch in SQL, so that a late one changes nothing.
 
+mod delayed;
+
+pub use delayed::{delayed, delayed_beyond, waiting_before, waiting_since};
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slipway_model::{AccountId, BuildId, BuildStatus, ChangeKind, Fact, PipelineId};
@@ -32,6 +36,8 @@ pub struct Build {
     pub priority: i64,
     pub trigger: String,
     pub branch: String,
+    /// It has waited for a runner for so long that it says so; of a build that is pending.
+    pub delayed: bool,
 }
 
 impl Build {
@@ -45,7 +51,7 @@ impl Build {
 }
 
 const BUILD: &str = "SELECT id, account, pipeline, pipeline_name, status, created_ms, started_ms, finished_ms, \
-     order_body, steps, message, runner, executor, epoch, terminate, queue_rank, trigger_name, branch FROM builds";
+     order_body, steps, message, runner, executor, epoch, terminate, queue_rank, trigger_name, branch, delayed_ms FROM builds";
 
 fn build(row: &Row) -> Result<Build, StoreError> {
     let status = row.text(4)?;
@@ -69,6 +75,7 @@ fn build(row: &Row) -> Result<Build, StoreError> {
         priority: -row.int(15)?,
         trigger: row.text(16)?,
         branch: row.text(17)?,
+        delayed: row.maybe_int(18)?.is_some() && status == "pending",
     })
 }
 
@@ -159,9 +166,16 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
     // Only what is asked for is in the condition: an index serves nothing that may or may not be asked.
     let mut condition = String::from("account = $1");
     let mut values = vec![scope.account().into()];
+    // A build that is delayed is a pending one that has waited for long.
+    let (status, waited) = match filter.status.as_deref() {
+        Some("delayed") => (Some("pending"), " AND delayed_ms IS NOT NULL"),
+        Some("pending") => (Some("pending"), " AND delayed_ms IS NULL"),
+        other => (other, ""),
+    };
+    condition += waited;
     let more: [(&str, Option<crate::Value>); 7] = [
         ("pipeline = ", filter.pipeline.map(Into::into)),
-        ("status = ", filter.status.clone().map(Into::into)),
+        ("status = ", status.map(Into::into)),
         ("branch = ", filter.branch.clone().map(Into::into)),
         ("trigger_name = ", filter.trigger.clone().map(Into::into)),
         ("created_ms >= ", filter.created_from_ms.map(Into::into)),
@@ -420,8 +434,8 @@ fn hand_over(tx: &mut Tx<'_>, taker: &Taker<'_>, mut build: Build) -> Result<Bui
         (false, _) => BuildStatus::Elected,
     };
     tx.execute(
-        "UPDATE builds SET status = $2, runner = $3, executor = $4, epoch = $5, lease_until_ms = $6, report_revision = -1 \
-         WHERE id = $1",
+        "UPDATE builds SET status = $2, runner = $3, executor = $4, epoch = $5, lease_until_ms = $6, report_revision = -1, \
+         delayed_ms = NULL WHERE id = $1",
         &[
             build.id.into(),
             build.status.as_str().into(),

@@ -16,6 +16,7 @@ pub mod contexts;
 pub mod cron;
 pub mod data_keys;
 pub mod database;
+pub mod debug;
 pub mod engine;
 pub mod error;
 pub mod facts;

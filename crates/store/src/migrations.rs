@@ -16,6 +16,7 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (14, include_str!("../migrations/0014_images_and_step_types.sql")),
     (15, include_str!("../migrations/0015_queue_indexes.sql")),
     (16, include_str!("../migrations/0016_counted_builds.sql")),
+    (17, include_str!("../migrations/0017_debugging.sql")),
 ];
 
 /// The version of a database that all of them were run on.

@@ -86,6 +86,7 @@ impl Service {
                 "builds",
                 "build_counts",
                 "approvals",
+                "debug_orders",
                 "annotations",
                 "images",
                 "step_types",

@@ -51,7 +51,7 @@ export function restartFrom(id: string, fromStep?: string): Promise<string> {
   return unwrap(
     http.POST('/api/builds/{id}/restart', {
       params: { path: { id } },
-      body: { fromStep: fromStep ?? null, fromFailed: !fromStep },
+      body: { fromStep: fromStep ?? null, fromFailed: !fromStep, debug: false, breakpoints: {} },
     }),
   );
 }

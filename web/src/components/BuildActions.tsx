@@ -2,6 +2,7 @@ import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
+import { debugAgain } from '../api/debug';
 import { restartBuild, terminateBuild } from '../api/mutations';
 import { restartFrom } from '../api/pipelineMutations';
 import type { Build } from '../api/types';
@@ -41,6 +42,19 @@ export function BuildActions({ build }: { build: Build }) {
         message: sentence(toFailure(error).message),
       }),
   });
+  const again = useMutation({
+    mutationFn: () => debugAgain(build.id),
+    onSuccess: async (id) => {
+      void queryClient.invalidateQueries({ queryKey: ['builds', 'list'] });
+      await navigate({ to: '/builds/$id', params: { id } });
+    },
+    onError: (error) =>
+      notifications.show({
+        color: 'red',
+        title: 'The build was not restarted',
+        message: sentence(toFailure(error).message),
+      }),
+  });
   return (
     <>
       <Action
@@ -53,6 +67,16 @@ export function BuildActions({ build }: { build: Build }) {
       >
         Restart
       </Action>
+      {build.can?.restart && (
+        <Action
+          leftSection={<Refresh />}
+          loading={again.isPending}
+          onClick={() => again.mutate()}
+          disabledReason={undefined}
+        >
+          Debug again
+        </Action>
+      )}
       {build.can?.restartFromFailed && (
         <Action
           leftSection={<Refresh />}

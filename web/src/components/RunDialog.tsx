@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Modal, NativeSelect, TextInput } from '@mantine/core';
+import { ActionIcon, Button, Checkbox, Modal, NativeSelect, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -17,8 +17,20 @@ interface RunDialogProps {
 interface RunForm {
   trigger: string;
   branch: string;
+  debug: boolean;
   variables: { id: number; key: string; value: string }[];
 }
+
+const DEBUG = {
+  debug: true,
+  breakpoints: {},
+  enableNotifications: false,
+  noCache: false,
+  noCfCache: false,
+  resetVolume: false,
+  only: [],
+  skip: [],
+};
 
 let nextId = 0;
 
@@ -29,7 +41,7 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
   const navigate = useNavigate();
   const queryClient = useQueryClient();
   const form = useForm<RunForm>({
-    initialValues: { trigger: triggers[0]?.name ?? '', branch: '', variables: [] },
+    initialValues: { trigger: triggers[0]?.name ?? '', branch: '', debug: false, variables: [] },
     validate: {
       variables: {
         key: (key, { variables }) => {
@@ -47,6 +59,8 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
         branch: values.branch.trim() || null,
         trigger: values.trigger || null,
         variables: values.variables.map(({ key, value }) => ({ key: key.trim(), value })),
+        // Without it the pipeline's own options count.
+        options: values.debug ? DEBUG : null,
       }),
     onSuccess: async (id) => {
       void queryClient.invalidateQueries({ queryKey: ['builds'] });
@@ -113,6 +127,10 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
             </Button>
           </div>
         </fieldset>
+        <Checkbox
+          label="Debug: stop at breakpoints, and after a step that fails"
+          {...form.getInputProps('debug', { type: 'checkbox' })}
+        />
         {run.isError && (
           <p role="alert" style={{ color: 'var(--bad)' }}>
             <Prose>{sentence(toFailure(run.error).message)}</Prose>

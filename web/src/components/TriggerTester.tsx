@@ -14,13 +14,25 @@ const EVENTS = [
   'pullrequest.opened',
   'pullrequest.synchronize',
   'pullrequest.closed',
+  'pullrequest.merged',
+  'pullrequest.commentAdded',
   'release',
 ];
+
+const COMMENT = 'pullrequest.commentAdded';
 
 /** Describe an event, hear which triggers it would fire and why the others not. Nothing starts. */
 export function TriggerTester({ name }: { name: string }) {
   const form = useForm({
-    initialValues: { event: 'push.heads', branch: 'main', target: '', fork: false, files: '', message: '' },
+    initialValues: {
+      event: 'push.heads',
+      branch: 'main',
+      target: '',
+      fork: false,
+      files: '',
+      message: '',
+      comment: '',
+    },
   });
   const attempt = useMutation({
     mutationFn: (values: typeof form.values) => {
@@ -32,7 +44,7 @@ export function TriggerTester({ name }: { name: string }) {
         fork: values.fork,
         target: values.target.trim() || null,
         changedFiles: files.length > 0 ? files : null,
-        comment: null,
+        comment: values.event === COMMENT ? values.comment : null,
         repo: null,
       });
     },
@@ -47,6 +59,7 @@ export function TriggerTester({ name }: { name: string }) {
         {isPullRequest && (
           <Checkbox label="From a fork" {...form.getInputProps('fork', { type: 'checkbox' })} />
         )}
+        {form.values.event === COMMENT && <TextInput label="Comment" {...form.getInputProps('comment')} />}
         <TextInput label="Changed files" placeholder="unknown" {...form.getInputProps('files')} />
         <TextInput label="Commit message" {...form.getInputProps('message')} />
         <Button type="submit" variant="default" loading={attempt.isPending}>

@@ -7,6 +7,7 @@ import { Approvals } from '../components/Approvals';
 import { BuildStatus } from '../components/badges';
 import { BuildActions } from '../components/BuildActions';
 import { BuildFacts } from '../components/BuildFacts';
+import { DebugPanel } from '../components/DebugPanel';
 import { TestResults } from '../components/TestResults';
 import { shortId } from '../components/BuildTable';
 import { StepGraph } from '../components/StepGraph';
@@ -68,6 +69,7 @@ function BuildView({ build }: { build: Build }) {
       <BuildFacts build={build} />
       <TestResults build={build} />
       <Approvals build={build} />
+      <DebugPanel build={build} />
       <StepGraph steps={steps} onShow={(name) => viewer.current?.showSection(name)} />
       <div className={styles.columns}>
         <StepList steps={steps} onShow={(name) => viewer.current?.showSection(name)} />

@@ -117,7 +117,9 @@ impl Build {
             return self.journal.say(log_of(step), &line);
         };
         let hidden = |name: &String| self.masker.mask_whole(name);
-        counts.failed_cases = counts.failed_cases.iter().map(hidden).collect();
+        for names in [&mut counts.failed_cases, &mut counts.passed_cases, &mut counts.skipped_cases] {
+            *names = names.iter().map(hidden).collect();
+        }
         let line =
             format!("Tests: {} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
         self.journal.say(log_of(step), &line);

@@ -57,6 +57,9 @@ impl Build {
             return Some("reading the pipeline".to_owned());
         }
         let state = &self.journal.state;
+        if let Some((name, pause)) = self.journal.pauses.iter().next() {
+            return Some(format!("step `{name}` is paused at its breakpoint `{}`", pause.phase.word()));
+        }
         let named = |wanted: StepStatus| {
             state.steps.iter().find(|(_, step)| step.status == wanted).map(|(name, _)| name.clone())
         };
@@ -95,7 +98,7 @@ impl Build {
                 let shown = build_step(step, &self.journal.state.step(&step.name), bytes(&step.name));
                 let previously_executed = self.journal.taken_over.contains(&step.name);
                 let tests = self.journal.tests.get(&step.name).cloned();
-                BuildStep { previously_executed, tests, ..shown }
+                self.paused(BuildStep { previously_executed, tests, ..shown })
             }));
         }
         steps

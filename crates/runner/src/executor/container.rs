@@ -17,7 +17,8 @@ use super::{
     working_directory,
 };
 use crate::layout::{BIN, BuildDir, Missing, VOLUME, confined, create_private};
-use crate::task::{Members, Run, Sandbox, Task};
+use crate::shell::shell_name;
+use crate::task::{Limits, Members, Run, Sandbox, Task};
 
 /// Marks our containers, so that those of dead builds are found.
 const LABEL: &str = "io.slipway.build";
@@ -83,6 +84,7 @@ impl Container {
         } else {
             args.push("--init".to_owned());
         }
+        args.extend(self.limits(step));
         args.push(format!("--volume={}:{VOLUME}", place.dir.volume().display()));
         args.push(format!("--volume={}:{BIN}:ro", place.at.bin().display()));
         for volume in &spec.volumes {
@@ -98,6 +100,16 @@ impl Container {
             args.push(format!("--workdir={directory}"));
         }
         Ok(args)
+    }
+
+    fn limits(&self, step: &StepSpec) -> Vec<String> {
+        let limits = Limits::of(step);
+        if !self.engine.limits {
+            return Vec::new();
+        }
+        let cpu = limits.cpu_millis.map(|millis| format!("--cpus={}.{:03}", millis / 1000, millis % 1000));
+        let memory = limits.memory_bytes.map(|bytes| format!("--memory={bytes}b"));
+        cpu.into_iter().chain(memory).collect()
     }
 
     /// One line a variable in a file; what has several lines goes through the engine's own environment.
@@ -122,6 +134,28 @@ impl Container {
         }
         args.push(format!("--env-file={}", place.at.environment().display()));
         Ok((passed, left_out))
+    }
+
+    /// Of `run`, for a person's shell where the step runs. Its services are the step's alone.
+    fn shell_args(
+        &self,
+        step: &StepSpec,
+        spec: &Freestyle,
+        place: &Place<'_>,
+        environment: &std::collections::BTreeMap<String, String>,
+    ) -> Result<Vec<String>, Refusal> {
+        let own = ["--rm=", "--name=", "--log-driver="];
+        let mut args: Vec<String> = self
+            .run_args(step, spec, place, &Side::default())?
+            .into_iter()
+            .filter(|flag| !own.iter().any(|own| flag.starts_with(own)))
+            .collect();
+        args.extend(["--rm".to_owned(), "--interactive".to_owned(), "--tty".to_owned()]);
+        args.push(format!("--name={}", shell_name(&container_name(step, place))));
+        args.extend(environment.keys().map(|name| format!("--env={name}")));
+        args.push(format!("--env-file={}", place.at.environment().display()));
+        args.extend(["--entrypoint=sh".to_owned(), spec.image.clone()]);
+        Ok(args)
     }
 
     fn build(&self, step: &StepSpec, spec: &Build, place: &Place<'_>) -> Result<Task, Refusal> {
@@ -493,12 +527,13 @@ impl Executor for Container {
         let mut args = self.run_args(step, spec, place, &side)?;
         let (environment, left_out) = self.environment(spec, place, &mut args)?;
         script::write(&place.at.bin(), spec.commands.as_deref())?;
+        let shell = self.shell_args(step, spec, place, &environment)?;
         if spec.commands.is_some() {
-            let shell = match spec.shell {
+            let interpreter = match spec.shell {
                 Shell::Sh => "sh",
                 Shell::Bash => "bash",
             };
-            args.push(format!("--entrypoint={shell}"));
+            args.push(format!("--entrypoint={interpreter}"));
             args.extend([spec.image.clone(), script::path()]);
         } else {
             let mut entry = spec.entry_point.iter().flatten();
@@ -508,6 +543,12 @@ impl Executor for Container {
             args.extend(spec.cmd.iter().flatten().cloned());
         }
         let mut intro = vec![format!("Running in image {} by {}", spec.image, self.engine.name)];
+        if !Limits::of(step).is_empty() && !self.engine.limits {
+            intro.push(format!(
+                "The limits of this step are not enforced: {} starts no container with limits on this machine",
+                self.engine.name
+            ));
+        }
         intro
             .extend(left_out.iter().map(|name| format!("Variable {name} has several lines and is left out")));
         let run = Run::Container {
@@ -518,6 +559,7 @@ impl Executor for Container {
             before: side.before,
             beside: side.names,
             also: side.also,
+            shell,
         };
         Ok(task(step, place, intro, run))
     }

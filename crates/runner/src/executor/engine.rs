@@ -33,6 +33,9 @@ pub(super) struct Engine {
     pub(super) program: Vec<String>,
     pub(super) run_flags: Vec<String>,
     pub(super) build_flags: Vec<String>,
+    /// It starts containers with limits of CPU and memory here.
+    #[serde(default)]
+    pub(super) limits: bool,
     /// Tells a machine from another one, or from itself after an upgrade.
     key: String,
 }
@@ -77,7 +80,7 @@ pub(super) fn choose(choice: &ExecutorChoice, data: &Path) -> anyhow::Result<Opt
 fn open(name: &str, data: &Path) -> Result<Engine, String> {
     let version = version(name)?;
     let key = format!(
-        "{version} {}",
+        "{version} {} limits",
         std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim()
     );
     let kept = data.join(format!("{name}.json"));
@@ -92,6 +95,7 @@ fn open(name: &str, data: &Path) -> Result<Engine, String> {
         program: vec![name.to_owned()],
         run_flags: Vec::new(),
         build_flags: Vec::new(),
+        limits: true,
         key,
     };
     if name == "podman" {
@@ -148,6 +152,7 @@ fn probe_podman(engine: &mut Engine, dir: &Path) -> Result<(), String> {
                     if run(&init, Duration::from_secs(60)).is_ok() {
                         engine.run_flags.push("--init".to_owned());
                     }
+                    engine.limits = run(&with_limits(&argv), Duration::from_secs(60)).is_ok();
                     engine.build_flags = probe_build(&engine.program, dir)?;
                     return Ok(());
                 }
@@ -156,6 +161,13 @@ fn probe_podman(engine: &mut Engine, dir: &Path) -> Result<(), String> {
         }
     }
     Err(format!("podman cannot start a container here: {why}"))
+}
+
+fn with_limits(argv: &[String]) -> Vec<String> {
+    let at = argv.iter().position(|word| word == "--rm").unwrap_or(1);
+    let mut argv = argv.to_vec();
+    argv.splice(at..at, ["--cpus=1".to_owned(), "--memory=256m".to_owned()]);
+    argv
 }
 
 /// With a first process that passes signals on, a step ends politely instead of after the grace period.

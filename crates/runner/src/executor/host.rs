@@ -9,7 +9,7 @@ use super::beside::Beside;
 use super::{Executor, Place, Refusal, make_working_directory, script, task, working_directory};
 use crate::layout::VOLUME;
 use crate::shim::unprivileged_user;
-use crate::task::{Program, Run, Sandbox, Task};
+use crate::task::{Limits, Program, Run, Sandbox, Task};
 
 pub(super) struct Host {
     sandbox: Sandbox,
@@ -59,12 +59,22 @@ impl Executor for Host {
             environment.entry(name.to_owned()).or_insert_with(|| value.to_owned());
         }
         script::write(&place.at.bin(), spec.commands.as_deref())?;
-        let program = Program { argv: argv(spec)?, environment, working_directory: directory.into() };
+        let program = Program {
+            argv: argv(spec)?,
+            environment,
+            working_directory: directory.into(),
+            interactive: false,
+        };
         let intro = vec![format!(
             "Running on the host in a sandbox; image {} is not used, because there is no container engine",
             if spec.image.is_empty() { "(none)" } else { &spec.image }
         )];
-        Ok(task(step, place, intro, Run::Sandboxed { sandbox: self.sandbox.clone(), program }))
+        Ok(task(
+            step,
+            place,
+            intro,
+            Run::Sandboxed { sandbox: self.sandbox.clone(), program, limits: Limits::of(step) },
+        ))
     }
 
     fn image(&self, step: &StepSpec, _: &Place<'_>) -> Result<Task, Refusal> {

@@ -42,7 +42,7 @@ done
 "#;
 
 /// Takes the exports out of the volume, so that the next step starts with none.
-pub(super) fn take(volume: &Path) -> Vec<Export> {
+pub(crate) fn take(volume: &Path) -> Vec<Export> {
     let masked = take_file(&volume.join(MASKS_FILE));
     let masked: Vec<&str> = masked.lines().map(str::trim).collect();
     take_file(&volume.join(EXPORTS_FILE))

@@ -49,14 +49,19 @@ fn run(dir: &AttemptDir) -> io::Result<ExitCode> {
     let task: Task = read_json(&dir.task())?
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no task.json"))?;
     let (sandbox, mut command) = match &task.run {
-        Run::Sandboxed { sandbox, program } => {
+        Run::Sandboxed { sandbox, program, limits } => {
+            if !limits.is_empty() {
+                super::cgroup::join(dir)?;
+            }
             let mut command = Command::new(&program.argv[0]);
             command
                 .args(&program.argv[1..])
                 .env_clear()
                 .envs(&program.environment)
-                .current_dir(&program.working_directory)
-                .stdin(Stdio::null());
+                .current_dir(&program.working_directory);
+            if !program.interactive {
+                command.stdin(Stdio::null());
+            }
             (sandbox.clone(), command)
         }
         Run::Builtin { sandbox: Some(sandbox), .. } => {

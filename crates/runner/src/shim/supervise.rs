@@ -18,7 +18,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::silence::{Silence, sentence};
-use super::{exports, part, pod, sandbox};
+use super::{cgroup, exports, part, pod, sandbox};
 use crate::layout::{AttemptDir, Lasting, now_ms, read_json, write_json};
 use crate::task::{Builtin, Exit, How, Members, Outcome, Run, Task};
 
@@ -115,15 +115,30 @@ impl Supervisor {
         }
         self.restore_caches()?;
         let mut exit = match self.task.run.clone() {
-            Run::Sandboxed { .. } => {
+            Run::Sandboxed { limits, .. } => {
+                if !limits.is_empty()
+                    && let Err(why) = cgroup::make(&self.dir, &limits)
+                {
+                    self.output.line(&format!("slipway: {why}"))?;
+                }
                 sandbox::enter_pid_namespace()?;
                 let mut command = part("init");
                 command.arg(&self.dir.0).stdin(Stdio::null());
                 let ended = self.spawn_and_watch(&mut command, &signals, &Target::Init)?;
-                self.own_exit(&ended)
+                let mut exit = self.own_exit(&ended);
+                if !limits.is_empty() {
+                    if cgroup::ran_out(&self.dir) && !exit.is_success() && exit.how != How::TimedOut {
+                        exit.how = if exit.how == How::Interrupted { How::Exited } else { exit.how };
+                        exit.code = exit.code.or(Some(137));
+                        exit.message =
+                            Some("the step used more memory than its limit, and was killed".to_owned());
+                    }
+                    cgroup::remove(&self.dir);
+                }
+                exit
             }
             Run::Builtin { sandbox, work } => self.builtin(sandbox.as_ref(), &work, &signals)?,
-            Run::Container { engine, name, args, environment, before, beside, also } => {
+            Run::Container { engine, name, args, environment, before, beside, also, shell: _ } => {
                 let prepared = self.engine(&before, &Members::default(), &signals)?;
                 if !prepared.is_success() {
                     beside.iter().for_each(|other| remove_container(&engine, other));
@@ -394,7 +409,7 @@ impl Target {
     }
 }
 
-pub(super) fn remove_container(engine: &[String], name: &str) {
+pub(crate) fn remove_container(engine: &[String], name: &str) {
     run_quietly(engine, &["rm", "--force", "--volumes", name]);
 }
 

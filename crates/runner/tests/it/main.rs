@@ -5,6 +5,7 @@ mod caches;
 mod certificates;
 mod contract;
 mod crash;
+mod debug;
 mod kubernetes;
 mod residency;
 mod runner;

@@ -28,6 +28,13 @@ pub struct Record {
     pub lost: bool,
     /// What people have answered.
     pub decisions: Vec<ApprovalDecision>,
+    /// What people who debug it ask for, and what of it the runner has heard.
+    pub debug: Vec<slipway_api::debug::DebugOrder>,
+    pub heard: Vec<String>,
+    /// Of shells: what was typed, what they printed, and why they ended.
+    pub typed: BTreeMap<String, Vec<u8>>,
+    pub printed: BTreeMap<String, Vec<u8>>,
+    pub shut: BTreeMap<String, String>,
     pub report: Option<BuildReport>,
     pub logs: BTreeMap<String, String>,
     /// Definitions that the account has, and the names that were asked for, call by call.
@@ -88,6 +95,8 @@ impl Server {
             .route("/api/agent/runner/builds/{id}/state", put(state))
             .route("/api/agent/runner/builds/{id}/logs", post(logs))
             .route("/api/agent/runner/builds/{id}/step-types", post(step_types))
+            .route("/api/agent/runner/builds/{id}/shells/{shell}/output", post(shell_output))
+            .route("/api/agent/runner/builds/{id}/shells/{shell}/input", post(shell_input))
             .route("/git/{*path}", any(git))
             .with_state(server.clone());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -225,7 +234,12 @@ async fn sync(State(server): State<Server>, Json(request): Json<RunnerSync>) -> 
     loop {
         let changed = server.changed.notified();
         {
-            let inner = server.inner.lock().unwrap();
+            let mut inner = server.inner.lock().unwrap();
+            for running in &request.running {
+                if let Some(record) = inner.builds.get_mut(&running.id) {
+                    record.heard = running.debug_heard.clone();
+                }
+            }
             if inner.down {
                 return refuse(503, "DOWN");
             }
@@ -237,6 +251,10 @@ async fn sync(State(server): State<Server>, Json(request): Json<RunnerSync>) -> 
                     mine(id).is_some_and(|running| !running.decided.contains(&decision.step))
                 };
                 answer.decisions.extend(record.decisions.iter().filter(heard).cloned());
+                let unheard = |order: &&slipway_api::debug::DebugOrder| {
+                    mine(id).is_some_and(|running| !running.debug_heard.contains(&order.id))
+                };
+                answer.debug.extend(record.debug.iter().filter(unheard).cloned());
                 match (mine(id), &record.taken) {
                     (Some(_), _) if record.lost => answer.lost.push(id.clone()),
                     (Some(running), _) if record.terminate && !running.terminating => {
@@ -252,7 +270,8 @@ async fn sync(State(server): State<Server>, Json(request): Json<RunnerSync>) -> 
             let news = !(answer.taken.is_empty()
                 && answer.lost.is_empty()
                 && answer.terminate.is_empty()
-                && answer.decisions.is_empty());
+                && answer.decisions.is_empty()
+                && answer.debug.is_empty());
             if news || tokio::time::Instant::now() >= until {
                 return Json(answer).into_response();
             }
@@ -288,6 +307,44 @@ async fn state(
     }
     inner.breaches.extend(breaches);
     StatusCode::OK.into_response()
+}
+
+/// What a shell printed is kept apart: it is no part of what a server writes down.
+async fn shell_output(
+    State(server): State<Server>,
+    Path((id, shell)): Path<(String, String)>,
+    Json(said): Json<slipway_api::debug::ShellOutput>,
+) -> Response {
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(&said.piece.bytes).unwrap();
+    server.change(&id, |record| {
+        let held = record.printed.entry(shell.clone()).or_default();
+        let known = held.len().saturating_sub(usize::try_from(said.piece.offset).unwrap());
+        held.extend(&bytes[known.min(bytes.len())..]);
+        if let Some(why) = said.piece.closed {
+            record.shut.insert(shell, why);
+        }
+    });
+    Json(true).into_response()
+}
+
+async fn shell_input(
+    State(server): State<Server>,
+    Path((id, shell)): Path<(String, String)>,
+    Json(wanted): Json<slipway_api::debug::ShellInputWanted>,
+) -> Response {
+    let until = tokio::time::Instant::now() + Duration::from_millis(wanted.wait_ms);
+    loop {
+        let changed = server.changed.notified();
+        let typed = server.get(&id).typed.get(&shell).cloned().unwrap_or_default();
+        let rest = typed.get(usize::try_from(wanted.after).unwrap()..).unwrap_or_default();
+        if !rest.is_empty() || tokio::time::Instant::now() >= until {
+            let bytes = crate::debug::text(rest);
+            let answer = slipway_api::debug::ShellBytes { offset: wanted.after, bytes, closed: None };
+            return Json(answer).into_response();
+        }
+        let _ = tokio::time::timeout_at(until, changed).await;
+    }
 }
 
 /// Those whose name stands in what is wanted.

@@ -5,6 +5,7 @@ mod noted;
 pub(crate) mod registration;
 pub(crate) mod runner;
 pub(crate) mod runtime;
+pub(crate) mod shells;
 pub(crate) mod step_types;
 
 use std::time::{Duration, Instant};

@@ -13,7 +13,7 @@ use slipway_forge::remote::Provider;
 use slipway_model::{BuildId, BuildStatus, ChangeKind};
 use slipway_store::builds::{self, Build, Holder, Lease, Report, Runner, Taker};
 use slipway_store::identity::{self, Subject};
-use slipway_store::{Scope, StoreError, Tx, approvals, contexts, logs};
+use slipway_store::{Scope, StoreError, Tx, approvals, contexts, debug, logs};
 
 use super::{deadline, news, noted};
 use crate::auth::Caller;
@@ -64,7 +64,8 @@ pub(crate) async fn sync(
         let said = !answer.taken.is_empty()
             || !answer.terminate.is_empty()
             || !answer.lost.is_empty()
-            || !answer.decisions.is_empty();
+            || !answer.decisions.is_empty()
+            || !answer.debug.is_empty();
         if said {
             return Ok(Json(answer));
         }
@@ -154,6 +155,9 @@ fn renew(
     if let (Ok(id), false) = (run.id.parse(), lease == Lease::Lost) {
         let unheard = |decision: &ApprovalDecision| !run.decided.contains(&decision.step);
         answer.decisions.extend(decisions(tx, id)?.into_iter().filter(unheard));
+        for order in debug::of_build(tx, id)?.iter().filter(|order| !run.debug_heard.contains(&order.id)) {
+            answer.debug.push(serde_json::from_str(&order.body).map_err(StoreError::corrupt)?);
+        }
     }
     Ok(())
 }
@@ -278,6 +282,7 @@ fn hand_over(
         git: foreign.unwrap_or(own),
         integrations,
         options: order.options,
+        machine: order.machine,
         decisions,
         restart,
         from_fork: order.from_fork,

@@ -7,6 +7,7 @@ use slipway_api::agent::BuiltImage;
 use slipway_api::build::{
     Build, BuildCan, BuildDocs, BuildPage, BuildStep, Progress, ProgressLocation, RestartRequest,
 };
+use slipway_api::debug::Breakpoints;
 use slipway_api::error::ErrorBody;
 use slipway_model::{BuildId, BuildStatus};
 use slipway_store::builds::{self, Filter, NewBuild};
@@ -128,7 +129,7 @@ pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
     });
     Ok(Build {
         id: row.id.to_string(),
-        status: row.status.as_str().into(),
+        status: if row.delayed { BuildStatus::Delayed } else { row.status }.as_str().into(),
         created: seams::rfc3339(row.created_ms),
         started: row.started_ms.map(seams::rfc3339),
         finished: row.finished_ms.map(seams::rfc3339),
@@ -159,6 +160,7 @@ pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
             restart: finished,
             restart_from_failed: failed,
             approve: asks && !finished,
+            debug: !finished && !row.terminate,
         },
     })
 }
@@ -220,8 +222,11 @@ pub(crate) async fn one(
             let made = images::of_build(tx, scope, row.id)?;
             let may_approve =
                 super::pipelines::require_by_id(tx, &caller, row.pipeline, "approve", "this build").is_ok();
+            let may_debug =
+                super::pipelines::require_by_id(tx, &caller, row.pipeline, "debug", "this build").is_ok();
             let mut build = explained(row, waits.as_deref())?;
             build.can.approve &= may_approve;
+            build.can.debug &= may_debug;
             build.approvals = answers.iter().map(super::approvals::shown).collect();
             build.images = made.into_iter().map(image).collect();
             for annotation in noted {
@@ -239,18 +244,34 @@ pub(crate) async fn one(
     Ok(Json(build))
 }
 
+/// How a build is started again.
+#[derive(Default)]
+struct Again {
+    from: Option<RestartPoint>,
+    debug: bool,
+    breakpoints: Breakpoints,
+}
+
 /// The same order once more, from the start or from a step.
 fn order_again(
     tx: &mut Tx<'_>,
     server: &Server,
     caller: &Caller,
     id: &str,
-    from: Option<RestartPoint>,
+    again: Again,
 ) -> Result<BuildId, ApiError> {
-    let old = find_in(tx, caller, id, "run")?;
+    let Again { from, debug, breakpoints } = again;
+    let old = find_in(tx, caller, id, if debug { "debug" } else { "run" })?;
     let mut order: Order = old.order()?;
+    // Whoever starts it again may not be who debugged it before.
+    (order.options.debug, order.options.breakpoints) = (debug, breakpoints);
     let row = pipelines::by_name(tx, caller.scope(), &old.pipeline.to_string())?;
     let pipeline = row.as_ref().map(super::pipelines::stored).transpose()?;
+    if let Some(pipeline) = pipeline.as_ref().filter(|_| debug) {
+        for (step, phases) in crate::orders::breakpoints(pipeline) {
+            order.options.breakpoints.entry(step).or_insert(phases);
+        }
+    }
     if from.is_some() {
         if !old.status.is_final() {
             return Err(ApiError::conflict(format!("build `{id}` has not ended: terminate it or wait")));
@@ -303,7 +324,7 @@ pub(crate) async fn restart(
     Path(id): Path<String>,
 ) -> Result<Json<String>, ApiError> {
     let inner = server.clone();
-    let made = server.change(move |tx| order_again(tx, &inner, &caller, &id, None)).await?;
+    let made = server.change(move |tx| order_again(tx, &inner, &caller, &id, Again::default())).await?;
     Ok(Json(made.to_string()))
 }
 
@@ -321,8 +342,11 @@ pub(crate) async fn restart_from(
         (None, true) => Some(RestartPoint::FirstFailed),
         (None, false) => None,
     };
+    super::debug::check(&request.breakpoints)?;
+    let debug = request.debug || !request.breakpoints.is_empty();
+    let again = Again { from, debug, breakpoints: request.breakpoints };
     let inner = server.clone();
-    let made = server.change(move |tx| order_again(tx, &inner, &caller, &id, from)).await?;
+    let made = server.change(move |tx| order_again(tx, &inner, &caller, &id, again)).await?;
     Ok(Json(made.to_string()))
 }
 

@@ -18,10 +18,9 @@ use crate::{globs, orders};
 const CRON_TRIGGERS_MAX: usize = 100;
 const GLOB_CHARS_MAX: usize = 65_000;
 /// Root keys of a pipeline's text that live beside `steps` in the entity.
-const ROOT_KEYS: [&str; 9] = [
+const ROOT_KEYS: [&str; 8] = [
     "stages",
     "mode",
-    "hooks",
     "fail_fast",
     "strict_fail_fast",
     "success_criteria",
@@ -47,6 +46,7 @@ pub(crate) fn complete(pipeline: &mut Pipeline, seams: &Seams) {
     if let Some(steps) = root.get("steps") {
         pipeline.spec.steps = RawValue::from_string(in_order(steps)).ok();
     }
+    pipeline.spec.hooks = root.get("hooks").and_then(|hooks| RawValue::from_string(in_order(hooks)).ok());
     for key in ROOT_KEYS {
         match root.get(key) {
             Some(value) => pipeline.spec.other.insert(key.into(), value.to_json()),

@@ -11,6 +11,7 @@ pub(crate) mod auth;
 pub(crate) mod badges;
 pub(crate) mod builds;
 pub(crate) mod contexts;
+pub(crate) mod debug;
 pub(crate) mod definition;
 pub(crate) mod explain;
 pub(crate) mod hermes;

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use slipway_access::{Entity, Role, Rule, Who, decide_on};
-use slipway_api::agent::TriggerCommit;
+use slipway_api::agent::{Machine, TriggerCommit};
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::{GitTrigger, Pipeline, PipelineList, RunRequest};
 use slipway_forge::remote::Provider;
@@ -452,6 +452,7 @@ async fn start(
                     variables: request.variables,
                     // The published client always sends options; without any in them the pipeline's own count.
                     options: request.options.filter(|options| *options != Default::default()),
+                    machine: Machine::read(request.user_machine_config.as_ref()),
                     contexts: request.contexts.unwrap_or_default(),
                     yaml: request.user_yaml_descriptor.filter(|yaml| !yaml.trim().is_empty()),
                     annotations: request
@@ -463,6 +464,15 @@ async fn start(
                 },
             )?;
             order.options.debug |= debug;
+            if order.options.debug || !order.options.breakpoints.is_empty() {
+                // Breakpoints in a run's options are as good as the right that they need.
+                find(tx, &caller, &name, "debug")?;
+                super::debug::check(&order.options.breakpoints)?;
+                order.options.debug = true;
+                for (step, phases) in orders::breakpoints(&pipeline) {
+                    order.options.breakpoints.entry(step).or_insert(phases);
+                }
+            }
             let made = queue::start(&inner, tx, caller.scope(), &row, &pipeline, &order, &cause)?;
             let entry = Entry::new(action, "pipeline", row.id, &row.name).after(made);
             caller.trail.allowed(tx, &caller.actor(), &entry)?;

@@ -12,6 +12,7 @@ use slipway_api::agent::{PullRequest, TriggerCommit};
 use slipway_api::pipeline::{Pipeline, Variable};
 use slipway_bus::Delivery;
 use slipway_model::{BuildId, BuildStatus, Fact, Next, PushedCommit, RepoEvent};
+use slipway_store::annotations::{self, Annotation};
 use slipway_store::facts::Recorded;
 use slipway_store::{Scope, Service, StoreError, Tx, builds, inbox, pipelines, projects};
 
@@ -227,12 +228,17 @@ fn ended(
             let mut chain = order.chain.clone();
             chain.push(before.pipeline_name.clone());
             if chain.len() > CHAIN_MAX || chain.contains(&row.name) {
+                let again = chain.contains(&row.name);
                 let chain = chain.join(" → ");
+                let why =
+                    if again { "it is in this chain already" } else { "the chain is as long as one may be" };
+                let text = format!("pipeline `{}` was not started after {chain}: {why}", row.name);
                 tracing::warn!(
                     chain,
                     pipeline = row.name,
                     "Pipelines start each other without end; this one does not."
                 );
+                note_unstarted(server, tx, scope, build, &text)?;
                 continue;
             }
             let text = |key: &str, value: String| Variable { key: key.into(), value, encrypted: false };
@@ -259,10 +265,37 @@ fn ended(
                     queue::start(server, tx, scope, &row, &pipeline, &next, &cause)?;
                 }
                 Err(error) => {
-                    tracing::warn!(pipeline = row.name, %error, "A pipeline that waited for another cannot run.")
+                    tracing::warn!(pipeline = row.name, %error, "A pipeline that waited for another cannot run.");
+                    let text = format!("pipeline `{}` was not started after this build: {error}", row.name);
+                    note_unstarted(server, tx, scope, build, &text)?;
                 }
             }
         }
     }
     Ok(())
+}
+
+/// The annotation of a build that says which pipelines did not start after it, and why.
+pub(crate) const UNSTARTED: &str = "not_started";
+
+/// Where people look: the build that would have started it.
+fn note_unstarted(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    build: BuildId,
+    text: &str,
+) -> Result<(), StoreError> {
+    let entity = build.to_string();
+    let known =
+        annotations::of(tx, scope, "build", &entity)?.into_iter().find(|known| known.name == UNSTARTED);
+    let mut all: Vec<String> =
+        known.and_then(|known| serde_json::from_str(&known.value).ok()).unwrap_or_default();
+    if all.iter().any(|known| known == text) {
+        return Ok(());
+    }
+    all.push(text.to_owned());
+    let value = serde_json::to_string(&all).map_err(StoreError::corrupt)?;
+    let annotation = Annotation { name: UNSTARTED.into(), value, at_ms: server.now_ms() };
+    annotations::set(tx, scope, "build", &entity, &annotation)
 }

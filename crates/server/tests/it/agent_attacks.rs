@@ -58,6 +58,19 @@ async fn k56_pipelines_do_not_start_each_other_without_end() {
         assert_eq!(next(&platform, &key).await, "k/marker");
         assert_eq!(next(&platform, &key).await, "k/after-marker");
     }
+    // Where somebody looks who wonders why the next one did not start: on the last build of each chain.
+    let all = platform.get("/api/workflow?limit=50").await;
+    let mut said = Vec::new();
+    for doc in all["workflows"]["docs"].as_array().unwrap() {
+        let build = platform.get(&format!("/api/builds/{}", doc["id"].as_str().unwrap())).await;
+        said.extend(build["annotations"]["not_started"].as_array().cloned().unwrap_or_default());
+    }
+    let said: Vec<_> = said.iter().map(|text| text.as_str().unwrap()).collect();
+    assert!(
+        said.iter().any(|text| text.contains("`k/p6`") && text.contains("as long as one may be")),
+        "{said:?}"
+    );
+    assert!(said.iter().any(|text| text.contains("`k/a`") && text.contains("already")), "{said:?}");
 }
 
 #[tokio::test]

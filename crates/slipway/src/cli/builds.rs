@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use futures::StreamExt;
 use serde_json::json;
 use slipway_api::Client;
-use slipway_api::build::{Build, BuildPage, LogChunk};
+use slipway_api::build::{Build, BuildPage, LogChunk, RestartRequest};
 use slipway_runner::ExecutorChoice;
 
 use super::context;
@@ -34,7 +34,34 @@ pub(crate) enum BuildCommand {
     /// Stop a build
     Terminate { id: String },
     /// Start a build again: same commit, same variables
-    Restart { id: String },
+    Restart {
+        id: String,
+        /// Stop at breakpoints, and after a step that fails
+        #[arg(long)]
+        debug: bool,
+        /// STEP[:before|after|override], as often as needed; implies --debug
+        #[arg(long = "breakpoint")]
+        breakpoints: Vec<String>,
+    },
+    /// Open a shell in a paused step, where it runs; waits until one is paused
+    Debug {
+        id: String,
+        /// Which step; the first that is paused when left out
+        #[arg(long)]
+        step: Option<String>,
+    },
+    /// Let a paused step go on
+    Continue {
+        id: String,
+        #[arg(long)]
+        step: Option<String>,
+    },
+    /// Set breakpoints of a build that runs: STEP[:before|after|override]
+    Break {
+        id: String,
+        #[arg(required = true)]
+        breakpoints: Vec<String>,
+    },
     /// Wait until a build has ended: exit 0 on success, 1 on error, 2 when terminated
     Wait { id: String },
 }
@@ -65,6 +92,12 @@ pub(crate) struct RunArguments {
     /// Print the build's id and do not follow its log
     #[arg(short, long)]
     detach: bool,
+    /// Stop at breakpoints, and after a step that fails: `slipway build debug` opens a shell there
+    #[arg(long)]
+    debug: bool,
+    /// STEP[:before|after|override], as often as needed; implies --debug
+    #[arg(long = "breakpoint")]
+    breakpoints: Vec<String>,
     /// For a file: where its steps run
     #[arg(long, value_enum, default_value = "auto")]
     executor: Executor,
@@ -143,8 +176,15 @@ pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
             client.delete::<String>(&format!("/api/progress/{id}")).await?;
             say!("Build {id} is being terminated");
         }
-        BuildCommand::Restart { id } => {
-            say!("{}", client.get::<String>(&format!("/api/builds/rebuild/{id}")).await?)
+        BuildCommand::Restart { id, debug, breakpoints } => {
+            let breakpoints = super::debug::breakpoints(&breakpoints)?;
+            let again = RestartRequest { debug, breakpoints, ..RestartRequest::default() };
+            say!("{}", client.post::<_, String>(&format!("/api/builds/{id}/restart"), &again).await?)
+        }
+        BuildCommand::Debug { id, step } => return super::debug::shell(&client, &id, step).await,
+        BuildCommand::Continue { id, step } => return super::debug::go_on(&client, &id, step).await,
+        BuildCommand::Break { id, breakpoints } => {
+            return super::debug::set(&client, &id, &breakpoints).await;
         }
         BuildCommand::Wait { id } => {
             follow(&client, &id, None, false).await?;
@@ -172,9 +212,15 @@ pub(crate) async fn start(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     }
     let client = context::client()?;
     let variables: Vec<_> = pairs.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
-    let body = json!({"branch": arguments.branch, "sha": arguments.sha, "variables": variables});
+    let mut body = json!({"branch": arguments.branch, "sha": arguments.sha, "variables": variables});
+    let breakpoints = super::debug::breakpoints(&arguments.breakpoints)?;
+    let debug = arguments.debug || !breakpoints.is_empty();
+    if debug {
+        body["options"] = json!({"debug": true, "breakpoints": breakpoints});
+    }
     let name = arguments.pipeline.replace('/', "%2F");
-    let id: String = client.post(&format!("/api/pipelines/run/{name}"), &body).await?;
+    let verb = if debug { "debug" } else { "run" };
+    let id: String = client.post(&format!("/api/pipelines/{verb}/{name}"), &body).await?;
     if arguments.detach {
         say!("{id}");
         return Ok(ExitCode::SUCCESS);

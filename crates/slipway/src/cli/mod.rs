@@ -6,6 +6,7 @@ pub(crate) mod appset;
 pub(crate) mod builds;
 pub(crate) mod context;
 pub(crate) mod create;
+mod debug;
 pub(crate) mod lists;
 pub(crate) mod login;
 pub(crate) mod nouns;

@@ -83,6 +83,8 @@ fn role(options: &Options) -> Value {
         "rules": [
             {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "list", "delete"]},
             {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+            // Shells of people who debug a build, in pods of their own.
+            {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]},
             {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "list", "delete"]},
             {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]},
         ],

@@ -64,6 +64,12 @@ struct RunArguments {
     /// Dial a server on another machine without TLS: whoever is on the way reads and changes everything
     #[arg(long, env = "SLIPWAY_PLAIN_HTTP", value_parser = clap::builder::FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
     plain_http: bool,
+    /// A file with certificates (PEM) that the server may show besides those that the system trusts: a private authority's
+    #[arg(long, env = "SLIPWAY_CA")]
+    ca: Option<PathBuf>,
+    /// How many minutes a step may stand at a breakpoint of a build that is debugged
+    #[arg(long, default_value_t = 15, env = "SLIPWAY_DEBUG_MINUTES")]
+    debug_minutes: u32,
     /// A folder with definitions of step types (kind: step-type)
     #[arg(long)]
     step_types: Option<PathBuf>,
@@ -205,7 +211,12 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         ended.await;
         stopping.cancel();
     });
-    let registering = slipway_runner::registered(&server, token.as_ref(), &arguments.data);
+    let ca = arguments
+        .ca
+        .as_ref()
+        .map(|path| std::fs::read(path).with_context(|| format!("cannot read --ca {}", path.display())))
+        .transpose()?;
+    let registering = slipway_runner::registered(&server, token.as_ref(), &arguments.data, ca.as_deref());
     let (name, client) = tokio::select! {
         registered = registering => registered?,
         () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
@@ -216,6 +227,7 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     config.step_types = arguments.step_types;
     config.trust = arguments.trust;
     config.cache_bytes_max = arguments.cache_gib.saturating_mul(1 << 30);
+    config.pause = std::time::Duration::from_secs(u64::from(arguments.debug_minutes.max(1)) * 60);
     config.clusters = arguments.clusters.into_iter().collect();
     config.executor = match arguments.executor {
         Executor::Auto => ExecutorChoice::Auto,

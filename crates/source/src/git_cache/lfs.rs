@@ -100,7 +100,7 @@ pub(super) async fn content(
     }
     let place = find(http, repo, credentials, pointer).await.map_err(&failed)?;
     // The credential is for the repository's host; whoever else serves content has to bring its own header.
-    let home = origin(&place.href) == origin(&repo.url) && !place.header.keys().any(is_authorization);
+    let home = origin(&place.href) == origin(&repo.url) && !place.header.keys().any(|name| is_authorization(name));
     let authorization = place.header.iter().find(|(name, _)| is_authorization(name)).map(|(_, v)| v.clone());
     let authorization = authorization.or_else(|| credentials.authorization_value().filter(|_| home));
     let ask = Ask {
@@ -122,7 +122,7 @@ pub(super) async fn content(
     Ok(bytes)
 }
 
-fn is_authorization(name: &String) -> bool {
+fn is_authorization(name: &str) -> bool {
     name.eq_ignore_ascii_case("authorization")
 }
 

@@ -95,8 +95,8 @@ impl RefTable {
     fn highest_tag(&self, revision: &str) -> Option<&str> {
         let range = parse_range(revision)?;
         self.refs
-            .iter()
-            .filter_map(|(name, _)| Some((Version::parse(name.strip_prefix("refs/tags/")?)?, name)))
+            .keys()
+            .filter_map(|name| Some((Version::parse(name.strip_prefix("refs/tags/")?)?, name)))
             .filter(|(version, _)| range.iter().all(|bound| bound.admits(version)))
             .max_by(|(a, _), (b, _)| a.cmp(b))
             .map(|(_, name)| name.as_str())

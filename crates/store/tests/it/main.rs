@@ -8,4 +8,5 @@ mod bookkeeping;
 mod contract;
 mod durability;
 mod postgres;
+mod tasks;
 mod upgrade;

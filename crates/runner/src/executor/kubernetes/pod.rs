@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use slipway_pipeline::StepSpec;
+use slipway_pipeline::resources::Amounts;
 
 use super::super::Place;
 use super::{KubernetesConfig, Storage};
@@ -147,7 +148,7 @@ impl PodShape {
             "image": self.image,
             "imagePullPolicy": "IfNotPresent",
             "volumeMounts": mounts(&self.mounts),
-            "resources": self.resources(),
+            "resources": self.resources(step),
             "securityContext": self.security(),
         });
         if !self.command.is_empty() {
@@ -246,11 +247,21 @@ impl PodShape {
         }
     }
 
-    fn resources(&self) -> Value {
-        let mut limits = Map::new();
-        limits.extend(self.config.cpu.iter().map(|cpu| ("cpu".to_owned(), json!(cpu))));
-        limits.extend(self.config.memory.iter().map(|memory| ("memory".to_owned(), json!(memory))));
-        json!({"limits": limits})
+    /// What the step or its build says, else what the runner says for every step.
+    fn resources(&self, step: &StepSpec) -> Value {
+        let own = Amounts { cpu: self.config.cpu.clone(), memory: self.config.memory.clone() };
+        let written = |amounts: Amounts| {
+            let mut all = Map::new();
+            all.extend(amounts.cpu.map(|cpu| ("cpu".to_owned(), json!(cpu))));
+            all.extend(amounts.memory.map(|memory| ("memory".to_owned(), json!(memory))));
+            all
+        };
+        let resources = step.resources.clone();
+        let mut value = json!({"limits": written(resources.limits.or(own))});
+        if !resources.requests.is_empty() {
+            value["requests"] = json!(written(resources.requests));
+        }
+        value
     }
 
     fn security(&self) -> Value {

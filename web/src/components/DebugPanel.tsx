@@ -1,0 +1,186 @@
+import { Button, Switch } from '@mantine/core';
+import { useMutation } from '@tanstack/react-query';
+import { useEffect, useRef, useState } from 'react';
+import { continueStep, closeShell, openShell, shellOutput, typeIntoShell } from '../api/debug';
+import type { Build, BuildStep } from '../api/types';
+import { useChange } from '../hooks/useChange';
+import { FormError } from '../ui/FormDialog';
+import { Screen } from '../ui/screen';
+import { Status } from '../ui/Status';
+import { Ago } from '../ui/Time';
+import styles from './DebugPanel.module.css';
+
+const COLUMNS = 100;
+const ROWS = 24;
+const AGAIN_MS = 1000;
+
+const WHERE: Record<string, string> = {
+  before: 'before it begins',
+  override: 'instead of its commands',
+  after: 'after its end',
+};
+
+/** Steps that stand at a breakpoint: a shell in each, and letting it go on. */
+export function DebugPanel({ build }: { build: Build }) {
+  const paused = (build.steps ?? []).filter((step) => step.paused);
+  if (paused.length === 0) return null;
+  return (
+    <section className="panel" aria-label="Breakpoints">
+      <div className="body stack">
+        {paused.map((step) => (
+          <PausedStep key={step.name} build={build} step={step} />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function PausedStep({ build, step }: { build: Build; step: BuildStep }) {
+  const renew = useChange(['builds']);
+  const [shell, setShell] = useState<string>();
+  const open = useMutation({
+    mutationFn: () => openShell(build.id, step.name, COLUMNS, ROWS),
+    onSuccess: (opened) => setShell(opened.id),
+  });
+  const goOn = useMutation({ mutationFn: () => renew(continueStep(build.id, step.name)) });
+  const phase = step.paused?.phase ?? '';
+  return (
+    <div className="stack">
+      <p>
+        <Status tone="warn">{step.title || step.name} is paused</Status> {WHERE[phase] ?? phase}; it ends by
+        itself <Ago at={step.paused?.until ?? ''} />
+      </p>
+      {build.can?.debug ? (
+        <>
+          <FormError error={goOn.error ?? open.error} />
+          <div className="row">
+            <Button loading={goOn.isPending} onClick={() => goOn.mutate()}>
+              Continue
+            </Button>
+            <Button variant="default" loading={open.isPending} onClick={() => open.mutate()}>
+              {shell ? 'Open another shell' : 'Open a shell'}
+            </Button>
+          </div>
+          {shell && <Console key={shell} build={build.id} shell={shell} step={step.name} />}
+        </>
+      ) : (
+        <p className="muted">You may not debug it: that needs the right to debug this pipeline.</p>
+      )}
+    </div>
+  );
+}
+
+/** A line at a time, or every key as it is pressed. Keys are sent one after the other, in order. */
+function Console({ build, shell, step }: { build: string; shell: string; step: string }) {
+  const screen = useRef(new Screen());
+  const view = useRef<HTMLPreElement>(null);
+  const [text, setText] = useState('');
+  const [closed, setClosed] = useState<string>();
+  const [line, setLine] = useState('');
+  const [keys, setKeys] = useState(false);
+  useEffect(() => {
+    const stop = new AbortController();
+    const decoder = new TextDecoder();
+    const read = async () => {
+      let after = 0;
+      while (!stop.signal.aborted) {
+        try {
+          const answer = await shellOutput(build, shell, after, stop.signal);
+          if (answer.bytes.length > 0) {
+            after = (answer.offset ?? 0) + answer.bytes.length;
+            screen.current.write(decoder.decode(answer.bytes, { stream: true }));
+            setText(screen.current.lines.join('\n'));
+          }
+          if (answer.closed) return setClosed(answer.closed);
+        } catch (error) {
+          if (stop.signal.aborted) return;
+          await new Promise((wake) => setTimeout(wake, AGAIN_MS));
+          if ((error as { status?: number }).status === 404) return setClosed('the shell is gone');
+        }
+      }
+    };
+    void read();
+    return () => stop.abort();
+  }, [build, shell]);
+  useEffect(() => {
+    if (text) view.current?.scrollTo({ top: view.current.scrollHeight });
+  }, [text]);
+  const type = useMutation({
+    mutationFn: (typed: string) => typeIntoShell(build, shell, typed),
+    scope: { id: `shell ${shell}` },
+  });
+  const leave = useMutation({ mutationFn: () => closeShell(build, shell) });
+  return (
+    <div className="stack" style={{ gap: 6 }}>
+      <pre
+        ref={view}
+        className={styles.screen}
+        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it is scrolled by keys
+        tabIndex={0}
+        role="log"
+        aria-label={`Shell in ${step}`}
+      >
+        {text || 'Waiting for the shell…'}
+      </pre>
+      {closed ? (
+        <p className="muted">Closed: {closed}.</p>
+      ) : (
+        <>
+          <form
+            className="row"
+            onSubmit={(event) => {
+              event.preventDefault();
+              type.mutate(`${line}\n`);
+              setLine('');
+            }}
+          >
+            <input
+              className={styles.line}
+              aria-label={`Command for the shell in ${step}`}
+              placeholder={keys ? 'Every key goes to the shell; Tab leaves' : 'A command, then Enter'}
+              autoComplete="off"
+              spellCheck={false}
+              value={line}
+              onChange={(event) => setLine(keys ? '' : event.currentTarget.value)}
+              onKeyDown={(event) => {
+                const typed = keys ? keyText(event.key, event.ctrlKey) : undefined;
+                if (typed === undefined || event.metaKey || event.altKey) return;
+                event.preventDefault();
+                type.mutate(typed);
+              }}
+            />
+            <Button variant="default" type="button" onClick={() => type.mutate('\u0003')}>
+              Ctrl-C
+            </Button>
+            <Button variant="default" type="button" loading={leave.isPending} onClick={() => leave.mutate()}>
+              Close
+            </Button>
+          </form>
+          <Switch
+            label="Send every key as it is pressed"
+            checked={keys}
+            onChange={(event) => setKeys(event.currentTarget.checked)}
+          />
+        </>
+      )}
+      <FormError error={type.error ?? leave.error} />
+    </div>
+  );
+}
+
+const KEYS: Record<string, string> = {
+  Enter: '\r',
+  Backspace: '\u007f',
+  Escape: '\u001b',
+  ArrowUp: '\u001b[A',
+  ArrowDown: '\u001b[B',
+  ArrowRight: '\u001b[C',
+  ArrowLeft: '\u001b[D',
+};
+
+/** What a terminal sends for a key. Tab stays the browser's: whoever has no mouse must get out again. */
+function keyText(key: string, ctrl: boolean): string | undefined {
+  if (ctrl && /^[a-z]$/i.test(key)) return String.fromCharCode(key.toUpperCase().charCodeAt(0) - 64);
+  if (ctrl) return undefined;
+  return KEYS[key] ?? (key.length === 1 ? key : undefined);
+}

@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest';
+import { Screen } from './screen';
+
+test('a line is shown as it stands after carriage returns, backspaces and erasing', () => {
+  const screen = new Screen();
+  screen.write('10%\r20%\r\n$ lx\b \bs\r\n\u001b[31mred\u001b[0m\u001b[K');
+  expect(screen.lines).toEqual(['20%', '$ ls', 'red']);
+});
+
+test('a sign that comes in two pieces is one sign', () => {
+  const screen = new Screen();
+  screen.write('a\u001b[3');
+  screen.write('2mb\u001b]0;title');
+  screen.write('\u0007c');
+  expect(screen.lines).toEqual(['abc']);
+});
