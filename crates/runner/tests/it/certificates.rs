@@ -104,7 +104,7 @@ async fn k64_a_registration_token_is_not_shown_to_a_foreign_certificate() {
     let (url, through) = before(&server, &authority(), "localhost").await;
     let data = tempfile::tempdir().unwrap();
     let token = Secret::new("a-token".to_owned());
-    let error = slipway_runner::registered(&url, Some(&token), data.path()).await.err().unwrap();
+    let error = slipway_runner::registered(&url, Some(&token), data.path(), None).await.err().unwrap();
     assert!(error.to_string().contains("does not trust"), "{error:#}");
     assert_eq!(through.load(Ordering::SeqCst), 0);
 }

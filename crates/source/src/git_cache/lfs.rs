@@ -100,7 +100,8 @@ pub(super) async fn content(
     }
     let place = find(http, repo, credentials, pointer).await.map_err(&failed)?;
     // The credential is for the repository's host; whoever else serves content has to bring its own header.
-    let home = origin(&place.href) == origin(&repo.url) && !place.header.keys().any(|name| is_authorization(name));
+    let home =
+        origin(&place.href) == origin(&repo.url) && !place.header.keys().any(|name| is_authorization(name));
     let authorization = place.header.iter().find(|(name, _)| is_authorization(name)).map(|(_, v)| v.clone());
     let authorization = authorization.or_else(|| credentials.authorization_value().filter(|_| home));
     let ask = Ask {
