@@ -26,11 +26,21 @@ struct Guard {
     audits: bool,
     /// A POST that changes nothing: its question is too long for an address.
     reads: bool,
+    /// Said in small pieces after something that was recorded: only what fails is.
+    quiet: bool,
 }
 
 impl Guard {
     fn new(server: &Server, policy: Policy) -> Self {
-        Self { server: server.clone(), policy, changes: false, fresh: false, audits: true, reads: false }
+        Self {
+            server: server.clone(),
+            policy,
+            changes: false,
+            fresh: false,
+            audits: true,
+            reads: false,
+            quiet: false,
+        }
     }
 }
 
@@ -69,7 +79,7 @@ impl Routes {
 
     /// For what is said in small pieces after something that was recorded: letters typed into a shell.
     pub(crate) fn quiet(self, policy: Policy, route: UtoipaMethodRouter<Server>) -> Self {
-        let guard = Guard { audits: false, ..Guard::new(&self.server, policy) };
+        let guard = Guard { quiet: true, ..Guard::new(&self.server, policy) };
         self.mount(guard, route)
     }
 
@@ -267,7 +277,8 @@ async fn keep_trail(guard: &Guard, verb: Verb, trail: &Trail, actor: Option<Acto
     let Outcome { status, refusal } = answer;
     let denied = refusal.as_ref().is_some_and(|refusal| refusal.denied);
     let change = verb == Verb::Write && guard.keeps_changes();
-    let nothing_to_say = !denied && (!change || (status.as_u16() < 400 && trail.is_recorded()));
+    let nothing_to_say =
+        !denied && (!change || (status.as_u16() < 400 && (trail.is_recorded() || guard.quiet)));
     if trail.is_settled() || nothing_to_say {
         return;
     }
