@@ -91,7 +91,8 @@ alive() {
   stat=$(cat "/proc/$pid/stat" 2>/dev/null) || return 1
   stat=${stat##*) }
   read -r -a stat <<<"$stat"
-  [ "${stat[0]}" != Z ] && [ "${stat[19]}" = "$began" ]
+  # The first thread may be gone before the others, which hold its ports until they are gone too.
+  { [ "${stat[0]}" != Z ] || [ "${stat[17]}" -gt 1 ]; } && [ "${stat[19]}" = "$began" ]
 }
 
 # start PART COMMAND…: in a session of its own, holding no lock and no pipe of the caller's (who may be waited for until

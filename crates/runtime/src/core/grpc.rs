@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Empty, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
@@ -111,12 +111,18 @@ async fn respond(service: &impl Answers, request: Request<Incoming>) -> Response
         Ok(message) => service.answer(&method, message).await,
         Err(refusal) => Err(refusal),
     };
-    let (frame, trailers) = match outcome {
-        Ok(message) => (Bytes::from(framed(&message)), status(0, "")),
-        Err(refusal) => (Bytes::new(), status(refusal.code, &refusal.message)),
+    let mut response = match outcome {
+        Ok(message) => {
+            let trailers = std::future::ready(Some(Ok(status(0, ""))));
+            Response::new(Full::new(Bytes::from(framed(&message))).with_trailers(trailers).boxed_unsync())
+        }
+        // Without a message there is nothing that trailers could come after.
+        Err(refusal) => {
+            let mut response = Response::new(Empty::new().boxed_unsync());
+            *response.headers_mut() = status(refusal.code, &refusal.message);
+            response
+        }
     };
-    let body = Full::new(frame).with_trailers(std::future::ready(Some(Ok(trailers)))).boxed_unsync();
-    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::OK;
     response.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
     response
