@@ -57,6 +57,8 @@ impl Caller {
 pub(crate) struct Cluster {
     pub(crate) store: Store,
     kinds: RwLock<Arc<Kinds>>,
+    /// Held from reading the CRDs until they are known: who read earlier must not have the last word.
+    reloading: std::sync::Mutex<()>,
     pub(crate) data: PathBuf,
     /// First three bytes of the range that ClusterIPs come from, such as `10.112.7`.
     pub(crate) service_net: [u8; 2],
@@ -77,6 +79,7 @@ impl Cluster {
         Arc::new(Cluster {
             store,
             kinds,
+            reloading: std::sync::Mutex::new(()),
             data,
             service_net,
             ca_pem,
@@ -91,6 +94,7 @@ impl Cluster {
 
     /// Reads the CRDs again. Called after each commit that touched one, before the answer goes out.
     pub(crate) fn reload_kinds(&self) {
+        let _reloading = self.reloading.lock().expect("no panic while reloading");
         let fresh = Arc::new(load_kinds(&self.store));
         *self.kinds.write().expect("kinds lock") = fresh;
     }
