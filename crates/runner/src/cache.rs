@@ -34,6 +34,8 @@ const SHARE_OF_FORKS: u64 = 10;
 /// No entry takes more than this share of the room.
 const SHARE_OF_ENTRY: u64 = 2;
 const LINE_BYTES_MAX: u64 = 1 << 16;
+/// Of a file that is part of a key: a list of dependencies, not one of them.
+const KEY_FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// One `cache` of a step, complete: whoever restores and saves it has no choices left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -124,7 +126,16 @@ impl Cache {
             hash.update(name);
             let mut content = Sha256::new();
             match inside::open_file(volume, file) {
-                Ok(mut file) => drop(io::copy(&mut file, &mut Hashing(&mut content))?),
+                Ok(opened) if opened.metadata()?.len() > KEY_FILE_BYTES_MAX => {
+                    return Err(io::Error::other(format!(
+                        "`{}` is larger than {} MiB, which no file of a key may be",
+                        file.display(),
+                        KEY_FILE_BYTES_MAX >> 20
+                    )));
+                }
+                Ok(opened) => {
+                    io::copy(&mut opened.take(KEY_FILE_BYTES_MAX), &mut Hashing(&mut content))?;
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => content.update("not there"),
                 Err(error) => return Err(error),
             }

@@ -23,7 +23,6 @@ const KEPT_BYTES: usize = 256 << 10;
 pub(crate) const PIECE_BYTES_MAX: usize = 64 << 10;
 /// A shell that nobody has said anything in for so long is forgotten.
 const FORGET_AFTER: Duration = Duration::from_secs(60 * 60);
-const SHELLS_MAX: usize = 10_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -93,7 +92,8 @@ pub(crate) struct Shells(Mutex<HashMap<String, Entry>>);
 impl Shells {
     fn with<T>(&self, shell: &str, work: impl FnOnce(&mut Entry) -> T) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() > SHELLS_MAX || all.values().any(|entry| entry.at.elapsed() > FORGET_AFTER) {
+        // Looked through when one comes, not with every letter.
+        if !all.contains_key(shell) {
             all.retain(|_, entry| entry.at.elapsed() < FORGET_AFTER);
         }
         let entry = all.entry(shell.to_owned()).or_insert_with(|| Entry {

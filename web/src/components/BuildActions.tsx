@@ -11,50 +11,31 @@ import { Confirm } from '../ui/Confirm';
 import { Refresh, Stop } from '../ui/icons';
 import { sentence, toFailure } from '../ui/States';
 
+/** Starts another build out of this one, and goes there. */
+function useNext<Words = void>(start: (words: Words) => Promise<string>) {
+  const navigate = useNavigate();
+  const queryClient = useQueryClient();
+  return useMutation({
+    mutationFn: start,
+    onSuccess: async (id) => {
+      void queryClient.invalidateQueries({ queryKey: ['builds', 'list'] });
+      await navigate({ to: '/builds/$id', params: { id } });
+    },
+    onError: (error) =>
+      notifications.show({
+        color: 'red',
+        title: 'The build was not restarted',
+        message: sentence(toFailure(error).message),
+      }),
+  });
+}
+
 /** What may be done with a build; whether it may is the server's to say (`can`). */
 export function BuildActions({ build }: { build: Build }) {
   const [asking, ask] = useDisclosure();
-  const navigate = useNavigate();
-  const queryClient = useQueryClient();
-  const restart = useMutation({
-    mutationFn: () => restartBuild(build.id),
-    onSuccess: async (id) => {
-      void queryClient.invalidateQueries({ queryKey: ['builds', 'list'] });
-      await navigate({ to: '/builds/$id', params: { id } });
-    },
-    onError: (error) =>
-      notifications.show({
-        color: 'red',
-        title: 'The build was not restarted',
-        message: sentence(toFailure(error).message),
-      }),
-  });
-  const goOn = useMutation({
-    mutationFn: (step: string | undefined) => restartFrom(build.id, step),
-    onSuccess: async (id) => {
-      void queryClient.invalidateQueries({ queryKey: ['builds', 'list'] });
-      await navigate({ to: '/builds/$id', params: { id } });
-    },
-    onError: (error) =>
-      notifications.show({
-        color: 'red',
-        title: 'The build was not restarted',
-        message: sentence(toFailure(error).message),
-      }),
-  });
-  const again = useMutation({
-    mutationFn: () => debugAgain(build.id),
-    onSuccess: async (id) => {
-      void queryClient.invalidateQueries({ queryKey: ['builds', 'list'] });
-      await navigate({ to: '/builds/$id', params: { id } });
-    },
-    onError: (error) =>
-      notifications.show({
-        color: 'red',
-        title: 'The build was not restarted',
-        message: sentence(toFailure(error).message),
-      }),
-  });
+  const restart = useNext(() => restartBuild(build.id));
+  const goOn = useNext((step: string | undefined) => restartFrom(build.id, step));
+  const again = useNext(() => debugAgain(build.id));
   return (
     <>
       <Action

@@ -19,8 +19,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// As much as upstream takes of one message.
-const MESSAGE_BYTES_MAX: usize = 100 * 1024 * 1024;
+/// Questions hold a source and what the caller knows of the cluster; manifests only go out.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Of an error; a header is no place for a file.
+const ERROR_BYTES_MAX: usize = 8 * 1024;
 const CONNECTIONS_MAX: usize = 64;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// One byte that says whether it is compressed, four with the length.
@@ -159,7 +161,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 /// The message is percent-encoded, because a header takes no other characters.
 fn status(code: u8, message: &str) -> HeaderMap {
     let mut encoded = String::new();
-    for byte in message.bytes() {
+    for byte in message.bytes().take(ERROR_BYTES_MAX) {
         if (b' '..=b'~').contains(&byte) && byte != b'%' {
             encoded.push(byte as char);
         } else {

@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Engine, Memory};
-use crate::observe::Observed;
+use crate::observe::{Observed, RETRY};
 use crate::queue::{AppKey, Wake};
 
 /// Where the two are served.
@@ -56,11 +56,16 @@ pub(crate) async fn bind(at: CoreAddresses) -> Result<Listeners, crate::RuntimeE
 
 /// Serves both until it is time to stop.
 pub(crate) async fn serve(engine: Arc<Engine>, listeners: Listeners, stop: CancellationToken) {
-    let password = match cache::password(&engine).await {
-        Ok(password) => password,
-        Err(error) => {
-            tracing::error!(%error, "The argocd CLI is not answered: the cache's password cannot be kept in a Secret.");
-            return;
+    let password = loop {
+        match cache::password(&engine).await {
+            Ok(password) => break password,
+            Err(error) => {
+                tracing::error!(%error, "The argocd CLI is not answered yet: the cache's password cannot be kept in a Secret; trying again.");
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(RETRY) => {}
         }
     };
     tracing::info!("The argocd CLI is answered in --core mode.");
