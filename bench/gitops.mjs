@@ -2,7 +2,8 @@
 // when asked for, beside upstream Argo CD (its defaults, and tuned), which scripts/argocd.sh builds.
 // usage: node bench/gitops.mjs SLIPWAY KUBECONFIG [APPLICATIONS=200] [OBJECTS=10] [ENGINES=ours|ours,upstream,tuned] [KINDS=plain|plain,kustomize,helm]
 // The limit is the same objects by raw server-side apply over 8 connections. Everything is made in namespaces of its own
-// and removed at the end. Prints a table: wall time, CPU seconds, peak memory and calls of the API, for each engine.
+// and removed at the end. SLIPWAY_REST=10,3600 measures the ten seconds after the work, and then an hour of rest.
+// Prints a table: wall time, CPU seconds, peak memory and calls of the API, for each engine.
 import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -17,6 +18,7 @@ if (!kubeconfig || !chosen.every((one) => one in engines) || !rendered.every((on
   process.exit(2);
 }
 const [apps, each] = [Number(applications), Number(objects)];
+const rests = (process.env.SLIPWAY_REST ?? "10").split(",").map(Number);
 const PATIENCE_MS = 1_800_000;
 const stamp = Date.now().toString(36);
 const folder = mkdtempSync(join(tmpdir(), "slipway-bench-"));
@@ -116,7 +118,7 @@ class Run {
     await this.measured("drift of one object repaired", () => cluster.call("PATCH", one, drifted, "application/merge-patch+json"), async () =>
       JSON.parse(await cluster.call("GET", one)).data.value === "2",
     );
-    await this.measured("idle for 10 s", () => new Promise((done) => setTimeout(done, 10_000)), () => true);
+    for (const seconds of rests) await this.measured(`rest for ${seconds} s`, () => new Promise((done) => setTimeout(done, seconds * 1000)), () => true);
     const live = JSON.parse(await cluster.call("GET", `/api/v1/namespaces/${this.target}/configmaps?labelSelector=app`)).items;
     if (live.length !== apps * each) throw new Error(`${live.length} objects are there instead of ${apps * each}: the figures are void`);
   }

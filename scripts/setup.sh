@@ -33,6 +33,7 @@ if [ "$what" = test ]; then
   must python3 "install Python 3.10 or newer with its venv module"
   need chromium chromium "the end-to-end test clicks through the pages"
   [ -d /usr/lib/postgresql ] || { missing+=(postgresql); why+=("postgresql: the store's tests run on a real one"); }
+  need dockerd docker.io "the contract of executors is tested with Docker too"
   need buildah buildah "the image with which pods build images is made of it"
   need gpg gnupg "the tests sign commits with it"
   need redis-server redis-server "the bus's tests fan out through a real one"

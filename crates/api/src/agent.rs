@@ -165,6 +165,30 @@ pub struct GitIntegration {
     pub access: GitAccess,
 }
 
+/// A registry of images that steps may name in `registry`, with what opens it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RegistryAccess {
+    pub name: String,
+    /// `host[:port]`.
+    pub domain: String,
+    /// Comes between the host and an image's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub username: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub password: String,
+    #[serde(default)]
+    pub default: bool,
+    /// Of several with one host, the one that images are fetched with.
+    #[serde(default)]
+    pub primary: bool,
+    /// Why it cannot be used, for the step that names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TakenBuild {
@@ -185,6 +209,9 @@ pub struct TakenBuild {
     /// Other Git providers of the account, by the names that steps use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub integrations: Vec<GitIntegration>,
+    /// Registries of the account, none for the pull request of a fork.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub registries: Vec<RegistryAccess>,
     #[serde(default)]
     pub options: RunOptions,
     #[serde(default)]

@@ -24,7 +24,7 @@ use slipway_api::Client;
 use slipway_api::agent::{ApprovalDecision, BuildReport, PipelineSource, TakenBuild};
 use slipway_api::debug::DebugOrder;
 use slipway_pipeline::plan::{Outcome, apply};
-use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepKind, StepStatus, plan};
+use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepKind, StepSpec, StepStatus, plan};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -410,7 +410,7 @@ impl Build {
             return Ok(());
         }
         let at = self.dir.attempt(step, attempt);
-        let mut place = self.place(attempt, &at, self.journal.state.variables.effective());
+        let mut place = self.place(attempt, &at, spec, self.journal.state.variables.effective());
         place.services = slipway_pipeline::services(pipeline, &self.journal.state);
         let prepared = self.context.executor.prepare(spec, &place);
         apply(&mut self.journal.state, action)?;
@@ -444,9 +444,11 @@ impl Build {
         &'a self,
         attempt: u32,
         at: &'a AttemptDir,
+        step: &StepSpec,
         variables: BTreeMap<String, String>,
     ) -> Place<'a> {
         Place {
+            registries: crate::executor::registries::for_step(&self.taken.registries, step),
             build: &self.taken.id,
             attempt,
             dir: &self.dir,

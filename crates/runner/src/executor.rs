@@ -12,6 +12,7 @@ mod host;
 mod kubernetes;
 mod layers;
 mod names;
+pub(crate) mod registries;
 mod script;
 mod stores;
 mod typed;
@@ -20,9 +21,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use slipway_api::agent::{GitAccess, GitIntegration, Machine};
+use slipway_api::agent::{GitAccess, GitIntegration, Machine, RegistryAccess};
 use slipway_pipeline::resources::{Amounts, Resources};
-use slipway_pipeline::spec::{Credentials, WorkingDirectory};
+use slipway_pipeline::spec::WorkingDirectory;
 use slipway_pipeline::{StepKind, StepSpec};
 
 pub use engine::{Detected, detect};
@@ -62,6 +63,8 @@ pub(crate) struct Place<'a> {
     pub(crate) git: &'a GitAccess,
     /// By the names that steps use.
     pub(crate) integrations: &'a [GitIntegration],
+    /// In the order in which this step asks them.
+    pub(crate) registries: Vec<RegistryAccess>,
     pub(crate) types: &'a StepTypes,
     /// Kubeconfigs by the names that `deploy` steps use.
     pub(crate) clusters: &'a BTreeMap<String, PathBuf>,
@@ -104,6 +107,10 @@ pub(crate) trait Executor: Send + Sync {
     fn reap(&self, active: &[String]);
     /// Removes what a build that is over may have left behind. May take a while.
     fn release(&self, _build: &str) {}
+    /// Images that name no registry go to one of the runner's own.
+    fn has_own_registry(&self) -> bool {
+        false
+    }
     /// Of the volume's folder.
     fn volume_mode(&self) -> u32 {
         0o700
@@ -125,7 +132,12 @@ pub(crate) trait Executor: Send + Sync {
                 "step `{}` launches an environment that outlives its build, which no runner of your own does: use a composition step, or deploy to a cluster",
                 step.name
             ))),
-            StepKind::Build(_) | StepKind::Push(_) | StepKind::PushTag(_) => self.image(step, place),
+            StepKind::Build(_) | StepKind::Push(_) | StepKind::PushTag(_) => {
+                let (step, said) = registries::resolve(step, place, self.has_own_registry())?;
+                let mut task = self.image(&step, place)?;
+                task.intro.extend(said);
+                Ok(task)
+            }
             StepKind::Typed(spec) if place.types.knows(&spec.type_name) => {
                 let step = place.types.expand(step, spec)?;
                 let beside = Beside { of_build: beside::of_build(&step, place)?, ..Beside::default() };
@@ -275,13 +287,4 @@ fn task(step: &StepSpec, place: &Place<'_>, intro: Vec<String>, run: Run) -> Tas
 /// Unique on the machine, and the same after a restart.
 fn container_name(step: &StepSpec, place: &Place<'_>) -> String {
     format!("slipway-{}-{}-{}", place.build, file_name(&step.id), place.attempt)
-}
-
-/// An entry of a Docker `config.json`: the host, and what opens it.
-fn login(registry: &str, credentials: &Credentials) -> (String, serde_json::Value) {
-    use base64::Engine as _;
-    let pair = format!("{}:{}", credentials.username, credentials.password);
-    let auth = base64::engine::general_purpose::STANDARD.encode(pair);
-    let host = registry.split('/').next().unwrap_or(registry);
-    (host.to_owned(), serde_json::json!({ "auth": auth }))
 }

@@ -26,7 +26,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 pub(crate) use exports::{SCRIPT as CF_EXPORT, take as take_exports};
-pub(crate) use pod::CONTAINER;
+pub(crate) use pod::{CONTAINER, made};
 pub(crate) use sandbox::{probe, unprivileged_user};
 pub(crate) use supervise::remove_container;
 

@@ -99,6 +99,9 @@ pub(crate) struct PodWork {
     pub(crate) pod: Value,
     /// The environment: in the pod itself everybody who may read pods would see it.
     pub(crate) secret: Option<Value>,
+    /// What opens registries for the node: not this pod's alone, so it stays until the build is over.
+    #[serde(default)]
+    pub(crate) pull: Option<Value>,
     /// Selects pods of the same build that another runner has made.
     pub(crate) others: String,
     pub(crate) members: Members,

@@ -36,6 +36,7 @@ pub(crate) fn variables(taken: &TakenBuild, about: &About<'_>) -> (Variables, Ve
 pub(crate) fn secrets(variables: &Variables, taken: &TakenBuild) -> Vec<String> {
     let mut secrets = vec![taken.git.password.clone()];
     secrets.extend(taken.integrations.iter().map(|integration| integration.access.password.clone()));
+    secrets.extend(taken.registries.iter().map(|registry| registry.password.clone()));
     for (_, values) in variables.layers() {
         secrets.extend(
             values.iter().filter(|(name, _)| variables.is_encrypted(name)).map(|(_, value)| value.clone()),

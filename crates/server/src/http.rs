@@ -18,8 +18,9 @@ use crate::error::ApiError;
 use crate::graphql::{self, Endpoint};
 use crate::rest::{
     accounts, admin, agents, annotations, applications, approvals, audit, auth, badges, builds, contexts,
-    debug, explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines, projects, repos,
-    revisions, rules, service_accounts, sso, step_types, teams, triggers, usage, user, users, validator,
+    debug, explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines, projects,
+    registries, repos, revisions, rules, service_accounts, sso, step_types, teams, triggers, usage, user,
+    users, validator,
 };
 use crate::routes::Routes;
 use crate::{agent, git_host, metrics, refusals, web};
@@ -203,6 +204,11 @@ fn administration(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Contexts), routes!(contexts::replace))
         .with(Policy::Member(Resource::Contexts), routes!(contexts::patch))
         .with(Policy::Member(Resource::Contexts), routes!(contexts::delete))
+        .with(Policy::Member(Resource::Contexts), routes!(registries::list))
+        .with(Policy::Member(Resource::Contexts), routes!(registries::create))
+        .with(Policy::Member(Resource::Contexts), routes!(registries::one))
+        .with(Policy::Member(Resource::Contexts), routes!(registries::change))
+        .with(Policy::Member(Resource::Contexts), routes!(registries::delete))
         .with(Policy::Member(Resource::Usage), routes!(usage::status))
         .with(admin(Resource::Sso), routes!(sso::list))
         .fresh(admin(Resource::Sso), routes!(sso::create))

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 pub(crate) const MASK: &str = "*****";
 
 /// Names of secrets, as small letters and digits.
-const SECRETS: [&str; 14] = [
+const SECRETS: [&str; 15] = [
     "password",
     "passwd",
     "secret",
@@ -18,6 +18,7 @@ const SECRETS: [&str; 14] = [
     "secretid",
     "accountkey",
     "jsonconfig",
+    "keyfile",
     "jwt",
     "cookie",
 ];

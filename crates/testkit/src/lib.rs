@@ -16,7 +16,7 @@ pub mod redis;
 mod registry;
 
 pub use kube::{Fault, Kube, Namespace, OwnKube, TEST_IMAGE, tool};
-pub use registry::Registry;
+pub use registry::{REGISTRY_PASSWORD, REGISTRY_USER, Registry};
 
 /// A script of this clone. Found from where the test runs: a compiled-in path may be that of another clone, because
 /// clones share what is compiled.

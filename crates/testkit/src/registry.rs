@@ -12,14 +12,35 @@ pub struct Registry {
     _folder: tempfile::TempDir,
 }
 
+/// Of [`Registry::private`].
+pub const REGISTRY_USER: &str = "robot";
+pub const REGISTRY_PASSWORD: &str = "only-for-tests";
+/// The same, as the registry reads it.
+const REGISTRY_LOGIN: &str = "robot:$2b$05$abcdefghijklmnopqrstuuDt8u8tY.Zm8YU.pieFNyF5h5afvnc0a\n";
+
 impl Registry {
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// One that lets nobody in without a password.
+    pub fn private() -> Self {
+        Self::start_with(REGISTRY_LOGIN)
+    }
+
+    fn start_with(logins: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let port = crate::free_port();
         let config = folder.path().join("config.yaml");
         let data = folder.path().join("data").display().to_string();
+        let file = folder.path().join("logins");
+        std::fs::write(&file, logins).expect("written");
+        let auth = match logins {
+            "" => String::new(),
+            _ => format!("auth: {{htpasswd: {{realm: test, path: {}}}}}\n", file.display()),
+        };
         let text = format!(
-            "version: 0.1\nlog: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {data}}}}}\n\
+            "version: 0.1\n{auth}log: {{level: warn}}\nstorage: {{filesystem: {{rootdirectory: {data}}}}}\n\
              http: {{addr: \"127.0.0.1:{port}\"}}\n"
         );
         std::fs::write(&config, text).expect("written");

@@ -278,7 +278,7 @@ impl Build {
             }),
         };
         let at = AttemptDir(self.dir.attempt(step, attempt).0.join("shell"));
-        let place = self.place(attempt, &at, variables);
+        let place = self.place(attempt, &at, &spec, variables);
         let task = self.context.executor.prepare(&spec, &place).map_err(|refusal| refusal.to_string())?;
         shell_of(&task, seconds).ok_or_else(|| "there is no place for a shell".to_owned())
     }

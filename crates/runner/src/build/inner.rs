@@ -128,7 +128,7 @@ impl Build {
         let prepared = self
             .context
             .executor
-            .prepare(&spec, &self.place(attempt, &at, inner.state.variables.effective()));
+            .prepare(&spec, &self.place(attempt, &at, &spec, inner.state.variables.effective()));
         apply(&mut inner.state, action)?;
         self.journal.say(log_of(step), &format!("Step `{name}` of `{step}`"));
         match prepared {

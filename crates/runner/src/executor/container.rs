@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use slipway_pipeline::spec::{Build, Credentials, Dockerfile, Freestyle, Push, PushTag, Shell};
+use slipway_pipeline::spec::{Build, Dockerfile, Freestyle, Push, PushTag, Shell};
 use slipway_pipeline::{StepKind, StepSpec};
 
 use super::beside::{Beside, Service, Work};
 use super::engine::{self, Engine};
 use super::layers::{self, Builder};
-use super::names::{bare, qualified, split_tag};
+use super::names::{qualified, split_tag};
+use super::registries;
 use super::stores::Stores;
 use super::{
-    Executor, Place, Refusal, container_name, in_volume, login, make_working_directory, script, task,
+    Executor, Place, Refusal, container_name, in_volume, make_working_directory, script, task,
     working_directory,
 };
 use crate::layout::{BIN, BuildDir, Missing, VOLUME, confined, create_private};
@@ -55,7 +56,12 @@ impl Container {
         if place.trust.is_fork() && self.podman() {
             return Ok(self.stores.program(&self.engine, place.dir)?);
         }
-        Ok(self.engine.program.clone())
+        let mut program = self.engine.program.clone();
+        if !self.podman() {
+            // Docker takes a folder with a config.json in it, before its verb.
+            program.extend(self.logins(place)?.map(|folder| format!("--config={}", folder.display())));
+        }
+        Ok(program)
     }
 
     fn command_of(&self, place: &Place<'_>, args: &[&str]) -> Result<Vec<String>, Refusal> {
@@ -76,7 +82,7 @@ impl Container {
             format!("--label={LABEL}={}", place.build),
             format!("--label={OWNER}={}", self.owner),
         ];
-        args.extend(self.no_login(place)?);
+        args.extend(self.login_flag(place)?);
         args.extend(self.network(side));
         if self.podman() {
             // Kept by the engine too, should the supervisor be lost.
@@ -179,7 +185,7 @@ impl Container {
         let registry = spec.registry.as_deref().filter(|_| !spec.disable_push);
         let name = qualified(&spec.image_name, registry);
         let mut argv = self.command_of(place, &["build"])?;
-        argv.extend(self.no_login(place)?);
+        argv.extend(self.login_flag(place)?);
         argv.extend(self.engine.build_flags.iter().cloned());
         argv.push(format!("--file={}", dockerfile.display()));
         argv.push(format!("--iidfile={}", place.at.image_id().display()));
@@ -198,7 +204,7 @@ impl Container {
         let mut commands = vec![argv];
         if registry.is_some() {
             for tag in &spec.tags {
-                commands.push(self.push_command(place, &format!("{name}:{tag}"), None)?);
+                commands.push(self.push_command(place, &format!("{name}:{tag}"))?);
             }
         }
         let tag = spec.tags.first().cloned().unwrap_or_else(|| "latest".to_owned());
@@ -233,13 +239,10 @@ impl Container {
         let registry = spec.registry.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| {
             Refusal::Unsupported(format!("step `{}` needs `registry`: the host to push to", step.name))
         })?;
-        let (candidate_name, candidate_tag) = split_tag(&spec.candidate);
-        let short = spec.image_name.clone().unwrap_or_else(|| bare(candidate_name).to_owned());
-        let name = qualified(&short, Some(registry));
-        let login = match &spec.credentials {
-            Some(credentials) => Some(self.write_login(registry, credentials, place)?),
-            None => None,
-        };
+        let (_, candidate_tag) = split_tag(&spec.candidate);
+        let short =
+            spec.image_name.as_deref().unwrap_or_else(|| registries::short_name(&spec.candidate, place));
+        let name = qualified(short, Some(registry));
         let tags = if spec.tags.is_empty() {
             vec![candidate_tag.unwrap_or("latest").to_owned()]
         } else {
@@ -248,7 +251,7 @@ impl Container {
         let mut commands = Vec::new();
         for tag in &tags {
             commands.push(self.command_of(place, &["tag", &spec.candidate, &format!("{name}:{tag}")])?);
-            commands.push(self.push_command(place, &format!("{name}:{tag}"), login.as_deref())?);
+            commands.push(self.push_command(place, &format!("{name}:{tag}"))?);
         }
         let mut members = Members::default();
         members.fixed.insert("registry".to_owned(), registry.to_owned());
@@ -265,60 +268,60 @@ impl Container {
         for tag in &spec.tags {
             commands.push(self.command_of(place, &["tag", &spec.image_name, &format!("{name}:{tag}")])?);
             if spec.registry.is_some() {
-                commands.push(self.push_command(place, &format!("{name}:{tag}"), None)?);
+                commands.push(self.push_command(place, &format!("{name}:{tag}"))?);
             }
         }
         let intro = vec![format!("Tagging {}", spec.image_name)];
         Ok(task(step, place, intro, Run::Engine { commands, members: Members::default() }))
     }
 
-    fn push_command(
-        &self,
-        place: &Place<'_>,
-        image: &str,
-        login: Option<&Path>,
-    ) -> Result<Vec<String>, Refusal> {
-        let mut argv = self.program(place)?;
-        match login {
-            Some(file) if self.podman() => {
-                argv.extend(["push".to_owned(), format!("--authfile={}", file.display())]);
-            }
-            // Docker takes a folder with a config.json in it.
-            Some(file) => argv.extend([
-                format!("--config={}", file.parent().unwrap_or(Path::new("/")).display()),
-                "push".to_owned(),
-            ]),
-            None => {
-                argv.push("push".to_owned());
-                argv.extend(self.no_login(place)?);
-            }
-        }
+    fn push_command(&self, place: &Place<'_>, image: &str) -> Result<Vec<String>, Refusal> {
+        let mut argv = self.command_of(place, &["push"])?;
+        argv.extend(self.login_flag(place)?);
         argv.push(image.to_owned());
         Ok(argv)
     }
 
-    /// Whoever the machine's user is at registries, the pull request of a fork is nobody.
-    fn no_login(&self, place: &Place<'_>) -> Result<Option<String>, Refusal> {
-        if !place.trust.is_fork() || !self.podman() {
+    fn login_flag(&self, place: &Place<'_>) -> Result<Option<String>, Refusal> {
+        if !self.podman() {
             return Ok(None);
         }
-        let path = place.at.0.join("auth.json");
-        std::fs::write(&path, "{\"auths\":{}}")?;
-        Ok(Some(format!("--authfile={}", path.display())))
+        let folder = self.logins(place)?;
+        Ok(folder.map(|folder| format!("--authfile={}", folder.join("config.json").display())))
     }
 
-    fn write_login(
-        &self,
-        registry: &str,
-        credentials: &Credentials,
-        place: &Place<'_>,
-    ) -> Result<PathBuf, Refusal> {
+    /// A folder with what opens registries for this attempt; none when that is what the machine's user has anyway.
+    /// Whoever the machine's user is there, the pull request of a fork is nobody.
+    fn logins(&self, place: &Place<'_>) -> Result<Option<PathBuf>, Refusal> {
         use std::io::Write;
-        let (host, auth) = login(registry, credentials);
-        let text = serde_json::json!({ "auths": { host: auth } }).to_string();
-        let path = place.at.0.join(if self.podman() { "auth.json" } else { "config.json" });
-        create_private(&path)?.write_all(text.as_bytes())?;
-        Ok(path)
+        if !place.trust.is_fork() && place.registries.is_empty() {
+            return Ok(None);
+        }
+        let own = if place.trust.is_fork() { None } else { self.own_logins() };
+        let folder = place.at.0.join("login");
+        crate::layout::create_private_dir(&folder)?;
+        let text = registries::config(own, &place.registries).to_string();
+        create_private(&folder.join("config.json"))?.write_all(text.as_bytes())?;
+        Ok(Some(folder))
+    }
+
+    /// Where the engine itself looks, in its order.
+    fn own_logins(&self) -> Option<serde_json::Value> {
+        let variable =
+            |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let docker = variable("DOCKER_CONFIG").or_else(|| Some(variable("HOME")?.join(".docker")));
+        let mut places = Vec::new();
+        if self.podman() {
+            places.extend(variable("REGISTRY_AUTH_FILE"));
+            let run = variable("XDG_RUNTIME_DIR")
+                .unwrap_or_else(|| PathBuf::from(format!("/run/containers/{}", nix::unistd::geteuid())));
+            places.push(run.join("containers/auth.json"));
+            places.push(run.join("auth.json"));
+            places.extend(variable("HOME").map(|home| home.join(".config/containers/auth.json")));
+        }
+        places.extend(docker.map(|folder| folder.join("config.json")));
+        let text = places.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
+        serde_json::from_str(&text).ok()
     }
 }
 
@@ -382,7 +385,7 @@ impl Container {
             let folder = scripts.join(name);
             script::write(&folder, Some(&work.commands))?;
             let mut argv = self.command_of(place, &["run", "--rm", "--entrypoint=sh"])?;
-            argv.extend(self.no_login(place)?);
+            argv.extend(self.login_flag(place)?);
             argv.extend(self.network(side));
             argv.push(format!("--volume={}:{VOLUME}", place.dir.volume().display()));
             argv.push(format!("--volume={}:{BIN}:ro", folder.display()));
@@ -449,7 +452,7 @@ impl Container {
             return Err(Refusal::Unsupported(format!("`{}` is not the name of an image", service.image)));
         }
         let mut argv = self.command_of(place, &["run", "--detach", "--pull=missing"])?;
-        argv.extend(self.no_login(place)?);
+        argv.extend(self.login_flag(place)?);
         argv.push(format!("--name={container}"));
         argv.push(format!("--label={LABEL}={}", place.build));
         argv.push(format!("--label={OWNER}={}", self.owner));

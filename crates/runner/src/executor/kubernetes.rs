@@ -160,6 +160,7 @@ impl Kubernetes {
             cluster: self.cluster.clone(),
             pod: shape.pod(&name, step, place),
             secret: shape.secret(&name, step, place),
+            pull: shape.pull_secret(place),
             others: format!("{BUILD}={},{RUNNER}!={}", label_value(place.build), self.owner),
             name,
             members,
@@ -206,6 +207,10 @@ impl Executor for Kubernetes {
 
     fn sandbox(&self) -> Option<Sandbox> {
         self.sandbox.clone()
+    }
+
+    fn has_own_registry(&self) -> bool {
+        self.config.registry.is_some()
     }
 
     /// Images run as whatever user they like, and all of them write here.

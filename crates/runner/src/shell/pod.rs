@@ -23,6 +23,9 @@ pub(super) async fn start(
 ) -> std::io::Result<Ends> {
     let no = |error: ClusterError| std::io::Error::other(error.to_string());
     let pods = Pods::connect(&work.cluster).await.map_err(no)?;
+    if let Some(pull) = &work.pull {
+        crate::shim::made(pods.create(PodKind::Secret, pull).await).map_err(no)?;
+    }
     if let Some(secret) = &work.secret {
         pods.create(PodKind::Secret, secret).await.map_err(no)?;
     }

@@ -187,6 +187,9 @@ impl<'a> Attempt<'a> {
 
     async fn try_make(&mut self) -> Result<Option<Exit>, ClusterError> {
         self.fence().await?;
+        if let Some(pull) = &self.work.pull {
+            made(self.pods.create(PodKind::Secret, pull).await)?;
+        }
         if let Some(services) = &self.work.services
             && let Some(exit) = self.serve(services).await?
         {
@@ -393,7 +396,7 @@ impl<'a> Attempt<'a> {
 /// The container whose end is the step's.
 pub(crate) const CONTAINER: &str = "step";
 
-fn made(answer: Result<Value, ClusterError>) -> Result<(), ClusterError> {
+pub(crate) fn made(answer: Result<Value, ClusterError>) -> Result<(), ClusterError> {
     match answer {
         // An earlier try of ours got through, and its answer did not.
         Err(error) if error.already_exists() => Ok(()),

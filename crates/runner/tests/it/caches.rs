@@ -3,7 +3,7 @@
 use slipway_api::agent::{PullRequest, TakenBuild, TriggerCommit};
 
 use crate::contract::next_id;
-use crate::runner::{Harness, harnesses, host, podman};
+use crate::runner::{Harness, docker, harnesses, host, podman};
 use crate::server::Record;
 
 async fn run(harness: &Harness, yaml: &str, pipeline: &str, change: impl FnOnce(&mut TakenBuild)) -> Record {
@@ -15,7 +15,7 @@ async fn run(harness: &Harness, yaml: &str, pipeline: &str, change: impl FnOnce(
     harness.server.finish(&id).await
 }
 
-fn of_fork(taken: &mut TakenBuild) {
+pub fn of_fork(taken: &mut TakenBuild) {
     taken.from_fork = true;
     taken.commit = Some(TriggerCommit {
         pull_request: Some(PullRequest {
@@ -209,4 +209,38 @@ steps:
     let _ = std::process::Command::new("podman")
         .args(["rmi", "-f", &format!("localhost/{name}:latest")])
         .output();
+}
+
+/// Docker has one store for all, so a fork leaves nothing there; its other steps run.
+#[tokio::test]
+async fn k79_on_docker_a_fork_makes_no_images_and_others_push_theirs() {
+    let Some(harness) = docker() else { return };
+    let registry = slipway_testkit::Registry::start();
+    let (pipeline, name) = (next_id("k79"), next_id("pushed"));
+    let yaml = format!(
+        r#"
+version: '1.0'
+steps:
+  say: {{image: IMAGE, commands: ['echo said']}}
+  build:
+    type: build
+    image_name: team/{name}
+    tag: v1
+    working_directory: /codefresh/volume
+    dockerfile: {{content: "FROM IMAGE\nRUN [\"/usr/bin/sh\", \"-c\", \"echo {name} > /made\"]\n"}}
+  push: {{type: push, candidate: '${{{{build}}}}', registry: '{address}', tags: [v2]}}
+  use: {{image: '{address}/team/{name}:v2', commands: ['cat /made']}}
+"#,
+        address = registry.address()
+    );
+    let record = run(harness, &yaml, &pipeline, of_fork).await;
+    assert!(record.log("say").contains("\nsaid\n"), "{}", record.log("say"));
+    let message = record.step("build").message.unwrap_or_default();
+    assert!(message.contains("the pull request of a fork") && message.contains("Podman"), "{message}");
+    let record = run(harness, &yaml, &pipeline, |_| {}).await;
+    assert_eq!(record.status(), "success", "{:#?} {:#?}", record.report, record.logs);
+    assert!(record.log("use").contains(&format!("\n{name}\n")), "{}", record.log("use"));
+    for image in [format!("localhost/team/{name}:v1"), format!("{}/team/{name}:v2", registry.address())] {
+        let _ = std::process::Command::new("docker").args(["rmi", "-f", &image]).output();
+    }
 }

@@ -177,10 +177,16 @@ steps:
     }
 }
 
+/// A number of seconds that no other process sleeps for: it is how one is found.
+fn mark(beginning: &str, harness: &Harness) -> String {
+    let executor: u32 = harness.executor.bytes().map(u32::from).sum();
+    format!("{beginning}{}{executor}", std::process::id())
+}
+
 #[tokio::test]
 async fn a_timeout_ends_the_step_and_everything_it_started() {
     for harness in harnesses() {
-        let mark = format!("3141{}", next_id("").len() + harness.executor.len() * 7);
+        let mark = mark("3141", harness);
         let yaml = r#"
 version: '1.0'
 steps:
@@ -203,7 +209,7 @@ steps:
 async fn terminating_a_build_stops_its_steps_and_starts_no_more() {
     for harness in harnesses() {
         let id = next_id("terminate");
-        let mark = format!("2718{}", harness.executor.len());
+        let mark = mark("2718", harness);
         let yaml = r#"
 version: '1.0'
 steps:
@@ -226,7 +232,7 @@ steps:
 #[tokio::test]
 async fn what_a_step_leaves_running_is_gone_when_it_ends() {
     for harness in harnesses() {
-        let mark = format!("1618{}", harness.executor.len());
+        let mark = mark("1618", harness);
         let yaml = r#"
 version: '1.0'
 steps:
@@ -510,7 +516,7 @@ hello from the service
 #[tokio::test]
 async fn services_of_the_whole_build_start_once_and_end_with_it() {
     for harness in harnesses() {
-        let mark = format!("8{}{}", std::process::id(), harness.executor.len());
+        let mark = mark("8", harness);
         let yaml = r#"
 version: '1.0'
 services:

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::contract::next_id;
-use crate::runner::{Process, SHIM, config, kubernetes, podman};
+use crate::runner::{Process, SHIM, config, docker, kubernetes, podman};
 use crate::server::{Record, Server, sh};
 
 /// Steps that say in the volume that they ran, and in the log how far they came.
@@ -84,7 +84,7 @@ async fn killed_again_and_again(executor: &str, image: &str, kills: u32, builds:
     // Long enough for it to come up; then anything may be under way.
     let most = match executor {
         "host" => 450,
-        "podman" => 1_200,
+        "podman" | "docker" => 1_200,
         _ => 2_500,
     };
     let mut done = 0;
@@ -125,6 +125,13 @@ async fn a_runner_on_the_host_that_is_killed_goes_on_and_repeats_nothing() {
 async fn a_runner_on_podman_that_is_killed_goes_on_and_repeats_nothing() {
     if let Some(harness) = podman() {
         killed_again_and_again("podman", &harness.image, 20, 3).await;
+    }
+}
+
+#[tokio::test]
+async fn a_runner_on_docker_that_is_killed_goes_on_and_repeats_nothing() {
+    if let Some(harness) = docker() {
+        killed_again_and_again("docker", &harness.image, 20, 3).await;
     }
 }
 
@@ -213,8 +220,8 @@ async fn a_supervisor_that_is_killed_before_it_begins_is_no_failure_of_the_step(
 
 #[tokio::test]
 async fn a_container_that_lost_its_supervisor_is_found_again_with_its_end_and_its_log() {
-    if let Some(harness) = podman() {
-        found_again("podman", &harness.image).await;
+    for harness in podman().into_iter().chain(docker()) {
+        found_again(harness.executor, &harness.image).await;
     }
 }
 

@@ -23,10 +23,11 @@ pub struct Harness {
     pub image: String,
 }
 
-/// What this machine has: the host always, Podman when it is installed, Kubernetes always (it is started).
+/// What this machine has: the host always, Podman and Docker when they are installed, Kubernetes always (it is started).
 pub fn harnesses() -> Vec<&'static Harness> {
     let mut all = vec![host()];
     all.extend(podman());
+    all.extend(docker());
     all.push(kubernetes());
     all
 }
@@ -76,7 +77,22 @@ pub fn podman() -> Option<&'static Harness> {
             );
             return None;
         }
-        Some(start("podman", image()))
+        Some(start("podman", image("podman")))
+    });
+    found.as_ref()
+}
+
+/// It is started when it is installed and does not run.
+pub fn docker() -> Option<&'static Harness> {
+    static DOCKER: OnceLock<Option<Harness>> = OnceLock::new();
+    let found = DOCKER.get_or_init(|| {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/docker.sh");
+        if !Command::new(script).arg("up").stdin(Stdio::null()).status().unwrap().success() {
+            assert!(std::env::var_os("CI").is_none(), "docker is needed: scripts/setup.sh test installs it");
+            eprintln!("note: there is no docker; its part of the contract is not tested on this machine");
+            return None;
+        }
+        Some(start("docker", image("docker")))
     });
     found.as_ref()
 }
@@ -108,6 +124,7 @@ pub fn config(server: &Server, data: &Path, executor: &str) -> Config {
     config.executor = match executor {
         "host" => ExecutorChoice::Host,
         "kubernetes" => ExecutorChoice::Kubernetes(Box::new(kubernetes_config())),
+        "docker" => ExecutorChoice::Docker,
         _ => ExecutorChoice::Podman,
     };
     config
@@ -165,11 +182,15 @@ impl Drop for Process {
 }
 
 /// An image made of this machine's own programs, so that no registry is needed.
-fn image() -> String {
+fn image(engine: &str) -> String {
     const NAME: &str = "localhost/slipway-runner-test:3";
-    let podman =
-        |args: &[&str]| Command::new("podman").args(args).stdout(Stdio::null()).status().unwrap().success();
-    if podman(&["image", "exists", NAME]) {
+    let there = Command::new(engine)
+        .args(["image", "inspect", NAME])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    if there.success() {
         return NAME.to_owned();
     }
     let tree = tempfile::tempdir().unwrap();
@@ -184,12 +205,13 @@ fn image() -> String {
           done
         done
         ln -s usr/bin bin; mkdir -p tmp proc dev sys etc
-        tar -c . | podman import -q --change 'ENV PATH=/usr/bin' --change 'ENTRYPOINT ["/usr/bin/sh","-c"]' - "$IMAGE" >/dev/null
+        tar -c . | $ENGINE import --change 'ENV PATH=/usr/bin' --change 'ENTRYPOINT ["/usr/bin/sh","-c"]' - "$IMAGE" >/dev/null
     "#;
     let status = Command::new("sh")
         .args(["-ec", script])
         .current_dir(tree.path())
         .env("IMAGE", NAME)
+        .env("ENGINE", engine)
         .status()
         .unwrap();
     assert!(status.success(), "the test image can be made");

@@ -3,7 +3,7 @@
 use slipway_api::agent::{PipelineSource, TriggerCommit};
 
 use crate::contract::next_id;
-use crate::runner::{harnesses, host, podman};
+use crate::runner::{docker, harnesses, host, podman};
 use crate::server::sh;
 
 #[tokio::test]
@@ -141,17 +141,20 @@ steps:
     build_arguments: ["WHO=${{CF_PIPELINE_NAME}}"]
   use: {image: '${{image}}', commands: ["cat /who", "echo ${{image.imageName}}:${{image.imageTagName}} ${{image.imageId}}"]}
 "#;
-    if let Some(harness) = podman() {
+    for harness in podman().into_iter().chain(docker()) {
         let id = next_id("image");
         harness
             .server
             .add(harness.server.build(&id, &yaml.replace("BASE", &harness.image).replace("ID", &id)));
         let record = harness.server.finish(&id).await;
-        assert_eq!(record.status(), "success", "{:#?}", record.logs);
+        assert_eq!(record.status(), "success", "{}: {:#?}", harness.executor, record.logs);
         let log = record.log("use");
         assert!(log.contains("\nbuilt for demo/test\n"), "{log}");
         assert!(log.contains(&format!("localhost/slipway-test-build:{id} sha256:")), "{log}");
-        sh(std::path::Path::new("/"), &format!("podman rmi -f localhost/slipway-test-build:{id}"));
+        sh(
+            std::path::Path::new("/"),
+            &format!("{} rmi -f localhost/slipway-test-build:{id}", harness.executor),
+        );
     }
     let id = next_id("image");
     host().server.add(host().server.build(&id, yaml));

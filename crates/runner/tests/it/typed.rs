@@ -4,11 +4,11 @@ use serde_json::json;
 use slipway_api::agent::PipelineSource;
 
 use crate::contract::next_id;
-use crate::runner::{Harness, Process, host, podman};
+use crate::runner::{Harness, Process, docker, host, podman};
 use crate::server::{Record, Server};
 
 fn executors() -> impl Iterator<Item = &'static Harness> {
-    std::iter::once(host()).chain(podman())
+    std::iter::once(host()).chain(podman()).chain(docker())
 }
 
 /// Manifests are texts: the order of their steps is what is tested.

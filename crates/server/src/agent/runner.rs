@@ -257,7 +257,10 @@ fn hand_over(
         Some(context) => foreign_access(tx, &key, scope, context)?,
         None => None,
     };
-    let integrations = if order.from_fork { Vec::new() } else { integrations(tx, &key, scope)? };
+    let (integrations, registries) = match order.from_fork {
+        true => Default::default(),
+        false => (integrations(tx, &key, scope)?, crate::rest::registries::accesses(tx, &key, scope)?),
+    };
     let restart = restart(tx, scope, &order)?;
     let decisions = decisions(tx, build.id)?;
     let subject = build.id.to_string();
@@ -281,6 +284,7 @@ fn hand_over(
         created_ms: build.created_ms,
         git: foreign.unwrap_or(own),
         integrations,
+        registries,
         options: order.options,
         machine: order.machine,
         decisions,

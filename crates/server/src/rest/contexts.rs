@@ -21,7 +21,7 @@ use crate::trail::Entry;
 
 /// All data of these is secret; of the others only what is named so.
 const SECRET_TYPES: [&str; 2] = ["secret", "secret-yaml"];
-const TYPES: [&str; 20] = [
+const TYPES: [&str; 21] = [
     "config",
     "secret",
     "yaml",
@@ -35,6 +35,7 @@ const TYPES: [&str; 20] = [
     "notification.webhook",
     "notification.email",
     "helm-repository",
+    "registry",
     "secret-store.kubernetes",
     "secret-store.kubernetes-runtime",
     "secret-store.hashicorp-vault",
@@ -53,7 +54,12 @@ pub(crate) fn entity(row: &contexts::Context) -> Entity<'_> {
 }
 
 /// Everything but shared configuration and Git integrations is for Administrators.
-fn require(tx: &mut Tx<'_>, caller: &Caller, action: &str, row: &contexts::Context) -> Result<(), ApiError> {
+pub(super) fn require(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    action: &str,
+    row: &contexts::Context,
+) -> Result<(), ApiError> {
     let administrator = caller.principal.role() == Some(Role::Administrator);
     let shared = matches!(row.kind.as_str(), "config" | "secret" | "yaml" | "secret-yaml")
         || row.kind.starts_with("git.");
@@ -131,7 +137,7 @@ fn place(scope: Scope, id: impl std::fmt::Display) -> String {
 }
 
 /// The kept spec: `type` and `data` are columns of their own in spirit; the rest is as it came.
-fn shown(row: &contexts::Context) -> Context {
+pub(super) fn shown(row: &contexts::Context) -> Context {
     let mut spec: Map<String, Value> = serde_json::from_str(&row.spec).unwrap_or_default();
     let data = spec.remove("data").unwrap_or(Value::Object(Map::new()));
     let forbid_decrypt = spec.remove("forbidDecrypt") == Some(Value::Bool(true));
@@ -157,7 +163,7 @@ fn unsealed(key: &DataKey, scope: Scope, row: &contexts::Context) -> Option<Valu
     serde_json::from_str(opened.expose()).ok()
 }
 
-fn check(context: &Context) -> Result<(), ApiError> {
+pub(super) fn check(context: &Context) -> Result<(), ApiError> {
     let mut wrong = Vec::new();
     let (name, kind) = (&context.metadata.name, &context.spec.kind);
     let good_name =
@@ -177,6 +183,9 @@ fn check(context: &Context) -> Result<(), ApiError> {
         if !flat {
             wrong.push(format!("spec.data of type `{kind}` is a list of names with one value each"));
         }
+    }
+    if kind == super::registries::TYPE {
+        wrong.extend(super::registries::problem(&context.spec.data));
     }
     if context.spec.data.to_string().len() > BYTES_MAX {
         wrong.push(format!("spec.data is larger than {BYTES_MAX} bytes"));
@@ -218,6 +227,23 @@ fn row(
         revision: old.map_or(0, |old| old.revision),
         created_ms: old.map_or(now_ms, |old| old.created_ms),
         updated_ms: now_ms,
+    }
+}
+
+/// For what keeps contexts under a name of its own.
+pub(super) struct KeptContext<'a> {
+    pub(super) server: &'a Server,
+    pub(super) key: &'a DataKey,
+    pub(super) caller: &'a Caller,
+}
+
+impl KeptContext<'_> {
+    pub(super) fn row(&self, context: Context, old: Option<&contexts::Context>) -> contexts::Context {
+        row(self.server, self.key, self.caller, context, old)
+    }
+
+    pub(super) fn opened(&self, row: &contexts::Context) -> Value {
+        opened(self.key, self.caller.scope(), row)
     }
 }
 

@@ -137,6 +137,9 @@ async fn an_announcement_is_believed_when_it_is_signed_and_counts_once() {
 async fn a_forks_build_gets_no_secret_and_not_its_own_pipeline() {
     let platform = Platform::start().await;
     let hook = hook(&platform).await;
+    let registry =
+        json!({"name": "r", "domain": "r.example", "username": "u", "password": "canary-registry"});
+    platform.post("/api/registries", registry).await;
     let body = |head: i64| {
         json!({
             "action": "opened", "repository": {"full_name": "acme/app"}, "sender": {"login": "eve"},
@@ -161,7 +164,7 @@ async fn a_forks_build_gets_no_secret_and_not_its_own_pipeline() {
     assert!(!text.contains("canary") && text.contains("OPEN"), "{text}");
     assert_eq!(fork["git"]["password"], "");
     assert_eq!((&own["fromFork"], &own["source"]["revision"]), (&json!(false), &json!(null)));
-    assert!(own.to_string().contains("canary-variable"));
+    assert!(own.to_string().contains("canary-variable") && own.to_string().contains("canary-registry"));
     assert_eq!(own["git"]["baseUrl"], "https://github.com/");
     assert_eq!(own["git"]["password"], "canary-git-token");
     assert_eq!(own["commit"]["pullRequest"]["number"], 5);

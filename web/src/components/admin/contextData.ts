@@ -68,6 +68,26 @@ export const INTEGRATIONS: TypeOfContext[] = [
     label: 'Helm repository',
     form: [{ path: 'repositoryUrl', label: 'Address', placeholder: 'https://charts.example.com' }],
   },
+  {
+    type: 'registry',
+    label: 'Image registry',
+    start: { provider: 'other' },
+    form: [
+      { path: 'domain', label: 'Host', placeholder: 'registry.example.com' },
+      { path: 'username', label: 'User name' },
+      { path: 'password', label: 'Password', secret: true },
+      {
+        path: 'repositoryPrefix',
+        label: 'Prefix',
+        description: 'Comes between the host and the names of images',
+      },
+      {
+        path: 'default',
+        label: 'Default',
+        description: 'Write true to send images there whose steps name no registry',
+      },
+    ],
+  },
   { type: 'secret-store.kubernetes', label: 'Secrets of a cluster', form: 'json' },
   { type: 'secret-store.kubernetes-runtime', label: "Secrets of a runtime's cluster", form: 'json' },
   { type: 'secret-store.hashicorp-vault', label: 'Vault', form: 'json' },

@@ -6,13 +6,15 @@
 
 use std::path::Path;
 
+use slipway_api::agent::RegistryAccess;
 use slipway_pipeline::StepSpec;
-use slipway_pipeline::spec::{Build, Credentials, Dockerfile, Push, PushTag};
+use slipway_pipeline::spec::{Build, Dockerfile, Push, PushTag};
 
 use super::super::layers::{self, Builder};
-use super::super::names::{bare, qualified, split_tag};
+use super::super::names::{qualified, split_tag};
+use super::super::registries;
 use super::super::script::{self, Output, SCRIPT, quote};
-use super::super::{Place, Refusal, in_volume, login, working_directory};
+use super::super::{Place, Refusal, in_volume, working_directory};
 use super::{Kubernetes, open_to_all};
 use crate::layout::{BIN, Missing, VOLUME, confined, create_private_dir};
 use crate::task::{Members, Task};
@@ -114,9 +116,10 @@ impl Kubernetes {
             .ok_or_else(|| {
                 Refusal::Unsupported(format!("step `{}` needs `registry`: the host to push to", step.name))
             })?;
-        let (candidate_name, candidate_tag) = split_tag(&spec.candidate);
-        let short = spec.image_name.clone().unwrap_or_else(|| bare(candidate_name).to_owned());
-        let name = qualified(&short, Some(registry));
+        let (_, candidate_tag) = split_tag(&spec.candidate);
+        let short =
+            spec.image_name.as_deref().unwrap_or_else(|| registries::short_name(&spec.candidate, place));
+        let name = qualified(short, Some(registry));
         let tags = if spec.tags.is_empty() {
             vec![candidate_tag.unwrap_or("latest").to_owned()]
         } else {
@@ -134,8 +137,13 @@ impl Kubernetes {
         members.fixed.insert("imageTagName".to_owned(), tags[0].clone());
         members.from_files.insert("imageRepoDigest".to_owned(), place.at.out().join(DIGEST));
         let intro = vec![format!("Pushing {} to {name}", spec.candidate)];
-        let credentials = spec.credentials.as_ref().map(|credentials| (registry, credentials));
-        self.image_task(step, place, intro, &lines, credentials, members)
+        let given = spec.credentials.as_ref().map(|credentials| RegistryAccess {
+            domain: registry.split('/').next().unwrap_or(registry).to_owned(),
+            username: credentials.username.clone(),
+            password: credentials.password.clone(),
+            ..RegistryAccess::default()
+        });
+        self.image_task(step, place, intro, &lines, given, members)
     }
 
     pub(super) fn tag_image(
@@ -163,11 +171,11 @@ impl Kubernetes {
         place: &Place<'_>,
         intro: Vec<String>,
         lines: &[String],
-        credentials: Option<(&str, &Credentials)>,
+        given: Option<RegistryAccess>,
         members: Members,
     ) -> Result<Task, Refusal> {
         script::write(&place.at.bin(), None)?;
-        self.write_login(place, credentials)?;
+        self.write_login(place, given)?;
         let text = format!("{}{PREAMBLE}{}\n", Output::File.line(), lines.join("\n"));
         std::fs::write(place.at.bin().join(SCRIPT), text)?;
         let images = place.dir.images();
@@ -186,10 +194,10 @@ impl Kubernetes {
         Ok(self.task(step, place, intro, &shape, members))
     }
 
-    /// The runner's own credentials, and over them what the step brings.
-    fn write_login(&self, place: &Place<'_>, given: Option<(&str, &Credentials)>) -> Result<(), Refusal> {
+    /// The runner's own credentials, over them the account's, and over those what the step brings.
+    fn write_login(&self, place: &Place<'_>, given: Option<RegistryAccess>) -> Result<(), Refusal> {
         // The pull request of a fork is nobody at our registries.
-        let mut config = match &self.config.registry_config {
+        let own = match &self.config.registry_config {
             Some(path) if !place.trust.is_fork() => {
                 let text = std::fs::read_to_string(path).map_err(|error| {
                     Refusal::Unsupported(format!(
@@ -197,15 +205,12 @@ impl Kubernetes {
                         path.display()
                     ))
                 })?;
-                serde_json::from_str(&text).unwrap_or_default()
+                serde_json::from_str(&text).ok()
             }
-            _ => serde_json::json!({"auths": {}}),
+            _ => None,
         };
-        if let Some((registry, credentials)) = given {
-            let (host, auth) = login(registry, credentials);
-            config["auths"][host] = auth;
-        }
-        std::fs::write(place.at.bin().join(AUTH), config.to_string())?;
+        let all: Vec<RegistryAccess> = given.into_iter().chain(place.registries.iter().cloned()).collect();
+        std::fs::write(place.at.bin().join(AUTH), registries::config(own, &all).to_string())?;
         Ok(())
     }
 

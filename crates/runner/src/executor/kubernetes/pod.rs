@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use slipway_pipeline::StepSpec;
 use slipway_pipeline::resources::Amounts;
 
-use super::super::Place;
+use super::super::{Place, registries};
 use super::{KubernetesConfig, Storage};
 use crate::shim::CONTAINER;
 
@@ -142,6 +142,34 @@ impl PodShape {
         }))
     }
 
+    /// What opens the account's registries for the node. The same for all pods of the build that ask in the same order,
+    /// and gone with the build.
+    pub(super) fn pull_secret(&self, place: &Place<'_>) -> Option<Value> {
+        let auths = registries::auths(&place.registries);
+        if auths.is_empty() {
+            return None;
+        }
+        let config = json!({"auths": auths}).to_string();
+        let whole = format!("{}\n{}\n{config}", self.owner, place.build);
+        let name = format!("slipway-pull-{}", hex::encode(&Sha256::digest(whole)[..10]));
+        Some(json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": name,
+                "namespace": self.config.namespace,
+                "labels": {
+                    "app.kubernetes.io/managed-by": "slipway",
+                    RUNNER: self.owner,
+                    BUILD: label_value(place.build),
+                },
+            },
+            "type": "kubernetes.io/dockerconfigjson",
+            "immutable": true,
+            "stringData": {".dockerconfigjson": config},
+        }))
+    }
+
     pub(super) fn pod(&self, name: &str, step: &StepSpec, place: &Place<'_>) -> Value {
         let mut container = json!({
             "name": CONTAINER,
@@ -188,9 +216,14 @@ impl PodShape {
                 "nodeSelectorTerms": [{"matchFields": [
                     {"key": "metadata.name", "operator": "In", "values": [node]}]}]}}});
         }
-        if !self.config.image_pull_secrets.is_empty() {
-            let named = self.config.image_pull_secrets.iter().map(|name| json!({"name": name}));
-            spec["imagePullSecrets"] = named.collect();
+        let pull = self.pull_secret(place).map(|secret| secret["metadata"]["name"].clone());
+        let pulls: Vec<Value> = pull
+            .into_iter()
+            .chain(self.config.image_pull_secrets.iter().map(|name| json!(name)))
+            .map(|name| json!({"name": name}))
+            .collect();
+        if !pulls.is_empty() {
+            spec["imagePullSecrets"] = pulls.into();
         }
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": self.metadata(name, step, place), "spec": spec})
     }

@@ -92,7 +92,8 @@ impl Kubernetes {
         self.put_services(&mut shape, root, place, &hosts, &folder)?;
         // The same for every step of the build.
         let all = StepSpec { id: "services".to_owned(), ..step.clone() };
-        let once = Place { attempt: 0, variables: Default::default(), services: None, ..*place };
+        let registries = place.registries.clone();
+        let once = Place { attempt: 0, variables: Default::default(), services: None, registries, ..*place };
         let name = shape.name(&all, &once);
         Ok(ServicePod {
             pod: shape.pod(&name, &all, &once),
