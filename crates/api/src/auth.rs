@@ -73,6 +73,9 @@ fn user_kind() -> String {
 pub struct UserAccount {
     #[serde(rename = "_id")]
     pub id: String,
+    /// The same: published clients differ in where they look.
+    #[serde(rename = "id", default)]
+    pub same_id: String,
     pub name: String,
     #[serde(default)]
     pub role: String,

@@ -10,13 +10,14 @@ use jiff::tz::TimeZone;
 use slipway_api::agent::TriggerCommit;
 use slipway_api::pipeline::{CronTrigger, GitTrigger, Pipeline};
 use slipway_model::AccountId;
-use slipway_store::{Scope, StoreError, cron, git, pipelines, projects};
+use slipway_store::{Scope, StoreError, cron, git, pipelines, projects, trigger_events};
 
 use crate::access::project_of;
 use crate::cron::Schedule;
 use crate::ctx::Server;
 use crate::leading::{Lead, lead};
 use crate::orders::{Order, Run};
+use crate::rest::hermes;
 use crate::{providers, queue};
 
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -61,6 +62,17 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
                 }
             }
         }
+        for (account, link) in trigger_events::links_beginning(tx, hermes::CRON)? {
+            let name = link.pipeline.to_string();
+            let Some(row) = pipelines::by_name(tx, Scope::of(account), &name)? else { continue };
+            let Ok(pipeline) = serde_json::from_str::<Pipeline>(&row.body) else { continue };
+            let cron = of_event(&link.uri);
+            // Noted when it was connected.
+            let since = last.get(&(row.id, link.uri)).copied().unwrap_or(now_ms);
+            if let Some(tick_ms) = latest(&cron, since, now_ms) {
+                due.push(Due { account, row, pipeline, cron, tick_ms });
+            }
+        }
         Ok(due)
     });
     for due in found.await? {
@@ -69,6 +81,17 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// A schedule that is an event: `cron:codefresh:EXPRESSION:MESSAGE:ACCOUNT`. Its name is the whole.
+fn of_event(uri: &str) -> CronTrigger {
+    let mut parts = uri.strip_prefix(hermes::CRON).unwrap_or_default().split(':');
+    CronTrigger {
+        name: uri.to_owned(),
+        expression: parts.next().unwrap_or_default().to_owned(),
+        message: parts.next().unwrap_or_default().to_owned(),
+        ..CronTrigger::default()
+    }
 }
 
 /// The latest tick in (since, now].

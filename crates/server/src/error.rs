@@ -99,9 +99,20 @@ impl ApiError {
         Self::bad_request(format!("{what}: {}", findings.join("; ")))
     }
 
-    /// The words "could not find" are what the published CLI looks for.
+    /// The words "could not find" are what the published CLI looks for; "Context `x` not found", and the name of its own
+    /// that a pipeline has, what the published Terraform provider looks for.
     pub fn not_found(what: impl std::fmt::Display) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "1004", "NOT_FOUND_ERROR", format!("could not find {what}"))
+        let what = what.to_string();
+        let name =
+            if what.starts_with("pipeline `") { "PIPELINE_NOT_FOUND_ERROR" } else { "NOT_FOUND_ERROR" };
+        let mut letters = what.chars();
+        let message = match letters.next().filter(|_| what.ends_with('`')) {
+            Some(first) => {
+                format!("{}{} not found: could not find it here", first.to_uppercase(), letters.as_str())
+            }
+            None => format!("could not find {what}"),
+        };
+        Self::new(StatusCode::NOT_FOUND, "1004", name, message)
     }
 
     pub fn conflict(message: impl Into<String>) -> Self {

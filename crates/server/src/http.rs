@@ -257,6 +257,7 @@ fn pipelines(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Pipelines), routes!(hermes::event))
         .fresh(Policy::Administrator(Resource::Pipelines), routes!(hermes::endpoint))
         .with(Policy::Administrator(Resource::Pipelines), routes!(hermes::create_event))
+        .with(Policy::Administrator(Resource::Pipelines), routes!(hermes::create_event_with_slash))
         .with(Policy::Administrator(Resource::Pipelines), routes!(hermes::delete_event))
         .with(Policy::Member(Resource::Pipelines), routes!(hermes::types))
         .with(Policy::Member(Resource::Pipelines), routes!(hooks::list))

@@ -115,3 +115,15 @@ pub fn links(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<EventTrigger>, StoreEr
         .map(link)
         .collect()
 }
+
+/// Of all accounts, those whose event begins like this.
+pub fn links_beginning(
+    tx: &mut Tx<'_>,
+    beginning: &str,
+) -> Result<Vec<(AccountId, EventTrigger)>, StoreError> {
+    let rows = tx.all(
+        "SELECT uri, pipeline, filters, account FROM event_triggers WHERE substr(uri, 1, $1) = $2 ORDER BY uri, pipeline",
+        &[i64::try_from(beginning.chars().count()).unwrap_or(i64::MAX).into(), beginning.into()],
+    )?;
+    rows.iter().map(|row| Ok((row.id(3)?, link(row)?))).collect()
+}

@@ -166,10 +166,9 @@ fn unsealed(key: &DataKey, scope: Scope, row: &contexts::Context) -> Option<Valu
 pub(super) fn check(context: &Context) -> Result<(), ApiError> {
     let mut wrong = Vec::new();
     let (name, kind) = (&context.metadata.name, &context.spec.kind);
-    let good_name =
-        !name.is_empty() && name.len() <= 100 && !name.chars().any(|c| c.is_control() || c == '/');
+    let good_name = !name.trim().is_empty() && name.len() <= 100 && !name.chars().any(char::is_control);
     if !good_name {
-        wrong.push("metadata.name is needed: up to 100 letters, without `/`".to_owned());
+        wrong.push("metadata.name is needed: up to 100 letters".to_owned());
     }
     if !TYPES.contains(&kind.as_str()) && !kind.starts_with("helm-repository") {
         wrong.push(format!("spec.type `{kind}` is not known: there are {}", TYPES.join(", ")));

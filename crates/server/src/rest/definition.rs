@@ -50,6 +50,8 @@ pub(crate) fn complete(pipeline: &mut Pipeline, seams: &Seams) {
     for key in ROOT_KEYS {
         match root.get(key) {
             Some(value) => pipeline.spec.other.insert(key.into(), value.to_json()),
+            // Published clients compare what they read with what they would have written.
+            None if key == "stages" => pipeline.spec.other.insert(key.into(), Value::Array(Vec::new())),
             None => pipeline.spec.other.remove(key),
         };
     }

@@ -1,7 +1,8 @@
 //! Triggers by events that are not Git's: registries and their like, under the names that published clients use.
 //!
 //! An event is a name (`registry:dockerhub:library:redis:push:ACCOUNT`) with a secret; whoever announces it with the
-//! secret starts the pipelines that are connected to it, if the filters fit.
+//! secret starts the pipelines that are connected to it, if the filters fit. A schedule is an event too
+//! (`cron:codefresh:EXPRESSION:MESSAGE:ACCOUNT`), which nobody announces but the clock.
 
 use std::collections::BTreeMap;
 
@@ -13,19 +14,29 @@ use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::Variable;
 use slipway_model::AccountId;
 use slipway_store::trigger_events::{self, EventTrigger, TriggerEvent};
-use slipway_store::{Scope, StoreError, Tx, inbox, pipelines, projects};
+use slipway_store::{Scope, StoreError, Tx, cron, inbox, pipelines, projects};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::project_of;
 use crate::auth::Caller;
+use crate::cron::Schedule;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::orders::{Order, Run};
 use crate::queue;
 use crate::trail::Entry;
 
-const KINDS: [(&str, &str); 4] =
-    [("registry", "dockerhub"), ("registry", "quay"), ("registry", "azure"), ("registry", "jfrog")];
+const KINDS: [(&str, &str); 5] = [
+    ("registry", "dockerhub"),
+    ("registry", "quay"),
+    ("registry", "azure"),
+    ("registry", "jfrog"),
+    ("cron", "codefresh"),
+];
+/// As many as of those that stand in pipelines.
+const SCHEDULES_MAX: usize = 100;
+/// How the names of schedules begin.
+pub(crate) const CRON: &str = "cron:codefresh:";
 /// The name of the account in events that everybody may use; there are none here.
 const PUBLIC: &str = "000000000000";
 
@@ -151,17 +162,37 @@ pub(crate) async fn connect(
     State(server): State<Server>,
     caller: Caller,
     Path((event, pipeline)): Path<(String, String)>,
-    Json(body): Json<Connect>,
+    body: axum::body::Bytes,
 ) -> Result<Json<String>, ApiError> {
     let uri = decoded(&event);
+    // Published clients send nothing where there are no filters.
+    let body: Connect = match body.is_empty() {
+        true => Connect::default(),
+        false => serde_json::from_slice(&body)
+            .map_err(|error| ApiError::bad_request(format!("filters are names and expressions: {error}")))?,
+    };
+    let now_ms = server.now_ms();
     server
         .change(move |tx| {
             let row = super::pipelines::find(tx, &caller, &pipeline, "update")?;
             trigger_events::by_uri(tx, caller.scope(), &uri)?
                 .ok_or_else(|| ApiError::not_found(format!("event `{uri}`")))?;
+            let schedules = |link: &&EventTrigger| link.uri.starts_with(CRON);
+            if uri.starts_with(CRON)
+                && trigger_events::links(tx, caller.scope())?.iter().filter(schedules).count()
+                    >= SCHEDULES_MAX
+            {
+                return Err(ApiError::bad_request(format!(
+                    "an account has at most {SCHEDULES_MAX} of these schedules: disconnect some"
+                )));
+            }
             let filters = serde_json::to_string(&body.filters).map_err(StoreError::corrupt)?;
             let link = EventTrigger { uri: uri.clone(), pipeline: row.id, filters };
             trigger_events::connect(tx, caller.scope(), &link)?;
+            if uri.starts_with(CRON) {
+                // Ticks from now on.
+                cron::note_tick(tx, row.id, &uri, now_ms)?;
+            }
             let entry = Entry::new("connect", "trigger", &uri, &row.name).after(&body.filters);
             caller.trail.allowed(tx, &caller.actor(), &entry)?;
             Ok(())
@@ -185,6 +216,11 @@ pub(crate) async fn disconnect(
             let row = super::pipelines::find(tx, &caller, &pipeline, "update")?;
             if !trigger_events::disconnect(tx, caller.scope(), &uri, row.id)? {
                 return Err(ApiError::not_found(format!("a trigger of `{uri}`")));
+            }
+            let waits = |link: &EventTrigger| link.uri == uri;
+            if uri.starts_with(CRON) && !trigger_events::links(tx, caller.scope())?.iter().any(waits) {
+                // A schedule that nobody waits for is nothing.
+                trigger_events::delete(tx, caller.scope(), &uri)?;
             }
             caller.trail.allowed(
                 tx,
@@ -291,6 +327,9 @@ pub(crate) async fn create_event(
             known.join(", ")
         )));
     }
+    if new.group == "cron" {
+        return create_schedule(server, caller, &new).await;
+    }
     let value = |name: &str| new.values.get(name).map(String::as_str).unwrap_or_default();
     let (namespace, name) = (value("namespace"), value("name"));
     let good = |text: &str| {
@@ -321,6 +360,51 @@ pub(crate) async fn create_event(
                 &caller.actor(),
                 &Entry::new("create", "trigger-event", &row.uri, &row.description),
             )?;
+            Ok(())
+        })
+        .await?;
+    Ok(Json(uri))
+}
+
+/// The same, at the address that the published Terraform provider uses.
+#[utoipa::path(post, path = "/api/hermes/events/", tag = "triggers", request_body = NewEvent,
+    responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn create_event_with_slash(
+    server: State<Server>,
+    caller: Caller,
+    new: Json<NewEvent>,
+) -> Result<Json<String>, ApiError> {
+    create_event(server, caller, new).await
+}
+
+/// Two pipelines may wait for the same one: making it again is no mistake.
+async fn create_schedule(server: Server, caller: Caller, new: &NewEvent) -> Result<Json<String>, ApiError> {
+    let value = |name: &str| new.values.get(name).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let (expression, message) = (value("expression"), value("message"));
+    let mut wrong: Vec<String> = Schedule::parse(&expression).err().into_iter().collect();
+    let plain = |c: char| c.is_alphanumeric() || " _-.".contains(c);
+    if message.is_empty() || message.len() > 200 || !message.chars().all(plain) {
+        wrong.push("values.message is needed: letters, digits, blanks, `_`, `-` and `.`".to_owned());
+    }
+    if !wrong.is_empty() {
+        return Err(ApiError::findings("this schedule cannot be kept", &wrong));
+    }
+    let (scope, now_ms) = (caller.scope(), server.now_ms());
+    let uri = format!("{CRON}{expression}:{message}:{}", caller.principal.account);
+    let row = TriggerEvent {
+        uri: uri.clone(),
+        kind: "cron:codefresh".to_owned(),
+        secret: String::new(),
+        description: format!("{message} ({expression})"),
+        created_ms: now_ms,
+    };
+    server
+        .change(move |tx| {
+            if trigger_events::by_uri(tx, scope, &row.uri)?.is_none() {
+                trigger_events::create(tx, scope, &row)?;
+                let entry = Entry::new("create", "trigger-event", &row.uri, &row.description);
+                caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            }
             Ok(())
         })
         .await?;
@@ -410,7 +494,20 @@ pub(crate) async fn types(_: Caller) -> Json<Vec<EventKind>> {
         required,
         help: help.into(),
     };
-    let kinds = KINDS.iter().map(|(group, kind)| EventKind {
+    let schedule = EventKind {
+        group: "cron".into(),
+        kind: "codefresh".into(),
+        uri_template: format!("{CRON}{{{{expression}}}}:{{{{message}}}}"),
+        uri_regex: format!("^{CRON}.+:.+$"),
+        help_url: String::new(),
+        config: vec![
+            field("expression", true, "five fields, or six with seconds first; in UTC"),
+            field("message", true, "what it is for"),
+        ],
+        filters: Vec::new(),
+    };
+    let registries = KINDS.iter().filter(|(group, _)| *group == "registry");
+    let kinds = registries.map(|(group, kind)| EventKind {
         group: (*group).into(),
         kind: (*kind).into(),
         uri_template: format!("{group}:{kind}:{{{{namespace}}}}:{{{{name}}}}:push"),
@@ -422,7 +519,7 @@ pub(crate) async fn types(_: Caller) -> Json<Vec<EventKind>> {
         ],
         filters: vec![field("tag", false, "a regular expression that the tag must fit")],
     });
-    Json(kinds.collect())
+    Json(kinds.chain([schedule]).collect())
 }
 
 #[derive(Debug, Deserialize)]

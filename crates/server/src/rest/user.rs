@@ -52,6 +52,7 @@ pub(crate) fn shown(
         account: accounts
             .map(|membership| UserAccount {
                 id: membership.account.to_string(),
+                same_id: membership.account.to_string(),
                 name: membership.account_name,
                 role: membership.role,
                 active: membership.account == account,
@@ -90,6 +91,7 @@ pub(crate) async fn me(State(server): State<Server>, caller: Caller) -> Result<J
                     let account_name = identity::account_name(tx, caller.scope())?;
                     let account = UserAccount {
                         id: account.to_string(),
+                        same_id: account.to_string(),
                         name: account_name.clone(),
                         role: role.as_str().into(),
                         active: true,

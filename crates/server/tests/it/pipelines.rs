@@ -385,6 +385,55 @@ async fn the_clock_starts_one_build_for_each_tick_and_one_for_all_that_were_miss
     assert_eq!(of_trigger["variables"][0]["value"], "hour");
 }
 
+/// As the published CLI and the Terraform provider make them: an event of the clock, and pipelines that wait for it.
+#[tokio::test]
+async fn a_schedule_that_is_an_event_ticks_for_those_who_wait_from_when_they_were_connected() {
+    let platform = Platform::start().await;
+    pipeline(&platform, "c/waits", json!({})).await;
+    let event = |expression: &str, message: &str| json!({"type": "cron", "kind": "codefresh", "secret": "!generate", "values": {"expression": expression, "message": message}});
+    for (expression, message) in
+        [("* * * * * *", "often"), ("0 * * * *", "a: b"), ("", "x"), ("0 * * * *", "")]
+    {
+        let body = Some(event(expression, message));
+        let (status, why) = platform.call("POST", "/api/hermes/events/", &platform.admin_key, body).await;
+        assert_eq!(status, 400, "{expression} {message}: {why}");
+    }
+    let uri = text(&platform.post("/api/hermes/events/", event("0 */20 * * * *", "every twenty")).await);
+    assert!(uri.starts_with("cron:codefresh:0 */20 * * * *:every twenty:"), "{uri}");
+    assert_eq!(
+        text(&platform.post("/api/hermes/events", event("0 */20 * * * *", "every twenty")).await),
+        uri
+    );
+    // Made long before anybody waits: what passed meanwhile is nobody's.
+    platform.pass(5 * 60 * 60 * 1000);
+    let twice = |text: &str| {
+        let once = text
+            .replace('%', "%25")
+            .replace(' ', "%20")
+            .replace('/', "%2F")
+            .replace(':', "%3A")
+            .replace('*', "%2A");
+        once.replace('%', "%25")
+    };
+    let path = format!("/api/hermes/triggers/{}/c%2Fwaits", twice(&uri));
+    let (status, why) = platform.call("POST", &path, &platform.admin_key, None).await;
+    assert_eq!(status, 200, "{why}");
+    let waits = platform.get(&format!("/api/hermes/triggers/event/{}", twice(&uri))).await;
+    assert_eq!(waits[0]["event"], json!(uri));
+    platform.pass(21 * 60 * 1000);
+    until("the first tick", async || (builds_of(&platform, "c/waits").await.len() == 1).then_some(())).await;
+    let (status, _) = platform.call("DELETE", &path, &platform.admin_key, None).await;
+    assert_eq!(status, 200);
+    assert_eq!(platform.get("/api/hermes/events").await, json!([]), "nobody waits for it");
+    platform.pass(60 * 60 * 1000);
+    // A tick of another schedule: by then one of the disconnected would have been followed up too.
+    let cron = json!([{"name": "hourly", "type": "cron", "expression": "0 * * * *", "message": "m"}]);
+    pipeline(&platform, "c/other", json!({"cronTriggers": cron})).await;
+    platform.pass(61 * 60 * 1000);
+    until("another tick", async || (builds_of(&platform, "c/other").await.len() == 1).then_some(())).await;
+    assert_eq!(builds_of(&platform, "c/waits").await.len(), 1);
+}
+
 #[tokio::test]
 async fn pipelines_start_each_other_but_not_in_circles() {
     let platform = Platform::start().await;
