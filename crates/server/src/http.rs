@@ -166,6 +166,7 @@ fn administration(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Account), routes!(accounts::one))
         .fresh(admin(Resource::Account), routes!(accounts::change))
         .with(admin(Resource::Users), routes!(users::list))
+        .with(admin(Resource::Users), routes!(users::list_of_account))
         .with(admin(Resource::Users), routes!(users::one))
         .fresh(admin(Resource::Users), routes!(users::change))
         .with(admin(Resource::Users), routes!(users::remove))

@@ -39,7 +39,12 @@ pub(crate) fn complete(pipeline: &mut Pipeline, seams: &Seams) {
     }
     let text = pipeline.metadata.other.get("originalYamlString").and_then(Value::as_str);
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return };
-    if pipeline.spec.steps.is_some() || pipeline.spec.spec_template.is_some() {
+    if pipeline.spec.spec_template.is_some() {
+        return;
+    }
+    if pipeline.spec.steps.is_some() {
+        // Published clients compare what they read with what they would have written.
+        pipeline.spec.other.entry("stages").or_insert_with(|| Value::Array(Vec::new()));
         return;
     }
     let (Some(root), _) = lint_text(text, &LintOptions::default()) else { return };
@@ -50,7 +55,6 @@ pub(crate) fn complete(pipeline: &mut Pipeline, seams: &Seams) {
     for key in ROOT_KEYS {
         match root.get(key) {
             Some(value) => pipeline.spec.other.insert(key.into(), value.to_json()),
-            // Published clients compare what they read with what they would have written.
             None if key == "stages" => pipeline.spec.other.insert(key.into(), Value::Array(Vec::new())),
             None => pipeline.spec.other.remove(key),
         };
