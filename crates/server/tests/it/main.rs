@@ -22,4 +22,5 @@ mod secrets;
 mod sso;
 mod support;
 mod venona;
+mod venona_builds;
 mod webhooks;
