@@ -62,6 +62,7 @@ soak: build ## the long proofs: many kills, at other moments each time (KILLS=20
 	SLIPWAY_BIN=target/release/slipway SLIPWAY_KILLS=$(or $(KILLS),50) SLIPWAY_SEED=$$RANDOM node --test e2e/tests/kill.test.mjs
 	SLIPWAY_BIN=target/release/slipway SLIPWAY_BUILDS=1000 SLIPWAY_BUILD_KILLS=300 SLIPWAY_PARTITION_SECONDS=300 SLIPWAY_SEED=$$RANDOM node --test e2e/tests/builds.test.mjs
 	SLIPWAY_BIN=target/release/slipway node --test e2e/soak/install.test.mjs
+	SLIPWAY_BIN=target/release/slipway node --test e2e/soak/codefresh-runner.test.mjs
 
 .PHONY: bench
 bench: build ## API and durable intake beside a bare handler and the disk itself; what the platform costs at rest

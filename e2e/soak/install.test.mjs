@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { makeImage } from "../image.mjs";
 import { until } from "../platform.mjs";
 import { Site } from "../site.mjs";
 
@@ -28,26 +29,9 @@ const said = () => {
   return logs.stdout + logs.stderr;
 };
 
-// The program with the libraries that it asks for, as an image: there is no registry to pull one from.
-function makeImage() {
-  const root = join(folder, "root");
-  mkdirSync(join(root, "bin"), { recursive: true });
-  for (const name of ["data", "tmp", "token", "proc", "dev", "sys", "etc"]) mkdirSync(join(root, name));
-  execFileSync("strip", ["--strip-debug", "-o", join(root, "bin/slipway"), binary]);
-  const libraries = execFileSync("ldd", [binary], { encoding: "utf8" }).match(/\/\S+/g) ?? [];
-  for (const library of libraries) {
-    mkdirSync(join(root, dirname(library)), { recursive: true });
-    cpSync(library, join(root, library), { dereference: true });
-  }
-  // As in every image that calls others: whom to believe.
-  mkdirSync(join(root, "etc/ssl/certs"), { recursive: true });
-  cpSync("/etc/ssl/certs/ca-certificates.crt", join(root, "etc/ssl/certs/ca-certificates.crt"), { dereference: true });
-  execFileSync(scripts, ["image", root, image, "/bin/slipway"], { env: cluster, stdio: ["ignore", "ignore", "inherit"] });
-}
-
 before(async () => {
   kubeconfig = execFileSync(scripts, ["up"], { encoding: "utf8", env: cluster, stdio: ["ignore", "pipe", "inherit"] }).trim().split("\n").at(-1);
-  makeImage();
+  makeImage(image, cluster);
   site.listen = "0.0.0.0:0";
   await site.start();
   const port = new URL(site.url).port;

@@ -309,7 +309,7 @@ pub struct GitAccess {
 }
 
 /// `PUT /api/agent/runner/builds/{id}/state`: the whole state, so that sending it twice is sending it once.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuildReport {
     pub epoch: i64,

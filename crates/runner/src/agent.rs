@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use slipway_api::agent::{RunnerSync, RunnerSyncAnswer, RunningBuild, TakenBuild};
+use slipway_api::agent::{BuildReport, RunnerSync, RunnerSyncAnswer, RunningBuild, TakenBuild};
 use slipway_api::{Client, ClientError};
+use slipway_model::Next;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -18,12 +19,16 @@ use crate::uplink::Backoff;
 
 /// How long the server may hold a call, unless leases are shorter.
 const WAIT_MS: u64 = 20_000;
+/// What builds that are not ours any more may take to stop their steps.
+const LEAVING_MAX: Duration = Duration::from_secs(120);
 /// Folders of finished builds that are kept, for people who look for what went wrong.
 const FINISHED_KEPT: usize = 10;
 
 pub(crate) struct Agent {
     context: Arc<Context>,
     capacity: u32,
+    /// The build that we are here for: when the server says that it is not ours (any more), we end.
+    only: Option<String>,
     shutdown: CancellationToken,
     running: BTreeMap<String, Running>,
     tasks: JoinSet<()>,
@@ -53,6 +58,7 @@ impl Agent {
     pub(crate) fn new(
         context: Arc<Context>,
         capacity: u32,
+        only: Option<String>,
         may_start: watch::Sender<bool>,
         shutdown: CancellationToken,
     ) -> Self {
@@ -60,6 +66,7 @@ impl Agent {
         Self {
             context,
             capacity,
+            only,
             shutdown,
             running: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -71,11 +78,12 @@ impl Agent {
         }
     }
 
-    /// Runs until it is told to stop. Steps go on without us; they are found again at the next start.
+    /// Runs until it is told to stop, or until its only build is over. Steps go on without us; they are found again at the next start.
     pub(crate) async fn run(mut self) -> anyhow::Result<()> {
         self.resume()?;
         let mut backoff = Backoff::new(Duration::from_secs(10));
-        while !self.shutdown.is_cancelled() {
+        let mut over = false;
+        while !over && !self.shutdown.is_cancelled() {
             let request = self.request();
             let full = request.free == 0;
             let asked = tokio::time::Instant::now();
@@ -90,7 +98,12 @@ impl Agent {
                                 // A little before supervisors stop what runs.
                                 let silence = Duration::from_millis(answer.fence_ms / 10 * 9);
                                 self.fence_at = (!silence.is_zero()).then(|| asked + silence);
+                                over = self.is_over(&answer);
                                 self.heed(answer);
+                            }
+                            Err(error) if self.only.is_some() && error.status() == Some(401) => {
+                                tracing::info!("The server does not know this runner any more: its build is over.");
+                                over = true;
                             }
                             Err(error) => {
                                 tracing::warn!(%error, "The server did not answer; trying again.");
@@ -125,8 +138,21 @@ impl Agent {
                 }
             }
         }
+        if over {
+            // What still runs here is nobody's: its steps are stopped and removed before we go.
+            let ids: Vec<String> = self.running.keys().cloned().collect();
+            ids.iter().for_each(|id| self.order(id, |orders| orders.lost = true));
+            let all = async { while self.tasks.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(LEAVING_MAX, all).await;
+            self.shutdown.cancel();
+        }
         while self.tasks.join_next().await.is_some() {}
         Ok(())
+    }
+
+    /// Our only build has ended, or is another runner's, and nothing of it is left here.
+    fn is_over(&self, answer: &RunnerSyncAnswer) -> bool {
+        self.only.as_ref().is_some_and(|only| answer.lost.contains(only) && !self.running.contains_key(only))
     }
 
     /// Builds of an earlier life of this runner.
@@ -320,6 +346,41 @@ async fn drive(
             () = shutdown.cancelled() => return None,
         }
     }
+}
+
+/// Says of the build that this runner is here for why it cannot be run here.
+pub(crate) async fn cannot(client: &Client, runner: &str, why: &str) -> anyhow::Result<()> {
+    let request = RunnerSync {
+        runner: runner.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        executor: String::new(),
+        free: 1,
+        running: Vec::new(),
+        wait_ms: 0,
+    };
+    let mut backoff = Backoff::new(Duration::from_secs(10));
+    let answer = loop {
+        match sync(client.clone(), request.clone()).await {
+            Ok(answer) => break answer,
+            Err(error) if error.next() == Next::Retry => backoff.pause().await,
+            Err(error) => return Err(error.into()),
+        }
+    };
+    for taken in answer.taken {
+        let now_ms = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?;
+        let report = BuildReport {
+            epoch: taken.epoch,
+            revision: 1,
+            status: "error".to_owned(),
+            message: Some(why.to_owned()),
+            started_ms: Some(now_ms),
+            finished_ms: Some(now_ms),
+            ..BuildReport::default()
+        };
+        let path = format!("/api/agent/runner/builds/{}/state", taken.id);
+        client.send(client.request(reqwest::Method::PUT, &path).json(&report)).await?;
+    }
+    Ok(())
 }
 
 async fn sync(client: Client, request: RunnerSync) -> Result<RunnerSyncAnswer, ClientError> {

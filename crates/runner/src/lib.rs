@@ -58,6 +58,8 @@ pub struct Config {
     pub data: PathBuf,
     /// How many builds at once.
     pub capacity: u32,
+    /// The id of the one build that this runner is for; it ends with it.
+    pub only: Option<String>,
     pub executor: ExecutorChoice,
     /// Folders that sandboxed steps may read besides the system's own (a toolchain in a home, say).
     pub read_only: Vec<PathBuf>,
@@ -85,6 +87,7 @@ impl Config {
             server,
             data: data.into(),
             capacity: 2,
+            only: None,
             executor: ExecutorChoice::Auto,
             read_only: Vec::new(),
             hide: Vec::new(),
@@ -98,7 +101,7 @@ impl Config {
     }
 }
 
-/// Runs until `shutdown`. Steps that run then go on, and are found again at the next start.
+/// Runs until `shutdown`, or until its only build is over. Steps that run then go on, and are found again at the next start.
 pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<()> {
     layout::create_private_dir(&config.data)
         .with_context(|| format!("cannot use the data folder {}", config.data.display()))?;
@@ -120,7 +123,16 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         let (data, executable) = (data.clone(), executable.clone());
         move || executor::choose(choice, &data, &executable, &read_only, &hide)
     })
-    .await??;
+    .await?;
+    let executor = match executor {
+        Ok(executor) => executor,
+        // Nobody looks into a pod that is there for one build: its build says why nothing happens.
+        Err(error) if config.only.is_some() => {
+            agent::cannot(&config.server, &config.name, &format!("{error:#}")).await?;
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
     tracing::info!(runner = %config.name, executor = executor.name(), "Runner ready.");
     let (may_start, seen) = watch::channel(false);
     let context = Arc::new(build::Context {
@@ -136,7 +148,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         pause: config.pause,
         may_start: seen,
     });
-    agent::Agent::new(context, config.capacity, may_start, shutdown).run().await
+    agent::Agent::new(context, config.capacity, config.only, may_start, shutdown).run().await
 }
 
 fn bytes_of_disk(data: &std::path::Path) -> std::io::Result<u64> {

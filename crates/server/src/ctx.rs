@@ -30,7 +30,7 @@ pub struct Config {
     pub network: Network,
 }
 
-/// Whom the server believes and whom it may call.
+/// Whom the server believes, whom it may call, and what it sends to agents.
 #[derive(Debug, Clone, Default)]
 pub struct Network {
     /// Addresses of proxies whose `X-Forwarded-For` is believed. Nobody's by default.
@@ -39,11 +39,15 @@ pub struct Network {
     pub egress_allowed: EgressRules,
     /// After so much silence the builds of a runner go to others; [`Network::RUNNER_SILENCE_SECONDS`] when absent.
     pub runner_silence_seconds: Option<u32>,
+    /// What runs in the pods that agents of the published runner make; [`Network::RUNNER_IMAGE`] when absent.
+    pub runner_image: Option<String>,
 }
 
 impl Network {
     /// A runner that cannot reach us for half an hour goes on with what it has and tells us later.
     pub const RUNNER_SILENCE_SECONDS: u32 = 40 * 60;
+    /// Has the slipway binary and git.
+    pub const RUNNER_IMAGE: &str = concat!("ghcr.io/slipway/slipway:", env!("CARGO_PKG_VERSION"));
 }
 
 /// What this process stands on, and what it does.

@@ -1,5 +1,5 @@
 //! What has to be done now and then: notes of when keys were used, old sessions, old counters, old sign-ins, old
-//! names of images, builds that wait for too long.
+//! names of images, builds that wait for too long, what agents still hold of builds that are over.
 //!
 //! Each process notes its own; what is forgotten for all of them one process forgets, whoever leads.
 
@@ -61,7 +61,7 @@ pub(crate) async fn note_used_keys(server: &Server) {
 
 /// One transaction for all of it.
 async fn forget_old(server: &Server, lead: Lead) -> Result<(), StoreError> {
-    let now_ms = server.now_ms();
+    let (now_ms, inner) = (server.now_ms(), server.clone());
     server
         .store()
         .write(move |tx| {
@@ -71,6 +71,7 @@ async fn forget_old(server: &Server, lead: Lead) -> Result<(), StoreError> {
             sso::forget_logins_before(tx, now_ms - SSO_LOGIN_MS)?;
             images::forget_beyond(tx, IMAGES_KEPT, IMAGES_AT_ONCE)?;
             crate::queue::delay(tx, now_ms)?;
+            crate::agent::workflows::settle_all(&inner, tx)?;
             Ok(())
         })
         .await

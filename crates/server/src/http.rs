@@ -127,6 +127,7 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Member(Resource::Agents), routes!(agents::one_by_name))
         .with(Policy::Administrator(Resource::Agents), routes!(agents::change))
         .with(Policy::Administrator(Resource::Agents), routes!(agents::delete))
+        .with(Policy::Member(Resource::Builds), routes!(agents::of_build))
         .with(Policy::Runner, routes!(agents::tasks))
         .with(Policy::Runner, routes!(agents::status))
         .with(Policy::Runner, routes!(agents::alive))

@@ -10,9 +10,10 @@ use slipway_api::pipeline::{
     GitTrigger, Pipeline, Settings, TerminationPolicy, TriggerSettings, runtime_name,
 };
 use slipway_model::{BuildId, PipelineId};
+use slipway_store::agents::{self, Agent};
 use slipway_store::annotations::{self, Annotation};
 use slipway_store::builds::{self, Build, Elsewhere, Limits, NewBuild, Queue};
-use slipway_store::{Scope, StoreError, Tx, identity, pipelines};
+use slipway_store::{Scope, StoreError, Tx, identity, pipelines, runtime_environments};
 
 use crate::ctx::Server;
 use crate::orders::Order;
@@ -123,27 +124,39 @@ fn children(tx: &mut Tx<'_>, scope: Scope, parent: BuildId) -> Result<Vec<BuildI
     Ok(found)
 }
 
-/// What pipelines allow, each looked up once for each call.
-pub(crate) struct Allowed {
-    known: HashMap<PipelineId, (Settings, HashMap<String, TriggerSettings>)>,
-    paused: bool,
-    /// Names of the account's runners, and who of them asks.
-    runners: Vec<String>,
-    taker: String,
+/// Who asks for builds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Taking<'a> {
+    /// A runner of this name.
+    Runner(&'a str),
+    /// An agent of the published runner, for these runtime environments and no others.
+    Agent(&'a [String]),
+    /// Nobody: somebody wants to know what a build waits for.
+    Nobody,
 }
 
-impl Allowed {
-    pub(crate) fn load(tx: &mut Tx<'_>, scope: Scope, taker: &str) -> Result<Self, StoreError> {
+/// What pipelines allow, each looked up once for each call.
+pub(crate) struct Allowed<'a> {
+    known: HashMap<PipelineId, (Settings, HashMap<String, TriggerSettings>)>,
+    paused: bool,
+    /// Names of the account's runners, its agents, and who of all these asks.
+    runners: Vec<String>,
+    agents: Vec<Agent>,
+    taking: Taking<'a>,
+    /// The runtime environment of pipelines that name none.
+    default: Option<String>,
+}
+
+impl<'a> Allowed<'a> {
+    pub(crate) fn load(tx: &mut Tx<'_>, scope: Scope, taking: Taking<'a>) -> Result<Self, StoreError> {
         let account = identity::account_by_id(tx, scope.account())?;
         let paused = account.is_some_and(|account| AccountSettings::of(&account).pause_builds);
         let runners = builds::runners(tx, scope)?.into_iter().map(|runner| runner.name).collect();
-        Ok(Self { known: HashMap::new(), paused, runners, taker: taker.to_owned() })
+        let (agents, default) = (agents::list(tx, scope)?, runtime_environments::default_name(tx, scope)?);
+        Ok(Self { known: HashMap::new(), paused, runners, agents, taking, default })
     }
 
     pub(crate) fn of(&mut self, tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Limits, StoreError> {
-        if self.paused {
-            return Ok(Limits { pipeline: Some(0), ..Limits::default() });
-        }
         if let Entry::Vacant(place) = self.known.entry(build.pipeline) {
             let mut found = (Settings::default(), HashMap::new());
             if let Some(row) = pipelines::by_name(tx, scope, &build.pipeline.to_string())? {
@@ -159,9 +172,15 @@ impl Allowed {
         let trigger = triggers.get(&build.trigger);
         let of_trigger = trigger.and_then(|trigger| trigger.concurrency);
         let (wanted, of_pipeline) = self.wanted(build);
-        let elsewhere = wanted.is_some_and(|name| name != self.taker);
+        let elsewhere = match self.taking {
+            Taking::Runner(taker) => wanted.is_some_and(|name| name != taker),
+            // A runner of ours that has the name is preferred.
+            Taking::Agent(runtimes) => !wanted
+                .is_some_and(|name| runtimes.iter().any(|runtime| runtime == name) && !self.has_runner(name)),
+            Taking::Nobody => wanted.is_some(),
+        };
         Ok(Limits {
-            pipeline: settings.concurrency,
+            pipeline: if self.paused { Some(0) } else { settings.concurrency },
             elsewhere: elsewhere.then_some(if of_pipeline { Elsewhere::Pipeline } else { Elsewhere::Build }),
             trigger: of_trigger.or(settings.trigger_concurrency).filter(|_| !build.trigger.is_empty()),
             branch: settings.branch_concurrency.filter(|_| !build.branch.is_empty()),
@@ -173,10 +192,23 @@ impl Allowed {
     }
 }
 
-impl Allowed {
-    /// The runner that a build is for, and whether all of its pipeline's are. A name that no runner has is nobody's:
-    /// pipelines that come from elsewhere name runtimes that never were here, and a runner that was removed leaves its
-    /// builds to the others.
+impl Allowed<'_> {
+    fn has_runner(&self, name: &str) -> bool {
+        self.runners.iter().any(|runner| runner == name)
+    }
+
+    fn agent_of(&self, runtime: &str) -> Option<&Agent> {
+        self.agents.iter().find(|agent| agent.runtimes.iter().any(|served| served == runtime))
+    }
+
+    /// The runtime environment that a build was looked at for.
+    pub(crate) fn runtime_of(&self, build: &Build) -> Option<&str> {
+        self.wanted(build).0
+    }
+
+    /// The runner or runtime environment that a build is for, and whether all of its pipeline's are. A name that no
+    /// runner has and no agent serves is nobody's: pipelines that come from elsewhere name runtimes that never were here,
+    /// and a runner that was removed leaves its builds to the others.
     fn wanted(&self, build: &Build) -> (Option<&str>, bool) {
         let Some((settings, triggers)) = self.known.get(&build.pipeline) else { return (None, true) };
         let own =
@@ -184,17 +216,26 @@ impl Allowed {
         let of_trigger = triggers.get(&build.trigger);
         let name = of_trigger
             .and_then(|trigger| runtime_name(trigger.runtime_environment.as_ref()))
-            .or_else(|| runtime_name(settings.runtime_environment.as_ref()));
-        (name.filter(|name| self.runners.iter().any(|runner| runner == name)), !own)
+            .or_else(|| runtime_name(settings.runtime_environment.as_ref()))
+            .or(self.default.as_deref());
+        (name.filter(|name| self.has_runner(name) || self.agent_of(name).is_some()), !own)
     }
 }
 
 /// Why a build that waits does not start, when a limit of its pipeline or its runner is the reason.
 pub(crate) fn waits(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Option<String>, StoreError> {
-    let mut allowed = Allowed::load(tx, scope, "")?;
+    let mut allowed = Allowed::load(tx, scope, Taking::Nobody)?;
     let limit = held_back(tx, scope, &mut allowed, build)?;
-    let runner =
-        || allowed.wanted(build).0.map(|name| format!("runner `{name}`, which it is for, has no free place"));
+    let runner = || {
+        let name = allowed.wanted(build).0?;
+        Some(match allowed.agent_of(name).filter(|_| !allowed.has_runner(name)) {
+            Some(agent) => format!(
+                "agent `{}` has not asked for it, which serves runtime environment `{name}`",
+                agent.name
+            ),
+            None => format!("runner `{name}`, which it is for, has no free place"),
+        })
+    };
     Ok(limit.or_else(runner))
 }
 
@@ -209,7 +250,7 @@ const ROUNDS: usize = 5;
 
 /// Marks builds that only wait for a runner, and ends those that waited for too long.
 pub(crate) fn delay(tx: &mut Tx<'_>, now_ms: i64) -> Result<(), StoreError> {
-    let mut known: HashMap<slipway_model::AccountId, (Allowed, bool)> = HashMap::new();
+    let mut known: HashMap<slipway_model::AccountId, (Allowed<'static>, bool)> = HashMap::new();
     let mut held: Vec<PipelineId> = Vec::new();
     for _ in 0..ROUNDS {
         let waiting = builds::waiting_since(tx, now_ms - DELAYED_AFTER_MS, &held, AT_ONCE)?;
@@ -218,7 +259,7 @@ pub(crate) fn delay(tx: &mut Tx<'_>, now_ms: i64) -> Result<(), StoreError> {
             if let Entry::Vacant(place) = known.entry(build.account) {
                 // A limit of the account is no lack of runners.
                 let full = crate::limits::free_builds(tx, scope, now_ms)? == 0;
-                place.insert((Allowed::load(tx, scope, "")?, full));
+                place.insert((Allowed::load(tx, scope, Taking::Nobody)?, full));
             }
             let Some((allowed, full)) = known.get_mut(&build.account) else { continue };
             if held.contains(&build.pipeline) {
@@ -249,7 +290,7 @@ pub(crate) fn delay(tx: &mut Tx<'_>, now_ms: i64) -> Result<(), StoreError> {
 fn held_back(
     tx: &mut Tx<'_>,
     scope: Scope,
-    allowed: &mut Allowed,
+    allowed: &mut Allowed<'_>,
     build: &Build,
 ) -> Result<Option<String>, StoreError> {
     if allowed.paused {

@@ -1,6 +1,6 @@
 //! Agents of the published runner, and the tasks that wait for them until a status arrives.
 
-use slipway_model::{AccountId, AgentId, ChangeKind, TaskId};
+use slipway_model::{AccountId, AgentId, BuildId, ChangeKind, TaskId};
 
 use crate::{Row, Scope, StoreError, Tx};
 
@@ -19,16 +19,22 @@ pub struct Agent {
 #[derive(Debug, Clone)]
 pub struct Task {
     pub id: TaskId,
+    pub agent: AgentId,
     /// `CreatePod`, `CreatePvc`, `DeletePod`, `DeletePvc`, `AgentTask`.
     pub kind: String,
     pub runtime: String,
     pub build: String,
-    /// JSON that goes to the agent as it is.
+    /// Which attempt of the build it is for.
+    pub attempt: i64,
+    /// The name of the pod or claim.
+    pub object: String,
+    /// JSON for the agent, sealed where a secret is in it.
     pub spec: String,
     pub status_revision: i64,
     pub status: Option<String>,
     pub problem: Option<String>,
     pub created_ms: i64,
+    pub done_ms: Option<i64>,
 }
 
 const AGENT: &str = "SELECT id, account, name, runtimes, message, reported_ms, created_ms FROM agents";
@@ -110,16 +116,18 @@ pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: AgentId) -> Result<(), StoreErr
     Ok(())
 }
 
-pub fn add_task(tx: &mut Tx<'_>, agent: AgentId, task: &Task) -> Result<(), StoreError> {
+pub fn add_task(tx: &mut Tx<'_>, task: &Task) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO agent_tasks (id, agent, kind, runtime, build, spec, status_revision, created_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6, 0, $7)",
+        "INSERT INTO agent_tasks (id, agent, kind, runtime, build, attempt, object, spec, status_revision, created_ms) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9)",
         &[
             task.id.into(),
-            agent.into(),
+            task.agent.into(),
             task.kind.as_str().into(),
             task.runtime.as_str().into(),
             task.build.as_str().into(),
+            task.attempt.into(),
+            task.object.as_str().into(),
             task.spec.as_str().into(),
             task.created_ms.into(),
         ],
@@ -127,28 +135,57 @@ pub fn add_task(tx: &mut Tx<'_>, agent: AgentId, task: &Task) -> Result<(), Stor
     Ok(())
 }
 
+const TASK: &str = "SELECT id, agent, kind, runtime, build, attempt, object, spec, status_revision, status, problem, \
+     created_ms, done_ms FROM agent_tasks";
+
+fn task(row: &Row) -> Result<Task, StoreError> {
+    Ok(Task {
+        id: row.id(0)?,
+        agent: row.id(1)?,
+        kind: row.text(2)?,
+        runtime: row.text(3)?,
+        build: row.text(4)?,
+        attempt: row.int(5)?,
+        object: row.text(6)?,
+        spec: row.text(7)?,
+        status_revision: row.int(8)?,
+        status: row.maybe_text(9)?,
+        problem: row.maybe_text(10)?,
+        created_ms: row.int(11)?,
+        done_ms: row.maybe_int(12)?,
+    })
+}
+
+/// In the order in which agents work: what a pod needs is made before it and deleted after it.
+const ORDER: &str = "created_ms, CASE kind WHEN 'CreatePvc' THEN 1 WHEN 'CreatePod' THEN 2 WHEN 'DeletePod' THEN 3 ELSE 4 END, \
+     attempt, id";
+
 /// Everything without a status, oldest first: what was handed out before comes again until its status arrives.
 pub fn open_tasks(tx: &mut Tx<'_>, agent: AgentId) -> Result<Vec<Task>, StoreError> {
     tx.all(
-        "SELECT id, kind, runtime, build, spec, status_revision, status, problem, created_ms FROM agent_tasks \
-         WHERE agent = $1 AND done_ms IS NULL ORDER BY created_ms, id LIMIT 500",
+        &format!("{TASK} WHERE agent = $1 AND done_ms IS NULL ORDER BY {ORDER} LIMIT 500"),
         &[agent.into()],
     )?
     .iter()
-    .map(|row| {
-        Ok(Task {
-            id: row.id(0)?,
-            kind: row.text(1)?,
-            runtime: row.text(2)?,
-            build: row.text(3)?,
-            spec: row.text(4)?,
-            status_revision: row.int(5)?,
-            status: row.maybe_text(6)?,
-            problem: row.maybe_text(7)?,
-            created_ms: row.int(8)?,
-        })
-    })
+    .map(task)
     .collect()
+}
+
+/// Everything that agents were asked for a build, oldest first.
+pub fn tasks_of_build(tx: &mut Tx<'_>, build: BuildId) -> Result<Vec<Task>, StoreError> {
+    tx.all(&format!("{TASK} WHERE build = $1 ORDER BY {ORDER} LIMIT 500"), &[build.into()])?
+        .iter()
+        .map(task)
+        .collect()
+}
+
+/// What was to be made for a build is not wanted any more, whether somebody has seen it or not.
+pub fn drop_creations(tx: &mut Tx<'_>, build: BuildId, now_ms: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE agent_tasks SET done_ms = $2 WHERE build = $1 AND done_ms IS NULL AND kind IN ('CreatePod', 'CreatePvc')",
+        &[build.into(), now_ms.into()],
+    )?;
+    Ok(())
 }
 
 /// Delivered without a status being asked for: gone.
@@ -160,6 +197,12 @@ pub fn delivered(tx: &mut Tx<'_>, agent: AgentId, id: TaskId, now_ms: i64) -> Re
     Ok(())
 }
 
+/// Tasks that were done before this moment; how builds went is told by the builds.
+pub fn forget_tasks_before(tx: &mut Tx<'_>, before_ms: i64) -> Result<(), StoreError> {
+    tx.execute("DELETE FROM agent_tasks WHERE done_ms < $1", &[before_ms.into()])?;
+    Ok(())
+}
+
 pub struct TaskStatus<'a> {
     pub status: &'a str,
     pub revision: i64,
@@ -168,21 +211,23 @@ pub struct TaskStatus<'a> {
     pub ends: bool,
 }
 
-/// Passed over when it is older than what is known; `NotFound` when the task is not this agent's.
+/// One task of this agent; `NotFound` when it is another's.
+pub fn task_of(tx: &mut Tx<'_>, agent: AgentId, id: TaskId) -> Result<Task, StoreError> {
+    let row = tx.one(&format!("{TASK} WHERE agent = $1 AND id = $2"), &[agent.into(), id.into()])?;
+    row.as_ref().map(task).transpose()?.ok_or_else(|| StoreError::NotFound { what: format!("task `{id}`") })
+}
+
+/// Passed over when it is older than what is known, or when the task is over already.
 pub fn task_status(
     tx: &mut Tx<'_>,
     agent: AgentId,
     id: TaskId,
     new: &TaskStatus<'_>,
     now_ms: i64,
-) -> Result<(), StoreError> {
-    let row = tx.one(
-        "SELECT status_revision FROM agent_tasks WHERE agent = $1 AND id = $2",
-        &[agent.into(), id.into()],
-    )?;
-    let known = row.ok_or_else(|| StoreError::NotFound { what: format!("task `{id}`") })?.int(0)?;
-    if new.revision <= known {
-        return Ok(());
+) -> Result<bool, StoreError> {
+    let known = task_of(tx, agent, id)?;
+    if new.revision <= known.status_revision || known.done_ms.is_some() {
+        return Ok(false);
     }
     tx.execute(
         "UPDATE agent_tasks SET status = $3, status_revision = $4, problem = $5, \
@@ -197,5 +242,5 @@ pub fn task_status(
             now_ms.into(),
         ],
     )?;
-    Ok(())
+    Ok(true)
 }

@@ -427,6 +427,7 @@ pub fn active(
 
 fn hand_over(tx: &mut Tx<'_>, taker: &Taker<'_>, mut build: Build) -> Result<Build, StoreError> {
     build.epoch += 1;
+    build.runner = Some(taker.runner.to_owned());
     build.status = match (build.terminate, build.status) {
         (true, _) => BuildStatus::Terminating,
         // Its question stays asked while somebody else takes it over.
@@ -447,6 +448,32 @@ fn hand_over(tx: &mut Tx<'_>, taker: &Taker<'_>, mut build: Build) -> Result<Bui
     )?;
     tx.changed(ChangeKind::Build, build.id);
     Ok(build)
+}
+
+/// Whom a build waits for that was taken for somebody who comes later: the runner in a pod that an agent is to make.
+pub fn meant_for(tx: &mut Tx<'_>, scope: Scope, id: BuildId, runner: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE builds SET runner = $3 WHERE account = $1 AND id = $2",
+        &[scope.account().into(), id.into(), runner.into()],
+    )?;
+    Ok(())
+}
+
+/// Takes this one build, under a new epoch, for the runner that it is [`meant_for`]. Nothing when it is not, or has ended.
+pub fn take_over(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    taker: &Taker<'_>,
+    id: BuildId,
+) -> Result<Option<Build>, StoreError> {
+    let found = tx.one(
+        &format!("{BUILD} WHERE account = $1 AND id = $2 AND runner = $3 AND {TAKEN}"),
+        &[scope.account().into(), id.into(), taker.runner.into()],
+    )?;
+    match found {
+        Some(row) => hand_over(tx, taker, build(&row)?).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Builds of a pipeline that have not ended, newest first; those asked to stop are left out.

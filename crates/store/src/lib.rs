@@ -5,6 +5,7 @@
 //! disk; writes that arrive together share one commit. SQLite or PostgreSQL is chosen by an address, and the
 //! queries do not know which. It knows no HTTP, no clock but the database's, and no randomness.
 
+pub mod agent_builds;
 pub mod agents;
 pub mod annotations;
 pub mod applications;
@@ -33,6 +34,7 @@ pub mod pipelines;
 pub mod postgres;
 pub mod projects;
 pub mod rules;
+pub mod runtime_environments;
 pub mod services;
 mod session;
 pub mod sql;

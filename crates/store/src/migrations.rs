@@ -17,6 +17,7 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (15, include_str!("../migrations/0015_queue_indexes.sql")),
     (16, include_str!("../migrations/0016_counted_builds.sql")),
     (17, include_str!("../migrations/0017_debugging.sql")),
+    (18, include_str!("../migrations/0018_agents_run_builds.sql")),
 ];
 
 /// The version of a database that all of them were run on.

@@ -99,8 +99,15 @@ impl Service {
                 "event_triggers",
                 "outgoing",
             ],
-            Self::RuntimeManager => &["runners", "agents", "agent_tasks"],
-            Self::ContextManager => &["contexts", "data_keys"],
+            Self::RuntimeManager => &[
+                "runners",
+                "agents",
+                "agent_tasks",
+                "agent_builds",
+                "runtime_environments",
+                "default_runtimes",
+            ],
+            Self::ContextManager => &["contexts", "data_keys", "authorities"],
             Self::AuditManager => &["audit", "audit_heads"],
             Self::EventHandler => &["runtimes", "applications"],
         }

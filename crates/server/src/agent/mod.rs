@@ -7,6 +7,8 @@ pub(crate) mod runner;
 pub(crate) mod runtime;
 pub(crate) mod shells;
 pub(crate) mod step_types;
+pub(crate) mod workflows;
+mod workload;
 
 use std::time::{Duration, Instant};
 

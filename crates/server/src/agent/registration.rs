@@ -21,7 +21,7 @@ use crate::trail::{Actor, Entry, Trail};
 
 pub(crate) const TOKEN_LIVES_MS: i64 = 3_600_000;
 /// Scopes of a key row that is a token: it opens nothing but the registration.
-const UNUSED: &str = "register";
+pub(super) const UNUSED: &str = "register";
 const USED: &str = "registered:";
 
 /// Make a registration token for a runner. A runner of that name keeps its key until the token is used.

@@ -13,16 +13,16 @@ use slipway_forge::remote::Provider;
 use slipway_model::{BuildId, BuildStatus, ChangeKind};
 use slipway_store::builds::{self, Build, Holder, Lease, Report, Runner, Taker};
 use slipway_store::identity::{self, Subject};
-use slipway_store::{Scope, StoreError, Tx, approvals, contexts, debug, logs};
+use slipway_store::{Scope, StoreError, Tx, agent_builds, agents, approvals, contexts, debug, logs};
 
-use super::{deadline, news, noted};
+use super::{deadline, news, noted, workflows};
 use crate::auth::Caller;
 use crate::ctx::{Network, Server};
 use crate::error::ApiError;
 use crate::limits;
 use crate::orders::{self, Order, Restart, RestartPoint};
 use crate::providers::{Connection, ProviderError};
-use crate::queue::Allowed;
+use crate::queue::{Allowed, Taking};
 use crate::seal::DataKey;
 use crate::tokens;
 use crate::trail::Entry;
@@ -88,6 +88,13 @@ async fn exchange(
     let answer = server.store().write(move |tx| {
         let scope = caller.scope();
         let now_ms = inner.now_ms();
+        // An agent's key opens its own tasks; what runs builds are the runners in its pods.
+        if agents::find(tx, scope, &request.runner)?.is_some() {
+            return Ok(RunnerSyncAnswer::default());
+        }
+        if let Some(only) = workflows::build_of(&request.runner) {
+            return serve_one(&inner, tx, &caller, &request, only);
+        }
         let seen = Runner {
             name: request.runner.clone(),
             version: request.version.clone(),
@@ -96,12 +103,7 @@ async fn exchange(
         };
         builds::runner_seen(tx, scope, &seen)?;
         let silence_ms = silence_ms(&inner);
-        let mut answer = RunnerSyncAnswer {
-            lease_ms: u64::try_from(LEASE_MS.min(silence_ms / 2)).expect("positive"),
-            // Before anybody else may begin, with time to stop what runs.
-            fence_ms: u64::try_from(silence_ms / 5 * 4).expect("positive"),
-            ..RunnerSyncAnswer::default()
-        };
+        let mut answer = nothing_yet(silence_ms);
         for run in &request.running {
             renew(tx, scope, &request.runner, run, now_ms + silence_ms, &mut answer)?;
         }
@@ -115,18 +117,84 @@ async fn exchange(
                 now_ms,
                 lease_until_ms: now_ms + silence_ms,
             };
-            let mut allowed = Allowed::load(tx, scope, &request.runner)?;
+            let mut allowed = Allowed::load(tx, scope, Taking::Runner(&request.runner))?;
             let taken = builds::take(tx, scope, &taker, free, &mut |tx, build| allowed.of(tx, scope, build))?;
             for build in taken {
-                match missing_contexts(tx, scope, &build)? {
-                    Some(sentence) => refuse(tx, scope, &build, &request.runner, &sentence, now_ms)?,
-                    None => answer.taken.push(hand_over(&inner, tx, &caller, build)?),
-                }
+                hand_out(&inner, tx, &caller, build, &mut answer)?;
             }
         }
         Ok(answer)
     });
     Ok(answer.await?)
+}
+
+fn nothing_yet(silence_ms: i64) -> RunnerSyncAnswer {
+    RunnerSyncAnswer {
+        lease_ms: u64::try_from(LEASE_MS.min(silence_ms / 2)).expect("positive"),
+        // Before anybody else may begin, with time to stop what runs.
+        fence_ms: u64::try_from(silence_ms / 5 * 4).expect("positive"),
+        ..RunnerSyncAnswer::default()
+    }
+}
+
+/// The runner in a pod of an agent: it has its one build, or hears that it is not its any more, whatever it asks for.
+fn serve_one(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    request: &RunnerSync,
+    only: BuildId,
+) -> Result<RunnerSyncAnswer, StoreError> {
+    let (scope, now_ms, silence_ms) = (caller.scope(), server.now_ms(), silence_ms(server));
+    let mut answer = nothing_yet(silence_ms);
+    let id = only.to_string();
+    for run in &request.running {
+        match run.id == id {
+            true => renew(tx, scope, &request.runner, run, now_ms + silence_ms, &mut answer)?,
+            false => answer.lost.push(run.id.clone()),
+        }
+    }
+    let runs = request.running.iter().any(|run| run.id == id);
+    if runs && !answer.lost.contains(&id) {
+        return Ok(answer);
+    }
+    let taker = Taker {
+        runner: &request.runner,
+        executor: &request.executor,
+        now_ms,
+        lease_until_ms: now_ms + silence_ms,
+    };
+    match builds::take_over(tx, scope, &taker, only)? {
+        Some(build) => {
+            answer.lost.retain(|lost| *lost != id);
+            agent_builds::arrived(tx, only, now_ms)?;
+            hand_out(server, tx, caller, build, &mut answer)?;
+        }
+        None if runs => {}
+        None => {
+            agent_builds::left(tx, only, now_ms)?;
+            answer.lost.push(id);
+        }
+    }
+    Ok(answer)
+}
+
+fn hand_out(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    build: Build,
+    answer: &mut RunnerSyncAnswer,
+) -> Result<(), StoreError> {
+    let scope = caller.scope();
+    match missing_contexts(tx, scope, &build)? {
+        Some(sentence) => {
+            let runner = build.runner.clone().unwrap_or_default();
+            refuse(tx, scope, &build, &runner, &sentence, server.now_ms())?;
+        }
+        None => answer.taken.push(hand_over(server, tx, caller, build)?),
+    }
+    Ok(())
 }
 
 /// After so much silence the builds of a runner go to others.

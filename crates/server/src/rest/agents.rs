@@ -13,9 +13,10 @@ use slipway_api::error::ErrorBody;
 use slipway_model::TaskId;
 use slipway_store::agents::{self, Agent, Task, TaskStatus};
 use slipway_store::identity::{self, Subject};
-use slipway_store::{StoreError, Tx, builds};
+use slipway_store::{Tx, builds};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::agent::workflows;
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
@@ -24,6 +25,7 @@ use crate::{seams, tokens};
 
 /// An agent that said nothing for this long is not well.
 const HEALTHY_MS: i64 = 60_000;
+const REASON_CHARS_MAX: usize = 2_000;
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ShownAgent {
@@ -132,6 +134,11 @@ pub(crate) async fn create(
     if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
         return Err(ApiError::bad_request("an agent needs a name of up to 200 letters"));
     }
+    if workflows::build_of(&name).is_some() {
+        return Err(ApiError::bad_request(format!(
+            "`{name}` is the name of a build's own runner: give the agent another name"
+        )));
+    }
     let (account, now_ms) = (caller.principal.account, server.now_ms());
     let agent = Agent {
         id: server.seams().new_id(),
@@ -202,6 +209,7 @@ pub(crate) async fn delete(
     server
         .change(move |tx| {
             let agent = find(tx, &caller, &id)?;
+            workflows::abandon(tx, &agent)?;
             agents::delete(tx, caller.scope(), agent.id)?;
             identity::delete_keys_of(tx, caller.scope(), Subject::Runner, &agent.name)?;
             caller.trail.allowed(
@@ -254,7 +262,13 @@ pub(crate) struct TaskMetadata {
     should_report_status: bool,
 }
 
-fn shown_task(task: &Task, keeps: bool) -> Result<ShownTask, ApiError> {
+fn shown_task(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    agent: &Agent,
+    task: &Task,
+    keeps: bool,
+) -> Result<ShownTask, ApiError> {
     Ok(ShownTask {
         id: task.id.to_string(),
         kind: task.kind.clone(),
@@ -265,11 +279,11 @@ fn shown_task(task: &Task, keeps: bool) -> Result<ShownTask, ApiError> {
             current_status_revision: task.status_revision,
             should_report_status: keeps,
         },
-        spec: serde_json::from_str(&task.spec).map_err(StoreError::corrupt)?,
+        spec: workflows::spec_of(server, tx, agent, task)?,
     })
 }
 
-/// What an agent has to do.
+/// What an agent has to do. Builds that wait for its runtime environments are taken for it here.
 #[utoipa::path(get, path = "/api/agent/{id}/tasks", tag = "agents", params(("id" = String, Path), TasksQuery),
     responses((status = 200, body = [ShownTask]), (status = 404, body = ErrorBody)))]
 pub(crate) async fn tasks(
@@ -279,16 +293,18 @@ pub(crate) async fn tasks(
     Query(query): Query<TasksQuery>,
 ) -> Result<Json<Vec<ShownTask>>, ApiError> {
     let (keeps, now_ms) = (query.wait_for_status_report == Some(true), server.now_ms());
+    let inner = server.clone();
     let found = server
         .change(move |tx| {
             let agent = myself(tx, &caller, &id)?;
+            workflows::give(&inner, tx, &agent)?;
             let open = agents::open_tasks(tx, agent.id)?;
             if !keeps {
                 for task in &open {
                     agents::delivered(tx, agent.id, task.id, now_ms)?;
                 }
             }
-            open.iter().map(|task| shown_task(task, keeps)).collect::<Result<Vec<_>, _>>()
+            open.iter().map(|task| shown_task(&inner, tx, &agent, task, keeps)).collect::<Result<Vec<_>, _>>()
         })
         .await?;
     Ok(Json(found))
@@ -319,27 +335,94 @@ pub(crate) async fn status(
     server
         .change(move |tx| {
             let agent = myself(tx, &caller, &id)?;
-            let task: TaskId = task.parse().map_err(|_| ApiError::not_found(format!("task `{task}`")))?;
-            let ends = match report.status.as_str() {
+            let success = match report.status.as_str() {
                 "Success" => true,
-                "Error" => !report.is_retriable,
+                "Error" => false,
                 other => {
                     return Err(ApiError::bad_request(format!(
                         "`{other}` is no status: there are Success and Error"
                     )));
                 }
             };
+            let task: TaskId = task.parse().map_err(|_| ApiError::not_found(format!("task `{task}`")))?;
+            let known = agents::task_of(tx, agent.id, task)?;
+            let reason: String = report.reason.unwrap_or_default().chars().take(REASON_CHARS_MAX).collect();
+            let done = success || was_done_before(&known.kind, &reason);
             let new = TaskStatus {
                 status: &report.status,
                 revision: report.status_revision,
-                problem: report.reason.as_deref(),
-                ends,
+                problem: Some(reason.as_str()).filter(|reason| !reason.is_empty()),
+                ends: done || !report.is_retriable,
             };
-            agents::task_status(tx, agent.id, task, &new, now_ms)?;
+            if agents::task_status(tx, agent.id, task, &new, now_ms)? && !done && !report.is_retriable {
+                workflows::failed(tx, &agent, &known, &reason, now_ms)?;
+            }
             Ok(())
         })
         .await?;
     Ok(Json("ok".into()))
+}
+
+/// A task comes again until its status arrives: the second time its work is done already, whatever the agent calls that.
+fn was_done_before(kind: &str, reason: &str) -> bool {
+    (kind.starts_with("Create") && reason.contains("already exists"))
+        || (kind.starts_with("Delete") && reason.contains("not found"))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BuildTask {
+    /// `CreatePod`, `CreatePvc`, `DeletePod`, `DeletePvc`.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Name of the pod or claim.
+    object: String,
+    agent: String,
+    runtime: String,
+    attempt: i64,
+    /// `Success` or `Error`, as the agent reported it; absent until it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    created_at: String,
+    /// Nothing more is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<String>,
+}
+
+/// What agents of the published runner were asked to make and delete for a build, and what they said.
+#[utoipa::path(get, path = "/api/builds/{id}/tasks", tag = "builds", params(("id" = String, Path)),
+    responses((status = 200, body = [BuildTask]), (status = 404, body = ErrorBody)))]
+pub(crate) async fn of_build(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Vec<BuildTask>>, ApiError> {
+    let found = server
+        .look(move |tx| {
+            let build = super::builds::find_in(tx, &caller, &id, "read")?;
+            let names = agents::list(tx, caller.scope())?;
+            let name = |task: &Task| {
+                names.iter().find(|agent| agent.id == task.agent).map(|agent| agent.name.clone())
+            };
+            Ok(agents::tasks_of_build(tx, build.id)?
+                .into_iter()
+                .map(|task| BuildTask {
+                    agent: name(&task).unwrap_or_default(),
+                    kind: task.kind,
+                    object: task.object,
+                    runtime: task.runtime,
+                    attempt: task.attempt,
+                    status: task.status,
+                    reason: task.problem,
+                    created_at: seams::rfc3339(task.created_ms),
+                    finished_at: task.done_ms.map(seams::rfc3339),
+                })
+                .collect())
+        })
+        .await?;
+    Ok(Json(found))
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]

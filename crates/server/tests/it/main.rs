@@ -23,4 +23,5 @@ mod secrets;
 mod sso;
 mod support;
 mod venona;
+mod venona_builds;
 mod webhooks;

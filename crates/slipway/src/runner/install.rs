@@ -23,7 +23,7 @@ pub(super) struct InstallArguments {
     #[arg(long, env = "SLIPWAY_RUNNER_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// The image with the slipway binary and git
-    #[arg(long, default_value = concat!("ghcr.io/slipway/slipway:", env!("CARGO_PKG_VERSION")))]
+    #[arg(long, default_value = slipway_server::Network::RUNNER_IMAGE)]
     image: String,
     /// How many builds at once
     #[arg(long, default_value_t = 5)]

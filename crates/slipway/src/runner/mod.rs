@@ -55,6 +55,9 @@ struct RunArguments {
     /// How many builds at once
     #[arg(long, default_value_t = 2)]
     capacity: u32,
+    /// Run this one build and end with it: what pods of a Codefresh runner do, with a token that is for that build
+    #[arg(long, value_name = "ID", conflicts_with = "capacity")]
+    build: Option<String>,
     /// Where steps run
     #[arg(long, value_enum, default_value = "auto")]
     executor: Executor,
@@ -222,7 +225,8 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
     };
     let mut config = slipway_runner::Config::new(name, client, arguments.data);
-    config.capacity = arguments.capacity.max(1);
+    config.capacity = if arguments.build.is_some() { 1 } else { arguments.capacity.max(1) };
+    config.only = arguments.build;
     config.read_only = arguments.read_only;
     config.step_types = arguments.step_types;
     config.trust = arguments.trust;

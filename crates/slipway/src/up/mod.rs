@@ -58,6 +58,9 @@ pub(crate) struct NetworkArguments {
     /// Seconds without a word from a runner after which its builds go to others; it stops them itself before that
     #[arg(long, default_value_t = slipway_server::Network::RUNNER_SILENCE_SECONDS, value_parser = clap::value_parser!(u32).range(10..))]
     runner_silence: u32,
+    /// The image with the slipway binary and git that Codefresh runners start for a build
+    #[arg(long, default_value = slipway_server::Network::RUNNER_IMAGE, env = "SLIPWAY_RUNNER_IMAGE")]
+    runner_image: String,
 }
 
 impl NetworkArguments {
@@ -67,6 +70,7 @@ impl NetworkArguments {
             egress_allowed: EgressRules::parse(&self.egress_allow)
                 .map_err(|error| anyhow!("--egress-allow: {error}"))?,
             runner_silence_seconds: Some(self.runner_silence),
+            runner_image: Some(self.runner_image),
         })
     }
 }
