@@ -255,9 +255,9 @@ impl Engine {
             let engine = self.clone();
             let of = key.clone();
             let gate = self.shards.gate(&key);
-            let look = tokio::spawn(slipway_cluster::fenced(gate, async move {
-                engine.reconcile(&of, wake).await;
-            }));
+            // A look is large: in a box, nobody moves it about on a stack.
+            let look = Box::pin(async move { engine.reconcile(&of, wake).await });
+            let look = tokio::spawn(slipway_cluster::fenced(gate, look));
             let began = Instant::now();
             let done = AbortOnDropHandle::new(look).await;
             self.metrics.look(&key.namespace, IN_CLUSTER.server, began.elapsed());
