@@ -55,6 +55,7 @@ pub fn from_config_map(
     settings.ignore_differences = ignore_differences(data, &mut problems);
     settings.customizations = customizations(data, &mut problems);
     settings.impersonation = text("application.sync.impersonation.enabled") == Some("true");
+    settings.helm_lookup = text("helm.lookup.enabled") == Some("true");
     settings.global_projects = read(data, "globalProjects", &mut problems).unwrap_or_default();
     settings.kustomize = kustomize(data, &mut problems);
     settings.commit_message = text("sourceHydrator.commitMessageTemplate").map(str::to_string);

@@ -10,7 +10,7 @@ use slipway_gitops::project;
 use slipway_model::Next;
 use slipway_source::{
     ChartError, Commit, Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable,
-    Kustomize, KustomizeTool, Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered,
+    Kustomize, KustomizeTool, Lookup, Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered,
     Renderer, Repositories, Repository, Since, SourceOptions, Submodules,
 };
 
@@ -31,6 +31,8 @@ pub(crate) struct Desired {
     /// Set for manifests that came with the operation itself.
     pub(crate) local: Vec<Value>,
     pub(crate) kustomize: KustomizeSettings,
+    /// Charts could look at the cluster.
+    pub(crate) looked_up: bool,
 }
 
 impl Desired {
@@ -96,6 +98,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) submodules: bool,
     pub(crate) kube_version: &'a str,
     pub(crate) api_versions: &'a [String],
+    /// Who answers what charts look up.
+    pub(crate) lookup: Option<Arc<dyn Lookup>>,
 }
 
 /// Resolves and renders every source. `pinned` gives revisions instead of the sources' own, one per source.
@@ -115,6 +119,7 @@ pub(crate) async fn load(
         parts: Vec::new(),
         local: Vec::new(),
         kustomize: around.kustomize.clone(),
+        looked_up: around.lookup.is_some(),
     };
     let mut contents = Vec::new();
     for (index, source) in sources.iter().enumerate() {
@@ -145,6 +150,7 @@ pub(crate) async fn load(
             api_versions: around.api_versions.to_vec(),
             repositories: permitted(around),
             kustomize: kustomize_tool(around.kustomize, &source)?,
+            lookup: around.lookup.clone(),
         };
         desired.parts.push(around.renderer.render(&request).await?);
     }

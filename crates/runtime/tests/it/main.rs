@@ -10,6 +10,7 @@ mod crash;
 mod faults;
 mod hydrate;
 mod kube;
+mod lookup;
 mod many;
 mod permits;
 mod proxy;

@@ -70,7 +70,7 @@ pub(super) async fn render(
     let output = build(&workspace, renderer, request, target).await?;
     let objects =
         manifest::read_output("kustomize", &request.path, &output).map_err(RenderError::Findings)?;
-    Ok(Made { kind: SourceKind::Kustomize, objects, outside: inputs.outside })
+    Ok(Made { kind: SourceKind::Kustomize, objects, outside: inputs.outside, asked: Default::default() })
 }
 
 async fn build(

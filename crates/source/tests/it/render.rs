@@ -34,6 +34,7 @@ pub(crate) async fn request(
         api_versions: Vec::new(),
         repositories: Repositories::default(),
         kustomize: Default::default(),
+        lookup: None,
     }
 }
 
