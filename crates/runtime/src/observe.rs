@@ -283,6 +283,9 @@ impl Engine {
             .collect();
         let mut keys: HashSet<ObjectKey> =
             wanted.iter().map(|(key, _)| key.clone()).filter(|key| !key.name.is_empty()).collect();
+        if let Some(message) = keys.iter().find_map(|key| cluster.out_of_sight(key)) {
+            return Err(Failure { condition: "ComparisonError", message, again_at: None });
+        }
         if !namespace.is_empty() && !cluster.is_confined() {
             keys.insert(ObjectKey::new("", "Namespace", "", namespace));
         }

@@ -3,6 +3,7 @@
 mod appset_kills;
 mod appset_teams;
 mod appsets;
+mod cluster_secrets;
 mod clusters;
 mod control_plane;
 mod core;
