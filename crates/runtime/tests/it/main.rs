@@ -19,4 +19,5 @@ mod served;
 mod shards;
 mod site;
 mod sync;
+mod webhook;
 mod world;
