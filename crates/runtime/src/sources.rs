@@ -218,18 +218,29 @@ async fn check_signature(
     commit: &Commit,
     names: &[&str],
 ) -> Result<(), SourceError> {
-    let rules = project::signature_keys(&around.project, &repository.url).map_err(SourceError::Spec)?;
-    let Some(rules) = rules else { return Ok(()) };
-    let signer = around.renderer.git().signer(repository, commit, names, &around.access.keys).await?;
-    if rules.iter().all(|keys| project::is_signer(keys, &signer)) {
+    let rules = project::signature_rules(&around.project, &repository.url).map_err(SourceError::Spec)?;
+    if rules.is_empty() {
         return Ok(());
     }
-    Err(SourceError::Signer(format!(
-        "commit {} has a good signature by {}, which is not a key that project '{}' trusts",
-        commit.sha,
-        signer.first().map_or("", String::as_str),
-        around.project.metadata.name
-    )))
+    let (git, keys) = (around.renderer.git(), &around.access.keys);
+    let stranger = |commit: &str, signer: &[String]| {
+        SourceError::Signer(format!(
+            "commit {commit} has a good signature by {}, which is not a key that project '{}' trusts",
+            signer.first().map_or("", String::as_str),
+            around.project.metadata.name
+        ))
+    };
+    let signer = git.signer(repository, commit, names, keys).await?;
+    if !rules.iter().all(|rule| project::is_signer(&rule.keys, &signer)) {
+        return Err(stranger(&commit.sha, &signer));
+    }
+    for rule in rules.iter().filter(|rule| rule.history) {
+        let trusts = |signer: &[String]| project::is_signer(&rule.keys, signer);
+        if let Some((found, signer)) = git.distrusted(repository, commit, keys, &trusts).await? {
+            return Err(stranger(&found, &signer));
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn is_chart(source: &ApplicationSource) -> bool {
