@@ -91,6 +91,7 @@ pub(crate) struct Engine {
     pub(crate) home: Arc<Destination>,
     pub(crate) clusters: Clusters,
     pub(crate) clusters_stop: CancellationToken,
+    pub(crate) hydrating: crate::hydrate::Turns,
     /// Counts changes of settings and credentials.
     generation: AtomicUsize,
 }
@@ -121,6 +122,7 @@ impl Engine {
             home: Arc::new(home),
             clusters: Clusters::default(),
             clusters_stop: CancellationToken::new(),
+            hydrating: Default::default(),
             generation: AtomicUsize::new(0),
         }
     }
