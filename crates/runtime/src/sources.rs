@@ -425,6 +425,8 @@ fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
             components: kustomize.components.clone(),
             annotations_with_variables: kustomize.common_annotations_envsubst,
             ignore_missing_components: kustomize.ignore_missing_components,
+            kube_version: kustomize.kube_version.clone(),
+            api_versions: kustomize.api_versions.clone(),
         }))
     } else if let Some(directory) = &source.directory {
         // An empty `directory: {}` chooses nothing: Argo still detects charts and kustomizations then.

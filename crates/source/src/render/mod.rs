@@ -10,6 +10,7 @@ mod directory;
 mod environment;
 mod error;
 mod helm;
+mod inflation;
 mod jsonnet;
 mod kustomize;
 mod lookup;
@@ -239,6 +240,12 @@ impl Renderer {
     /// One file of a source, for those who must look before they ask for a render.
     pub async fn file(&self, content: &Content, path: &str) -> Result<Option<Vec<u8>>, GitError> {
         content.file(&self.git, path).await
+    }
+
+    /// A tool by the folder that has it, else by its name.
+    fn program(&self, tool: &str) -> String {
+        let installed = self.tool_folders.iter().map(|folder| folder.join(tool)).find(|path| path.is_file());
+        installed.map_or_else(|| tool.to_owned(), |path| path.display().to_string())
     }
 
     fn plugins(&self) -> Arc<Vec<PluginSpec>> {
