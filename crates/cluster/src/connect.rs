@@ -17,6 +17,9 @@ use crate::given::Given;
 use crate::supervise::Reading;
 use crate::{ClusterError, ObjectKey};
 
+/// How long a credential program may take.
+const CREDENTIALS: Duration = Duration::from_secs(30);
+
 #[derive(Debug, Clone)]
 pub struct ClusterConfig {
     /// `None`: the pod's own service account.
@@ -180,6 +183,22 @@ impl Cluster {
         !self.inner.config.namespaces.is_empty() && !self.inner.config.cluster_resources
     }
 
+    /// Why an object cannot be looked after here: it lies outside of the namespaces that may be seen.
+    pub fn out_of_sight(&self, key: &ObjectKey) -> Option<String> {
+        let seen = &self.inner.config.namespaces;
+        let ObjectKey { kind, namespace, name, .. } = key;
+        if namespace.is_empty() && self.is_confined() {
+            return Some(format!(
+                "cluster level {kind} \"{name}\" can not be managed when in namespaced mode; set `clusterResources` in the cluster Secret, or leave it out"
+            ));
+        }
+        (!seen.is_empty() && !namespace.is_empty() && !seen.contains(namespace)).then(|| {
+            format!(
+                "namespace \"{namespace}\" for {kind} \"{name}\" is not managed; add it to `namespaces` of the cluster Secret"
+            )
+        })
+    }
+
     /// True when all objects of the kind are in the copy: what is not there does not exist.
     pub fn is_read(&self, group: &str, kind: &str) -> bool {
         let pair = (group.to_owned(), kind.to_owned());
@@ -270,7 +289,17 @@ pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, Clust
     // Watches end by themselves before this; plain requests have their own deadline.
     connection.read_timeout = Some(crate::watch::SERVER_TIMEOUT + Duration::from_secs(30));
     connection.write_timeout = Some(Duration::from_secs(30));
-    kube::Client::try_from(connection).map_err(|error| unreadable(error.into()))
+    // A credential program runs in here, and waits for whatever it likes.
+    let making = tokio::task::spawn_blocking(move || kube::Client::try_from(connection));
+    let unusable = |detail: String| ClusterError::Unreachable { detail };
+    match tokio::time::timeout(CREDENTIALS, making).await {
+        Ok(Ok(Err(error @ kube::Error::Auth(_)))) => Err(unusable(crate::error::said(&error))),
+        Ok(Ok(made)) => made.map_err(|error| unreadable(error.into())),
+        Ok(Err(error)) => Err(unreadable(error.into())),
+        Err(_) => {
+            Err(unusable(format!("its credential program did not end within {} s", CREDENTIALS.as_secs())))
+        }
+    }
 }
 
 impl Cluster {

@@ -1,5 +1,6 @@
 //! What a cluster says when it does not do what was asked. No message carries the content of an object.
 
+use kube::client::AuthError;
 use slipway_model::Next;
 
 use crate::ObjectKey;
@@ -75,8 +76,29 @@ impl ClusterError {
                 message: status.message.clone(),
             },
             kube::Error::SerdeError(source) => Self::Unreadable { what: what.into(), source },
-            other => Self::Unreachable { detail: chain(&other) },
+            other => Self::Unreachable { detail: said(&other) },
         }
+    }
+}
+
+/// What an error says, without what kube repeats of a credential program: its environment and what it printed.
+pub(crate) fn said(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = Some(error);
+    while let Some(at) = cause {
+        if let Some(error) = at.downcast_ref::<AuthError>() {
+            return of_credentials(error);
+        }
+        cause = at.source();
+    }
+    chain(error)
+}
+
+fn of_credentials(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecStart(source) => format!("its credential program does not start: {source}"),
+        AuthError::AuthExecRun { out, .. } => format!("its credential program failed ({})", out.status),
+        AuthError::AuthExecParse(_) => "what its credential program printed is no ExecCredential".to_owned(),
+        _ => "its credentials cannot be used".to_owned(),
     }
 }
 

@@ -48,6 +48,7 @@ struct Exec {
     env: HashMap<String, String>,
     api_version: String,
     install_hint: String,
+    provide_cluster_info: bool,
 }
 
 impl fmt::Debug for Given {
@@ -107,6 +108,7 @@ impl Given {
             ),
             install_hint: text(&exec.install_hint),
             interactive_mode: Some(kube::config::ExecInteractiveMode::Never),
+            provide_cluster_info: exec.provide_cluster_info,
             ..ExecConfig::default()
         });
         let user = AuthInfo {

@@ -20,14 +20,8 @@ impl Cluster {
         mut request: Request<Vec<u8>>,
         what: &str,
     ) -> Result<Value, ClusterError> {
-        if let Some(user) = self.user.as_deref().filter(|_| request.method() != http::Method::GET) {
-            let user = http::HeaderValue::from_str(user).map_err(|_| ClusterError::Refused {
-                what: what.to_owned(),
-                code: 400,
-                reason: "BadRequest".to_owned(),
-                message: "the name of the service account to write as is not a name".to_owned(),
-            })?;
-            request.headers_mut().insert("impersonate-user", user);
+        if request.method() != http::Method::GET {
+            self.impersonate(&mut request, what)?;
         }
         let timeout = self.inner.config.request_timeout;
         let mut tries = 0;
@@ -54,6 +48,39 @@ impl Cluster {
                 answer => return answer,
             }
         }
+    }
+
+    fn impersonate(&self, request: &mut Request<Vec<u8>>, what: &str) -> Result<(), ClusterError> {
+        let Some(user) = self.user.as_deref() else { return Ok(()) };
+        let user = http::HeaderValue::from_str(user).map_err(|_| ClusterError::Refused {
+            what: what.to_owned(),
+            code: 400,
+            reason: "BadRequest".to_owned(),
+            message: "the name of the service account to act as is not a name".to_owned(),
+        })?;
+        request.headers_mut().insert("impersonate-user", user);
+        Ok(())
+    }
+
+    /// A question of somebody else, put in the name of whoever this hand acts as: one object, or without a name up to
+    /// `most` of a collection. The copy is left alone.
+    pub async fn ask(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+        name: Option<&str>,
+        most: usize,
+    ) -> Result<Value, ClusterError> {
+        let path = match name {
+            Some(name) => {
+                object_path(resource, &ObjectKey::new(&resource.group, &resource.kind, namespace, name))?
+            }
+            None => format!("{}?limit={most}", collection_path(resource, namespace)),
+        };
+        let request = http::Request::get(&path).body(Vec::new());
+        let mut request = request.expect("paths are built from checked parts");
+        self.impersonate(&mut request, &path)?;
+        self.send(request, &path).await
     }
 
     /// Asks the API server for an object and refreshes the copy; `None`: it does not exist.

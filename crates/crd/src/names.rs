@@ -66,5 +66,7 @@ pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 /// What `kubectl apply` remembers.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Ours, `"true"` on an Application: `lookup` of its charts is answered from the destination.
+pub const HELM_LOOKUP: &str = "slipway.io/helm-lookup";
 /// Ours, on a hook: the operation (and attempt) that made it, so that a re-plan knows its own hook again.
 pub const HOOK_OPERATION: &str = "slipway.io/hook-operation";

@@ -180,6 +180,8 @@ pub struct Settings {
     pub application_set_namespaces: Vec<String>,
     /// Files of git's submodules belong to a source.
     pub submodules: bool,
+    /// Charts of Applications that want it may look at the cluster: `helm.lookup.enabled`.
+    pub helm_lookup: bool,
     /// Syncs run as the service account that the project names.
     pub impersonation: bool,
     /// Projects that add their rules to others: the labels that these must have, and the project's name.
@@ -236,6 +238,7 @@ impl Default for Settings {
             application_namespaces: Vec::new(),
             application_set_namespaces: Vec::new(),
             submodules: true,
+            helm_lookup: false,
             impersonation: false,
             global_projects: Vec::new(),
             self_heal_backoff: (2, 3, 300),

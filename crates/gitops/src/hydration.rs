@@ -33,6 +33,15 @@ impl DryCommit {
     }
 }
 
+/// What a commit says where there is no template: whose manifests, and of which commit.
+pub fn default_message(applications: &[&str], dry: &str) -> String {
+    const NAMED: usize = 5;
+    let more = applications.len().saturating_sub(NAMED);
+    let names = applications.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{names}{more}: manifests of {}", dry.get(..7).unwrap_or(dry))
+}
+
 /// Fills `sourceHydrator.commitMessageTemplate`.
 pub fn commit_message(template: &str, commit: &DryCommit, now: Timestamp) -> Result<String, String> {
     let failed = |detail: String| format!("sourceHydrator.commitMessageTemplate cannot be used: {detail}");
@@ -50,6 +59,13 @@ pub fn commit_message(template: &str, commit: &DryCommit, now: Timestamp) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_names_some_of_many() {
+        assert_eq!(default_message(&["a"], "0123456789"), "a: manifests of 0123456");
+        let names = ["a", "b", "c", "d", "e", "f", "g"];
+        assert_eq!(default_message(&names, "01"), "a, b, c, d, e and 2 more: manifests of 01");
+    }
 
     #[test]
     fn a_template_sees_the_commit_that_is_rendered() {

@@ -115,47 +115,58 @@ pub fn matches_namespace(pattern: &str, namespace: &str) -> bool {
     }
 }
 
-/// The keys one of which must have signed commits of this repository; `None`: nobody asks. Every rule that fits has to
-/// hold, and one that cannot be understood lets nothing through.
-pub fn signature_keys(project: &AppProject, repo_url: &str) -> Result<Option<Vec<Vec<String>>>, String> {
+/// Who must have signed the commits of a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignatureRule {
+    /// One of these keys.
+    pub keys: Vec<String>,
+    /// All of the history, not only the newest commit.
+    pub history: bool,
+}
+
+/// The rules that commits of this repository have to keep, all of them. Of `sourceIntegrity` the first policy counts
+/// that names the repository; one that cannot be understood lets nothing through.
+pub fn signature_rules(project: &AppProject, repo_url: &str) -> Result<Vec<SignatureRule>, String> {
     let mut rules = Vec::new();
     if !project.spec.signature_keys.is_empty() {
-        rules.push(project.spec.signature_keys.iter().map(|key| key.key_id.clone()).collect());
+        let keys = project.spec.signature_keys.iter().map(|key| key.key_id.clone()).collect();
+        rules.push(SignatureRule { keys, history: false });
     }
-    let Some(integrity) = &project.spec.source_integrity else {
-        return Ok(Some(rules).filter(|r| !r.is_empty()));
-    };
+    let Some(integrity) = &project.spec.source_integrity else { return Ok(rules) };
     let policies = integrity["git"]["policies"].as_array().map_or(&[][..], Vec::as_slice);
     let url = normalized_url(repo_url);
-    for policy in policies {
-        let (mut fits, mut denied) = (false, false);
-        for pattern in
-            policy["repos"].as_array().into_iter().flatten().filter_map(|repo| repo["url"].as_str())
-        {
-            match pattern.strip_prefix('!') {
-                Some(pattern) => denied |= glob::matches(&normalized_url(pattern), &url),
-                None => fits |= pattern == "*" || glob::matches(&normalized_url(pattern), &url),
-            }
+    let Some(policy) = policies.iter().find(|policy| names_repository(&policy["repos"], &url)) else {
+        return Ok(rules);
+    };
+    let mode = policy["gpg"]["mode"].as_str().unwrap_or_default();
+    match mode {
+        "none" => {}
+        "head" | "strict" => {
+            let keys = policy["gpg"]["keys"].as_array().into_iter().flatten();
+            let keys = keys.filter_map(|key| key.as_str().map(str::to_owned)).collect();
+            rules.push(SignatureRule { keys, history: mode == "strict" });
         }
-        if !fits || denied {
-            continue;
-        }
-        match policy["gpg"]["mode"].as_str() {
-            Some("none") => {}
-            Some("head") => {
-                let keys = policy["gpg"]["keys"].as_array().into_iter().flatten();
-                rules.push(keys.filter_map(|key| key.as_str().map(str::to_owned)).collect());
-            }
-            mode => {
-                return Err(format!(
-                    "sourceIntegrity of project '{}': gpg.mode is `{}`; use none or head",
-                    project.metadata.name,
-                    mode.unwrap_or_default()
-                ));
-            }
+        mode => {
+            return Err(format!(
+                "sourceIntegrity of project '{}': gpg.mode is `{mode}`; use none, head or strict",
+                project.metadata.name
+            ));
         }
     }
-    Ok(Some(rules).filter(|rules| !rules.is_empty()))
+    Ok(rules)
+}
+
+/// A list of patterns, each a text or an object with `url`; a `!` pattern wins.
+fn names_repository(patterns: &serde_json::Value, url: &str) -> bool {
+    let (mut fits, mut denied) = (false, false);
+    let patterns = patterns.as_array().into_iter().flatten();
+    for pattern in patterns.filter_map(|repo| repo["url"].as_str().or_else(|| repo.as_str())) {
+        match pattern.strip_prefix('!') {
+            Some(pattern) => denied |= glob::matches(&normalized_url(pattern), url),
+            None => fits |= pattern == "*" || glob::matches(&normalized_url(pattern), url),
+        }
+    }
+    fits && !denied
 }
 
 /// True when a key with one of these fingerprints is meant by an id of the list; ids have at least 16 digits.
@@ -256,20 +267,25 @@ mod tests {
     }
 
     #[test]
-    fn commits_need_every_signature_that_is_asked_for() {
-        let keys = |spec: Value, url: &str| signature_keys(&project(spec), url);
-        assert_eq!(keys(json!({}), "https://git.example/a"), Ok(None));
+    fn commits_need_the_signatures_of_the_first_policy_that_names_their_repository() {
+        let rules = |spec: Value, url: &str| signature_rules(&project(spec), url);
+        let rule = |key: &str, history: bool| SignatureRule { keys: vec![key.to_owned()], history };
+        assert_eq!(rules(json!({}), "https://git.example/a"), Ok(vec![]));
         let old = json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]});
-        assert_eq!(keys(old, "https://x"), Ok(Some(vec![vec!["4AEE18F83AFDEB23".to_owned()]])));
+        assert_eq!(rules(old, "https://x"), Ok(vec![rule("4AEE18F83AFDEB23", false)]));
         let policies = |mode: &str| {
             json!({"sourceIntegrity": {"git": {"policies": [
                 {"repos": [{"url": "https://git.example/*"}, {"url": "!https://git.example/free"}],
-                 "gpg": {"mode": mode, "keys": ["A"]}}]}}})
+                 "gpg": {"mode": mode, "keys": ["A"]}},
+                {"repos": ["*"], "gpg": {"mode": "head", "keys": ["B"]}}]}}})
         };
-        assert_eq!(keys(policies("head"), "https://git.example/a.git"), Ok(Some(vec![vec!["A".to_owned()]])));
-        assert_eq!(keys(policies("head"), "https://git.example/free"), Ok(None));
-        assert_eq!(keys(policies("none"), "https://git.example/a"), Ok(None));
-        assert!(keys(policies("strict"), "https://git.example/a").is_err_and(|why| why.contains("strict")));
+        assert_eq!(rules(policies("head"), "https://git.example/a.git"), Ok(vec![rule("A", false)]));
+        assert_eq!(rules(policies("strict"), "https://git.example/a"), Ok(vec![rule("A", true)]));
+        assert_eq!(rules(policies("none"), "https://git.example/a"), Ok(vec![]));
+        assert_eq!(rules(policies("strict"), "https://git.example/free"), Ok(vec![rule("B", false)]));
+        assert!(
+            rules(policies("strictly"), "https://git.example/a").is_err_and(|why| why.contains("strictly"))
+        );
         let print = ["1234567890ABCDEF12344AEE18F83AFDEB23".to_owned()];
         assert!(is_signer(&["4aee18f83afdeb23".into()], &print));
         assert!(!is_signer(&["EB23".into()], &print), "a short id may be anybody's");

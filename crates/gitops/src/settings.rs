@@ -55,6 +55,7 @@ pub fn from_config_map(
     settings.ignore_differences = ignore_differences(data, &mut problems);
     settings.customizations = customizations(data, &mut problems);
     settings.impersonation = text("application.sync.impersonation.enabled") == Some("true");
+    settings.helm_lookup = text("helm.lookup.enabled") == Some("true");
     settings.global_projects = read(data, "globalProjects", &mut problems).unwrap_or_default();
     settings.kustomize = kustomize(data, &mut problems);
     settings.commit_message = text("sourceHydrator.commitMessageTemplate").map(str::to_string);
@@ -62,7 +63,7 @@ pub fn from_config_map(
 }
 
 /// What would let a repository's kustomization fetch or run things here.
-const REFUSED_OPTIONS: [&str; 3] = ["--enable-helm", "--enable-exec", "--enable-alpha-plugins"];
+const REFUSED_OPTIONS: [&str; 4] = ["--helm-command", "--enable-exec", "--enable-alpha-plugins", "--network"];
 
 fn kustomize(data: &BTreeMap<String, String>, problems: &mut Vec<String>) -> KustomizeSettings {
     let mut settings = KustomizeSettings::default();
@@ -299,15 +300,18 @@ mod tests {
     #[test]
     fn kustomizes_are_known_by_their_version() {
         let (settings, problems) = parse(&[
-            ("kustomize.buildOptions", "--load-restrictor LoadRestrictionsNone --enable-helm"),
+            (
+                "kustomize.buildOptions",
+                "--load-restrictor LoadRestrictionsNone --enable-helm --helm-command=./x",
+            ),
             ("kustomize.buildOptions.v4.5.7", "--reorder none"),
             ("kustomize.path.v4.5.7", "/tools/kustomize-4.5.7\n"),
             ("kustomize.version.v3.5.1", "/tools/kustomize-3.5.1"),
         ]);
         assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].contains("--enable-helm"), "{problems:?}");
+        assert!(problems[0].contains("--helm-command"), "{problems:?}");
         let kustomize = settings.kustomize;
-        assert_eq!(kustomize.build_options, ["--load-restrictor", "LoadRestrictionsNone"]);
+        assert_eq!(kustomize.build_options, ["--load-restrictor", "LoadRestrictionsNone", "--enable-helm"]);
         let old = &kustomize.versions["v4.5.7"];
         assert_eq!(
             (old.path.as_str(), old.build_options.as_deref().map(<[_]>::len)),

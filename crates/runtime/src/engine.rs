@@ -91,6 +91,7 @@ pub(crate) struct Engine {
     pub(crate) home: Arc<Destination>,
     pub(crate) clusters: Clusters,
     pub(crate) clusters_stop: CancellationToken,
+    pub(crate) hydrating: crate::hydrate::Turns,
     /// Counts changes of settings and credentials.
     generation: AtomicUsize,
 }
@@ -121,6 +122,7 @@ impl Engine {
             home: Arc::new(home),
             clusters: Clusters::default(),
             clusters_stop: CancellationToken::new(),
+            hydrating: Default::default(),
             generation: AtomicUsize::new(0),
         }
     }
@@ -255,9 +257,9 @@ impl Engine {
             let engine = self.clone();
             let of = key.clone();
             let gate = self.shards.gate(&key);
-            let look = tokio::spawn(slipway_cluster::fenced(gate, async move {
-                engine.reconcile(&of, wake).await;
-            }));
+            // A look is large: in a box, nobody moves it about on a stack.
+            let look = Box::pin(async move { engine.reconcile(&of, wake).await });
+            let look = tokio::spawn(slipway_cluster::fenced(gate, look));
             let began = Instant::now();
             let done = AbortOnDropHandle::new(look).await;
             self.metrics.look(&key.namespace, IN_CLUSTER.server, began.elapsed());

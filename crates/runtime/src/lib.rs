@@ -12,6 +12,7 @@ mod engine;
 mod events;
 mod hydrate;
 mod listen;
+mod lookup;
 mod metrics;
 mod notify;
 mod observe;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::Value;
 use slipway_cluster::{Live, ObjectKey};
-use slipway_crd::{AppProject, Application, ApplicationSource};
+use slipway_crd::{AppProject, Application, ApplicationSource, names};
 use slipway_gitops::project::ClusterNames;
 use slipway_gitops::{
     ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object,
@@ -203,6 +203,7 @@ impl Engine {
         let known = memory.desired.as_ref().filter(|(_, desired)| {
             desired.sources == sources
                 && desired.kustomize == settings.kustomize
+                && desired.looked_up == (app.metadata.annotation(names::HELM_LOOKUP) == Some("true"))
                 && (pinned.is_empty() || desired.revisions() == pinned)
                 && desired.local.is_empty()
         });
@@ -222,10 +223,9 @@ impl Engine {
         let project = self.project(app)?;
         permits::check_sources(&project, app, sources)?;
         let access = self.access();
-        let facts = match self.destination(app) {
-            Ok(destination) => destination.facts(),
-            Err(error) => return Err(Failure::spec(error.message())),
-        };
+        let destination = self.destination(app).map_err(|error| Failure::spec(error.message()))?;
+        let facts = destination.facts();
+        let lookup = self.lookup(app, sources, &project, &destination, memory)?;
         let around = Surroundings {
             renderer: &self.renderer,
             access: &access,
@@ -234,6 +234,7 @@ impl Engine {
             submodules: settings.submodules,
             kube_version: &facts.kube_version,
             api_versions: &facts.api_versions,
+            lookup,
         };
         match sources::load(&around, app, sources, pinned, since).await {
             Ok(desired) => {
@@ -282,6 +283,9 @@ impl Engine {
             .collect();
         let mut keys: HashSet<ObjectKey> =
             wanted.iter().map(|(key, _)| key.clone()).filter(|key| !key.name.is_empty()).collect();
+        if let Some(message) = keys.iter().find_map(|key| cluster.out_of_sight(key)) {
+            return Err(Failure { condition: "ComparisonError", message, again_at: None });
+        }
         if !namespace.is_empty() && !cluster.is_confined() {
             keys.insert(ObjectKey::new("", "Namespace", "", namespace));
         }

@@ -393,5 +393,6 @@ fn local_manifests(sync: &SyncOperation, sources: &[slipway_crd::ApplicationSour
         parts: Vec::new(),
         local,
         kustomize: KustomizeSettings::default(),
+        looked_up: false,
     }
 }

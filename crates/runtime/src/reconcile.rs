@@ -48,7 +48,7 @@ pub(crate) struct Session<'a> {
 impl Engine {
     pub(crate) async fn reconcile(&self, key: &AppKey, wake: Wake) {
         let mut memory = self.take_memory(key);
-        match self.look(key, wake, &mut memory).await {
+        match Box::pin(self.look(key, wake, &mut memory)).await {
             Ok(()) => self.keep_memory(key, memory),
             Err(Stop::Gone) => self.forget(key, &memory).await,
             Err(Stop::Changed) => {
@@ -130,14 +130,14 @@ impl Engine {
         } else {
             wake
         };
-        let wake = self.hydrate(&mut session, wake).await?;
-        let observed = self.observe(&session.app, wake, session.memory).await;
+        let wake = Box::pin(self.hydrate(&mut session, wake)).await?;
+        let observed = Box::pin(self.observe(&session.app, wake, session.memory)).await;
         if let Some(desired) = &observed.desired {
             let manifests = desired.with_origins().map(|(manifest, _)| manifest);
             session.finalizers = crate::deletion::missing_finalizers(&session.app, manifests);
         }
         session.app.status = status::compared(&session.app, &observed, Timestamp::now());
-        let observed = self.decide(&mut session, observed).await?;
+        let observed = Box::pin(self.decide(&mut session, observed)).await?;
         self.save(&mut session).await?;
         let print_before = observed.fingerprint;
         if let Some(at) = observed.again_at {

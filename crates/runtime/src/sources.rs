@@ -10,7 +10,7 @@ use slipway_gitops::project;
 use slipway_model::Next;
 use slipway_source::{
     ChartError, Commit, Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable,
-    Kustomize, KustomizeTool, Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered,
+    Kustomize, KustomizeTool, Lookup, Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered,
     Renderer, Repositories, Repository, Since, SourceOptions, Submodules,
 };
 
@@ -31,6 +31,8 @@ pub(crate) struct Desired {
     /// Set for manifests that came with the operation itself.
     pub(crate) local: Vec<Value>,
     pub(crate) kustomize: KustomizeSettings,
+    /// Charts could look at the cluster.
+    pub(crate) looked_up: bool,
 }
 
 impl Desired {
@@ -96,6 +98,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) submodules: bool,
     pub(crate) kube_version: &'a str,
     pub(crate) api_versions: &'a [String],
+    /// Who answers what charts look up.
+    pub(crate) lookup: Option<Arc<dyn Lookup>>,
 }
 
 /// Resolves and renders every source. `pinned` gives revisions instead of the sources' own, one per source.
@@ -115,6 +119,7 @@ pub(crate) async fn load(
         parts: Vec::new(),
         local: Vec::new(),
         kustomize: around.kustomize.clone(),
+        looked_up: around.lookup.is_some(),
     };
     let mut contents = Vec::new();
     for (index, source) in sources.iter().enumerate() {
@@ -145,6 +150,7 @@ pub(crate) async fn load(
             api_versions: around.api_versions.to_vec(),
             repositories: permitted(around),
             kustomize: kustomize_tool(around.kustomize, &source)?,
+            lookup: around.lookup.clone(),
         };
         desired.parts.push(around.renderer.render(&request).await?);
     }
@@ -212,18 +218,29 @@ async fn check_signature(
     commit: &Commit,
     names: &[&str],
 ) -> Result<(), SourceError> {
-    let rules = project::signature_keys(&around.project, &repository.url).map_err(SourceError::Spec)?;
-    let Some(rules) = rules else { return Ok(()) };
-    let signer = around.renderer.git().signer(repository, commit, names, &around.access.keys).await?;
-    if rules.iter().all(|keys| project::is_signer(keys, &signer)) {
+    let rules = project::signature_rules(&around.project, &repository.url).map_err(SourceError::Spec)?;
+    if rules.is_empty() {
         return Ok(());
     }
-    Err(SourceError::Signer(format!(
-        "commit {} has a good signature by {}, which is not a key that project '{}' trusts",
-        commit.sha,
-        signer.first().map_or("", String::as_str),
-        around.project.metadata.name
-    )))
+    let (git, keys) = (around.renderer.git(), &around.access.keys);
+    let stranger = |commit: &str, signer: &[String]| {
+        SourceError::Signer(format!(
+            "commit {commit} has a good signature by {}, which is not a key that project '{}' trusts",
+            signer.first().map_or("", String::as_str),
+            around.project.metadata.name
+        ))
+    };
+    let signer = git.signer(repository, commit, names, keys).await?;
+    if !rules.iter().all(|rule| project::is_signer(&rule.keys, &signer)) {
+        return Err(stranger(&commit.sha, &signer));
+    }
+    for rule in rules.iter().filter(|rule| rule.history) {
+        let trusts = |signer: &[String]| project::is_signer(&rule.keys, signer);
+        if let Some((found, signer)) = git.distrusted(repository, commit, keys, &trusts).await? {
+            return Err(stranger(&found, &signer));
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn is_chart(source: &ApplicationSource) -> bool {
@@ -408,6 +425,8 @@ fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
             components: kustomize.components.clone(),
             annotations_with_variables: kustomize.common_annotations_envsubst,
             ignore_missing_components: kustomize.ignore_missing_components,
+            kube_version: kustomize.kube_version.clone(),
+            api_versions: kustomize.api_versions.clone(),
         }))
     } else if let Some(directory) = &source.directory {
         // An empty `directory: {}` chooses nothing: Argo still detects charts and kustomizations then.

@@ -221,6 +221,7 @@ mod tests {
             parts: Vec::new(),
             local: Vec::new(),
             kustomize: Default::default(),
+            looked_up: false,
         };
         for _ in 0..4 {
             let mut status = app.status.clone();

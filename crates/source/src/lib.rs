@@ -24,7 +24,7 @@ pub use git_cache::{
 pub use glob::Glob;
 pub use render::{
     Content, Directory, Finding, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, KustomizeTool,
-    Origin, Plugin, PluginParameter, PluginSpec, RenderError, RenderLimits, RenderRequest, Rendered,
-    Renderer, Repositories, SourceKind, SourceOptions, Submodules,
+    Lookup, LookupAnswer, Origin, Plugin, PluginParameter, PluginSpec, RenderError, RenderLimits,
+    RenderRequest, Rendered, Renderer, Repositories, SourceKind, SourceOptions, Submodules,
 };
 pub use repo_url::{RepoUrlError, check_repo_url, normalise_repo_url};

@@ -97,3 +97,94 @@ fn rendered_manifests_are_pushed_once_and_synced_from_there() {
             && !site.folder.path().join("engine").join(&outside).exists()
     );
 }
+
+#[test]
+fn applications_that_share_a_revision_and_a_branch_are_one_commit_or_none() {
+    let files = |folder: &str, value: &str| {
+        [
+            (format!("{folder}/Chart.yaml"), "apiVersion: v2\nname: shop\nversion: 0.1.0\n".to_owned()),
+            (format!("{folder}/templates/map.yaml"), chart(value)),
+        ]
+    };
+    let site = Site::quiet(&[]);
+    let commit = |changes: &[(String, String)]| {
+        let changes: Vec<(&str, String)> =
+            changes.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
+        site.commit(&changes)
+    };
+    commit(&[files("one", "1"), files("two", "1")].concat());
+    let wet = site.folder.path().join("wet.git");
+    std::fs::create_dir(&wet).expect("a folder");
+    git(&wet, &["init", "--quiet", "--bare", "--initial-branch=main"]);
+    let helm = slipway_testkit::tool("helm");
+    let helm = helm.parent().expect("a program is in a folder").display().to_string();
+    let path = format!("{helm}:{}", std::env::var("PATH").unwrap_or_default());
+    let _process = Process::start(&site, "engine", &[("PATH", &path)]);
+    let named = |name: &str| format!("{name}-{}", site.target.name());
+    // Nothing can be rendered before both are there: the branch is not.
+    for name in ["one", "two"] {
+        let mut app = site.application(&named(name), "", automated());
+        app["spec"].as_object_mut().expect("an object").remove("source");
+        app["spec"]["sourceHydrator"] = json!({
+            "drySource": {"repoURL": format!("file://{}", site.repo().display()), "path": name, "targetRevision": "ready"},
+            "syncSource": {"repoURL": format!("file://{}", wet.display()), "targetBranch": "env/test", "path": format!("apps/{name}")},
+        });
+        site.create(&app);
+        site.wait(&named(name), "{.status.sourceHydrator.currentOperation.phase}=Failed");
+    }
+    let refresh = || {
+        for name in ["one", "two"] {
+            site.control.kubectl(&[
+                "annotate",
+                "app",
+                &named(name),
+                "argocd.argoproj.io/hydrate=normal",
+                "--overwrite",
+            ]);
+        }
+    };
+    let hydrated = |dry: &str, commits: &str| {
+        refresh();
+        for name in ["one", "two"] {
+            site.wait(
+                &named(name),
+                &format!("{{.status.sourceHydrator.lastSuccessfulOperation.drySHA}}={dry}"),
+            );
+            let done = site.app(&named(name))["status"]["sourceHydrator"]["lastSuccessfulOperation"].clone();
+            assert_eq!(done["hydratedSHA"], git(&wet, &["rev-parse", "env/test"]).as_str(), "{name}");
+        }
+        assert_eq!(git(&wet, &["rev-list", "--count", "env/test"]), commits);
+    };
+    site.git(&["branch", "ready"]);
+    hydrated(&site.git(&["rev-parse", "ready"]), "1");
+    let subject = git(&wet, &["log", "-1", "--format=%s", "env/test"]);
+    assert!(subject.contains(&named("one")) && subject.contains(&named("two")), "{subject}");
+    for name in ["one", "two"] {
+        site.wait(&named(name), "{.status.sync.status}=Synced");
+    }
+    let both = [files("one", "2"), files("two", "2")].concat();
+    let dry = commit(&both);
+    site.git(&["branch", "--force", "ready"]);
+    hydrated(&dry, "2");
+    let root = git(&wet, &["show", "env/test:hydrator.metadata"]);
+    assert!(root.contains(&dry), "{root}");
+
+    // One of them cannot be rendered: neither is pushed, and each says why.
+    let broken = commit(&[files("one", "3"), files("two", "{{ .Values.x")].concat());
+    site.git(&["branch", "--force", "ready"]);
+    refresh();
+    for (name, words) in [("one", "cannot hydrate because application"), ("two", "map.yaml")] {
+        site.until(words, || {
+            let now = site.app(&named(name))["status"]["sourceHydrator"]["currentOperation"].clone();
+            now["phase"] == "Failed"
+                && now["drySHA"] == broken.as_str()
+                && now["message"].to_string().contains(words)
+        });
+    }
+    assert_eq!(git(&wet, &["rev-list", "--count", "env/test"]), "2");
+    let dry = commit(&[files("one", "3"), files("two", "2")].concat());
+    site.git(&["branch", "--force", "ready"]);
+    hydrated(&dry, "3");
+    let touched = git(&wet, &["show", "--format=", "--name-only", "env/test"]);
+    assert!(touched.contains("apps/one") && !touched.contains("apps/two"), "{touched}");
+}

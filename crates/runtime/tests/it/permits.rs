@@ -134,7 +134,16 @@ impl Signer {
     /// Signs the newest commit anew.
     fn sign(&self, site: &Site<'_>) -> String {
         let key = format!("-S{}", self.print);
-        site.git(&["-c", &self.program(), "commit", "--quiet", "--amend", "--no-edit", &key]);
+        site.git(&[
+            "-c",
+            &self.program(),
+            "commit",
+            "--quiet",
+            "--amend",
+            "--allow-empty",
+            "--no-edit",
+            &key,
+        ]);
         site.git(&["rev-parse", "HEAD"])
     }
 
@@ -233,6 +242,56 @@ fn a_tag_counts_by_its_own_signature() {
     site.wait(&name, "{.status.sync.status}=Synced");
     let there = site.target.kubectl(&["get", "configmaps", "-o", "name"]);
     assert!(there.contains("tagged") && !there.contains("unsigned"), "{there}");
+}
+
+#[test]
+fn a_strict_policy_asks_for_every_commit_back_to_a_seal() {
+    let (ada, eve) = (Signer::new("ada"), Signer::new("eve"));
+    let site = Site::new(&[("app/a.yaml", map("a"))]);
+    let unsigned = site.git(&["rev-parse", "HEAD"]);
+    let keys = json!({&ada.print[24..]: ada.public(), &eve.print[24..]: eve.public()});
+    site.create(&config(&site, "argocd-gpg-keys-cm", keys));
+    let policy = json!({"repos": [{"url": "*"}], "gpg": {"mode": "strict", "keys": [&ada.print[24..]]}});
+    site.create(&project(&site, "strict", json!({"sourceIntegrity": {"git": {"policies": [policy]}}})));
+    site.commit(&[("app/b.yaml", map("b"))]);
+    ada.sign(&site);
+    let name = format!("app-{}", site.target.name());
+    let mut app = site.application(&name, "app", automated());
+    app["spec"]["project"] = json!("strict");
+    site.create(&app);
+    let refresh = || {
+        site.control.kubectl(&["annotate", "app", &name, "argocd.argoproj.io/refresh=normal", "--overwrite"]);
+    };
+    let refused = |what: &str| site.until(what, || conditions(&site.app(&name)).contains(what));
+    // The newest commit is good, and what it was made from is not.
+    refused(&format!("commit {unsigned} is not signed"));
+    assert!(!site.target.succeeds(&["get", "configmap", "b"]));
+
+    let seal = |by: &Signer| {
+        let words = "Looked at\n\nArgocd-gpg-seal: all of it was reviewed";
+        site.git(&["commit", "--quiet", "--allow-empty", "--message", words]);
+        by.sign(&site)
+    };
+    // A seal of somebody who is not trusted seals nothing.
+    let by_eve = seal(&eve);
+    refresh();
+    refused(&format!("commit {by_eve} has a good signature"));
+    let sealed = seal(&ada);
+    refresh();
+    site.wait(&name, &format!("{{.status.operationState.syncResult.revision}}={sealed}"));
+    site.wait(&name, "{.status.sync.status}=Synced");
+    assert!(site.target.succeeds(&["get", "configmap", "b"]));
+
+    // After the seal everything counts again, also what came in by a merge.
+    site.git(&["checkout", "--quiet", "-b", "side"]);
+    site.commit(&[("app/c.yaml", map("c"))]);
+    let side = eve.sign(&site);
+    site.git(&["checkout", "--quiet", "main"]);
+    site.git(&["merge", "--quiet", "--no-ff", "--message", "Merged", "side"]);
+    ada.sign(&site);
+    refresh();
+    refused(&format!("commit {side} has a good signature"));
+    assert!(!site.target.succeeds(&["get", "configmap", "c"]));
 }
 
 #[test]

@@ -32,21 +32,26 @@ impl Site<'static> {
 
     pub(crate) fn with(files: &[(&str, String)], change: impl FnOnce(&mut Config)) -> Self {
         let mut site = Self::quiet(files);
-        let (kube, folder, control) = (Kube::shared(), &site.folder, &site.control);
+        site.start(change);
+        site
+    }
+
+    /// Starts an engine in this process.
+    pub(crate) fn start(&mut self, change: impl FnOnce(&mut Config)) {
+        let (kube, folder, control) = (Kube::shared(), &self.folder, &self.control);
         let mut config = Config::new("test", Some(kube.kubeconfig().to_owned()), folder.path().join("data"));
         config.namespace = control.name().to_owned();
         config.allow_local_repositories = true;
         config.tools = ["helm", "kustomize"].iter().map(|name| folder_of(&tool(name))).collect();
         change(&mut config);
-        let stopping = site.stop.clone();
+        let stopping = self.stop.clone();
         // A thread of its own: kubectl blocks the test's.
         let running = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let engine = Runtime::new(config).run(stopping);
             runtime.expect("a runtime").block_on(engine).expect("the engine runs");
         });
-        site.running = Some(running);
-        site
+        self.running = Some(running);
     }
 }
 

@@ -143,6 +143,27 @@ impl Mirror {
         }
     }
 
+    /// Brings everything that a commit was made from.
+    pub(super) async fn fetch_history(&self, repo: &Repository, id: &str) -> Result<(), GitError> {
+        let _fetching = self.fetching.lock().await;
+        if !self.folder.join("shallow").exists() {
+            // Whoever held the lock before has brought it.
+            return Ok(());
+        }
+        let keep = format!("+{id}:refs/slipway/{id}");
+        let mut git = self.remote(repo).await?;
+        git.command.args([
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-recurse-submodules",
+        ]);
+        git.command.args(["--unshallow", "--", &repo.url, &keep]);
+        let output = self.run_fetch(git.command, repo).await?;
+        if output.success { Ok(()) } else { self.fetch_everything(repo).await }
+    }
+
     async fn fetch_everything(&self, repo: &Repository) -> Result<(), GitError> {
         let mut git = self.remote(repo).await?;
         git.command.args(["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules"]);
@@ -179,6 +200,12 @@ impl Mirror {
         parse_commit(&object.id, &object.data)
             .map(Some)
             .ok_or_else(|| GitError::Damaged { detail: format!("commit {} is unreadable", object.id) })
+    }
+
+    /// An object, if it is here.
+    pub(super) async fn find(&self, id: &str) -> Result<Option<Object>, GitError> {
+        self.ready().await?;
+        self.read(id).await
     }
 
     /// An object that must be there.

@@ -9,6 +9,7 @@ mod command;
 mod credentials;
 mod error;
 mod github_app;
+mod history;
 mod lfs;
 mod mirror;
 mod objects;
@@ -105,6 +106,7 @@ pub struct GitCache {
     folder: PathBuf,
     options: Arc<GitOptions>,
     mirrors: std::sync::Mutex<HashMap<String, Arc<Mirror>>>,
+    signers: history::Known,
     /// Held as long as this cache lives: two processes in one folder would delete each other's locks.
     _lock: std::fs::File,
 }
@@ -126,7 +128,13 @@ impl GitCache {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        Ok(Self { folder, options: Arc::new(options), mirrors: Default::default(), _lock: lock })
+        Ok(Self {
+            folder,
+            options: Arc::new(options),
+            mirrors: Default::default(),
+            signers: Default::default(),
+            _lock: lock,
+        })
     }
 
     /// What `revision` means: "" and `HEAD`, a branch, a tag, a full ref, a commit id, a version range over tags.

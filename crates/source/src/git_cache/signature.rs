@@ -23,6 +23,10 @@ pub enum SignatureError {
         "the tag of commit {0} is not signed, and its project asks for a signature; sign the tag (git tag --sign)"
     )]
     UnsignedTag(String),
+    #[error(
+        "commit {commit} has more than {most} commits behind it whose signatures would have to be checked; seal the history (git commit --gpg-sign --trailer 'Argocd-gpg-seal: why')"
+    )]
+    LongHistory { commit: String, most: usize },
     #[error("the signature of commit {commit} is not good: {why}")]
     Bad { commit: String, why: &'static str },
     #[error(
@@ -34,6 +38,10 @@ pub enum SignatureError {
 }
 
 impl Keyring {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// From texts with `-----BEGIN PGP PUBLIC KEY BLOCK-----`; what is no key is left out.
     pub fn from_armored<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         Self(texts.into_iter().flat_map(|text| blocks(text).collect::<Vec<_>>()).flatten().collect())

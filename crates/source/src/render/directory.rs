@@ -14,7 +14,12 @@ pub(super) async fn render(
     let (content_of, git) = (&request.content, &renderer.git);
     let tree = content_of.tree(git, &request.path, options.recurse).await?;
     let prefix = folder_prefix(&request.path);
-    let mut made = Made { kind: SourceKind::Directory, objects: Vec::new(), outside: Vec::new() };
+    let mut made = Made {
+        kind: SourceKind::Directory,
+        objects: Vec::new(),
+        outside: Vec::new(),
+        asked: Default::default(),
+    };
     let mut findings = Vec::new();
     let mut bytes_read = 0;
     for (path, entry) in &tree.entries {

@@ -34,6 +34,8 @@ pub enum RenderError {
     ToolMissing { tool: String, path: String, install: String },
     #[error("{tool} could not render `{path}`: {detail}")]
     Tool { tool: String, path: String, detail: String },
+    #[error("what the chart looks up is not known now: {message}")]
+    Lookup { message: String },
     #[error("{what} are more than the limit of {limit}; split the source")]
     TooLarge { what: String, limit: String },
     #[error("cannot write {folder}; check its owner and the free space")]
@@ -56,7 +58,7 @@ impl RenderError {
         match self {
             Self::Git(error) => error.next(),
             Self::Chart(error) => error.next(),
-            Self::Folder { .. } => Next::Retry,
+            Self::Folder { .. } | Self::Lookup { .. } => Next::Retry,
             _ => Next::NeedsHuman,
         }
     }

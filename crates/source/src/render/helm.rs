@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipway_yaml::{Dialect, Node};
 
+use super::lookup::Desk;
 use super::workspace::{self, Workspace};
 use super::{Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
 use crate::git_cache::{EntryKind, Since};
@@ -134,9 +135,22 @@ pub(super) async fn render(
         let arguments = ["dependency".into(), "build".into(), "--skip-refresh".into(), repo(&chart)];
         workspace.run(renderer, request, "helm", &arguments).await?.ok_or_else(absent)?;
     }
-    let output = workspace.run(renderer, request, "helm", &arguments).await?.ok_or_else(absent)?;
-    let objects = manifest::read_output("helm", &request.path, &output).map_err(RenderError::Findings)?;
-    Ok(Made { kind: SourceKind::Helm, objects, outside })
+    let read = |output: Option<Vec<u8>>| {
+        let output = output.ok_or_else(absent)?;
+        manifest::read_output("helm", &request.path, &output).map_err(RenderError::Findings)
+    };
+    let Some(lookup) = &request.lookup else {
+        let objects = workspace.run(renderer, request, "helm", &arguments).await.and_then(read)?;
+        return Ok(Made { kind: SourceKind::Helm, objects, outside, asked: Default::default() });
+    };
+    let desk = Desk::open(lookup.clone()).await?;
+    let config = workspace.write("own/kubeconfig", desk.kubeconfig().as_bytes())?;
+    let variables = [("KUBECONFIG".to_owned(), config.display().to_string())];
+    // Without this helm's `lookup` asks nobody; it asks for nothing else.
+    arguments.push("--dry-run=server".into());
+    let outcome = workspace.run_in(renderer, request, "repo", "helm", &arguments, &variables).await;
+    let (objects, asked) = desk.close(outcome.and_then(read))?;
+    Ok(Made { kind: SourceKind::Helm, objects, outside, asked })
 }
 
 fn release_name(request: &RenderRequest, options: &Helm) -> String {

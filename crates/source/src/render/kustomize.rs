@@ -1,8 +1,8 @@
 //! Kustomize by its binary, on exactly the files that the kustomization refers to.
 //!
 //! Options of the Application become an overlay beside the repository's files, so nothing is edited in place.
-//! Remote bases, plugins and Helm inflation stay off: a kustomization must not make this machine fetch or run
-//! anything.
+//! Remote bases and plugins stay off, and charts unless the operator switches them on: a kustomization must not make
+//! this machine fetch or run anything.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 use slipway_yaml::{Dialect, Node};
 
 use super::workspace::{self, Workspace};
-use super::{Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
+use super::{
+    Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, inflation, manifest,
+};
 use crate::git_cache::EntryKind;
 
 pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -37,6 +39,9 @@ pub struct Kustomize {
     /// Paths relative to the source folder.
     pub components: Vec<String>,
     pub ignore_missing_components: bool,
+    /// What charts inside of kustomizations are told of the cluster; empty: what it is.
+    pub kube_version: String,
+    pub api_versions: Vec<String>,
 }
 
 /// Which kustomize builds, and with what beside the folder.
@@ -53,6 +58,7 @@ pub(super) async fn render(
     options: &Kustomize,
 ) -> Result<Made, RenderError> {
     let source = workspace::join("", &request.path)?;
+    let helm = inflation::arguments(renderer, request, options);
     let options = &present(renderer, request, &source, options).await?;
     let mut inputs = Inputs::default();
     inputs.gather(renderer, request, &source, options).await?;
@@ -67,10 +73,10 @@ pub(super) async fn render(
         file.parent().expect("a file has a folder").to_owned()
     };
     let target = target.display().to_string();
-    let output = build(&workspace, renderer, request, target).await?;
+    let output = build(&workspace, renderer, request, target, &helm).await?;
     let objects =
         manifest::read_output("kustomize", &request.path, &output).map_err(RenderError::Findings)?;
-    Ok(Made { kind: SourceKind::Kustomize, objects, outside: inputs.outside })
+    Ok(Made { kind: SourceKind::Kustomize, objects, outside: inputs.outside, asked: Default::default() })
 }
 
 async fn build(
@@ -78,10 +84,12 @@ async fn build(
     renderer: &Renderer,
     request: &RenderRequest,
     target: String,
+    helm: &[String],
 ) -> Result<Vec<u8>, RenderError> {
     let KustomizeTool { program, build_options } = &request.kustomize;
     let arguments = |verb: &str| -> Vec<String> {
-        [verb.to_owned(), target.clone()].into_iter().chain(build_options.iter().cloned()).collect()
+        let more = build_options.iter().chain(helm).cloned();
+        [verb.to_owned(), target.clone()].into_iter().chain(more).collect()
     };
     let missing = |tool: &str, install: &str| RenderError::ToolMissing {
         tool: tool.to_owned(),
@@ -134,6 +142,9 @@ async fn present(
         options.components = there;
         options.ignore_missing_components = false;
     }
+    // They go to helm and make no overlay.
+    options.kube_version.clear();
+    options.api_versions.clear();
     Ok(options)
 }
 
@@ -255,7 +266,16 @@ impl Inputs {
                 RenderError::Findings(errors.iter().map(|error| finding(&file, error)).collect())
             })?;
             for document in &documents {
-                findings.extend(forbidden(&file, document));
+                let charts = inflation::is_on(&request.kustomize);
+                findings.extend(forbidden(&file, document, charts));
+                if charts {
+                    for (path, absent) in inflation::charts(&file, document, &mut findings) {
+                        let found = self.follow(renderer, request, &folder, &path).await?;
+                        if !matches!(found, Followed::Folder(_)) {
+                            findings.push(absent);
+                        }
+                    }
+                }
                 for reference in references(document) {
                     match self.follow(renderer, request, &folder, reference.text).await? {
                         Followed::Folder(path) if !seen.contains(&path) => {
@@ -369,9 +389,10 @@ fn references(document: &Node) -> Vec<Reference<'_>> {
 }
 
 /// Fields that would run programs or fetch charts.
-fn forbidden(file: &str, document: &Node) -> Vec<Finding> {
+fn forbidden(file: &str, document: &Node, charts: bool) -> Vec<Finding> {
     ["helmCharts", "helmChartInflationGenerator", "generators", "transformers", "validators"]
         .iter()
+        .filter(|field| !charts || **field != "helmCharts")
         .filter_map(|field| {
             let (key, value) = document.entry(field)?;
             // Built-in transformers given as files are harmless, but they look the same as plugins.

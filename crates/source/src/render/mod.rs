@@ -10,8 +10,10 @@ mod directory;
 mod environment;
 mod error;
 mod helm;
+mod inflation;
 mod jsonnet;
 mod kustomize;
+mod lookup;
 mod manifest;
 mod plugin;
 mod submodules;
@@ -35,6 +37,7 @@ pub use error::{Finding, RenderError};
 pub use helm::{Helm, HelmParameter};
 pub use jsonnet::{Jsonnet, JsonnetVariable};
 pub use kustomize::{Kustomize, KustomizeTool};
+pub use lookup::{Answer as LookupAnswer, Lookup};
 pub use plugin::{Plugin, PluginParameter, PluginSpec};
 pub use submodules::Submodules;
 
@@ -104,6 +107,8 @@ pub struct RenderRequest {
     /// Which chart repositories may be asked, and with which credentials. None: not this one.
     pub repositories: Repositories,
     pub kustomize: KustomizeTool,
+    /// Who answers `lookup` of charts. None: it finds nothing.
+    pub lookup: Option<Arc<dyn Lookup>>,
 }
 
 type FindRepository = dyn Fn(&str) -> Option<Repository> + Send + Sync;
@@ -182,6 +187,8 @@ struct Made {
     objects: Vec<(Value, Origin)>,
     /// Files and folders outside of the source folder that were read.
     outside: Vec<String>,
+    /// What was asked of the cluster, and a digest of each answer. Such paths begin with `/`, unlike those of files.
+    asked: BTreeMap<String, String>,
 }
 
 impl Renderer {
@@ -235,6 +242,12 @@ impl Renderer {
         content.file(&self.git, path).await
     }
 
+    /// A tool by the folder that has it, else by its name.
+    fn program(&self, tool: &str) -> String {
+        let installed = self.tool_folders.iter().map(|folder| folder.join(tool)).find(|path| path.is_file());
+        installed.map_or_else(|| tool.to_owned(), |path| path.display().to_string())
+    }
+
     fn plugins(&self) -> Arc<Vec<PluginSpec>> {
         self.plugins.read().expect("no panic while locked").clone()
     }
@@ -259,7 +272,7 @@ impl Renderer {
         if let Some(found) = self.remembered(request, &key).await? {
             return Ok(found);
         }
-        let made = self.make(request).await?;
+        let mut made = self.make(request).await?;
         if made.objects.len() > self.limits.objects {
             return Err(RenderError::TooLarge {
                 what: format!("{} objects", made.objects.len()),
@@ -269,7 +282,8 @@ impl Renderer {
         let (objects, origins): (Vec<_>, Vec<_>) = made.objects.into_iter().unzip();
         let digest = objects_digest(&objects);
         let rendered = Arc::new(Rendered { kind: made.kind, digest, objects, origins });
-        let full = self.full_key(request, &key, &made.outside).await?;
+        made.outside.extend(made.asked.keys().cloned());
+        let full = self.full_key(request, &key, &made.outside, &made.asked).await?;
         self.cache.store(&key, &made.outside, &full, &rendered)?;
         Ok(rendered)
     }
@@ -280,16 +294,18 @@ impl Renderer {
         key: &str,
     ) -> Result<Option<Arc<Rendered>>, RenderError> {
         let Some(outside) = self.cache.outside(key) else { return Ok(None) };
-        let full = self.full_key(request, key, &outside).await?;
+        let full = self.full_key(request, key, &outside, &BTreeMap::new()).await?;
         Ok(self.cache.load(&full))
     }
 
-    /// The input key plus the content of what was read outside of the folder.
+    /// The input key plus the content of what was read outside of the folder. What was asked of the cluster is asked
+    /// again, unless the answers are those of a render that has just ended.
     async fn full_key(
         &self,
         request: &RenderRequest,
         key: &str,
         outside: &[String],
+        asked: &BTreeMap<String, String>,
     ) -> Result<String, RenderError> {
         if outside.is_empty() {
             return Ok(key.to_owned());
@@ -298,6 +314,10 @@ impl Renderer {
         for path in outside {
             let id = match environment::reference(request, path) {
                 Some((content, path)) => content.content_id(&self.git, path).await?,
+                None if path.starts_with('/') => Some(match asked.get(path) {
+                    Some(digest) => digest.clone(),
+                    None => lookup::digest_now(request.lookup.as_ref(), path).await?,
+                }),
                 None => request.content.content_id(&self.git, path).await?,
             };
             parts.push(path.clone());
@@ -339,7 +359,7 @@ impl Renderer {
             }
             _ => String::new(),
         };
-        digest([
+        let key = digest([
             // Raised when a renderer's output changes for the same input.
             "render-3",
             folder,
@@ -352,7 +372,8 @@ impl Renderer {
             &plugins,
             &kustomize,
             &environment::fingerprint(request),
-        ])
+        ]);
+        if request.lookup.is_some() { digest([&*key, "lookup"]) } else { key }
     }
 
     async fn detect(&self, request: &RenderRequest) -> Result<SourceKind, RenderError> {

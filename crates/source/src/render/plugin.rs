@@ -165,7 +165,7 @@ pub(super) async fn render(
     let objects =
         manifest::read_output(&plugin.name, &request.path, &output).map_err(RenderError::Findings)?;
     // The program may read anything of the repository, so the result depends on all of it.
-    Ok(Made { kind: SourceKind::Plugin, objects, outside: vec![String::new()] })
+    Ok(Made { kind: SourceKind::Plugin, objects, outside: vec![String::new()], asked: Default::default() })
 }
 
 fn variables(request: &RenderRequest, options: &Plugin) -> Vec<(String, String)> {

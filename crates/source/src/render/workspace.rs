@@ -64,10 +64,7 @@ impl Workspace {
     ) -> Result<Option<Vec<u8>>, RenderError> {
         let _slot = renderer.tools.acquire().await.expect("the semaphore is never closed");
         let home = self.path("home");
-        let installed =
-            renderer.tool_folders.iter().map(|folder| folder.join(tool)).find(|path| path.is_file());
-        let program = installed.map_or_else(|| tool.to_owned(), |path| path.display().to_string());
-        let mut command = process::clean(&program, &home);
+        let mut command = process::clean(&renderer.program(tool), &home);
         command.args(arguments).current_dir(self.path(folder)).envs(variables.iter().cloned());
         for name in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR"] {
             command.env(name, &home);

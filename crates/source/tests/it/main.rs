@@ -4,5 +4,6 @@ mod charts;
 mod git;
 mod git_cache;
 mod gitea;
+mod lookup;
 mod render;
 mod repo;

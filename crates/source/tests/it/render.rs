@@ -1,8 +1,8 @@
 use serde_json::Value;
 use slipway_source::{
-    Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, Plugin,
-    PluginParameter, PluginSpec, RenderError, RenderRequest, Rendered, Renderer, Repositories, Repository,
-    Since, SourceKind, SourceOptions, Submodules,
+    Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, KustomizeTool,
+    Plugin, PluginParameter, PluginSpec, RenderError, RenderRequest, Rendered, Renderer, Repositories,
+    Repository, Since, SourceKind, SourceOptions, Submodules,
 };
 use std::sync::Arc;
 
@@ -34,6 +34,7 @@ pub(crate) async fn request(
         api_versions: Vec::new(),
         repositories: Repositories::default(),
         kustomize: Default::default(),
+        lookup: None,
     }
 }
 
@@ -485,4 +486,60 @@ async fn files_of_submodules_are_where_a_checkout_would_have_them() {
     let ask = request(&app, &renderer, "k", SourceOptions::Detect).await;
     let ask = RenderRequest { content: modules(&app).await, ..ask };
     assert_eq!(names(&renderer.render(&ask).await.expect("the newer one")), ["k-newer"]);
+}
+
+#[tokio::test]
+async fn charts_inside_of_a_kustomization_are_inflated_where_the_operator_wants_it() {
+    let repo = Repo::new();
+    repo.write("k/kustomization.yaml", "helmCharts:\n- name: web\n  releaseName: shop\n  valuesInline: {color: blue}\n")
+        .write("k/charts/web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n")
+        .write("k/charts/web/values.yaml", "color: red\n")
+        .write(
+            "k/charts/web/templates/map.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata:\n  color: {{ .Values.color }}\n  \
+             kube: {{ .Capabilities.KubeVersion.Version }}\n  has: {{ .Capabilities.APIVersions.Has \"example.org/v1/Thing\" | quote }}\n",
+        )
+        .commit("First");
+    let renderer = repo.renderer();
+    let on = KustomizeTool { build_options: vec!["--enable-helm".into()], ..KustomizeTool::default() };
+    let ask = async |options: Kustomize| {
+        let options = SourceOptions::Kustomize(Box::new(options));
+        RenderRequest { kustomize: on.clone(), ..request(&repo, &renderer, "k", options).await }
+    };
+    let data =
+        renderer.render(&ask(Kustomize::default()).await).await.expect("rendered").objects[0]["data"].clone();
+    assert_eq!(
+        (&data["color"], &data["kube"], &data["has"]),
+        (&"blue".into(), &"v1.34.0".into(), &"false".into())
+    );
+    let options = Kustomize {
+        kube_version: "1.30.0".into(),
+        api_versions: vec!["example.org/v1/Thing".into()],
+        ..Kustomize::default()
+    };
+    let data = renderer.render(&ask(options).await).await.expect("rendered").objects[0]["data"].clone();
+    assert_eq!((&data["kube"], &data["has"]), (&"v1.30.0".into(), &"true".into()));
+
+    // Nothing is fetched, and nothing outside of the repository is a chart.
+    for (text, words) in [
+        (
+            "helmCharts:\n- name: web\n  repo: https://charts.example\n",
+            "k/kustomization.yaml:2:3: chart `web` comes from a repository",
+        ),
+        ("helmCharts:\n- name: ../web\n", "needs the name of its folder"),
+        (
+            "helmGlobals: {chartHome: /etc}\nhelmCharts:\n- name: web\n",
+            "`chartHome` inside of the repository",
+        ),
+        (
+            "helmGlobals: {configHome: /etc}\nhelmCharts:\n- name: web\n",
+            "`chartHome` inside of the repository",
+        ),
+        ("helmCharts:\n- name: absent\n", "chart `absent` is not in the repository"),
+        ("helmChartInflationGenerator:\n- chartName: web\n", "`helmChartInflationGenerator` is off here"),
+    ] {
+        repo.write("k/kustomization.yaml", text).commit("Next");
+        let error = renderer.render(&ask(Kustomize::default()).await).await.expect_err("refused").to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
 }

@@ -1,29 +1,54 @@
 //! The source hydrator: manifests are rendered from one place and pushed to another, from which they are synced.
 //!
 //! In: an Application with `spec.sourceHydrator`. Out: a commit with `manifest.yaml` on the branch it names, and on the
-//! Application what became of it. The commit carries a mark of what it was made from, so that a process that is killed
-//! between the push and the note finds it again and pushes nothing twice.
-//! Each Application is a commit of its own; what is not below its path stays as it is.
+//! Application what became of it. Applications that render the same revision of one repository to the same branch are a
+//! group, and a group is one commit: whoever of them is looked at first makes it for all, and the others find it. Where
+//! one of them cannot be rendered, nothing of the group is pushed. What is on the branch already is not pushed again, so
+//! that a process that is killed between the push and the note pushes nothing twice.
 
+mod push;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use slipway_crd::{Application, ApplicationSource, HydrateOperation, SourceHydrator, names};
 use slipway_gitops::compare::rfc3339;
-use slipway_gitops::hydration::{self, DryCommit};
 use slipway_gitops::project;
-use slipway_source::git::{Commit as Change, Credential, Git, Identity, Pushed, Remote, check_path};
-use slipway_source::{Repository, Since, normalise_repo_url};
+use slipway_source::git::check_path;
+use slipway_source::{Commit, Repository, Since, normalise_repo_url};
 
-use crate::engine::Engine;
-use crate::queue::Wake;
+use crate::engine::{Engine, Memory};
+use crate::queue::{AppKey, Wake};
 use crate::reconcile::{Session, Stop};
 use crate::sources::Desired;
 
 /// A hydration that failed is tried again after this time.
 const AGAIN: Duration = Duration::from_secs(120);
-const MARK: &str = "Slipway-Hydrated-From";
-const AUTHOR: (&str, &str) = ("Slipway", "slipway@localhost");
+
+/// What the Applications of a group have in common: repository and revision of the source, repository and branch of
+/// the commit.
+type Group = [String; 4];
+
+/// One of a group after the other.
+#[derive(Default)]
+pub(crate) struct Turns(Mutex<HashMap<Group, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Turns {
+    fn of(&self, group: Group) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.0.lock().expect("no panic while locked");
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        turns.entry(group).or_default().clone()
+    }
+}
+
+/// The rendered manifests of one Application, and where they go.
+struct Hydrated {
+    key: AppKey,
+    hydrator: SourceHydrator,
+    text: String,
+}
 
 impl Engine {
     /// Brings the branch up to date if it is not. The look that follows asks the repository anew when something was
@@ -118,6 +143,14 @@ impl Engine {
         hydrator: &SourceHydrator,
         since: Since,
     ) -> Result<String, String> {
+        self.check_hydrator(app, hydrator)?;
+        let repository = self.access().repository(&hydrator.dry_source.repo_url);
+        let wanted = &hydrator.dry_source.target_revision;
+        let commit = self.renderer.git().resolve(&repository, wanted, since).await;
+        commit.map(|commit| commit.sha).map_err(|error| error.to_string())
+    }
+
+    fn check_hydrator(&self, app: &Application, hydrator: &SourceHydrator) -> Result<(), String> {
         let project = self.project(app).map_err(|failure| failure.message)?;
         for url in [&hydrator.dry_source.repo_url, &hydrator.sync_source().repo_url] {
             if !project::permits_source(&project, url) {
@@ -138,10 +171,7 @@ impl Engine {
                 "application {other} writes to the same path of the same branch; give each its own"
             ));
         }
-        let repository = self.access().repository(&hydrator.dry_source.repo_url);
-        let wanted = &hydrator.dry_source.target_revision;
-        let commit = self.renderer.git().resolve(&repository, wanted, since).await;
-        commit.map(|commit| commit.sha).map_err(|error| error.to_string())
+        Ok(())
     }
 
     /// Another Application whose manifests would overwrite ours.
@@ -166,94 +196,94 @@ impl Engine {
         dry: &str,
         session: &mut Session<'_>,
     ) -> Result<String, String> {
-        let sources = [dry_source(hydrator)];
-        let (desired, _) = self
-            .desired(app, &sources, &[dry.to_owned()], Wake::STATE, session.memory)
-            .await
-            .map_err(|failure| failure.message)?;
-        let text = manifest(&desired);
+        let turn = self.hydrating.of(group(hydrator));
+        let _turn = turn.lock().await;
+        let own = self.hydrated(session.key, app, hydrator, dry, session.memory).await?;
         let (url, branch) = (hydrator.sync_source().repo_url, wet_branch(hydrator));
-        let path = hydrator.sync_source.path.trim_matches('/');
         let repository = self.access().writable(&url);
-        if let Some(tip) = self.holds(&repository, branch, path, &text).await {
-            return Ok(tip);
+        let tip = self.renderer.git().resolve(&repository, branch, Since::now()).await.ok();
+        if let Some(tip) = &tip
+            && self.holds(&repository, tip, &own).await
+        {
+            return Ok(tip.sha.clone());
         }
-        let io = |error: std::io::Error| format!("cannot write the manifests down: {error}");
-        let folder = tempfile::tempdir_in(&self.config.data).map_err(io)?;
-        let (files, scratch) = (folder.path().join("files"), folder.path().join("git"));
-        let place = files.join(path);
-        std::fs::create_dir_all(&place).and_then(|()| std::fs::create_dir(&scratch)).map_err(io)?;
-        let commit = self.dry_commit_named(hydrator, dry).await;
-        let metadata = commit.metadata();
-        let message = match &self.settings().commit_message {
-            Some(template) => hydration::commit_message(template, &commit, Timestamp::now())?,
-            None => format!("{}: manifests of {}", app.metadata.name, &dry[..dry.len().min(7)]),
-        };
-        for (name, content) in [
-            ("manifest.yaml", text),
-            ("hydrator.metadata", format!("{metadata:#}\n")),
-            ("README.md", readme(hydrator, dry)),
-        ] {
-            std::fs::write(place.join(name), content).map_err(io)?;
-        }
-        let credentials = &repository.credentials;
-        if credentials.ssh_private_key.is_some() || credentials.bearer_token.is_some() {
-            return Err(format!(
-                "{url} is written to with a user name and a password; its Secret has neither"
-            ));
-        }
-        let credential = match &credentials.github_app {
-            Some(app) => {
-                let password = app.access_token().await.map_err(|error| error.to_string())?;
-                Some(Credential { username: "x-access-token".into(), password })
+        let mut changed = vec![own];
+        for (key, other, hydrator) in self.companions(session.key, hydrator) {
+            let mut memory = Memory { reader: true, ..Memory::default() };
+            let made = match self.check_hydrator(&other, &hydrator) {
+                Ok(()) => self.hydrated(&key, &other, &hydrator, dry, &mut memory).await,
+                Err(why) => Err(why),
+            };
+            let made =
+                made.map_err(|why| format!("cannot hydrate because application {key} cannot: {why}"))?;
+            let there = match &tip {
+                Some(tip) => self.holds(&repository, tip, &made).await,
+                None => false,
+            };
+            if !there {
+                changed.push(made);
             }
-            None => credentials
-                .password
-                .clone()
-                .map(|password| Credential { username: credentials.username.clone(), password }),
-        };
-        let remote = Remote::parse(&url, credential).map_err(|error| error.to_string())?;
-        let git = Git::new();
-        let git = if self.config.allow_local_repositories { git.allow_file() } else { git };
-        let change = Change {
-            folder: files,
-            add: vec![path.to_owned()],
-            branch: Some(branch.to_owned()),
-            message,
-            author: Identity { name: AUTHOR.0.into(), email: AUTHOR.1.into() },
-            mark: Some((MARK.into(), format!("{dry} {}/{}", app.metadata.namespace, app.metadata.name))),
-            scratch,
-        };
-        match git.commit_and_push(&remote, &change).await {
-            Ok(Pushed::Pushed { sha, .. } | Pushed::Already { sha, .. }) => Ok(sha),
-            Ok(Pushed::Nothing { sha, .. }) => Ok(sha.unwrap_or_default()),
-            Err(error) => Err(error.to_string()),
         }
+        let sha = self.push(&repository, branch, dry, &changed).await?;
+        for made in changed.iter().filter(|made| made.key != *session.key) {
+            // They find that it is done.
+            self.queue.add(made.key.clone(), Wake { since: Some(Instant::now()), ..Wake::STATE });
+        }
+        Ok(sha)
     }
 
-    /// What is known of the commit that is rendered; it was fetched a moment ago.
-    async fn dry_commit_named(&self, hydrator: &SourceHydrator, dry: &str) -> DryCommit {
-        let url = &hydrator.dry_source.repo_url;
-        let known = self.renderer.git().known(&self.access().repository(url), dry).await;
-        let named = DryCommit { repo_url: url.clone(), sha: dry.to_owned(), ..DryCommit::default() };
-        match known {
-            Ok(Some(commit)) => DryCommit {
-                author: format!("{} <{}>", commit.author, commit.author_email),
-                date: commit.date,
-                message: commit.message,
-                ..named
-            },
-            _ => named,
-        }
+    async fn hydrated(
+        &self,
+        key: &AppKey,
+        app: &Application,
+        hydrator: &SourceHydrator,
+        dry: &str,
+        memory: &mut Memory,
+    ) -> Result<Hydrated, String> {
+        let sources = [dry_source(hydrator)];
+        let desired = self.desired(app, &sources, &[dry.to_owned()], Wake::STATE, memory).await;
+        let (desired, _) = desired.map_err(|failure| failure.message)?;
+        Ok(Hydrated { key: key.clone(), hydrator: hydrator.clone(), text: manifest(&desired) })
     }
 
-    /// The newest commit of the branch, if it has these manifests already.
-    async fn holds(&self, repository: &Repository, branch: &str, path: &str, text: &str) -> Option<String> {
-        let git = self.renderer.git();
-        let tip = git.resolve(repository, branch, Since::now()).await.ok()?;
-        let there = git.file(repository, &tip, &format!("{path}/manifest.yaml")).await.ok()??;
-        (there == text.as_bytes()).then_some(tip.sha)
+    /// The others of the group.
+    fn companions(
+        &self,
+        own: &AppKey,
+        hydrator: &SourceHydrator,
+    ) -> Vec<(AppKey, Application, SourceHydrator)> {
+        let ours = group(hydrator);
+        let mut found: Vec<_> = self
+            .applications()
+            .into_iter()
+            .filter(|key| key != own)
+            .filter_map(|key| {
+                let (app, _) = self.application(&key)?;
+                let of = app.spec.source_hydrator.clone()?;
+                let goes = app.metadata.deletion_timestamp.is_some()
+                    || app.metadata.annotation(names::SKIP_RECONCILE) == Some("true");
+                (!goes && group(&of) == ours).then_some((key, app, of))
+            })
+            .collect();
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        found
     }
+
+    /// True when a commit of the branch has these manifests.
+    async fn holds(&self, repository: &Repository, tip: &Commit, made: &Hydrated) -> bool {
+        let path = format!("{}/manifest.yaml", made.hydrator.sync_source.path.trim_matches('/'));
+        let there = self.renderer.git().file(repository, tip, &path).await;
+        there.is_ok_and(|there| there.is_some_and(|there| there == made.text.as_bytes()))
+    }
+}
+
+fn group(hydrator: &SourceHydrator) -> Group {
+    [
+        normalise_repo_url(&hydrator.dry_source.repo_url),
+        hydrator.dry_source.target_revision.clone(),
+        normalise_repo_url(&hydrator.sync_source().repo_url),
+        wet_branch(hydrator).to_owned(),
+    ]
 }
 
 fn dry_source(hydrator: &SourceHydrator) -> ApplicationSource {
@@ -277,11 +307,4 @@ fn wet_branch(hydrator: &SourceHydrator) -> &str {
 
 fn manifest(desired: &Desired) -> String {
     desired.objects().iter().map(|object| format!("---\n{}", slipway_yaml::to_yaml(object))).collect()
-}
-
-fn readme(hydrator: &SourceHydrator, dry: &str) -> String {
-    format!(
-        "# Rendered manifests\n\nMade by Slipway from `{}` of {} at `{dry}`. Change them there: whatever is changed here is overwritten.\n",
-        hydrator.dry_source.path, hydrator.dry_source.repo_url
-    )
 }
