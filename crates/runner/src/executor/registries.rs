@@ -123,7 +123,7 @@ fn address(step: &str, wanted: &str, place: &Place<'_>) -> Result<String, Refusa
             place.registries.iter().map(|one| one.name.as_str()).filter(|name| !name.is_empty()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         return Err(Refusal::Unsupported(format!(
-            "step `{step}` names registry `{wanted}`, which the account does not have (it has {known}): connect it under Configuration, or name a host"
+            "step `{step}` names registry `{wanted}`, which the account does not have (it has {known}): connect it under Integrations, or name a host"
         )));
     };
     if let Some(problem) = &found.problem {
