@@ -14,6 +14,8 @@ use crate::{ClusterError, ObjectKey};
 /// without a CustomResourceDefinition.
 const REDISCOVERY: Duration = Duration::from_secs(600);
 const INCOMPLETE: Duration = Duration::from_secs(2);
+/// Of a definition that is never served, however often it is asked for.
+const INCOMPLETE_MAX: Duration = Duration::from_secs(60);
 /// Several definitions usually come together.
 const SETTLE: Duration = Duration::from_millis(150);
 
@@ -57,9 +59,20 @@ impl Supervisor {
         if self.running.is_empty() {
             self.cluster.inner.synced.send_replace(true);
         }
+        let mut soon = INCOMPLETE;
         loop {
-            // Of an incomplete answer nothing is believed to be gone, so it is soon asked for again.
-            let again = if self.cluster.discovery().complete { REDISCOVERY } else { INCOMPLETE };
+            // Of an incomplete answer nothing is believed to be gone, so it is soon asked for again. So is one that lags
+            // behind the definitions: nothing would announce that it has caught up.
+            let again = if !self.cluster.discovery().complete {
+                INCOMPLETE
+            } else if self.lags_behind() {
+                let now = soon;
+                soon = (soon * 2).min(INCOMPLETE_MAX);
+                now
+            } else {
+                soon = INCOMPLETE;
+                REDISCOVERY
+            };
             tokio::select! {
                 () = self.stop.cancelled() => break,
                 () = self.cluster.inner.again.notified() => {
@@ -82,6 +95,27 @@ impl Supervisor {
         for (_, handle) in self.running.into_values() {
             handle.abort();
         }
+    }
+
+    /// A definition is established, and its kind is not among those that the server says it serves.
+    fn lags_behind(&self) -> bool {
+        let discovery = self.cluster.discovery();
+        let definitions =
+            self.cluster.inner.cache.of_kind("apiextensions.k8s.io", "CustomResourceDefinition");
+        definitions.iter().filter_map(|live| live.object()).any(|definition| {
+            let (spec, conditions) = (&definition["spec"], definition["status"]["conditions"].as_array());
+            let established = conditions
+                .into_iter()
+                .flatten()
+                .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+            let group = spec["group"].as_str().unwrap_or_default();
+            let kind = spec["names"]["kind"].as_str().unwrap_or_default();
+            let served = |version: &serde_json::Value| version["served"] == true;
+            established
+                && definition["metadata"]["deletionTimestamp"].is_null()
+                && spec["versions"].as_array().is_some_and(|versions| versions.iter().any(served))
+                && discovery.preferred(group, kind).is_none()
+        })
     }
 
     fn adjust(&mut self) {

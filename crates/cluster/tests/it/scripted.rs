@@ -77,6 +77,10 @@ async fn start(script: Script) -> (Cluster, tempfile::TempDir, CancellationToken
         .route("/api/v1", axum::routing::get(core))
         .route("/api/v1/{plural}", axum::routing::get(list))
         .with_state(script);
+    connect(router).await
+}
+
+async fn connect(router: axum::Router) -> (Cluster, tempfile::TempDir, CancellationToken) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -153,5 +157,60 @@ async fn a_broken_stream_is_taken_up_where_it_was() {
     .expect("all three");
     let asked = script.asked.lock().unwrap().clone();
     assert_eq!(asked[1..3], ["watch 10", "watch 11"]);
+    stop.cancel();
+}
+
+/// Servers establish a definition first and say that they serve its kind later; nothing announces that moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_that_is_served_after_its_definition_is_established_is_watched() {
+    const ASKED: usize = 3;
+    let asked = Arc::new(Mutex::new(0));
+    let group = |name: &str| json!({"name": name, "versions": [{"groupVersion": format!("{name}/v1"), "version": "v1"}], "preferredVersion": {"groupVersion": format!("{name}/v1"), "version": "v1"}});
+    let groups = move || {
+        let asked = asked.clone();
+        async move {
+            let mut count = asked.lock().unwrap();
+            *count += 1;
+            let mut groups = vec![group("apiextensions.k8s.io")];
+            groups.extend((*count > ASKED).then(|| group("example.org")));
+            Json(json!({"kind": "APIGroupList", "groups": groups}))
+        }
+    };
+    let resource = |name: &str, kind: &str| {
+        Json(
+            json!({"resources": [{"name": name, "kind": kind, "namespaced": false, "verbs": ["list", "watch", "get"]}]}),
+        )
+    };
+    let definition = json!({"metadata": {"name": "ships.example.org", "uid": "d", "resourceVersion": "3"},
+        "spec": {"group": "example.org", "names": {"plural": "ships", "kind": "Ship"}, "versions": [{"name": "v1", "served": true}]},
+        "status": {"conditions": [{"type": "Established", "status": "True"}]}});
+    let listing = |items: Vec<Value>| {
+        move |Query(query): Query<BTreeMap<String, String>>| async move {
+            if query.contains_key("watch") {
+                return std::future::pending().await;
+            }
+            Json(json!({"metadata": {"resourceVersion": "10"}, "items": items}))
+        }
+    };
+    use axum::routing::get;
+    let router = axum::Router::new()
+        .route("/api", get(roots))
+        .route("/apis", get(groups))
+        .route("/api/v1", get(|| async { Json(json!({"resources": []})) }))
+        .route(
+            "/apis/apiextensions.k8s.io/v1",
+            get(move || async move { resource("customresourcedefinitions", "CustomResourceDefinition") }),
+        )
+        .route("/apis/example.org/v1", get(move || async move { resource("ships", "Ship") }))
+        .route("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", get(listing(vec![definition])))
+        .route("/apis/example.org/v1/ships", get(listing(Vec::new())));
+    let (cluster, _root, stop) = connect(router).await;
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while !cluster.is_read("example.org", "Ship") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("the kind is watched");
     stop.cancel();
 }
