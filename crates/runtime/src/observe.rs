@@ -235,6 +235,7 @@ impl Engine {
             kube_version: &facts.kube_version,
             api_versions: &facts.api_versions,
             lookup,
+            files: None,
         };
         match sources::load(&around, app, sources, pinned, since).await {
             Ok(desired) => {

@@ -9,7 +9,7 @@ use slipway_gitops::cluster::KustomizeSettings;
 use slipway_gitops::project;
 use slipway_model::Next;
 use slipway_source::{
-    ChartError, Commit, Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable,
+    Archive, ChartError, Commit, Content, Directory, GitError, Helm, HelmParameter, Jsonnet, JsonnetVariable,
     Kustomize, KustomizeTool, Lookup, Origin, Plugin, PluginParameter, RenderError, RenderRequest, Rendered,
     Renderer, Repositories, Repository, Since, SourceOptions, Submodules,
 };
@@ -100,6 +100,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) api_versions: &'a [String],
     /// Who answers what charts look up.
     pub(crate) lookup: Option<Arc<dyn Lookup>>,
+    /// Files in the place of those of the first source.
+    pub(crate) files: Option<Arc<Archive>>,
 }
 
 /// Resolves and renders every source. `pinned` gives revisions instead of the sources' own, one per source.
@@ -124,7 +126,10 @@ pub(crate) async fn load(
     let mut contents = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         let wanted = pinned.get(index).filter(|text| !text.is_empty()).unwrap_or(&source.target_revision);
-        let (content, revision) = fetch(around, source, wanted, since).await?;
+        let (content, revision) = match around.files.as_ref().filter(|_| index == 0) {
+            Some(files) => (Content::Archive(files.clone()), Revision { id: String::new(), commit: None }),
+            None => fetch(around, source, wanted, since).await?,
+        };
         contents.push(content);
         desired.revisions.push(revision);
     }

@@ -1,4 +1,4 @@
-//! gRPC as far as a server of single answers needs it: one message in, one out, over TLS.
+//! gRPC as far as a server of single answers needs it: messages in, one out, over TLS.
 //!
 //! The certificate is made at each start and vouches for nothing: the CLI does not look at it, and the way here is the
 //! port-forward. It knows frames and trailers, not what is in them.
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 
-/// Questions hold a source and what the caller knows of the cluster; manifests only go out.
+/// Questions hold a source, what the caller knows of the cluster, and at most a packed folder; manifests only go out.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Of an error; a header is no place for a file.
 const ERROR_BYTES_MAX: usize = 8 * 1024;
@@ -51,7 +51,12 @@ impl Refusal {
 
 /// Something that answers a method, named by its path, with a message.
 pub(super) trait Answers: Send + Sync + 'static {
-    fn answer(&self, method: &str, message: Bytes) -> impl Future<Output = Result<Vec<u8>, Refusal>> + Send;
+    /// There is at least one message.
+    fn answer(
+        &self,
+        method: &str,
+        messages: Vec<Bytes>,
+    ) -> impl Future<Output = Result<Vec<u8>, Refusal>> + Send;
 }
 
 pub(super) async fn serve(listener: TcpListener, service: Arc<impl Answers>) {
@@ -110,7 +115,7 @@ type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
 async fn respond(service: &impl Answers, request: Request<Incoming>) -> Response<Body> {
     let method = request.uri().path().to_owned();
     let outcome = match read(request).await {
-        Ok(message) => service.answer(&method, message).await,
+        Ok(messages) => service.answer(&method, messages).await,
         Err(refusal) => Err(refusal),
     };
     let mut response = match outcome {
@@ -130,24 +135,30 @@ async fn respond(service: &impl Answers, request: Request<Incoming>) -> Response
     response
 }
 
-async fn read(request: Request<Incoming>) -> Result<Bytes, Refusal> {
+async fn read(request: Request<Incoming>) -> Result<Vec<Bytes>, Refusal> {
     let limited = Limited::new(request.into_body(), MESSAGE_BYTES_MAX);
     let body = limited.collect().await.map_err(|error| Refusal::malformed(error.to_string()))?.to_bytes();
     unframed(&body)
 }
 
-fn unframed(body: &Bytes) -> Result<Bytes, Refusal> {
-    let (Some(packed), Some(length)) = (body.first(), body.get(1..FRAME_HEADER)) else {
-        return Err(Refusal::malformed("a message is missing"));
-    };
-    if *packed != 0 {
-        return Err(Refusal::unimplemented("compressed messages are not read here"));
+fn unframed(body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
+    let mut messages = Vec::new();
+    let mut rest = body.clone();
+    while !rest.is_empty() || messages.is_empty() {
+        let (Some(packed), Some(length)) = (rest.first(), rest.get(1..FRAME_HEADER)) else {
+            return Err(Refusal::malformed("a message is missing"));
+        };
+        if *packed != 0 {
+            return Err(Refusal::unimplemented("compressed messages are not read here"));
+        }
+        let length = u32::from_be_bytes(length.try_into().expect("four bytes were taken")) as usize;
+        if rest.len() < FRAME_HEADER + length {
+            return Err(Refusal::malformed("a message is shorter than it says"));
+        }
+        let mut frame = rest.split_to(FRAME_HEADER + length);
+        messages.push(frame.split_off(FRAME_HEADER));
     }
-    let length = u32::from_be_bytes(length.try_into().expect("four bytes were taken")) as usize;
-    if body.len() != FRAME_HEADER + length {
-        return Err(Refusal::unimplemented("one message is read at a time, not a stream of them"));
-    }
-    Ok(body.slice(FRAME_HEADER..))
+    Ok(messages)
 }
 
 fn framed(message: &[u8]) -> Vec<u8> {
@@ -184,7 +195,9 @@ mod tests {
     fn a_frame_comes_back_as_it_went() {
         let frame = Bytes::from(framed(b"hello"));
         assert_eq!(frame[..FRAME_HEADER], [0, 0, 0, 0, 5]);
-        assert_eq!(unframed(&frame).unwrap(), b"hello".as_slice());
+        assert_eq!(unframed(&frame).unwrap(), [b"hello".as_slice()]);
+        let two = Bytes::from([framed(b"hello"), framed(b"")].concat());
+        assert_eq!(unframed(&two).unwrap(), [b"hello".as_slice(), b""]);
     }
 
     #[test]

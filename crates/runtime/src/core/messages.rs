@@ -28,6 +28,30 @@ pub(super) struct ManifestRequest {
     pub(super) project_name: String,
 }
 
+/// A part of a question that brings files along: the question, what its archive is, or some of the archive.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ManifestRequestWithFiles {
+    #[prost(message, optional, tag = "1")]
+    pub(super) request: Option<ManifestRequest>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) metadata: Option<ManifestFileMetadata>,
+    #[prost(message, optional, tag = "3")]
+    pub(super) chunk: Option<ManifestFileChunk>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ManifestFileMetadata {
+    /// SHA-256 of the archive, in hexadecimal digits.
+    #[prost(string, tag = "1")]
+    pub(super) checksum: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ManifestFileChunk {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(super) chunk: Vec<u8>,
+}
+
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ManifestResponse {
     #[prost(string, repeated, tag = "1")]

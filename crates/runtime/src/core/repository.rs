@@ -10,19 +10,20 @@ use axum::body::Bytes;
 use prost::Message;
 use slipway_crd::{Application, ApplicationSource};
 use slipway_gitops::{project, tracking};
-use slipway_source::Since;
+use slipway_source::{Archive, Since};
 use tokio::net::TcpListener;
 
 use super::grpc::{Answers, Refusal};
 use super::messages::{
-    AppDetailsQuery, AppDetailsResponse, Empty, ManifestRequest, ManifestResponse, RefTarget, Repository,
-    RepositoryRequest, ResolveRevisionRequest, ResolveRevisionResponse, RevisionMetadata, RevisionRequest,
-    Source, TestRepositoryResponse, Time,
+    AppDetailsQuery, AppDetailsResponse, Empty, ManifestRequest, ManifestRequestWithFiles, ManifestResponse,
+    RefTarget, Repository, RepositoryRequest, ResolveRevisionRequest, ResolveRevisionResponse,
+    RevisionMetadata, RevisionRequest, Source, TestRepositoryResponse, Time,
 };
 use crate::engine::{Engine, Memory};
 use crate::observe::{Failure, IN_CLUSTER};
+use crate::permits;
 use crate::queue::Wake;
-use crate::sources::{self, Desired, SourceError};
+use crate::sources::{self, Desired, SourceError, Surroundings};
 
 const SERVICE: &str = "/repository.RepoServerService/";
 
@@ -46,19 +47,50 @@ impl From<SourceError> for Refusal {
     }
 }
 
-fn read<M: Message + Default>(bytes: Bytes) -> Result<M, Refusal> {
+fn read<M: Message + Default>(messages: Vec<Bytes>) -> Result<M, Refusal> {
+    match <[Bytes; 1]>::try_from(messages) {
+        Ok([message]) => decode(message),
+        Err(_) => Err(Refusal::unimplemented("one message is read at a time, not a stream of them")),
+    }
+}
+
+fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Refusal> {
     M::decode(bytes).map_err(|error| Refusal::malformed(format!("the question cannot be read: {error}")))
 }
 
+/// A question in parts, and the files that came with it.
+fn with_files(messages: Vec<Bytes>) -> Result<(ManifestRequest, Archive), Refusal> {
+    let (mut asked, mut checksum, mut packed) = (None, String::new(), Vec::new());
+    for message in messages {
+        let part: ManifestRequestWithFiles = decode(message)?;
+        asked = part.request.or(asked);
+        checksum = part.metadata.map_or(checksum, |metadata| metadata.checksum);
+        packed.extend(part.chunk.map(|chunk| chunk.chunk).unwrap_or_default());
+    }
+    let asked = asked.ok_or_else(|| Refusal::malformed("files came without a question"))?;
+    let files = Archive::of_folder(&packed).map_err(|error| Refusal::malformed(error.to_string()))?;
+    let came = files.digest.trim_start_matches("sha256:");
+    if !checksum.is_empty() && !checksum.eq_ignore_ascii_case(came) {
+        return Err(Refusal::malformed(
+            "the files that came are not those that were packed: send them again",
+        ));
+    }
+    Ok((asked, files))
+}
+
 impl Answers for RepoServer {
-    async fn answer(&self, method: &str, message: Bytes) -> Result<Vec<u8>, Refusal> {
+    async fn answer(&self, method: &str, messages: Vec<Bytes>) -> Result<Vec<u8>, Refusal> {
         let name = method.strip_prefix(SERVICE).unwrap_or_default();
         match name {
-            "GenerateManifest" => Ok(self.manifests(read(message)?).await?.encode_to_vec()),
-            "ResolveRevision" => Ok(self.resolve(read(message)?).await?.encode_to_vec()),
-            "GetAppDetails" => Ok(self.details(read(message)?).await?.encode_to_vec()),
-            "GetRevisionMetadata" => Ok(self.commit(read(message)?).await?.encode_to_vec()),
-            "TestRepository" => Ok(self.test(read(message)?).await?.encode_to_vec()),
+            "GenerateManifest" => Ok(self.manifests(read(messages)?, None).await?.encode_to_vec()),
+            "GenerateManifestWithFiles" => {
+                let (asked, files) = with_files(messages)?;
+                Ok(self.manifests(asked, Some(files)).await?.encode_to_vec())
+            }
+            "ResolveRevision" => Ok(self.resolve(read(messages)?).await?.encode_to_vec()),
+            "GetAppDetails" => Ok(self.details(read(messages)?).await?.encode_to_vec()),
+            "GetRevisionMetadata" => Ok(self.commit(read(messages)?).await?.encode_to_vec()),
+            "TestRepository" => Ok(self.test(read(messages)?).await?.encode_to_vec()),
             "ListPlugins" => Ok(Vec::new()),
             _ => Err(Refusal::unimplemented(format!(
                 "{method} is not answered by this engine; `slipway app` and kubectl can do what it is for"
@@ -68,13 +100,21 @@ impl Answers for RepoServer {
 }
 
 impl RepoServer {
-    async fn manifests(&self, asked: ManifestRequest) -> Result<ManifestResponse, Refusal> {
+    /// With files, those count in the place of the repository's.
+    async fn manifests(
+        &self,
+        asked: ManifestRequest,
+        files: Option<Archive>,
+    ) -> Result<ManifestResponse, Refusal> {
         let app = self.application(&asked.app_name, &asked.project_name, &asked.namespace);
         let mut source = source(asked.application_source.as_ref())?;
         if !asked.revision.is_empty() {
             source.target_revision.clone_from(&asked.revision);
         }
-        let desired = self.render(&app, source, &asked.ref_sources).await?;
+        let desired = match files {
+            Some(files) => Arc::new(self.render_files(&app, source, &asked.ref_sources, files).await?),
+            None => self.render(&app, source, &asked.ref_sources).await?,
+        };
         let settings = self.engine.settings();
         let mut manifests = Vec::new();
         for mut object in desired.objects() {
@@ -112,20 +152,40 @@ impl RepoServer {
         source: ApplicationSource,
         references: &BTreeMap<String, RefTarget>,
     ) -> Result<Arc<Desired>, Refusal> {
-        let lent = references.iter().filter(|(name, _)| name.trim_start_matches('$') != source.reference);
-        let lent: Vec<ApplicationSource> = lent
-            .map(|(name, target)| ApplicationSource {
-                repo_url: url(target.repo.as_ref()),
-                target_revision: target.target_revision.clone(),
-                chart: target.chart.clone(),
-                reference: name.trim_start_matches('$').to_owned(),
-                ..ApplicationSource::default()
-            })
-            .collect();
-        let sources: Vec<ApplicationSource> = std::iter::once(source).chain(lent).collect();
+        let sources = with_lent(source, references);
         let mut memory = Memory { reader: true, ..Memory::default() };
         let wake = Wake { since: Some(Instant::now()), ..Wake::STATE };
         Ok(self.engine.desired(app, &sources, &[], wake, &mut memory).await?.0)
+    }
+
+    /// Renders files that somebody sent, as what stands in a repository that the Application's project permits. Nobody has
+    /// signed them, and they look nothing up.
+    async fn render_files(
+        &self,
+        app: &Application,
+        source: ApplicationSource,
+        references: &BTreeMap<String, RefTarget>,
+        files: Archive,
+    ) -> Result<Desired, Refusal> {
+        let engine = &self.engine;
+        let sources = with_lent(source, references);
+        let project = engine.project(app)?;
+        permits::check_sources(&project, app, &sources)?;
+        permits::check_local(&project)?;
+        let to = engine.destination(app).map_err(|error| Refusal::unknown(error.message()))?;
+        let (facts, access, settings) = (to.facts(), engine.access(), engine.settings());
+        let around = Surroundings {
+            renderer: &engine.renderer,
+            access: &access,
+            project,
+            kustomize: &settings.kustomize,
+            submodules: settings.submodules,
+            kube_version: &facts.kube_version,
+            api_versions: &facts.api_versions,
+            lookup: None,
+            files: Some(Arc::new(files)),
+        };
+        Ok(sources::load(&around, app, &sources, &[], Since::now()).await?)
     }
 
     async fn resolve(&self, asked: ResolveRevisionRequest) -> Result<ResolveRevisionResponse, Refusal> {
@@ -218,6 +278,20 @@ impl RepoServer {
         let name = app.spec.project_name();
         Err(Refusal::unknown(format!("application repo {url} is not permitted in project '{name}'")))
     }
+}
+
+/// The source, and those that its value files are taken from.
+fn with_lent(source: ApplicationSource, references: &BTreeMap<String, RefTarget>) -> Vec<ApplicationSource> {
+    let own = source.reference.clone();
+    let lent = references.iter().filter(|(name, _)| name.trim_start_matches('$') != own);
+    let lent = lent.map(|(name, target)| ApplicationSource {
+        repo_url: url(target.repo.as_ref()),
+        target_revision: target.target_revision.clone(),
+        chart: target.chart.clone(),
+        reference: name.trim_start_matches('$').to_owned(),
+        ..ApplicationSource::default()
+    });
+    std::iter::once(source).chain(lent).collect()
 }
 
 fn source(sent: Option<&Source>) -> Result<ApplicationSource, Refusal> {

@@ -86,12 +86,19 @@ async fn password(world: &World) -> String {
 
 /// A question to the repository server: its frame by hand, the way there by curl.
 fn ask(core: &Core, method: &str, message: &[u8]) -> (Vec<u8>, String) {
+    ask_in_parts(core, method, &[message.to_vec()])
+}
+
+fn ask_in_parts(core: &Core, method: &str, messages: &[Vec<u8>]) -> (Vec<u8>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let (sent, headers) = (folder.path().join("sent"), folder.path().join("headers"));
-    let mut frame = vec![0];
-    frame.extend(u32::try_from(message.len()).expect("short").to_be_bytes());
-    frame.extend(message);
-    std::fs::write(&sent, frame).expect("written");
+    let mut frames = Vec::new();
+    for message in messages {
+        frames.push(0);
+        frames.extend(u32::try_from(message.len()).expect("short").to_be_bytes());
+        frames.extend(message);
+    }
+    std::fs::write(&sent, frames).expect("written");
     let output = Command::new("curl")
         .args(["--silent", "--show-error", "--insecure", "--http2", "--header", "te: trailers"])
         .args(["--header", "content-type: application/grpc", "--data-binary"])
@@ -211,5 +218,55 @@ async fn the_repository_server_resolves_and_renders_what_the_project_permits() {
         assert!(began.elapsed().as_secs() < 60, "{headers}");
     }
     let (_, headers) = ask(&core, "GetHelmCharts", &[]);
+    assert!(headers.to_lowercase().contains("grpc-status: 12"), "{headers}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_that_are_sent_along_are_rendered_in_the_place_of_the_repository() {
+    let core = core().await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let pack = |name: &str, text: &str| {
+        let root = folder.path().join(name);
+        std::fs::create_dir_all(root.join("app")).expect("a folder");
+        std::fs::write(root.join("app/a.yaml"), text).expect("written");
+        let packed =
+            Command::new("tar").args(["--create", "--gzip", "--directory"]).arg(&root).arg("app").output();
+        packed.expect("tar runs").stdout
+    };
+    let sum = |bytes: &[u8]| {
+        use sha2::Digest as _;
+        hex::encode(sha2::Sha256::digest(bytes))
+    };
+    let question = [
+        field(2, b"main"),
+        field(5, b"shop"),
+        field(8, b"shop"),
+        field(10, &source(&core.world.url(), "app")),
+    ]
+    .concat();
+    let send = |packed: &[u8], checksum: &str| {
+        let (first, second) = packed.split_at(packed.len() / 2);
+        let parts = [
+            field(1, &question),
+            field(2, &field(1, checksum.as_bytes())),
+            field(3, &field(1, first)),
+            field(3, &field(1, second)),
+        ];
+        ask_in_parts(&core, "GenerateManifestWithFiles", &parts)
+    };
+    let packed = pack("good", &config_map("a", "from-here"));
+    let (answer, headers) = send(&packed, &sum(&packed));
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    assert!(text.contains("from-here") && text.contains("shop:/ConfigMap:shop/a"), "{text} {headers}");
+    assert_eq!(core.world.read("ConfigMap", "shop", "a").await["data"]["key"], "1", "nothing was deployed");
+
+    let (_, headers) = send(&packed, &sum(b"other"));
+    assert!(headers.contains("not those that were packed"), "{headers}");
+    let root = folder.path().join("good/app");
+    std::os::unix::fs::symlink("/etc/passwd", root.join("b.yaml")).expect("a link");
+    let packed = pack("good", &config_map("a", "linked"));
+    let (_, headers) = send(&packed, &sum(&packed));
+    assert!(headers.contains("is a link or a device"), "{headers}");
+    let (_, headers) = ask_in_parts(&core, "ResolveRevision", &[question.clone(), question.clone()]);
     assert!(headers.to_lowercase().contains("grpc-status: 12"), "{headers}");
 }

@@ -1,4 +1,4 @@
-//! `chart-1.2.3.tgz` → its files. Everything that could leave the folder or fill the memory is refused.
+//! `chart-1.2.3.tgz`, or any packed folder → its files. Everything that could leave it or fill the memory is refused.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::io::Read;
 use super::{ChartError, ChartLimits};
 use crate::git_cache::tree::parts;
 
-/// The files of an archive, by path below the chart's own folder.
+/// The files of an archive, by path; those of a chart, below the chart's own folder.
 pub struct Archive {
     pub name: String,
     /// Of the compressed bytes; equal digests are equal files.
@@ -14,7 +14,31 @@ pub struct Archive {
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
+impl Archive {
+    /// A folder that somebody packed as it is.
+    pub fn of_folder(bytes: &[u8]) -> Result<Self, ChartError> {
+        let name = "a folder";
+        let files = files(name, bytes, &ChartLimits::default(), false)?;
+        Ok(Self { name: name.to_owned(), digest: super::sha256(bytes), files })
+    }
+}
+
 pub(super) fn open(name: &str, bytes: &[u8], limits: &ChartLimits) -> Result<Archive, ChartError> {
+    let files = files(name, bytes, limits, true)?;
+    if !files.contains_key("Chart.yaml") {
+        let url = format!("the archive of `{name}`");
+        return Err(ChartError::Unreadable { url, detail: "there is no Chart.yaml in it".into() });
+    }
+    Ok(Archive { name: name.to_owned(), digest: super::sha256(bytes), files })
+}
+
+/// With `inner`, everything stands below one folder, which is left out of the paths.
+fn files(
+    name: &str,
+    bytes: &[u8],
+    limits: &ChartLimits,
+    inner: bool,
+) -> Result<BTreeMap<String, Vec<u8>>, ChartError> {
     let unreadable =
         |detail: String| ChartError::Unreadable { url: format!("the archive of `{name}`"), detail };
     // One byte more than allowed, so that a bomb is told from a chart that just fits.
@@ -30,14 +54,13 @@ pub(super) fn open(name: &str, bytes: &[u8], limits: &ChartLimits) -> Result<Arc
         match entry.header().entry_type() {
             tar::EntryType::Directory | tar::EntryType::XGlobalHeader => continue,
             tar::EntryType::Regular | tar::EntryType::Continuous => {}
-            _ => return Err(refuse("is a link or a device, which a chart may not hold")),
+            _ => return Err(refuse("is a link or a device, which an archive may not hold")),
         }
         if path.split('/').any(|part| part == "..") {
             return Err(refuse("leaves the archive"));
         }
         let mut inside = parts(&path).map_err(|_| refuse("leaves the archive"))?;
-        // Everything stands below one folder, which is named like the chart.
-        if inside.len() > 1 {
+        if inner && inside.len() > 1 {
             inside.remove(0);
         }
         let mut content = Vec::new();
@@ -56,10 +79,7 @@ pub(super) fn open(name: &str, bytes: &[u8], limits: &ChartLimits) -> Result<Arc
             limit: limits.content_bytes,
         });
     }
-    if !files.contains_key("Chart.yaml") {
-        return Err(unreadable("there is no Chart.yaml in it".into()));
-    }
-    Ok(Archive { name: name.to_owned(), digest: super::sha256(bytes), files })
+    Ok(files)
 }
 
 struct Counted<R> {
