@@ -39,15 +39,17 @@ export class Venona {
       try {
         if (beat++ % 10 === 0) await this.call("PUT", "/status", { message: "All good" });
         await this.work(await this.call("GET", "/tasks?waitForStatusReport=true"), reports);
-      } catch {
-        // Said and tried again at the next tick.
+      } catch (error) {
+        // Tried again at the next tick; kept for whoever wonders.
+        this.trouble = error;
       }
       await new Promise((done) => setTimeout(done, 300));
     }
   }
 
   async work(tasks, reports) {
-    const workflows = Map.groupBy(tasks, (task) => task.metadata.workflowId);
+    const workflows = new Map();
+    for (const task of tasks) workflows.set(task.metadata.workflowId, [...(workflows.get(task.metadata.workflowId) ?? []), task]);
     for (const group of workflows.values()) {
       if (!this.runtimes.includes(group[0].metadata.reName)) continue;
       group.sort((one, other) => ORDER.indexOf(one.type) - ORDER.indexOf(other.type));

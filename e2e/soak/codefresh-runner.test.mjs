@@ -77,7 +77,7 @@ const ended = (id, seconds = 240) =>
     const now = await state(id);
     if (["success", "error", "terminated"].includes(now.status)) return now;
     const tasks = await site.call("GET", `/api/builds/${id}/tasks`);
-    throw new Error(`${JSON.stringify(now)}\n${JSON.stringify(tasks)}\n${pods()}\n${kubectl("--namespace", namespace, "get", "events", "--sort-by=.lastTimestamp").split("\n").slice(-8).join("\n")}`);
+    throw new Error(`${JSON.stringify(now)}\n${JSON.stringify(tasks)}\n${agent.trouble}\n${pods()}\n${kubectl("--namespace", namespace, "get", "events", "--sort-by=.lastTimestamp").split("\n").slice(-8).join("\n")}`);
   }, seconds);
 const running = (id) => until("its step runs", async () => (await site.log(id)).long?.includes("begun") && true, 180);
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { makeImage } from "../image.mjs";
@@ -50,6 +50,22 @@ test("a key does not travel in clear unless somebody says so", () => {
     assert.equal(tried.status, 1, server);
     assert.match(tried.stderr, /--plain-http/, server);
   }
+});
+
+test("the authority of a server with a private one goes with the runner", () => {
+  const file = join(folder, "ca.pem");
+  const words = ["runner", "install", "in-cluster", "--namespace", namespace, "--server", "https://slipway.example", "-o", "json", "--ca", file];
+  writeFileSync(file, "nothing");
+  assert.match(spawnSync(binary, words, { encoding: "utf8" }).stderr, /holds no certificate/);
+  const pem = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+  writeFileSync(file, pem);
+  const { items } = JSON.parse(slipway(...words));
+  const of = (kind) => items.find((item) => item.kind === kind);
+  assert.equal(of("ConfigMap").data["ca.pem"], pem);
+  const { containers, volumes } = of("StatefulSet").spec.template.spec;
+  assert.ok(containers[0].args.includes("--ca=/ca/ca.pem"), containers[0].args.join(" "));
+  assert.deepEqual(volumes.find((volume) => volume.name === "ca").configMap, { name: of("ConfigMap").metadata.name });
+  assert.equal(containers[0].volumeMounts.find((mount) => mount.name === "ca").mountPath, "/ca");
 });
 
 test("a runner is installed, runs a build with its volume on a claim, and is removed without a trace", { timeout: 600_000 }, async () => {

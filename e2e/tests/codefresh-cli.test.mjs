@@ -223,6 +223,42 @@ test("triggers: an event of a registry starts a pipeline that waits for it", asy
   await codefresh("delete", "trigger", uri, metadata.id);
 });
 
+test("a runner is made known as the chart's installer does it, changed, shown and removed", async () => {
+  const kubeconfig = join(platform.folder, "kubeconfig");
+  const entries = (value) => [{ name: "east", ...value }];
+  writeFileSync(kubeconfig, JSON.stringify({ apiVersion: "v1", kind: "Config", "current-context": "east", clusters: entries({ cluster: { server: "https://127.0.0.1:1" } }), users: entries({ user: {} }), contexts: entries({ context: { cluster: "east", user: "east" } }) }));
+  const words = ["--name", "east_cf", "--install-runtime", "--runtime-name", "east/cf", "--skip-cluster-creation", "--platform-only", "--agent-kube-namespace", "cf", "--kube-namespace", "cf", "--kube-context-name", "east", "--kube-config-path", kubeconfig, "--storage-class-name", "fast"];
+  const installed = await codefresh("install", "agent", ...words);
+  // The chart's script takes the last line for the agent's token.
+  const key = installed.trim().split("\n").at(-1);
+  assert.match(key, /^[0-9a-f]{24}\.[0-9a-f]{40}$/, installed);
+  await assert.rejects(codefresh("install", "agent", ...words), /already exists/);
+  // As text: the published command prints nothing of an agent as JSON.
+  assert.match(await codefresh("get", "agents"), /east_cf/);
+  assert.deepEqual((await platform.api("/api/agents/name/east_cf")).runtimes, ["east/cf"]);
+  const [runtime] = list(await json("get", "re", "east/cf"));
+  assert.equal(runtime.metadata.agent, true, JSON.stringify(runtime));
+  assert.deepEqual([runtime.runtimeScheduler.cluster.namespace, runtime.runtimeScheduler.cluster.serviceAccount], ["cf", "codefresh-engine"]);
+  assert.equal(runtime.dockerDaemonScheduler.pvcs[0].storageClassName, "fast");
+
+  // As the chart's job after the installation.
+  const spec = file("re.yaml", { metadata: { name: "east/cf", agent: true }, extends: ["system/default/hybrid/k8s_low_limits"], description: "ours", runtimeScheduler: { cluster: { namespace: "cf", clusterProvider: { selector: "east" }, nodeSelector: { pool: "builds" } } }, dockerDaemonScheduler: { cluster: { namespace: "cf", clusterProvider: { selector: "east" } } } });
+  assert.match(await codefresh("patch", "re", "-f", spec), /'east\/cf' patched/);
+  const [patched] = list(await json("get", "re", "east/cf"));
+  assert.deepEqual([patched.version, patched.runtimeScheduler.cluster.nodeSelector], [2, { pool: "builds" }]);
+  assert.match(await codefresh("get", "re"), /east\/cf/);
+  assert.equal(JSON.parse(await codefresh("get", "re", "east/cf", "--history")).length, 2);
+  await codefresh("patch", "re", "-f", spec, "--default");
+  await assert.rejects(codefresh("delete", "re", "east/cf"), /default/);
+
+  const { code, text } = await outcome("install", "agent", "--token", key, ...words.filter((word) => word !== "--name" && word !== "east_cf"));
+  assert.equal(code, 0, text);
+  assert.match(await codefresh("delete", "re", "east/cf", "--force"), /deleted/);
+  assert.match(await codefresh("delete", "agent", "east_cf"), /deleted/);
+  assert.match(await codefresh("create", "agent", "west", "--runtimes", "west/cf"), /Agent: "west" created[\s\S]*[0-9a-f]{24}\./);
+  await codefresh("delete", "agent", "west");
+});
+
 test("pipelines: deleted, and what is not there is said in words", async () => {
   assert.match(await codefresh("delete", "pipeline", "shop/other"), /deleted/i);
   await assert.rejects(codefresh("get", "pipeline", "shop/other"), /exist|not find/i);

@@ -380,6 +380,8 @@ pub(crate) async fn cannot(client: &Client, runner: &str, why: &str) -> anyhow::
         let path = format!("/api/agent/runner/builds/{}/state", taken.id);
         client.send(client.request(reqwest::Method::PUT, &path).json(&report)).await?;
     }
+    // That nothing is left here to be cleared away is heard by asking once more.
+    let _ = sync(client.clone(), request).await;
     Ok(())
 }
 

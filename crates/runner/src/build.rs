@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Told;
 use crate::attempt::{Observed, Shims, Watched, cancel, give_up, observe, write_task};
-use crate::executor::{Executor, Place, StepTypes, make_volume};
+use crate::executor::{Authority, Executor, Place, StepTypes, make_volume};
 use crate::journal::{Finished, Journal, log_of};
 use crate::layout::{AttemptDir, BuildDir, Lasting, now_ms, read_json, write_json};
 use crate::logs::Logs;
@@ -57,6 +57,7 @@ pub(crate) struct Context {
     pub(crate) types: StepTypes,
     /// Whose pipelines are run; anybody's when absent.
     pub(crate) trusted: Option<Trusted>,
+    pub(crate) authority: Option<Authority>,
     pub(crate) clusters: BTreeMap<String, PathBuf>,
     pub(crate) cache_bytes_max: u64,
     /// How long a step may stand at a breakpoint.
@@ -454,6 +455,7 @@ impl Build {
             dir: &self.dir,
             at,
             git: &self.taken.git,
+            authority: self.context.authority.as_ref(),
             integrations: &self.taken.integrations,
             types: &self.types,
             clusters: &self.context.clusters,

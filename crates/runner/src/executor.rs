@@ -54,6 +54,22 @@ pub enum ExecutorChoice {
     Kubernetes(Box<KubernetesConfig>),
 }
 
+/// Who vouches for the control plane, when that is not one of those that the system trusts.
+pub(crate) struct Authority {
+    /// The control plane's address.
+    pub(crate) server: String,
+    /// PEM.
+    pub(crate) certificates: String,
+}
+
+impl Authority {
+    /// Its certificates, for an address of the control plane (its Git host), and for nobody else's.
+    pub(crate) fn of(&self, url: &str) -> Option<String> {
+        let below = url.strip_prefix(self.server.trim_end_matches('/'))?;
+        below.starts_with('/').then(|| self.certificates.clone())
+    }
+}
+
 /// One attempt of one step, before it starts.
 pub(crate) struct Place<'a> {
     pub(crate) build: &'a str,
@@ -61,6 +77,7 @@ pub(crate) struct Place<'a> {
     pub(crate) dir: &'a BuildDir,
     pub(crate) at: &'a AttemptDir,
     pub(crate) git: &'a GitAccess,
+    pub(crate) authority: Option<&'a Authority>,
     /// By the names that steps use.
     pub(crate) integrations: &'a [GitIntegration],
     /// In the order in which this step asks them.

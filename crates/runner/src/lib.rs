@@ -69,6 +69,8 @@ pub struct Config {
     pub step_types: Option<PathBuf>,
     /// A set of public keys: pipelines that are not signed with one of them are not run.
     pub trust: Option<PathBuf>,
+    /// Certificates (PEM) that the server may show besides those that the system trusts; clones from it believe them too.
+    pub ca: Option<String>,
     /// Kubeconfigs of the clusters that `deploy` steps may name.
     pub clusters: std::collections::BTreeMap<String, PathBuf>,
     /// What dependency caches may take, and layers of images that are kept by the build once more; never more than a
@@ -93,6 +95,7 @@ impl Config {
             hide: Vec::new(),
             step_types: None,
             trust: None,
+            ca: None,
             clusters: std::collections::BTreeMap::new(),
             cache_bytes_max: CACHE_BYTES_MAX,
             pause: PAUSE,
@@ -135,7 +138,9 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
     };
     tracing::info!(runner = %config.name, executor = executor.name(), "Runner ready.");
     let (may_start, seen) = watch::channel(false);
+    let server = config.server.base().to_owned();
     let context = Arc::new(build::Context {
+        authority: config.ca.map(|certificates| executor::Authority { server, certificates }),
         name: config.name,
         client: config.server,
         data,

@@ -194,6 +194,9 @@ impl std::fmt::Debug for Login {
 pub(crate) struct GitClone {
     pub(crate) url: String,
     pub(crate) login: Option<Login>,
+    /// Certificates (PEM) that count besides the system's own.
+    #[serde(default)]
+    pub(crate) authority: Option<String>,
     pub(crate) revision: Option<String>,
     pub(crate) depth: Option<u32>,
     pub(crate) exclude_blobs: bool,
@@ -206,6 +209,9 @@ pub(crate) struct GitClone {
 pub(crate) struct GitCommit {
     pub(crate) url: String,
     pub(crate) login: Option<Login>,
+    /// Certificates (PEM) that count besides the system's own.
+    #[serde(default)]
+    pub(crate) authority: Option<String>,
     /// Relative to the volume.
     pub(crate) folder: PathBuf,
     pub(crate) add: Vec<String>,

@@ -19,8 +19,8 @@ use crate::graphql::{self, Endpoint};
 use crate::rest::{
     accounts, admin, agents, annotations, applications, approvals, audit, auth, badges, builds, contexts,
     debug, explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines, projects,
-    registries, repos, revisions, rules, service_accounts, sso, step_types, teams, triggers, usage, user,
-    users, validator,
+    registries, repos, revisions, rules, runtime_environments, server_certificates, service_accounts, sso,
+    step_types, teams, triggers, usage, user, users, validator,
 };
 use crate::routes::Routes;
 use crate::{agent, git_host, metrics, refusals, web};
@@ -128,6 +128,13 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Administrator(Resource::Agents), routes!(agents::change))
         .with(Policy::Administrator(Resource::Agents), routes!(agents::delete))
         .with(Policy::Member(Resource::Builds), routes!(agents::of_build))
+        .with(Policy::Member(Resource::Agents), routes!(runtime_environments::list))
+        .with(Policy::Member(Resource::Agents), routes!(runtime_environments::one))
+        .with(Policy::Administrator(Resource::Agents), routes!(runtime_environments::change))
+        .with(Policy::Administrator(Resource::Agents), routes!(runtime_environments::make_default))
+        .with(Policy::Administrator(Resource::Agents), routes!(runtime_environments::delete))
+        .with(Policy::Administrator(Resource::Agents), routes!(runtime_environments::register))
+        .with(Policy::Administrator(Resource::Agents), routes!(server_certificates::sign))
         .with(Policy::Runner, routes!(agents::tasks))
         .with(Policy::Runner, routes!(agents::status))
         .with(Policy::Runner, routes!(agents::alive))

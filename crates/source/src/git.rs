@@ -9,6 +9,7 @@
 //! group is killed. Credentials travel in the environment, bound to the remote's host; they are
 //! never part of an argument or of a file in the repository.
 
+mod authorities;
 mod commit;
 mod error;
 mod remote;
@@ -16,6 +17,7 @@ mod run;
 
 use std::path::Path;
 
+pub use authorities::authorities;
 pub use commit::{Commit, Identity, Pushed};
 pub use error::GitError;
 pub use remote::{Credential, Remote, check_path, check_revision};

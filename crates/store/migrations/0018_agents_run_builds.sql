@@ -3,7 +3,7 @@
 CREATE TABLE agent_builds (
     build TEXT PRIMARY KEY REFERENCES builds(id) ON DELETE CASCADE, account TEXT NOT NULL REFERENCES accounts(id),
     agent TEXT NOT NULL REFERENCES agents(id) ON DELETE CASCADE, runtime TEXT NOT NULL, namespace TEXT NOT NULL,
-    attempt BIGINT NOT NULL, arrived_ms BIGINT, left_ms BIGINT, over_ms BIGINT
+    attempt BIGINT NOT NULL, arrived_ms BIGINT, ended_ms BIGINT, left_ms BIGINT, over_ms BIGINT
 );
 CREATE INDEX agent_builds_open ON agent_builds (agent, build) WHERE over_ms IS NULL;
 -- Which attempt of its build a task is for: what is said about an earlier one changes nothing.

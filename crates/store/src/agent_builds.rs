@@ -18,12 +18,14 @@ pub struct AgentBuild {
     pub attempt: i64,
     /// The runner in the pod of this attempt has taken the build.
     pub arrived: bool,
+    /// Since when the build was seen to be at its end.
+    pub ended_ms: Option<i64>,
     /// It has seen the end, and there is nothing left that it has to do.
     pub left: bool,
     pub over: bool,
 }
 
-const ROW: &str = "SELECT build, account, agent, runtime, namespace, attempt, arrived_ms, left_ms, over_ms FROM agent_builds";
+const ROW: &str = "SELECT build, account, agent, runtime, namespace, attempt, arrived_ms, left_ms, over_ms, ended_ms FROM agent_builds";
 
 fn read(row: &Row) -> Result<AgentBuild, StoreError> {
     Ok(AgentBuild {
@@ -36,6 +38,7 @@ fn read(row: &Row) -> Result<AgentBuild, StoreError> {
         arrived: row.maybe_int(6)?.is_some(),
         left: row.maybe_int(7)?.is_some(),
         over: row.maybe_int(8)?.is_some(),
+        ended_ms: row.maybe_int(9)?,
     })
 }
 
@@ -44,7 +47,8 @@ pub fn begin(tx: &mut Tx<'_>, new: &AgentBuild) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO agent_builds (build, account, agent, runtime, namespace, attempt) VALUES ($1, $2, $3, $4, $5, $6) \
          ON CONFLICT (build) DO UPDATE SET agent = excluded.agent, runtime = excluded.runtime, \
-         namespace = excluded.namespace, attempt = excluded.attempt, arrived_ms = NULL, left_ms = NULL, over_ms = NULL",
+         namespace = excluded.namespace, attempt = excluded.attempt, arrived_ms = NULL, \
+         ended_ms = NULL, left_ms = NULL, over_ms = NULL",
         &[
             new.build.into(),
             new.account.into(),
@@ -88,6 +92,10 @@ pub fn ended(tx: &mut Tx<'_>, limit: i64) -> Result<Vec<AgentBuild>, StoreError>
 
 pub fn arrived(tx: &mut Tx<'_>, build: BuildId, now_ms: i64) -> Result<(), StoreError> {
     note(tx, "arrived_ms", build, now_ms)
+}
+
+pub fn end_seen(tx: &mut Tx<'_>, build: BuildId, now_ms: i64) -> Result<(), StoreError> {
+    note(tx, "ended_ms", build, now_ms)
 }
 
 pub fn left(tx: &mut Tx<'_>, build: BuildId, now_ms: i64) -> Result<(), StoreError> {

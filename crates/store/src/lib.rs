@@ -11,6 +11,7 @@ pub mod annotations;
 pub mod applications;
 pub mod approvals;
 pub mod audit;
+pub mod authorities;
 pub mod backup;
 pub mod builds;
 pub mod contexts;

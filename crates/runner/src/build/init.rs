@@ -8,7 +8,7 @@ use slipway_api::agent::{PipelineSource, StepTypesWanted};
 use slipway_model::{Next, Secret};
 use slipway_pipeline::lint::Finding;
 use slipway_pipeline::{BuildStatus, Pipeline};
-use slipway_source::git::{Credential, Git, GitError, Remote};
+use slipway_source::git::{Credential, Git, GitError, Remote, authorities};
 
 use super::{Build, masker};
 use crate::journal::INIT;
@@ -150,7 +150,13 @@ impl Build {
             (format!("{base}/{}.git", repo.trim_matches('/').trim_end_matches(".git")), Some(credential))
         };
         let git = Git::new().deadline(Duration::from_secs(120));
-        let remote = Remote::parse(&url, credential).map_err(|error| error.to_string())?;
+        let mut remote = Remote::parse(&url, credential).map_err(|error| error.to_string())?;
+        if let Some(more) = self.context.authority.as_ref().and_then(|authority| authority.of(&url)) {
+            let file = self.dir.0.join("authorities.pem");
+            std::fs::write(&file, authorities(&more))
+                .map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
+            remote = remote.trusting(file);
+        }
         // The commit that triggered the build, if it is of this repository: never a later one.
         let commit = self.taken.commit.as_ref().filter(|commit| commit.repo == repo);
         let revision = revision.or_else(|| commit.map(|commit| commit.sha.clone()));

@@ -39,12 +39,13 @@ fn clone(step: &StepSpec, spec: &spec::GitClone, place: &Place<'_>) -> Result<Gi
         .credentials
         .as_ref()
         .map(|given| Login { username: given.username.clone(), password: given.password.clone() });
-    let place = locate(&spec.repo, spec.git.as_deref(), login, place.git, place.integrations)?;
+    let found = locate(&spec.repo, spec.git.as_deref(), login, place.git, place.integrations)?;
     let parent = volume_directory(step)?;
     Ok(GitClone {
-        into: parent.join(&place.folder),
-        url: place.url,
-        login: place.login,
+        into: parent.join(&found.folder),
+        authority: place.authority.and_then(|authority| authority.of(&found.url)),
+        url: found.url,
+        login: found.login,
         revision: spec.revision.clone().filter(|revision| !revision.is_empty()),
         depth: spec.depth,
         exclude_blobs: spec.exclude_blobs,
@@ -73,6 +74,7 @@ fn commit(step: &StepSpec, spec: &Typed, place: &Place<'_>) -> Result<GitCommit,
         },
     };
     Ok(GitCommit {
+        authority: place.authority.and_then(|authority| authority.of(&found.url)),
         url: found.url,
         login: found.login,
         folder,

@@ -6,13 +6,16 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use slipway_model::{Next, Secret};
-use slipway_source::git::{CloneOptions, Commit, Credential, Git, GitError, Identity, Pushed, Remote};
+use slipway_source::git::{
+    CloneOptions, Commit, Credential, Git, GitError, Identity, Pushed, Remote, authorities,
+};
 
 use crate::layout::{Missing, VOLUME, confined};
 use crate::task::{Builtin, GitClone, GitCommit, Login, Outcome};
@@ -67,7 +70,8 @@ async fn perform(work: &Builtin, volume: &Path) -> Outcome {
 }
 
 async fn clone(work: &GitClone, volume: &Path) -> Result<Outcome, String> {
-    let remote = remote(&work.url, work.login.as_ref())?;
+    let believed = work.authority.as_deref().map(Believed::write).transpose()?;
+    let remote = remote(&work.url, work.login.as_ref(), believed.as_ref())?;
     let shown = format!("{VOLUME}/{}", work.into.display());
     match &work.revision {
         Some(revision) => println!("Cloning {} at {revision} into {shown}", remote.url()),
@@ -105,7 +109,8 @@ fn forget_git(folder: &Path) -> io::Result<()> {
 }
 
 async fn commit(work: &GitCommit, volume: &Path) -> Result<Outcome, String> {
-    let remote = remote(&work.url, work.login.as_ref())?;
+    let believed = work.authority.as_deref().map(Believed::write).transpose()?;
+    let remote = remote(&work.url, work.login.as_ref(), believed.as_ref())?;
     let folder = confined(volume, &work.folder, Missing::Refuse).map_err(|_| {
         format!(
             "there is no folder {VOLUME}/{}: clone the repository in an earlier step, or set working_directory",
@@ -162,12 +167,38 @@ async fn patiently<T>(mut work: impl AsyncFnMut() -> Result<T, GitError>) -> Res
     work().await.map_err(|error| chain(&error))
 }
 
-fn remote(url: &str, login: Option<&Login>) -> Result<Remote, String> {
+fn remote(url: &str, login: Option<&Login>, believed: Option<&Believed>) -> Result<Remote, String> {
     let credential = login.map(|login| Credential {
         username: login.username.clone(),
         password: Secret::new(login.password.clone()),
     });
-    Remote::parse(url, credential).map_err(|error| chain(&error))
+    let remote = Remote::parse(url, credential).map_err(|error| chain(&error))?;
+    Ok(match believed {
+        Some(file) => remote.trusting(file.0.clone()),
+        None => remote,
+    })
+}
+
+/// A file with authorities, as long as a step needs it.
+struct Believed(PathBuf);
+
+impl Believed {
+    fn write(besides: &str) -> Result<Self, String> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|error| error.to_string())?;
+        let path = std::env::temp_dir().join(format!("slipway-authorities-{}.pem", hex::encode(random)));
+        // New, whatever somebody else has put there: without a sandbox the folder is everybody's.
+        let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        made.and_then(|mut file| file.write_all(authorities(besides).as_bytes()))
+            .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Believed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 fn chain(error: &GitError) -> String {

@@ -108,3 +108,61 @@ async fn k64_a_registration_token_is_not_shown_to_a_foreign_certificate() {
     assert!(error.to_string().contains("does not trust"), "{error:#}");
     assert_eq!(through.load(Ordering::SeqCst), 0);
 }
+
+/// With the authority of the server alone, which the system does not know: the runner's own calls, the pipeline from Git,
+/// a clone and a push go to the server, and nobody else is believed for it.
+#[tokio::test]
+async fn a_private_authority_of_the_server_counts_for_clones_from_its_git_host() {
+    let server = Server::start().await;
+    let (ours, foreign) = (authority(), authority());
+    let (url, _) = before(&server, &ours, "localhost").await;
+    let app = next_id("team/app");
+    let yaml = "version: '1.0'\nsteps:\n  main_clone: {type: git-clone, repo: APP}\n  \
+                edit: {image: x, working_directory: '${{main_clone}}', commands: ['echo 8 > version.txt']}\n  \
+                commit: {type: git-commit, arguments: {repo: APP, git: builtin, working_directory: '${{main_clone}}', \
+                commit_message: Raise, add: version.txt}}\n"
+        .replace("APP", &app);
+    let bare = server.repository(&app, &[("version.txt", "7\n"), ("codefresh.yml", &yaml)]);
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, ca: &Authority, server: &str| {
+        let pem = std::fs::read_to_string(ca.file.path()).unwrap();
+        let client =
+            slipway_api::Client::trusting(server, Secret::new("key".to_owned()), Some(pem.as_bytes()))
+                .unwrap();
+        let mut config = slipway_runner::Config::new("test", client, folder.path().join(name));
+        config.executor = slipway_runner::ExecutorChoice::Host;
+        config.shim = Some(crate::runner::SHIM.into());
+        config.ca = Some(pem);
+        let stop = tokio_util::sync::CancellationToken::new();
+        (tokio::spawn(slipway_runner::run(config, stop.clone())), stop)
+    };
+    let order = |id: &str| {
+        let mut taken = server.build(id, "");
+        taken.git.base_url = taken.git.base_url.replace(&server.url, &url);
+        let source = slipway_api::agent::PipelineSource::Git {
+            repo: app.clone(),
+            path: "codefresh.yml".into(),
+            revision: None,
+        };
+        taken.source = source;
+        server.add(taken);
+    };
+    let id = next_id("authority");
+    order(&id);
+    let (running, stop) = run("ours", &ours, &url);
+    let record = server.finish(&id).await;
+    assert_eq!(record.status(), "success", "{:#?}", record.logs);
+    assert!(record.log("main_clone").contains("of https://localhost"), "{}", record.log("main_clone"));
+    assert_eq!(crate::server::sh(&bare, "git show main:version.txt"), "8");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    // One that is given for another address is not believed here.
+    let id = next_id("authority");
+    order(&id);
+    let (running, stop) = run("foreign", &foreign, &server.url);
+    let record = server.finish(&id).await;
+    assert_eq!(record.status(), "error", "{:#?}", record.logs);
+    assert!(record.log("Initializing Process").contains("certificate"), "{:#?}", record.logs);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}

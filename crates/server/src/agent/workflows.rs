@@ -98,6 +98,7 @@ fn begin(
         namespace: workload.namespace.clone(),
         attempt,
         arrived: false,
+        ended_ms: None,
         left: false,
         over: false,
     };
@@ -190,11 +191,15 @@ pub(crate) fn settle(server: &Server, tx: &mut Tx<'_>, row: &AgentBuild) -> Resu
     let Some(mut build) = builds::by_id(tx, scope, row.build)? else { return Ok(()) };
     if build.terminate && !build.status.is_final() && !row.arrived {
         finish(tx, scope, build.id, BuildStatus::Terminated, build.message.as_deref(), now_ms)?;
-        (build.status, build.finished_ms) = (BuildStatus::Terminated, Some(now_ms));
+        build.status = BuildStatus::Terminated;
     }
-    let waited = build.finished_ms.is_some_and(|at_ms| now_ms - at_ms >= LEAVES_MS);
-    if !build.status.is_final() || !(row.left || !row.arrived || waited) {
+    if !build.status.is_final() {
         return Ok(());
+    }
+    // By our own clock: what runners say of theirs is for people.
+    let waited = row.ended_ms.is_some_and(|at_ms| now_ms - at_ms >= LEAVES_MS);
+    if !(row.left || !row.arrived || waited) {
+        return agent_builds::end_seen(tx, row.build, now_ms);
     }
     agents::drop_creations(tx, row.build, now_ms)?;
     // All of them: an agent may have been slow with an earlier one.

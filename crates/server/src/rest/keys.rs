@@ -6,8 +6,8 @@ use serde::Deserialize;
 use slipway_access::{Role, Scopes, Who};
 use slipway_api::auth::{ApiKey, ApiKeySubject, ChangeApiKey, CreateApiKey};
 use slipway_api::error::ErrorBody;
-use slipway_store::Tx;
 use slipway_store::identity::{self, Subject};
+use slipway_store::{Tx, agents};
 use utoipa::IntoParams;
 
 use crate::auth::Caller;
@@ -195,11 +195,34 @@ pub(crate) async fn one(
     let inner = server.clone();
     let key = server
         .look(move |tx| {
+            if let Some(key) = of_agent(tx, &caller, &id)? {
+                return Ok(key);
+            }
             let row = find(tx, &caller, &id)?;
             shown(tx, &inner, &caller, row)
         })
         .await?;
     Ok(Json(key))
+}
+
+/// For an Administrator: whose key that of an agent is. The published installer asks before it uses one.
+fn of_agent(tx: &mut Tx<'_>, caller: &Caller, id: &str) -> Result<Option<ApiKey>, ApiError> {
+    let Ok(parsed) = id.parse() else { return Ok(None) };
+    let row = identity::key_by_id(tx, parsed)?
+        .filter(|row| row.account == caller.principal.account && row.subject_kind == Subject::Runner);
+    let Some(row) = row.filter(|_| caller.principal.role() == Some(Role::Administrator)) else {
+        return Ok(None);
+    };
+    let agent = agents::find(tx, caller.scope(), &row.subject)?.filter(|agent| agent.name == row.subject);
+    Ok(agent.map(|agent| ApiKey {
+        id: row.id.to_string(),
+        name: row.name,
+        token_prefix: row.prefix,
+        created: seams::rfc3339(row.created_ms),
+        scopes: row.scopes,
+        subject: ApiKeySubject { kind: "agent".into(), reference: agent.id.to_string(), name: agent.name },
+        last_used: row.last_used_ms.map(seams::rfc3339),
+    }))
 }
 
 /// Rename an API key or change its scopes.

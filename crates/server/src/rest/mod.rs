@@ -27,6 +27,8 @@ pub(crate) mod registries;
 pub(crate) mod repos;
 pub(crate) mod revisions;
 pub(crate) mod rules;
+pub(crate) mod runtime_environments;
+pub(crate) mod server_certificates;
 pub(crate) mod service_accounts;
 pub(crate) mod sso;
 pub(crate) mod step_types;

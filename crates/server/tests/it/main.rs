@@ -18,6 +18,7 @@ mod pipelines;
 mod registries;
 mod registry;
 mod rules;
+mod runtime_environments;
 mod runtimes;
 mod secrets;
 mod sso;

@@ -52,6 +52,9 @@ pub(super) struct InstallArguments {
     /// Secrets of the namespace with registries' credentials
     #[arg(long = "image-pull-secret")]
     image_pull_secrets: Vec<String>,
+    /// A file with certificates (PEM) that the server may show besides those that the image trusts: a private authority's
+    #[arg(long, env = "SLIPWAY_CA")]
+    ca: Option<PathBuf>,
     /// The server has no TLS: whoever is on the way reads and changes everything
     #[arg(long)]
     plain_http: bool,
@@ -117,7 +120,22 @@ pub(super) async fn install(arguments: InstallArguments) -> anyhow::Result<ExitC
         (None, true) => None,
         (None, false) => Some(super::token(&arguments.name).await?.token),
     };
+    let ca = arguments
+        .ca
+        .as_ref()
+        .map(|path| {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read --ca {}", path.display()))?;
+            anyhow::ensure!(
+                text.contains("-----BEGIN CERTIFICATE-----"),
+                "--ca {} holds no certificate: it is PEM, with BEGIN CERTIFICATE",
+                path.display()
+            );
+            Ok(text)
+        })
+        .transpose()?;
     let options = Options {
+        ca,
         name: arguments.name.clone(),
         namespace: arguments.cluster.namespace.clone(),
         server,
@@ -175,6 +193,7 @@ pub(super) async fn uninstall(arguments: UninstallArguments) -> anyhow::Result<E
         ("rbac.authorization.k8s.io", "Role"),
         ("", "ServiceAccount"),
         ("", "Secret"),
+        ("", "ConfigMap"),
     ]
     .iter()
     .map(|(group, kind)| ObjectKey::new(group, kind, namespace, &name))

@@ -18,6 +18,8 @@ pub(super) struct Options {
     pub(super) builder_image: Option<String>,
     pub(super) image_pull_secrets: Vec<String>,
     pub(super) plain_http: bool,
+    /// PEM.
+    pub(super) ca: Option<String>,
 }
 
 const COMPONENT: &str = "app.kubernetes.io/component";
@@ -27,6 +29,7 @@ const DATA: &str = "/data";
 pub(super) fn objects(options: &Options) -> Vec<Value> {
     let mut all = vec![namespace(options)];
     all.extend(token(options));
+    all.extend(authority(options));
     all.extend([service_account(options), role(options), binding(options), network(options), set(options)]);
     all
 }
@@ -70,6 +73,12 @@ fn token(options: &Options) -> Option<Value> {
         "apiVersion": "v1", "kind": "Secret", "metadata": meta(options), "type": "Opaque",
         "stringData": {"token": token},
     }))
+}
+
+/// Certificates are no secret, and whoever looks for the reason of a refusal may read them.
+fn authority(options: &Options) -> Option<Value> {
+    let pem = options.ca.as_ref()?;
+    Some(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(options), "data": {"ca.pem": pem}}))
 }
 
 fn service_account(options: &Options) -> Value {
@@ -116,6 +125,8 @@ fn set(options: &Options) -> Value {
         claim["storageClassName"] = json!(class);
     }
     let name = workload(&options.name);
+    let mut volumes = vec![json!({"name": "token", "secret": {"secretName": name, "optional": true}})];
+    volumes.extend(options.ca.as_ref().map(|_| json!({"name": "ca", "configMap": {"name": name}})));
     json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta(options),
         "spec": {
@@ -130,7 +141,7 @@ fn set(options: &Options) -> Value {
                     "terminationGracePeriodSeconds": 10,
                     "imagePullSecrets": options.image_pull_secrets.iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
                     "containers": [container(options)],
-                    "volumes": [{"name": "token", "secret": {"secretName": name, "optional": true}}],
+                    "volumes": volumes,
                 },
             },
             "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
@@ -157,9 +168,15 @@ fn container(options: &Options) -> Value {
     option("memory", &options.memory);
     option("registry", &options.registry);
     option("builder-image", &options.builder_image);
+    arguments.extend(options.ca.as_ref().map(|_| "--ca=/ca/ca.pem".to_owned()));
     arguments.extend(options.plain_http.then(|| "--plain-http".to_owned()));
     arguments.extend(options.insecure_registries.iter().map(|host| format!("--insecure-registry={host}")));
     arguments.extend(options.image_pull_secrets.iter().map(|name| format!("--image-pull-secret={name}")));
+    let mut mounts = vec![
+        json!({"name": "data", "mountPath": DATA}),
+        json!({"name": "token", "mountPath": "/token", "readOnly": true}),
+    ];
+    mounts.extend(options.ca.as_ref().map(|_| json!({"name": "ca", "mountPath": "/ca", "readOnly": true})));
     json!({
         "name": "runner",
         "image": options.image,
@@ -169,10 +186,7 @@ fn container(options: &Options) -> Value {
         "args": arguments,
         // The storage can be mounted on one node at a time: steps go where the runner is.
         "env": [{"name": "SLIPWAY_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
-        "volumeMounts": [
-            {"name": "data", "mountPath": DATA},
-            {"name": "token", "mountPath": "/token", "readOnly": true},
-        ],
+        "volumeMounts": mounts,
         "securityContext": {
             "privileged": false,
             "allowPrivilegeEscalation": false,

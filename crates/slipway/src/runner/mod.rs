@@ -225,6 +225,7 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
     };
     let mut config = slipway_runner::Config::new(name, client, arguments.data);
+    config.ca = ca.map(|pem| String::from_utf8_lossy(&pem).into_owned());
     config.capacity = if arguments.build.is_some() { 1 } else { arguments.capacity.max(1) };
     config.only = arguments.build;
     config.read_only = arguments.read_only;

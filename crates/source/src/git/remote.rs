@@ -1,5 +1,7 @@
 //! Where a repository is, and who we are there.
 
+use std::path::{Path, PathBuf};
+
 use slipway_model::Secret;
 
 use super::error::GitError;
@@ -16,6 +18,7 @@ pub struct Remote {
     url: String,
     name: String,
     credential: Option<Credential>,
+    authorities: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Remote {
@@ -36,7 +39,12 @@ impl Remote {
             if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
                 return Err(bad("a file address is an absolute path without `..`"));
             }
-            return Ok(Self { url: url.into(), name: display_name(path), credential: None });
+            return Ok(Self {
+                url: url.into(),
+                name: display_name(path),
+                credential: None,
+                authorities: None,
+            });
         }
         let (scheme, rest) = url
             .split_once("://")
@@ -64,7 +72,18 @@ impl Remote {
             url: format!("{scheme}://{host}/{path}"),
             name: display_name(path),
             credential: credential.or(inside),
+            authorities: None,
         })
+    }
+
+    /// Believes the certificates of this file (see [`authorities`](super::authorities)), for this host alone.
+    #[must_use]
+    pub fn trusting(self, authorities: PathBuf) -> Self {
+        Self { authorities: Some(authorities), ..self }
+    }
+
+    pub(super) fn authorities(&self) -> Option<&Path> {
+        self.authorities.as_deref()
     }
 
     /// Without any credential: safe to print and to give to git as an argument.

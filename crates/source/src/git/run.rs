@@ -71,6 +71,9 @@ impl Git {
         }
         let scheme = if remote.url().starts_with("https:") { "https" } else { "http" };
         invocation = invocation.config(&format!("protocol.{scheme}.allow"), "always");
+        if let Some(file) = remote.authorities() {
+            invocation = invocation.env("GIT_SSL_CAINFO", file);
+        }
         match remote.credential() {
             Some(credential) => {
                 let pair = format!("{}:{}", credential.username, credential.password.expose());
