@@ -68,8 +68,10 @@ class Run {
     await until(what, holds);
     const wall = (performance.now() - began) / 1000;
     const after = usage(this.engine.pids());
-    rows.push({ kind: this.kind, who: this.name, what, wall, cpu: after.cpu - before.cpu, mib: after.mib, calls: (await calls()) - asked });
-    console.error(`${this.kind}, ${this.name}: ${what}: ${wall.toFixed(1)} s`);
+    const [cpu, made] = [after.cpu - before.cpu, (await calls()) - asked];
+    rows.push({ kind: this.kind, who: this.name, what, wall, cpu, mib: after.mib, calls: made });
+    // Also when the rest is cut short.
+    console.error(`${this.kind}, ${this.name}: ${what}: ${wall.toFixed(1)} s, ${cpu.toFixed(1)} CPU s, ${after.mib.toFixed(0)} MiB, ${made} calls`);
   }
 
   spec(app) {
