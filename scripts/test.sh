@@ -46,7 +46,7 @@ real_kubernetes() {
   wait "$building" || { cat "$SLIPWAY_CACHE/kubernetes-build.log" >&2; return 1; }
   kubeconfig=$(scripts/kube.sh up)
   # A machine of one's own keeps it for the next time; a CI machine is left as it was.
-  [ -z "${CI:-}" ] || trap 'scripts/kube.sh down' EXIT
+  [ -z "${CI:-}" ] || trap 'scripts/kube.sh down; scripts/docker.sh down' EXIT
 }
 
 # Who may do what, and what is kept of it, on the database of the scaled set: the same tests again.

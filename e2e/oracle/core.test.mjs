@@ -143,6 +143,15 @@ test("the argocd CLI works in core mode as if Argo CD were there", { timeout: 90
     holds("app", "sync", app, "--revision", "main", "--timeout", "120");
     assert.equal(kubectl("get", "configmap", "settings", "--namespace", target, "--output", "jsonpath={.data.value}"), "two");
   });
+  await t.test("files that are not committed are compared, rendered by the engine", () => {
+    const local = join(folder, "local", "web");
+    cpSync(join(repository, "web"), local, { recursive: true });
+    writeFileSync(join(local, "configmap.yaml"), JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { value: "local" } }));
+    const said = argocd("app", "diff", app, "--local", local, "--local-repo-root", join(folder, "local"), "--server-side-generate");
+    assert.equal(said.code, 1, said.all);
+    assert.match(said.out, /value: local/);
+    assert.doesNotMatch(said.all, /secret-of-two/);
+  });
   await t.test("history and rollback", () => {
     const history = holds("app", "history", app);
     assert.match(history, new RegExp(first.slice(0, 7)));
