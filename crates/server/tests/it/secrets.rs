@@ -71,7 +71,7 @@ async fn contexts_are_masked_kept_sealed_and_opened_for_those_who_may() {
         403
     );
 
-    let bad = json!({"metadata": {"name": "a/b"}, "spec": {"type": "nonsense", "data": {}}});
+    let bad = json!({"metadata": {"name": "a\nb"}, "spec": {"type": "nonsense", "data": {}}});
     let (_, refused) = platform.call("POST", "/api/contexts/", &platform.admin_key, Some(bad)).await;
     for part in ["metadata.name", "spec.type `nonsense`"] {
         assert!(refused["message"].as_str().unwrap().contains(part), "{refused}");
