@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::task::Run;
 use crate::uplink::{Backoff, Uplink};
 
-pub(crate) use place::{Prepared, shell_name, shell_of};
+pub(crate) use place::{Prepared, folder, shell_name, shell_of};
 
 const WAIT_MS: u64 = 20_000;
 /// In one call.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Build;
 use crate::journal::{Pause, Phase, log_of};
 use crate::layout::{AttemptDir, Lasting, now_ms, read_if_whole, write_json};
-use crate::shell::{Prepared, Shell, shell_of};
+use crate::shell::{Prepared, Shell, folder, shell_of};
 use crate::task::{Exit, How, Task};
 
 /// For steps that have no image of their own.
@@ -250,12 +250,12 @@ impl Build {
         let task = read_if_whole::<Task>(&at.task()).map_err(text)?;
         let task = match task.as_ref().and_then(|task| shell_of(task, seconds)) {
             Some(task) => task,
-            None => self.plain_shell(&order.step, pause.attempt, seconds)?,
+            None => self.plain_shell(&order.step, pause.attempt, &folder(&at, &order.id), seconds)?,
         };
-        Prepared::new(&at, task).map_err(text)
+        Prepared::new(&at, folder(&at, &order.id), task, &order.id).map_err(text)
     }
 
-    fn plain_shell(&self, step: &str, attempt: u32, seconds: u64) -> Result<Task, String> {
+    fn plain_shell(&self, step: &str, attempt: u32, at: &AttemptDir, seconds: u64) -> Result<Task, String> {
         let variables = self.journal.state.variables.effective();
         let spec = StepSpec {
             id: step.to_owned(),
@@ -277,8 +277,7 @@ impl Build {
                 ..Freestyle::default()
             }),
         };
-        let at = AttemptDir(self.dir.attempt(step, attempt).0.join("shell"));
-        let place = self.place(attempt, &at, &spec, variables);
+        let place = self.place(attempt, at, &spec, variables);
         let task = self.context.executor.prepare(&spec, &place).map_err(|refusal| refusal.to_string())?;
         shell_of(&task, seconds).ok_or_else(|| "there is no place for a shell".to_owned())
     }

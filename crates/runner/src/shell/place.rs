@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use slipway_cluster::{PodKind, Pods};
 
 use crate::layout::{AttemptDir, Lasting, VOLUME, create_private_dir, write_json};
@@ -18,9 +19,9 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Beside the attempt: its files stay as they are.
-    pub(crate) fn new(at: &AttemptDir, task: Task) -> std::io::Result<Self> {
-        let dir = AttemptDir(at.0.join("shell"));
+    /// Beside the attempt, whose files stay as they are; `dir` is [`folder`] of the same order.
+    pub(crate) fn new(at: &AttemptDir, dir: AttemptDir, task: Task, order: &str) -> std::io::Result<Self> {
+        let task = of_order(task, order);
         create_private_dir(&dir.0)?;
         let bin = dir.bin();
         let _ = std::fs::remove_file(&bin);
@@ -107,6 +108,35 @@ fn with_terminal(mut program: Program) -> Program {
     program.environment.entry("TERM".to_owned()).or_insert_with(|| "xterm-256color".to_owned());
     program.environment.entry("PS1".to_owned()).or_insert_with(|| "$PWD $ ".to_owned());
     program
+}
+
+/// Where a shell has its files: its own, because the one before it may still be taken away.
+pub(crate) fn folder(at: &AttemptDir, order: &str) -> AttemptDir {
+    AttemptDir(at.0.join(format!("shell-{}", short(order))))
+}
+
+fn short(order: &str) -> String {
+    hex::encode(&Sha256::digest(order)[..4])
+}
+
+/// The same for names: two shells in one paused step are two containers, and the end of one is not the other's.
+fn of_order(mut task: Task, order: &str) -> Task {
+    let named = |name: &str| format!("{name}-{}", short(order));
+    match &mut task.run {
+        Run::Container { name, shell, .. } => {
+            let (old, new) = (format!("--name={name}"), named(name));
+            shell.iter_mut().filter(|word| **word == old).for_each(|word| *word = format!("--name={new}"));
+            *name = new;
+        }
+        Run::Pod(work) => {
+            let (old, new) = (work.name.clone(), named(&work.name));
+            rename(&mut work.pod, &old, &new);
+            work.secret.iter_mut().for_each(|secret| rename(secret, &old, &new));
+            work.name = new;
+        }
+        _ => {}
+    }
+    task
 }
 
 pub(crate) fn shell_name(name: &str) -> String {
