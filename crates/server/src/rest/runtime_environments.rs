@@ -5,7 +5,7 @@
 
 use axum::Json;
 use axum::extract::{Path, Query, RawQuery, State};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use slipway_api::error::ErrorBody;
 use slipway_store::runtime_environments::{self, RuntimeEnvironment};
@@ -110,15 +110,25 @@ pub(crate) struct OneQuery {
     history: Option<bool>,
 }
 
+/// A runtime environment, or with `history` every version of it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum OneOrAll {
+    #[schema(value_type = ShownRuntime)]
+    One(Value),
+    #[schema(value_type = Vec<ShownRuntime>)]
+    All(Vec<Value>),
+}
+
 /// One runtime environment.
 #[utoipa::path(get, path = "/api/runtime-environments/{name}", tag = "runtime-environments", params(("name" = String, Path), OneQuery),
-    responses((status = 200, body = ShownRuntime), (status = 404, body = ErrorBody)))]
+    responses((status = 200, body = OneOrAll), (status = 404, body = ErrorBody)))]
 pub(crate) async fn one(
     State(server): State<Server>,
     caller: Caller,
     Path(name): Path<String>,
     Query(query): Query<OneQuery>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<OneOrAll>, ApiError> {
     let found = server
         .look(move |tx| {
             let newest = find(tx, &caller, &name)?;
@@ -126,7 +136,7 @@ pub(crate) async fn one(
             let versions = runtime_environments::versions(tx, caller.scope(), &name)?;
             if query.history == Some(true) {
                 let all = versions.iter().map(|row| shown(&caller, row, is_default).map(|shown| shown.0));
-                return Ok(Value::Array(all.collect::<Result<_, _>>()?));
+                return Ok(OneOrAll::All(all.collect::<Result<_, _>>()?));
             }
             let row = match query.version {
                 Some(version) => {
@@ -136,7 +146,7 @@ pub(crate) async fn one(
                 }
                 None => newest,
             };
-            Ok(shown(&caller, &row, is_default)?.0)
+            Ok(OneOrAll::One(shown(&caller, &row, is_default)?.0))
         })
         .await?;
     Ok(Json(found))
