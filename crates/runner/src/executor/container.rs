@@ -297,16 +297,29 @@ impl Container {
         if !place.trust.is_fork() && place.registries.is_empty() {
             return Ok(None);
         }
-        let own = if place.trust.is_fork() { None } else { self.own_logins() };
+        let mut own = self.own_config();
+        if place.trust.is_fork()
+            && let Some((_, config)) = &mut own
+        {
+            registries::forget_logins(config);
+        }
         let folder = place.at.0.join("login");
         crate::layout::create_private_dir(&folder)?;
-        let text = registries::config(own, &place.registries).to_string();
+        if let Some(beside) = own.as_ref().and_then(|(path, _)| path.parent()).filter(|_| !self.podman()) {
+            // Docker finds its daemon and its parts beside the file, and would not without them.
+            for name in ["contexts", "cli-plugins"].into_iter().filter(|name| beside.join(name).is_dir()) {
+                let link = std::os::unix::fs::symlink(beside.join(name), folder.join(name));
+                link.or_else(|error| if folder.join(name).exists() { Ok(()) } else { Err(error) })?;
+            }
+        }
+        let config = own.map(|(_, config)| config);
+        let text = registries::config(config, &place.registries).to_string();
         create_private(&folder.join("config.json"))?.write_all(text.as_bytes())?;
         Ok(Some(folder))
     }
 
-    /// Where the engine itself looks, in its order.
-    fn own_logins(&self) -> Option<serde_json::Value> {
+    /// The first of the files where the engine itself looks, in its order.
+    fn own_config(&self) -> Option<(PathBuf, serde_json::Value)> {
         let variable =
             |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let docker = variable("DOCKER_CONFIG").or_else(|| Some(variable("HOME")?.join(".docker")));
@@ -320,8 +333,9 @@ impl Container {
             places.extend(variable("HOME").map(|home| home.join(".config/containers/auth.json")));
         }
         places.extend(docker.map(|folder| folder.join("config.json")));
-        let text = places.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
-        serde_json::from_str(&text).ok()
+        let (path, text) =
+            places.into_iter().find_map(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?)))?;
+        Some((path, serde_json::from_str(&text).ok()?))
     }
 }
 

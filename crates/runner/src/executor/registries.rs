@@ -168,6 +168,15 @@ pub(super) fn config(own: Option<Value>, registries: &[RegistryAccess]) -> Value
     config
 }
 
+/// What is left says where the engine is, and opens nothing.
+pub(super) fn forget_logins(config: &mut Value) {
+    if let Some(config) = config.as_object_mut() {
+        for name in ["auths", "credHelpers", "credsStore", "HttpHeaders"] {
+            config.remove(name);
+        }
+    }
+}
+
 /// The image without registry and tag, as `push` steps name it when they say nothing else. With the prefix of the registry
 /// that it comes from it would be there twice.
 pub(super) fn short_name<'a>(candidate: &'a str, place: &Place<'_>) -> &'a str {
@@ -206,6 +215,10 @@ mod tests {
         let merged = config(Some(own), &all);
         assert_eq!(merged["auths"]["mine"]["auth"], "x");
         assert_eq!(merged["credHelpers"], json!({"other": "pass"}));
+        let mut own =
+            json!({"auths": {"mine": {"auth": "x"}}, "credsStore": "desktop", "currentContext": "colima"});
+        forget_logins(&mut own);
+        assert_eq!(config(Some(own), &[]), json!({"auths": {}, "currentContext": "colima"}), "for a fork");
         let merged = config(Some(json!({"credsStore": "desktop"})), &all[..1]);
         assert_eq!(merged["credHelpers"], json!({"r.example": ""}));
     }
