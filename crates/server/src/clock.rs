@@ -63,13 +63,13 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
             }
         }
         for (account, link) in trigger_events::links_beginning(tx, hermes::CRON)? {
-            let name = link.pipeline.to_string();
-            let Some(row) = pipelines::by_name(tx, Scope::of(account), &name)? else { continue };
-            let Ok(pipeline) = serde_json::from_str::<Pipeline>(&row.body) else { continue };
             let cron = of_event(&link.uri);
             // Noted when it was connected.
-            let since = last.get(&(row.id, link.uri)).copied().unwrap_or(now_ms);
-            if let Some(tick_ms) = latest(&cron, since, now_ms) {
+            let since = last.get(&(link.pipeline, link.uri)).copied().unwrap_or(now_ms);
+            let Some(tick_ms) = latest(&cron, since, now_ms) else { continue };
+            let name = link.pipeline.to_string();
+            let Some(row) = pipelines::by_name(tx, Scope::of(account), &name)? else { continue };
+            if let Ok(pipeline) = serde_json::from_str::<Pipeline>(&row.body) {
                 due.push(Due { account, row, pipeline, cron, tick_ms });
             }
         }

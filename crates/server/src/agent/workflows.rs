@@ -132,7 +132,7 @@ fn new_token(
     Ok(token.text)
 }
 
-fn place(build: BuildId) -> String {
+fn place(build: impl std::fmt::Display) -> String {
     format!("agent-task/{build}")
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn spec_of(
 ) -> Result<serde_json::Value, StoreError> {
     let text = if seal::is_sealed(&task.spec) {
         let key = server.keyring().account(tx, agent.account)?;
-        let opened = key.unseal(&format!("agent-task/{}", task.build), &task.spec);
+        let opened = key.unseal(&place(&task.build), &task.spec);
         opened.ok_or_else(|| StoreError::corrupt(format!("task `{}` does not open", task.id)))?
     } else {
         Secret::new(task.spec.clone())
