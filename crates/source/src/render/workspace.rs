@@ -65,7 +65,8 @@ impl Workspace {
         let _slot = renderer.tools.acquire().await.expect("the semaphore is never closed");
         let home = self.path("home");
         let mut command = process::clean(&renderer.program(tool), &home);
-        command.args(arguments).current_dir(self.path(folder)).envs(variables.iter().cloned());
+        command.args(arguments).current_dir(self.path(folder)).envs(SHORT_LIVED);
+        command.envs(variables.iter().cloned());
         for name in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR"] {
             command.env(name, &home);
         }
@@ -88,6 +89,10 @@ impl Workspace {
         text.chars().take(2000).collect()
     }
 }
+
+/// Helm and Kustomize are Go programs that live for a tenth of a second: collecting garbage before they hold much is a
+/// quarter of their processor time.
+const SHORT_LIVED: [(&str, &str); 2] = [("GOGC", "off"), ("GOMEMLIMIT", "192MiB")];
 
 fn failed(source: std::io::Error) -> RenderError {
     RenderError::Folder { folder: "the temporary folder".to_owned(), source }
