@@ -38,17 +38,30 @@ pub fn parse_with(text: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<N
         let message = format!("the text has {} bytes; the limit is {}", text.len(), limits.text_bytes);
         return Err(vec![YamlError { line: 1, column: 1, message }]);
     }
-    let mut loader =
-        Loader { dialect, limits, budget: Budget::default(), findings: Vec::new(), reached: Span::start() };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let documents = match loader.load_fenced(text) {
-        Ok(documents) => documents,
-        Err(fatal) => {
-            loader.findings.extend(indentation_tabs(text, &fatal));
-            loader.findings.push(fatal);
-            Vec::new()
-        }
+    let new = || Loader {
+        dialect,
+        limits,
+        budget: Budget::default(),
+        findings: Vec::new(),
+        reached: Span::start(),
     };
+    let mut text = Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let mut loader = new();
+    let mut documents = loader.load_fenced(&text);
+    for _ in 0..BLANK_TABS_MAX {
+        let Some(without) = documents.as_ref().err().and_then(|fatal| without_blank_tabs(&text, fatal.line))
+        else {
+            break;
+        };
+        text = Cow::Owned(without);
+        loader = new();
+        documents = loader.load_fenced(&text);
+    }
+    let documents = documents.unwrap_or_else(|fatal| {
+        loader.findings.extend(indentation_tabs(&text, &fatal));
+        loader.findings.push(fatal);
+        Vec::new()
+    });
     if loader.findings.is_empty() {
         return Ok(documents);
     }
@@ -479,6 +492,21 @@ fn syntax_error(error: &Error, text: &str) -> YamlError {
 }
 
 const TAB_MESSAGE: &str = "a tab is used for indentation; use spaces";
+
+/// How many empty lines with tabs a text may have; each costs another reading.
+const BLANK_TABS_MAX: usize = 64;
+
+/// The text with spaces in place of the tabs of one line, if it has nothing else: such a line is empty, but the parser takes
+/// it for an indented one. Only the line at which it stopped is changed; in a block scalar it would not have.
+fn without_blank_tabs(text: &str, line: usize) -> Option<String> {
+    let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let blank = text[start..].split('\n').next()?;
+    let only_white = blank.contains('\t') && blank.trim_matches([' ', '\t', '\r']).is_empty();
+    only_white.then(|| {
+        let end = start + blank.len();
+        format!("{}{}{}", &text[..start], blank.replace('\t', " "), &text[end..])
+    })
+}
 
 /// Every line that starts with a tab, once the text is known to be broken: people fix them together.
 fn indentation_tabs(text: &str, fatal: &YamlError) -> Vec<YamlError> {

@@ -52,6 +52,13 @@ fn repeated_keys_name_both_places_and_all_of_them() {
 }
 
 #[test]
+fn a_line_of_tabs_alone_is_an_empty_line() {
+    let text = "\t\na: 1\n\t\n  \t\nb: |\n  x\n  \t\n  y\nc: 2\n\t";
+    check(text, json!({"a": 1, "b": "x\n\t\ny\n", "c": 2}));
+    refused(&format!("{text}\n\td: 3"), 11, 1, "tab");
+}
+
+#[test]
 fn tabs_and_unknown_tags_are_named() {
     refused("a:\n\tb: 1\n\tc: 2", 2, 1, "tab");
     refused("a:\n\tb: 1\n\tc: 2", 3, 1, "tab");
