@@ -43,7 +43,9 @@ const SET_WORKERS: usize = 4;
 pub(crate) struct Memory {
     pub(crate) desired: Option<(Instant, Arc<Desired>)>,
     pub(crate) failing_since: Option<Instant>,
+    /// What the cluster was told to announce: the manifests' objects, and what charts looked up.
     pub(crate) interest: HashSet<ObjectKey>,
+    pub(crate) looked_up: crate::lookup::Seen,
     /// The namespace whose orphans its project wants to know.
     pub(crate) oversees: Option<String>,
     /// Where it went at the last look.

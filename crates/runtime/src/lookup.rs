@@ -3,12 +3,13 @@
 //! In: a path of the Kubernetes API. Out: an answer as the API server would give it. Nothing of the path is passed on: it
 //! is taken apart, held against the project and asked anew, in the name that writes for the Application. Knows no charts.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use slipway_cluster::{ApiResource, Cluster, ClusterError};
+use slipway_cluster::{ApiResource, Cluster, ClusterError, ObjectKey};
 use slipway_crd::{AppProject, Application, ApplicationSource, names};
 use slipway_gitops::project;
 use slipway_source::{Lookup, LookupAnswer};
@@ -29,7 +30,7 @@ impl Engine {
         project: &Arc<AppProject>,
         to: &Arc<Destination>,
         memory: &Memory,
-    ) -> Result<Option<Arc<dyn Lookup>>, Failure> {
+    ) -> Result<Option<Arc<Eyes>>, Failure> {
         let annotation = names::HELM_LOOKUP;
         if app.metadata.annotation(annotation) != Some("true") {
             return Ok(None);
@@ -57,16 +58,30 @@ impl Engine {
         }
         let hand = self.hand(app, to).map_err(Failure::spec)?;
         let own_namespace = Arc::ptr_eq(to, &self.home).then(|| self.config.namespace.clone());
-        Ok(Some(Arc::new(Eyes { project: project.clone(), to: to.clone(), hand, own_namespace })))
+        let (project, to, seen) = (project.clone(), to.clone(), Mutex::default());
+        Ok(Some(Arc::new(Eyes { project, to, hand, own_namespace, seen })))
     }
 }
 
-struct Eyes {
+/// Objects that were looked up by name, each with its version in the copy of the cluster; empty: it is not there.
+pub(crate) type Seen = BTreeMap<ObjectKey, String>;
+
+/// Whether something that was looked up is another than it was.
+pub(crate) fn moved(seen: &Seen, cluster: &Cluster) -> bool {
+    seen.iter().any(|(key, version)| version_in_copy(cluster, key) != *version)
+}
+
+fn version_in_copy(cluster: &Cluster, key: &ObjectKey) -> String {
+    cluster.live(key).map(|live| live.resource_version.clone()).unwrap_or_default()
+}
+
+pub(crate) struct Eyes {
     project: Arc<AppProject>,
     to: Arc<Destination>,
     hand: Cluster,
     /// Where the engine's own credentials are, if that is in this cluster.
     own_namespace: Option<String>,
+    seen: Mutex<Seen>,
 }
 
 impl Lookup for Eyes {
@@ -134,6 +149,9 @@ impl Eyes {
         if !everywhere && !self.permits(resource, namespace, name.unwrap_or_default()) {
             return Ok(self.forbidden(resource, namespace));
         }
+        if let Some(name) = name {
+            self.note(ObjectKey::new(&resource.group, &resource.kind, namespace, name));
+        }
         let mut found = match self.hand.ask(resource, namespace, name, OBJECTS_MAX).await {
             Ok(found) => found,
             Err(ClusterError::Refused { code, reason, message, .. }) if code < 500 && code != 429 => {
@@ -164,6 +182,19 @@ impl Eyes {
         forget_managers(&mut found);
         let sensitive = resource.group.is_empty() && resource.kind == "Secret";
         Ok(LookupAnswer { sensitive, ..said(&found) })
+    }
+
+    /// Before it is asked for: what changes meanwhile counts as changed. Only what is watched anyway is followed.
+    fn note(&self, key: ObjectKey) {
+        let cluster = &self.to.cluster;
+        if cluster.is_read(&key.group, &key.kind) {
+            let version = version_in_copy(cluster, &key);
+            self.seen.lock().expect("no panic while locked").insert(key, version);
+        }
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen.lock().expect("no panic while locked").clone()
     }
 
     fn permits(&self, resource: &ApiResource, namespace: &str, name: &str) -> bool {

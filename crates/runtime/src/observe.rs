@@ -1,5 +1,6 @@
 //! Observe: what an Application wants and what is there, put side by side.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,10 +14,11 @@ use slipway_gitops::{
     ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object,
 };
 use slipway_model::Next;
-use slipway_source::Since;
+use slipway_source::{Lookup, Since};
 
 use crate::clusters::Destination;
 use crate::engine::{Engine, Memory};
+use crate::lookup;
 use crate::permits;
 use crate::queue::{AppKey, Wake};
 use crate::sources::{self, Desired, SourceError, Surroundings};
@@ -27,6 +29,8 @@ pub(crate) const IN_CLUSTER: ClusterNames<'static> =
 
 /// How long a repository that cannot be reached is forgiven: the last manifests stay in force.
 const GRACE: Duration = Duration::from_secs(180);
+/// A chart that looked something up is rendered again for its changes, but not more often than this.
+const LOOKED_UP_AGAIN: Duration = Duration::from_secs(10);
 /// After a failure that may pass by itself.
 pub(crate) const RETRY: Duration = Duration::from_secs(10);
 
@@ -80,6 +84,7 @@ impl Engine {
             let _ = before.cluster.set_interest(&instance, HashSet::new()).await;
             before.cluster.oversee(&instance, None);
             memory.interest.clear();
+            memory.looked_up.clear();
             memory.oversees = None;
         }
     }
@@ -212,7 +217,15 @@ impl Engine {
             && memory.failing_since.is_none()
             && wake.since.is_none_or(|since| *loaded >= since)
         {
-            return Ok((desired.clone(), None));
+            let to = memory.destination.as_ref().filter(|_| !memory.looked_up.is_empty());
+            if !to.is_some_and(|to| lookup::moved(&memory.looked_up, &to.cluster)) {
+                return Ok((desired.clone(), None));
+            }
+            // Some objects change all the time.
+            let next = *loaded + LOOKED_UP_AGAIN;
+            if next > now {
+                return Ok((desired.clone(), Some(next)));
+            }
         }
         let since = match wake.since {
             Some(since) => Since::Asked(since),
@@ -225,7 +238,7 @@ impl Engine {
         let access = self.access();
         let destination = self.destination(app).map_err(|error| Failure::spec(error.message()))?;
         let facts = destination.facts();
-        let lookup = self.lookup(app, sources, &project, &destination, memory)?;
+        let eyes = self.lookup(app, sources, &project, &destination, memory)?;
         let around = Surroundings {
             renderer: &self.renderer,
             access: &access,
@@ -234,7 +247,7 @@ impl Engine {
             submodules: settings.submodules,
             kube_version: &facts.kube_version,
             api_versions: &facts.api_versions,
-            lookup,
+            lookup: eyes.clone().map(|eyes| eyes as Arc<dyn Lookup>),
             files: None,
         };
         match sources::load(&around, app, sources, pinned, since).await {
@@ -243,6 +256,7 @@ impl Engine {
                 let desired = Arc::new(desired);
                 if pinned.is_empty() {
                     memory.desired = Some((now, desired.clone()));
+                    memory.looked_up = eyes.map(|eyes| eyes.seen()).unwrap_or_default();
                 }
                 Ok((desired, None))
             }
@@ -290,9 +304,17 @@ impl Engine {
         if !namespace.is_empty() && !cluster.is_confined() {
             keys.insert(ObjectKey::new("", "Namespace", "", namespace));
         }
-        if memory.interest != keys && !memory.reader {
-            cluster.set_interest(&instance, keys.clone()).await.map_err(|error| unreadable(&error))?;
-            memory.interest.clone_from(&keys);
+        if !memory.reader {
+            let told = match memory.looked_up.is_empty() {
+                true => Cow::Borrowed(&keys),
+                false => Cow::Owned(keys.iter().chain(memory.looked_up.keys()).cloned().collect()),
+            };
+            if memory.interest != *told {
+                let told = told.into_owned();
+                let telling = cluster.set_interest(&instance, told.clone()).await;
+                telling.map_err(|error| unreadable(&error))?;
+                memory.interest = told;
+            }
         }
         let mut found: Vec<Arc<Live>> = cluster.tracked(&instance);
         let tracked: HashSet<String> = found.iter().map(|live| live.uid.clone()).collect();

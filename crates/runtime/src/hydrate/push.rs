@@ -13,6 +13,10 @@ use crate::engine::Engine;
 const MARK: &str = "Slipway-Hydrated-From";
 const AUTHOR: (&str, &str) = ("Slipway", "slipway@localhost");
 
+/// Git hosts fold what is generated away; the manifests stay open, because they are what one reviews.
+const ATTRIBUTES: &str =
+    "**/README.md linguist-generated=true\n**/hydrator.metadata linguist-generated=true\n";
+
 impl Engine {
     pub(super) async fn push(
         &self,
@@ -28,8 +32,11 @@ impl Engine {
         let first = &changed.first().expect("somebody has manifests to push").hydrator;
         let commit = self.dry_commit_named(first, dry).await;
         let metadata = format!("{:#}\n", commit.metadata());
-        std::fs::write(files.join("hydrator.metadata"), &metadata).map_err(io)?;
-        let mut add = vec!["hydrator.metadata".to_owned()];
+        let mut add = Vec::new();
+        for (name, content) in [("hydrator.metadata", metadata.as_str()), (".gitattributes", ATTRIBUTES)] {
+            std::fs::write(files.join(name), content).map_err(io)?;
+            add.push(name.to_owned());
+        }
         for Hydrated { hydrator, text, .. } in changed {
             let path = hydrator.sync_source.path.trim_matches('/');
             let place = files.join(path);

@@ -168,6 +168,7 @@ fn applications_that_share_a_revision_and_a_branch_are_one_commit_or_none() {
     hydrated(&dry, "2");
     let root = git(&wet, &["show", "env/test:hydrator.metadata"]);
     assert!(root.contains(&dry), "{root}");
+    assert!(git(&wet, &["show", "env/test:.gitattributes"]).contains("README.md linguist-generated=true"));
 
     // One of them cannot be rendered: neither is pushed, and each says why.
     let broken = commit(&[files("one", "3"), files("two", "{{ .Values.x")].concat());

@@ -87,14 +87,17 @@ fn a_generated_password_is_kept_by_lookup_and_what_is_looked_up_is_followed() {
     assert_eq!(app["status"]["sync"]["status"], "Synced");
     assert_eq!(app["status"]["history"].as_array().map(Vec::len), syncs);
 
-    // What a chart looked up has come, and changed: each refresh sees it, without any commit.
+    // What a chart looked up has come, changed and gone: it is noticed, without a commit and without a refresh.
     for color in ["blue", "green"] {
         site.target.apply(&format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: colors}}\ndata: {{color: {color}}}\n"
         ));
-        refresh(&site, &keeps);
         site.until(color, || found(&keeps) == color);
     }
+    let resources = site.app(&keeps)["status"]["resources"].to_string();
+    assert!(!resources.contains("colors"), "what is looked up is not the Application's: {resources}");
+    site.target.kubectl(&["delete", "configmap", "colors"]);
+    site.until("nothing", || found(&keeps) == "nothing");
     assert_eq!(password(&keeps), before.0);
     assert_eq!(found(&plain), "nothing");
 }
