@@ -1,7 +1,8 @@
 // The control plane's side of builds: an announcement until its build is queued, trivial builds a second with a real runner
 // on the host executor, lines of log a second until they are durable and until they are read, and taking a build out of a long queue.
-// usage: node bench/builds.mjs SLIPWAY [--builds N] [--queued N] [--lines N] [--only announced|trivial|ingest|claims]
-// Everything goes over HTTP on loopback, as runners and Git providers speak it. SQLite with synchronous=FULL.
+// usage: node bench/builds.mjs SLIPWAY [--builds N] [--queued N] [--lines N] [--only announced|trivial|ingest|claims] [--database postgres://…] [-- FLAGS OF THE SERVER]
+// Everything goes over HTTP on loopback, as runners and Git providers speak it. SQLite with synchronous=FULL, or an empty
+// database of PostgreSQL, for which the server needs `-- --bus amqp://… --cache redis://…`.
 import { createHash, createHmac, randomBytes } from "node:crypto";
 
 process.env.SLIPWAY_BIN = process.argv[2];
@@ -151,9 +152,9 @@ async function claims(site) {
   console.log(`taking one build out of ${queued.toLocaleString("en")} that wait: ${shown(times)}`);
 }
 
-const only = process.argv.indexOf("--only");
+const [only, database, flags] = ["--only", "--database", "--"].map((name) => process.argv.indexOf(name));
 for (const measure of [announced, trivial, ingest, claims].filter(({ name }) => only < 0 || process.argv[only + 1] === name)) {
-  const site = new Site();
+  const site = new Site(flags < 0 ? [] : process.argv.slice(flags + 1), database < 0 ? undefined : process.argv[database + 1]);
   try {
     await site.start();
     await measure(site);

@@ -59,7 +59,9 @@ export class Wire {
 }
 
 export class Site {
-  constructor(extra = []) {
+  // Without `database` it has its own, a file of SQLite.
+  constructor(extra = [], database = undefined) {
+    this.database = database;
     this.folder = mkdtempSync(join(tmpdir(), "slipway-site-"));
     this.extra = extra;
     this.listen = "127.0.0.1:0";
@@ -81,7 +83,7 @@ export class Site {
   async start() {
     const data = join(this.folder, "server");
     mkdirSync(data, { recursive: true });
-    this.server = this.spawn(["server", "--database", `sqlite:${data}`, "--data", data, "--listen", this.listen, "--output", "json", ...this.extra]);
+    this.server = this.spawn(["server", "--database", this.database ?? `sqlite:${data}`, "--data", data, "--listen", this.listen, "--output", "json", ...this.extra]);
     const line = await Promise.race([
       new Promise((done) => createInterface({ input: this.server.stdout }).once("line", done)),
       this.server.exited.then((code) => {
