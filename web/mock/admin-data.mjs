@@ -149,7 +149,7 @@ export function createAdminData(user) {
       name: 'release-bot',
       role: 'User',
       enabled: true,
-      teams: ['users', 'operators'],
+      teams: [{ _id: id(23), name: 'operators' }],
       keys: 1,
       created: iso(4e6),
     },
@@ -158,7 +158,7 @@ export function createAdminData(user) {
       name: 'metrics',
       role: 'User',
       enabled: false,
-      teams: ['users'],
+      teams: [],
       keys: 0,
       created: iso(2e6),
     },
@@ -211,7 +211,7 @@ export function createAdminData(user) {
     actions,
     tags: [],
     tagMatch: 'any',
-    attributes: [],
+    entityAttributes: [],
     created: iso(3e6),
     ...more,
   });
@@ -222,7 +222,7 @@ export function createAdminData(user) {
       relatedResource: 'project',
     }),
     rule(73, ['operators'], 'gitopsApplications', ['SYNC', 'APP_ROLLBACK'], {
-      attributes: [
+      entityAttributes: [
         { name: 'RUNTIME', value: 'frankfurt' },
         { name: 'LABEL', key: 'tier', value: 'prod*' },
       ],

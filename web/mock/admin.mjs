@@ -277,11 +277,15 @@ export function createAdmin(user) {
     },
     'GET service-users': () => robots,
     'POST service-users': ({ body }) => {
-      const made = { _id: newId(), enabled: true, keys: 0, created: iso(0), ...body };
+      const theirs = body.teams.map((name) => ({ _id: name, name }));
+      const made = { _id: newId(), enabled: true, keys: 0, created: iso(0), ...body, teams: theirs };
       robots.push(made);
       return made;
     },
-    'PATCH service-users/*': ({ at, body }) => Object.assign(find(robots, at[1], 'name', '_id'), body),
+    'PATCH service-users/*': ({ at, body }) =>
+      Object.assign(find(robots, at[1], 'name', '_id'), body, {
+        teams: body.teams.map((name) => ({ _id: name, name })),
+      }),
     'DELETE service-users/*': ({ at }) => drop(robots, at[1], 'name'),
     'GET abac': () => rules,
     'GET abac/kinds': () => KINDS,
@@ -293,7 +297,7 @@ export function createAdmin(user) {
         );
       const made = { ...rule(0, body.teams, body.entityType, body.actions, body), id: newId() };
       rules.push(made);
-      return made;
+      return [made];
     },
     'PUT abac/*': ({ at, body }) => Object.assign(find(rules, at[1], 'id'), body, { teamNames: body.teams }),
     'DELETE abac/*': ({ at }) => drop(rules, at[1], 'id'),

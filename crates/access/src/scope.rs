@@ -76,9 +76,10 @@ impl Resource {
 }
 
 /// Words of published clients that name the same thing otherwise, or a thing that is not there yet.
-const OTHER_WORDS: [(&str, Option<Resource>); 15] = [
+const OTHER_WORDS: [(&str, Option<Resource>); 16] = [
     ("agents", Some(Resource::Agents)),
     ("runner-installation", Some(Resource::Agents)),
+    ("api-keys", Some(Resource::Keys)),
     ("workflow", Some(Resource::Builds)),
     ("project", Some(Resource::Pipelines)),
     ("cluster", None),

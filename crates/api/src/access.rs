@@ -8,13 +8,18 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleSpec {
-    #[serde(default, alias = "resource")]
+    #[serde(default)]
     pub entity_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
     /// Names or ids of teams.
     #[serde(default)]
     pub teams: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
+    /// A team's id, as published clients read it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
     #[serde(default)]
     pub actions: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -28,8 +33,19 @@ pub struct RuleSpec {
     /// `any` (when left out) or `all`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag_match: Option<String>,
+    /// What must be so of what GitOps deploys.
     #[serde(default)]
-    pub attributes: Vec<RuleAttribute>,
+    pub entity_attributes: Vec<RuleAttribute>,
+    /// Attributes in their other place, and tags as published clients read them back.
+    #[serde(default)]
+    pub attributes: Vec<TagOrAttribute>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum TagOrAttribute {
+    Tag(String),
+    Attribute(RuleAttribute),
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -83,6 +83,9 @@ pub struct UserAccount {
     pub active: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_environment: Option<String>,
+    /// Ids of its Administrators, also of those who have not accepted yet. Of the active account.
+    #[serde(default)]
+    pub admins: Vec<String>,
 }
 
 /// One of one's browser sessions.

@@ -94,6 +94,40 @@ pub struct Member {
     pub last_login: Option<String>,
 }
 
+/// A member or an invited person, as the published Terraform provider reads them.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountUser {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub user_name: String,
+    pub email: String,
+    /// `pending` until the invitation is accepted, then `new`.
+    pub status: String,
+    pub roles: Vec<String>,
+    /// The link to send to somebody who was just invited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invite_url: Option<String>,
+}
+
+/// Somebody's address, in either of the two ways in which published clients write it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UserDetails {
+    #[serde(default)]
+    pub user_details: String,
+    #[serde(default)]
+    pub user_name: String,
+    #[serde(default)]
+    pub email: String,
+}
+
+impl UserDetails {
+    pub fn address(&self) -> String {
+        if self.email.is_empty() { self.user_details.clone() } else { self.email.clone() }
+    }
+}
+
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct ChangeMember {
     /// `User` or `Admin`.
@@ -226,15 +260,45 @@ pub struct CreateTeam {
     pub users: Vec<String>,
 }
 
+/// A team that was just made: the members by id alone, as published clients read it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct CreatedTeam {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub account: String,
+    pub source: String,
+    pub tags: Vec<String>,
+    pub users: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct RenameTeam {
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct TeamReference {
+    #[serde(rename = "_id")]
+    pub id: String,
+    pub name: String,
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceAccount {
     #[serde(rename = "_id")]
     pub id: String,
     pub name: String,
+    /// The same, as published clients read it.
+    pub user_name: String,
     pub role: String,
+    pub roles: Vec<String>,
     pub enabled: bool,
-    pub teams: Vec<String>,
+    /// Those that it was put into; those that go by role are not among them.
+    pub teams: Vec<TeamReference>,
     pub keys: usize,
     pub created: String,
 }
@@ -242,16 +306,31 @@ pub struct ServiceAccount {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateServiceAccount {
+    #[serde(alias = "userName")]
     pub name: String,
     #[serde(default)]
     pub role: Option<String>,
-    /// Names or ids of teams.
+    /// How published clients say the role.
     #[serde(default)]
+    pub assign_admin_role: bool,
+    /// Names or ids of teams.
+    #[serde(default, alias = "teamIds")]
     pub teams: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ChangeServiceAccount {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The name in the words of published clients. They say everything each time and leave out what is empty: with this,
+    /// no `assignAdminRole` means that it is no Administrator, and no `teamIds` that it is in no team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assign_admin_role: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team_ids: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

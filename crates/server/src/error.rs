@@ -108,7 +108,7 @@ impl ApiError {
         let mut letters = what.chars();
         let message = match letters.next().filter(|_| what.ends_with('`')) {
             Some(first) => {
-                format!("{}{} not found: could not find it here", first.to_uppercase(), letters.as_str())
+                format!("{}{} not found: it does not exist here", first.to_uppercase(), letters.as_str())
             }
             None => format!("could not find {what}"),
         };

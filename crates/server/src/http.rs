@@ -17,10 +17,10 @@ use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::graphql::{self, Endpoint};
 use crate::rest::{
-    accounts, admin, agents, annotations, applications, approvals, audit, auth, badges, builds, contexts,
-    debug, explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines, projects,
-    registries, repos, revisions, rules, runtime_environments, server_certificates, service_accounts, sso,
-    step_types, teams, triggers, usage, user, users, validator,
+    account_users, accounts, admin, agents, annotations, applications, approvals, audit, auth, badges,
+    builds, contexts, debug, explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines,
+    projects, registries, repos, revisions, rules, runtime_environments, server_certificates,
+    service_accounts, sso, step_types, teams, triggers, usage, user, users, validator,
 };
 use crate::routes::Routes;
 use crate::{agent, git_host, metrics, refusals, web};
@@ -164,6 +164,10 @@ fn identity(routes: Routes) -> Routes {
         .fresh(Policy::Member(Resource::Keys), routes!(keys::create))
         .fresh(Policy::Member(Resource::Keys), routes!(keys::change))
         .with(Policy::Member(Resource::Keys), routes!(keys::delete))
+        .with(Policy::Administrator(Resource::Keys), routes!(keys::one_of_service_account))
+        .fresh(Policy::Administrator(Resource::Keys), routes!(keys::create_for_service_account))
+        .fresh(Policy::Administrator(Resource::Keys), routes!(keys::change_of_service_account))
+        .with(Policy::Administrator(Resource::Keys), routes!(keys::delete_of_service_account))
 }
 
 /// What administrators of an account and of the platform do.
@@ -174,7 +178,12 @@ fn administration(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Account), routes!(accounts::one))
         .fresh(admin(Resource::Account), routes!(accounts::change))
         .with(admin(Resource::Users), routes!(users::list))
-        .with(admin(Resource::Users), routes!(users::list_of_account))
+        .with(admin(Resource::Users), routes!(account_users::list_of_account))
+        .fresh(admin(Resource::Users), routes!(account_users::add))
+        .fresh(admin(Resource::Users), routes!(account_users::readdress))
+        .fresh(admin(Resource::Users), routes!(account_users::promote))
+        .fresh(admin(Resource::Users), routes!(account_users::demote))
+        .with(admin(Resource::Users), routes!(account_users::take_out))
         .with(admin(Resource::Users), routes!(users::one))
         .fresh(admin(Resource::Users), routes!(users::change))
         .with(admin(Resource::Users), routes!(users::remove))
@@ -186,6 +195,7 @@ fn administration(routes: Routes) -> Routes {
         .fresh(admin(Resource::Teams), routes!(teams::create))
         .with(Policy::Member(Resource::Teams), routes!(teams::one))
         .fresh(admin(Resource::Teams), routes!(teams::change))
+        .fresh(admin(Resource::Teams), routes!(teams::rename))
         .with(admin(Resource::Teams), routes!(teams::delete))
         .fresh(admin(Resource::Teams), routes!(teams::assign))
         .with(admin(Resource::Teams), routes!(teams::unassign))
@@ -199,6 +209,7 @@ fn administration(routes: Routes) -> Routes {
         .with(admin(Resource::Rules), routes!(rules::kinds))
         .with(admin(Resource::Rules), routes!(rules::one))
         .fresh(admin(Resource::Rules), routes!(rules::replace))
+        .fresh(admin(Resource::Rules), routes!(rules::set_tags))
         .fresh(admin(Resource::Rules), routes!(rules::delete))
         .with(Policy::Member(Resource::Rules), routes!(explain::explain))
         .with(admin(Resource::Audit), routes!(audit::list))
@@ -232,6 +243,7 @@ fn administration(routes: Routes) -> Routes {
         .fresh(platform, routes!(admin::add_member))
         .with(platform, routes!(admin::users))
         .fresh(platform, routes!(admin::change_user))
+        .fresh(platform, routes!(account_users::activate))
         .with(platform, routes!(admin::audit))
         .with(platform, routes!(admin::verify_audit))
         .fresh(platform, routes!(admin::rotate_secrets))

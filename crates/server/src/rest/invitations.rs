@@ -66,19 +66,7 @@ pub(crate) async fn create(
     let made = server
         .change(move |tx| {
             let scope = caller.scope();
-            let account = identity::account_by_id(tx, scope.account())?.ok_or_else(|| ApiError::not_found("the account"))?;
-            let settings = AccountSettings::of(&account);
-            if !settings.admits(&email) {
-                return Err(ApiError::bad_request(format!(
-                    "`{email}` is not of an allowed domain ({}): invite another address, or change the account's allowedDomains",
-                    settings.allowed_domains.join(", ")
-                )));
-            }
-            if let Some(known) = identity::user_by_email(tx, &email)?
-                && identity::member(tx, scope, known.id)?.is_some()
-            {
-                return Err(ApiError::conflict(format!("`{email}` is a member already")));
-            }
+            may_be_invited(tx, scope, &email)?;
             if let Some(refusal) = limits::refusal(tx, scope, "seats")? {
                 return Err(ApiError::over_limit(refusal));
             }
@@ -92,6 +80,24 @@ pub(crate) async fn create(
         })
         .await?;
     Ok(Json(made))
+}
+
+/// An address that the account admits, of somebody who is not in it.
+pub(crate) fn may_be_invited(tx: &mut Tx<'_>, scope: Scope, email: &str) -> Result<(), ApiError> {
+    let account = identity::account_by_id(tx, scope.account())?;
+    let settings = AccountSettings::of(&account.ok_or_else(|| ApiError::not_found("the account"))?);
+    if !settings.admits(email) {
+        return Err(ApiError::bad_request(format!(
+            "`{email}` is not of an allowed domain ({}): invite another address, or change the account's allowedDomains",
+            settings.allowed_domains.join(", ")
+        )));
+    }
+    if let Some(known) = identity::user_by_email(tx, email)?
+        && identity::member(tx, scope, known.id)?.is_some()
+    {
+        return Err(ApiError::conflict(format!("`{email}` is a member already")));
+    }
+    Ok(())
 }
 
 /// Ids of teams that were named, all unknown ones said at once.
@@ -272,7 +278,9 @@ pub(crate) async fn accept(
                         || row.email.split('@').next().unwrap_or_default().to_owned(),
                         str::to_owned,
                     );
-                    new_user(tx, &inner, &row.email, &name, hash, account.id)?
+                    let new =
+                        Newcomer { email: &row.email, name: &name, password_hash: hash, account: account.id };
+                    new_user(tx, &inner, new, Some(&row))?
                 }
                 (None, None) => {
                     return Err(ApiError::conflict("this person was removed meanwhile: try again"));
@@ -298,22 +306,35 @@ pub(crate) async fn accept(
     Ok(([(header::SET_COOKIE, opened.cookie)], Json(body)))
 }
 
+/// Somebody who was never here.
+pub(crate) struct Newcomer<'a> {
+    pub(crate) email: &'a str,
+    pub(crate) name: &'a str,
+    /// Empty: they sign in by an identity provider.
+    pub(crate) password_hash: String,
+    pub(crate) account: AccountId,
+}
+
+/// With the id of their invitation: whoever kept that as the person's keeps the right one.
 pub(crate) fn new_user(
     tx: &mut Tx<'_>,
     server: &Server,
-    email: &str,
-    name: &str,
-    password_hash: String,
-    account: AccountId,
+    new: Newcomer<'_>,
+    invitation: Option<&identity::Invitation>,
 ) -> Result<identity::User, ApiError> {
+    let kept = invitation.and_then(|row| row.id.to_string().parse().ok());
+    let kept = match kept {
+        Some(id) if identity::user_by_id(tx, id)?.is_none() => Some(id),
+        _ => None,
+    };
     let user = identity::User {
-        id: server.seams().new_id(),
-        email: email.to_owned(),
-        name: name.chars().filter(|c| !c.is_control()).take(100).collect(),
-        password_hash,
+        id: kept.unwrap_or_else(|| server.seams().new_id()),
+        email: new.email.to_owned(),
+        name: new.name.chars().filter(|c| !c.is_control()).take(100).collect(),
+        password_hash: new.password_hash,
         platform_admin: false,
         enabled: true,
-        active_account: account,
+        active_account: new.account,
         created_ms: server.now_ms(),
         last_login_ms: None,
     };

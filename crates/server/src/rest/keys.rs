@@ -273,3 +273,73 @@ pub(crate) async fn delete(
         .await?;
     Ok(Json(gone))
 }
+
+/// Whose key it is, in the address: how the published Terraform provider says it.
+fn of_service_account(account: String) -> Query<SubjectQuery> {
+    Query(SubjectQuery { subject_type: Some("service-account".into()), subject_reference: Some(account) })
+}
+
+/// The key of a service account; nothing is found among others' keys.
+async fn belongs(server: &Server, caller: &Caller, account: &str, id: &str) -> Result<(), ApiError> {
+    let (caller, Query(query), id) = (caller.clone(), of_service_account(account.to_owned()), id.to_owned());
+    server
+        .look(move |tx| {
+            let (kind, reference) = subject(tx, &caller, &query)?;
+            let row = find(tx, &caller, &id)?;
+            match row.subject_kind == kind && row.subject == reference {
+                true => Ok(()),
+                false => Err(ApiError::not_found(format!("API key `{id}`"))),
+            }
+        })
+        .await
+}
+
+/// Make a key of a service account. The answer is its bare text; it is not shown again.
+#[utoipa::path(post, path = "/api/auth/key/service-user/{account}", tag = "keys", params(("account" = String, Path)), request_body = CreateApiKey,
+    responses((status = 200, body = String, content_type = "text/plain"), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn create_for_service_account(
+    server: State<Server>,
+    caller: Caller,
+    Path(account): Path<String>,
+    request: Json<CreateApiKey>,
+) -> Result<String, ApiError> {
+    let Json(text) = create(server, caller, of_service_account(account), request).await?;
+    Ok(text)
+}
+
+/// One key of a service account, without its secret.
+#[utoipa::path(get, path = "/api/auth/key/service-user/{account}/{id}", tag = "keys", params(("account" = String, Path), ("id" = String, Path)),
+    responses((status = 200, body = ApiKey), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn one_of_service_account(
+    State(server): State<Server>,
+    caller: Caller,
+    Path((account, id)): Path<(String, String)>,
+) -> Result<Json<ApiKey>, ApiError> {
+    belongs(&server, &caller, &account, &id).await?;
+    one(State(server), caller, Path(id)).await
+}
+
+/// Rename a key of a service account or change its scopes.
+#[utoipa::path(patch, path = "/api/auth/key/service-user/{account}/{id}", tag = "keys", params(("account" = String, Path), ("id" = String, Path)), request_body = ChangeApiKey,
+    responses((status = 200, body = ApiKey), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn change_of_service_account(
+    State(server): State<Server>,
+    caller: Caller,
+    Path((account, id)): Path<(String, String)>,
+    request: Json<ChangeApiKey>,
+) -> Result<Json<ApiKey>, ApiError> {
+    belongs(&server, &caller, &account, &id).await?;
+    change(State(server), caller, Path(id), request).await
+}
+
+/// Revoke a key of a service account; it stops working at once.
+#[utoipa::path(delete, path = "/api/auth/key/service-user/{account}/{id}", tag = "keys", params(("account" = String, Path), ("id" = String, Path)),
+    responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn delete_of_service_account(
+    State(server): State<Server>,
+    caller: Caller,
+    Path((account, id)): Path<(String, String)>,
+) -> Result<Json<String>, ApiError> {
+    belongs(&server, &caller, &account, &id).await?;
+    delete(State(server), caller, Path(id)).await
+}

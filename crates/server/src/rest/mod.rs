@@ -1,5 +1,6 @@
 //! REST, one module a noun. Handlers translate between the wire and the store; nothing is decided here.
 
+pub(crate) mod account_users;
 pub(crate) mod accounts;
 pub(crate) mod admin;
 pub(crate) mod agents;
@@ -73,6 +74,24 @@ pub(crate) fn plain_name(what: &str, name: &str) -> Result<(), ApiError> {
     }
     Err(ApiError::bad_request(format!(
         "`{name}` is no name for {what}: use up to 63 lowercase letters, digits and hyphens, with no hyphen at either end"
+    )))
+}
+
+/// A name that people choose and programs find things by, so it cannot be taken for an id.
+pub(crate) fn free_name(what: &str, name: &str) -> Result<(), ApiError> {
+    let letter = |c: char| !c.is_control() && !matches!(c, '/' | ',' | '`');
+    let is_id = name.len() == 24 && name.chars().all(|c| c.is_ascii_hexdigit());
+    let good = !name.is_empty()
+        && name.chars().count() <= 100
+        && name.trim() == name
+        && name.chars().all(letter)
+        && !is_id;
+    if good {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "`{}` is no name for {what}: use up to 100 letters, without slashes, commas and line breaks, with no space at either end",
+        name.chars().filter(|c| !c.is_control()).take(120).collect::<String>()
     )))
 }
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use slipway_access::{TagMatch, known_actions, known_kinds, lint};
-use slipway_api::access::{Rule, RuleAttribute, RuleKind, RuleSpec};
+use slipway_api::access::{Rule, RuleAttribute, RuleKind, RuleSpec, TagOrAttribute};
 use slipway_api::error::ErrorBody;
 use slipway_model::RuleId;
 use slipway_store::{Scope, Tx, identity, rules};
@@ -32,14 +32,17 @@ fn shown(tx: &mut Tx<'_>, scope: Scope, row: &rules::Rule) -> Result<Rule, ApiEr
         id: row.id.to_string(),
         spec: RuleSpec {
             entity_type: row.kind.clone(),
+            resource: Some(row.kind.clone()),
             teams: row.teams.clone(),
             team: row.teams.first().cloned(),
+            role: row.teams.first().cloned(),
             actions: row.actions.clone(),
             action: row.actions.first().cloned(),
             related_resource: row.related.clone(),
             tags: row.tags.clone(),
             tag_match: Some(row.tag_match.clone()),
-            attributes: attributes.collect(),
+            entity_attributes: attributes.collect(),
+            attributes: row.tags.iter().cloned().map(TagOrAttribute::Tag).collect(),
         },
         team_names,
         created: seams::rfc3339(row.created_ms),
@@ -71,41 +74,50 @@ fn row(
 ) -> Result<rules::Rule, ApiError> {
     let mut problems = Vec::new();
     let mut teams = Vec::new();
-    for wanted in spec.teams.iter().chain(spec.team.iter().filter(|_| spec.teams.is_empty())) {
+    let one = spec.team.iter().chain(&spec.role).take(1);
+    let wanted: Vec<_> = if spec.teams.is_empty() { one.collect() } else { spec.teams.iter().collect() };
+    for &wanted in &wanted {
         match identity::team_by_name(tx, scope, wanted)? {
             Some(team) => teams.push(team.id.to_string()),
             None => problems.push(format!("there is no team `{wanted}`")),
         }
     }
+    let (no_team, resource) = (wanted.is_empty(), spec.resource.unwrap_or_default());
     let actions = if spec.actions.is_empty() { spec.action.into_iter().collect() } else { spec.actions };
     let tag_match = spec.tag_match.unwrap_or_else(|| TagMatch::Any.as_str().to_owned());
     if TagMatch::parse(&tag_match).is_none() {
         problems.push(format!("tagMatch is `any` or `all`, not `{tag_match}`"));
     }
-    let attributes = spec.attributes.into_iter().map(|attribute| rules::Attribute {
+    let (mut tags, mut attributes) = (spec.tags, spec.entity_attributes);
+    let said = !tags.is_empty();
+    for one in spec.attributes {
+        match one {
+            TagOrAttribute::Attribute(attribute) => attributes.push(attribute),
+            // Somebody read the rule and writes it back.
+            TagOrAttribute::Tag(tag) if !said => tags.push(tag),
+            TagOrAttribute::Tag(_) => {}
+        }
+    }
+    let attributes = attributes.into_iter().map(|attribute| rules::Attribute {
         name: attribute.name,
         key: attribute.key,
         value: attribute.value,
     });
     let row = rules::Rule {
         id,
-        kind: kind(&spec.entity_type),
+        kind: kind(if spec.entity_type.is_empty() { &resource } else { &spec.entity_type }),
         teams,
         actions,
         related: spec.related_resource,
-        tags: spec.tags,
+        tags,
         tag_match,
         attributes: attributes.collect(),
         created_ms: now_ms,
     };
     let found = lint(&access::rule(&row)).into_iter().map(|problem| problem.0);
     // That a team is not there was said already.
-    problems.extend(found.filter(|text| problems_allow(text, &spec.teams, &spec.team)));
+    problems.extend(found.filter(|text| text != "name at least one team" || no_team));
     if problems.is_empty() { Ok(row) } else { Err(ApiError::findings("this rule cannot be kept", &problems)) }
-}
-
-fn problems_allow(text: &str, teams: &[String], team: &Option<String>) -> bool {
-    text != "name at least one team" || (teams.is_empty() && team.is_none())
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -146,14 +158,14 @@ pub(crate) async fn kinds() -> Json<Vec<RuleKind>> {
     Json(kinds.collect())
 }
 
-/// Make a rule.
+/// Make a rule. The answer is a list of this one: published clients make several in one call.
 #[utoipa::path(post, path = "/api/abac", tag = "rules", request_body = RuleSpec,
-    responses((status = 200, body = Rule), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
+    responses((status = 200, body = [Rule]), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn create(
     State(server): State<Server>,
     caller: Caller,
     Json(spec): Json<RuleSpec>,
-) -> Result<Json<Rule>, ApiError> {
+) -> Result<Json<Vec<Rule>>, ApiError> {
     let (id, now_ms) = (server.seams().new_id(), server.now_ms());
     let made = server
         .change(move |tx| {
@@ -169,7 +181,7 @@ pub(crate) async fn create(
             Ok(made)
         })
         .await?;
-    Ok(Json(made))
+    Ok(Json(vec![made]))
 }
 
 fn find(tx: &mut Tx<'_>, scope: Scope, id: &str) -> Result<rules::Rule, ApiError> {
@@ -204,12 +216,33 @@ pub(crate) async fn replace(
     Path(id): Path<String>,
     Json(spec): Json<RuleSpec>,
 ) -> Result<Json<Rule>, ApiError> {
+    update(server, caller, id, move |_| spec).await
+}
+
+/// Say anew which tags a rule is about.
+#[utoipa::path(post, path = "/api/abac/tags/rule/{id}", tag = "rules", params(("id" = String, Path)), request_body = [String],
+    responses((status = 200, body = Rule), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn set_tags(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Json(tags): Json<Vec<String>>,
+) -> Result<Json<Rule>, ApiError> {
+    update(server, caller, id, move |old| RuleSpec { tags, attributes: Vec::new(), ..old }).await
+}
+
+async fn update(
+    server: Server,
+    caller: Caller,
+    id: String,
+    new: impl FnOnce(RuleSpec) -> RuleSpec + Send + 'static,
+) -> Result<Json<Rule>, ApiError> {
     let changed = server
         .change(move |tx| {
             let scope = caller.scope();
             let old = find(tx, scope, &id)?;
             let before = shown(tx, scope, &old)?;
-            let new = row(tx, scope, old.id, spec, old.created_ms)?;
+            let new = row(tx, scope, old.id, new(before.spec.clone()), old.created_ms)?;
             rules::replace(tx, scope, &new)?;
             let after = shown(tx, scope, &new)?;
             let entry = Entry::new("update", "rule", new.id, &new.kind).before(before).after(&after);

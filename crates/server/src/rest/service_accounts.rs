@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use slipway_access::Role;
 use slipway_api::error::ErrorBody;
-use slipway_api::identity::{ChangeServiceAccount, CreateServiceAccount, ServiceAccount};
+use slipway_api::identity::{ChangeServiceAccount, CreateServiceAccount, ServiceAccount, TeamReference};
 use slipway_store::identity::{self, Subject};
 use slipway_store::{Scope, Tx};
 
@@ -20,12 +20,15 @@ fn shown(tx: &mut Tx<'_>, scope: Scope, row: &identity::ServiceAccount) -> Resul
     let (id, administrator) = (row.id.to_string(), row.role == Role::Administrator.as_str());
     let teams = identity::teams_of(tx, scope, &id, administrator)?;
     let keys = identity::keys_of(tx, scope, Subject::ServiceAccount, &id)?.len();
+    let teams = teams.into_iter().filter(|team| team.kind == "custom");
     Ok(ServiceAccount {
         id,
         name: row.name.clone(),
+        user_name: row.name.clone(),
         role: row.role.clone(),
+        roles: vec![row.role.clone()],
         enabled: row.enabled,
-        teams: teams.into_iter().map(|team| team.name).collect(),
+        teams: teams.map(|team| TeamReference { id: team.id.to_string(), name: team.name }).collect(),
         keys,
         created: seams::rfc3339(row.created_ms),
     })
@@ -59,8 +62,9 @@ pub(crate) async fn create(
     caller: Caller,
     Json(request): Json<CreateServiceAccount>,
 ) -> Result<Json<ServiceAccount>, ApiError> {
-    super::plain_name("a service account", &request.name)?;
-    let role = super::role_by(&caller, request.role.as_deref())?;
+    super::free_name("a service account", &request.name)?;
+    let said = request.role.as_deref().or(request.assign_admin_role.then_some(Role::Administrator.as_str()));
+    let role = super::role_by(&caller, said)?;
     let (id, now_ms) = (server.seams().new_id(), server.now_ms());
     let made = server
         .change(move |tx| {
@@ -104,16 +108,32 @@ pub(crate) async fn one(
     Ok(Json(found))
 }
 
-/// Change a service account's role or teams, or switch it off: its keys stop working at once, and work again when it is on.
+/// The role that a change asks for, if it does.
+fn role_asked(request: &ChangeServiceAccount) -> Option<&str> {
+    let whole = request.user_name.as_ref().map(|_| false);
+    request.role.as_deref().or(request.assign_admin_role.or(whole).map(|administrator| match administrator {
+        true => Role::Administrator.as_str(),
+        false => Role::User.as_str(),
+    }))
+}
+
+/// Change a service account's name, role or teams, or switch it off: its keys stop working at once, and work again when it is on.
 #[utoipa::path(patch, path = "/api/service-users/{name}", tag = "service-accounts", params(("name" = String, Path)), request_body = ChangeServiceAccount,
-    responses((status = 200, body = ServiceAccount), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+    responses((status = 200, body = ServiceAccount), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn change(
     State(server): State<Server>,
     caller: Caller,
     Path(name): Path<String>,
     Json(request): Json<ChangeServiceAccount>,
 ) -> Result<Json<ServiceAccount>, ApiError> {
-    let role = request.role.as_deref().map(|text| super::role_by(&caller, Some(text))).transpose()?;
+    let role = role_asked(&request).map(|text| super::role_by(&caller, Some(text))).transpose()?;
+    let called = request.user_name.clone().or(request.name);
+    if let Some(name) = &called {
+        super::free_name("a service account", name)?;
+    }
+    let whole = request.user_name.map(|_| Vec::new());
+    let teams = request.teams.or(request.team_ids).or(whole);
+    let now_ms = server.now_ms();
     let changed = server
         .change(move |tx| {
             let scope = caller.scope();
@@ -127,7 +147,12 @@ pub(crate) async fn change(
                 &role,
                 request.enabled.unwrap_or(row.enabled),
             )?;
-            if let Some(wanted) = &request.teams {
+            if let Some(name) = called.filter(|name| *name != row.name) {
+                identity::rename_service_account(tx, scope, row.id, &name, now_ms)?;
+                let account = scope.account().to_string();
+                identity::quarantine(tx, "service-account", &account, &row.name, now_ms + QUARANTINE_MS)?;
+            }
+            if let Some(wanted) = &teams {
                 set_teams(tx, scope, &row.id.to_string(), wanted)?;
             }
             let row = find(tx, scope, &row.id.to_string())?;

@@ -14,7 +14,7 @@ use slipway_store::sso::{self, SsoLogin};
 use slipway_store::{Scope, Tx};
 use utoipa::IntoParams;
 
-use super::invitations::{join, new_user};
+use super::invitations::{Newcomer, join, new_user};
 use crate::auth::{self, Caller};
 use crate::ctx::Server;
 use crate::error::{ApiError, Refusal};
@@ -511,7 +511,11 @@ fn newcomer(
             "the identity provider does not vouch for your e-mail address",
         ));
     };
-    if identity::user_by_email(tx, &email)?.is_some() {
+    if let Some(known) = identity::user_by_email(tx, &email)? {
+        if identity::waits_to_be_met(tx, Scope::of(row.account), &known)? {
+            identity::link_identity(tx, &claims.iss, &claims.sub, known.id, server.now_ms())?;
+            return Ok(known);
+        }
         // Whoever controls the provider could otherwise become anybody whose address they write down.
         return Err(ApiError::refused_sign_in(
             "somebody with this e-mail is here already: sign in as before, then link this identity provider in your settings",
@@ -527,7 +531,8 @@ fn newcomer(
     let name = name
         .filter(|name| !name.trim().is_empty())
         .map_or_else(|| email.split('@').next().unwrap_or_default(), str::trim);
-    let user = new_user(tx, server, &email, name, String::new(), row.account)?;
+    let new = Newcomer { email: &email, name, password_hash: String::new(), account: row.account };
+    let user = new_user(tx, server, new, invitation.as_ref())?;
     identity::link_identity(tx, &claims.iss, &claims.sub, user.id, server.now_ms())?;
     if let Some(invitation) = invitation {
         join(tx, server, &invitation, &user)?;

@@ -58,7 +58,8 @@ fn shown(row: &StepType) -> Result<Manifest, StoreError> {
     let mut metadata = metadata(&manifest)?;
     metadata["created_at"] = json!(seams::rfc3339(row.created_ms));
     metadata["updated_at"] = json!(seams::rfc3339(row.updated_ms));
-    metadata["digest"] = json!(row.digest);
+    // Beside the metadata: published clients compare those with what they wrote.
+    manifest.insert("digest".into(), to_raw_value(&row.digest).map_err(StoreError::corrupt)?);
     manifest.insert("metadata".into(), to_raw_value(&metadata).map_err(StoreError::corrupt)?);
     Ok(manifest)
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use slipway_access::Role;
 use slipway_api::error::ErrorBody;
-use slipway_api::identity::{CreateTeam, Team, TeamMember};
+use slipway_api::identity::{CreateTeam, CreatedTeam, RenameTeam, Team, TeamMember};
 use slipway_store::{Scope, Tx, identity, rules};
 
 use crate::auth::Caller;
@@ -71,7 +71,7 @@ fn custom(tx: &mut Tx<'_>, scope: Scope, wanted: &str) -> Result<identity::Team,
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {
-    super::plain_name("a team", name)?;
+    super::free_name("a team", name)?;
     if [identity::EVERYBODY, identity::ADMINISTRATORS].contains(&name) {
         return Err(ApiError::conflict(format!("team `{name}` exists already")));
     }
@@ -92,12 +92,12 @@ pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Result
 
 /// Make a team.
 #[utoipa::path(post, path = "/api/team", tag = "teams", request_body = CreateTeam,
-    responses((status = 200, body = Team), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+    responses((status = 200, body = CreatedTeam), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
     State(server): State<Server>,
     caller: Caller,
     Json(request): Json<CreateTeam>,
-) -> Result<Json<Team>, ApiError> {
+) -> Result<Json<CreatedTeam>, ApiError> {
     check_name(&request.name)?;
     let (id, now_ms) = (server.seams().new_id(), server.now_ms());
     let team = server
@@ -125,7 +125,9 @@ pub(crate) async fn create(
             Ok(made)
         })
         .await?;
-    Ok(Json(team))
+    let Team { id, name, kind, account, source, tags, users } = team;
+    let users = users.into_iter().map(|user| user.id).collect();
+    Ok(Json(CreatedTeam { id, name, kind, account, source, tags, users }))
 }
 
 fn put_in(tx: &mut Tx<'_>, scope: Scope, team: &identity::Team, member: &str) -> Result<(), ApiError> {
@@ -167,11 +169,7 @@ pub(crate) async fn change(
             let scope = caller.scope();
             let team = custom(tx, scope, &wanted)?;
             let before = shown(tx, scope, &team)?;
-            let holder = identity::team_by_name(tx, scope, &request.name)?;
-            if holder.is_some_and(|holder| holder.id != team.id) {
-                return Err(ApiError::conflict(format!("team `{}` exists already", request.name)));
-            }
-            identity::update_team(tx, scope, team.id, &request.name, &request.tags)?;
+            call(tx, scope, &team, &request.name, &request.tags)?;
             for (member, source) in identity::team_members(tx, team.id)? {
                 if source == "manual" && !request.users.contains(&member) {
                     identity::remove_from_team(tx, team.id, &member)?;
@@ -185,6 +183,47 @@ pub(crate) async fn change(
             let entry = Entry::new("update", "team", team.id, &team.name).before(before).after(&after);
             caller.trail.allowed(tx, &caller.actor(), &entry)?;
             Ok(after)
+        })
+        .await?;
+    Ok(Json(team))
+}
+
+fn call(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    team: &identity::Team,
+    name: &str,
+    tags: &[String],
+) -> Result<(), ApiError> {
+    let holder = identity::team_by_name(tx, scope, name)?;
+    if holder.is_some_and(|holder| holder.id != team.id) {
+        return Err(ApiError::conflict(format!("team `{name}` exists already")));
+    }
+    identity::update_team(tx, scope, team.id, name, tags)?;
+    Ok(())
+}
+
+/// Rename a team; its members, tags and rules stay.
+#[utoipa::path(put, path = "/api/team/{team}/renameTeam", tag = "teams", params(("team" = String, Path)), request_body = RenameTeam,
+    responses((status = 200, body = Team), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn rename(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(wanted): Path<String>,
+    Json(request): Json<RenameTeam>,
+) -> Result<Json<Team>, ApiError> {
+    check_name(&request.name)?;
+    let team = server
+        .change(move |tx| {
+            let scope = caller.scope();
+            let team = custom(tx, scope, &wanted)?;
+            call(tx, scope, &team, &request.name, &team.tags)?;
+            let entry = Entry::new("update", "team", team.id, &request.name)
+                .before(serde_json::json!({"name": team.name}))
+                .after(serde_json::json!({"name": request.name}));
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            let team = find(tx, scope, &team.id.to_string())?;
+            shown(tx, scope, &team)
         })
         .await?;
     Ok(Json(team))

@@ -41,6 +41,7 @@ pub(crate) fn shown(
     let member = identity::member(tx, scope, id)?.ok_or_else(ApiError::unauthenticated)?;
     let role = Role::parse(&member.role).unwrap_or(Role::User);
     let teams = identity::teams_of(tx, scope, &id.to_string(), role == Role::Administrator)?;
+    let admins = super::account_users::administrators(tx, scope)?;
     let accounts = identity::memberships_of(tx, id)?;
     let accounts = accounts.into_iter().filter(is_open);
     Ok(User {
@@ -57,6 +58,7 @@ pub(crate) fn shown(
                 role: membership.role,
                 active: membership.account == account,
                 runtime_environment: Some("local".into()),
+                admins: if membership.account == account { admins.clone() } else { Vec::new() },
             })
             .collect(),
         platform_admin: member.user.platform_admin,
@@ -96,6 +98,7 @@ pub(crate) async fn me(State(server): State<Server>, caller: Caller) -> Result<J
                         role: role.as_str().into(),
                         active: true,
                         runtime_environment: Some("local".into()),
+                        admins: super::account_users::administrators(tx, caller.scope())?,
                     };
                     Ok(User {
                         id: id.to_string(),

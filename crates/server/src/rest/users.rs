@@ -59,20 +59,6 @@ pub(crate) async fn list(
     Ok(Json(members))
 }
 
-/// The same, at the address that the published Terraform provider uses. Of the caller's own account.
-#[utoipa::path(get, path = "/api/accounts/{account}/users", tag = "users", params(("account" = String, Path)),
-    responses((status = 200, body = [Member]), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
-pub(crate) async fn list_of_account(
-    server: State<Server>,
-    caller: Caller,
-    Path(account): Path<String>,
-) -> Result<Json<Vec<Member>>, ApiError> {
-    if account != caller.principal.account.to_string() {
-        return Err(ApiError::not_found(format!("account `{account}`")));
-    }
-    list(server, caller).await
-}
-
 /// One member, by id or e-mail.
 #[utoipa::path(get, path = "/api/users/{id}", tag = "users", params(("id" = String, Path)),
     responses((status = 200, body = Member), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]

@@ -760,7 +760,7 @@ async fn k108_what_was_taken_away_is_gone_with_the_next_call() {
         .to_owned();
     let rule = json!({"entityType": "pipeline", "teams": ["devs"], "actions": ["read"], "tags": ["*"]});
     for _ in 0..20 {
-        let rule = platform.post("/api/abac", rule.clone()).await["id"].as_str().unwrap().to_owned();
+        let rule = platform.post("/api/abac", rule.clone()).await[0]["id"].as_str().unwrap().to_owned();
         let look = || platform.call("GET", "/api/pipelines/demo%2Fbuild", &key, None);
         assert_eq!(look().await.0, 200);
         platform

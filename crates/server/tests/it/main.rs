@@ -15,6 +15,7 @@ mod matrix;
 mod openapi;
 mod pipeline_attacks;
 mod pipelines;
+mod provider;
 mod registries;
 mod registry;
 mod rules;

@@ -178,7 +178,7 @@ async fn another_account_finds_nothing_of_this_one() {
     let team = id(&platform.post("/api/team", json!({"name": "devs"})).await, "_id");
     let robot = id(&platform.post("/api/service-users", json!({"name": "bot"})).await, "_id");
     let rule = json!({"entityType": "pipeline", "team": "devs", "action": "run", "tags": ["*"]});
-    let rule = id(&platform.post("/api/abac", rule).await, "id");
+    let rule = id(&platform.post("/api/abac", rule).await[0], "id");
     let context = json!({"metadata": {"name": "shared"}, "spec": {"type": "config", "data": {"A": "b"}}});
     platform.post("/api/contexts/", context).await;
     platform.pipeline("demo/build", "demo/app").await;

@@ -151,7 +151,7 @@ async fn k57_a_step_type_that_changes_under_its_version_is_seen_to_change() {
             "spec": {"arguments": "{}", "steps": {"say": {"image": "alpine", "commands": [command]}}}})
     };
     let made = platform.post("/api/step-types", manifest("echo one", "1.2.0")).await;
-    let digest = made["metadata"]["digest"].as_str().unwrap().to_owned();
+    let digest = made["digest"].as_str().unwrap().to_owned();
     let again =
         platform.call("POST", "/api/step-types", &platform.admin_key, Some(manifest("evil", "1.2.0"))).await;
     assert_eq!(again.0, 409, "a version is not made twice: {}", again.1);
@@ -159,7 +159,7 @@ async fn k57_a_step_type_that_changes_under_its_version_is_seen_to_change() {
     let (status, replaced) =
         platform.call("PUT", path, &platform.admin_key, Some(manifest("echo two", "1.2.0"))).await;
     assert_eq!(status, 200, "{replaced}");
-    assert_ne!(replaced["metadata"]["digest"], json!(digest));
+    assert_ne!(replaced["digest"], json!(digest));
     platform.post("/api/step-types", manifest("echo three", "1.10.0")).await;
     assert_eq!(platform.get(path).await["metadata"]["version"], "1.10.0", "the highest is meant");
     assert_eq!(platform.get(&format!("{path}:1.2.0")).await["metadata"]["version"], "1.2.0");

@@ -53,7 +53,7 @@ async fn tags_decide_what_a_member_may_with_a_pipeline() {
     let (status, hidden) = platform.call("GET", "/api/pipelines/demo%2Fprod", &key, None).await;
     assert_eq!(
         (status, &hidden["message"]),
-        (404, &json!("Pipeline `demo/prod` not found: could not find it here"))
+        (404, &json!("Pipeline `demo/prod` not found: it does not exist here"))
     );
     let (_, absent) = platform.call("GET", "/api/pipelines/demo%2Fnone", &key, None).await;
     assert_eq!(hidden["code"], absent["code"]);
@@ -179,5 +179,5 @@ async fn everything_wrong_with_a_rule_is_said_at_once() {
     // As the Terraform provider sends it.
     let published =
         json!({"team": "users", "resource": "pipeline", "action": "debug", "tags": ["*", "untagged"]});
-    assert_eq!(platform.post("/api/abac", published).await["teamNames"], json!(["users"]));
+    assert_eq!(platform.post("/api/abac", published).await[0]["teamNames"], json!(["users"]));
 }

@@ -219,6 +219,23 @@ async fn an_invited_person_signs_in_through_the_provider_and_groups_become_teams
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn somebody_who_was_let_in_before_they_came_is_met_once() {
+    let provider = Provider::start().await;
+    let platform = platform(&provider, json!({})).await;
+    let account = platform.get("/api/user").await["account"][0]["id"].as_str().unwrap().to_owned();
+    let path = format!("/api/accounts/{account}/adduser");
+    let made = platform.post(&path, json!({"userDetails": "ada@example.com"})).await;
+    let id = made["_id"].as_str().unwrap();
+    platform.post(&format!("/api/admin/user/{id}/activate"), json!({})).await;
+    let (status, cookie) = sign_in(&platform, &provider).await;
+    assert_eq!(status, 302, "{cookie}");
+    assert_eq!(me(&platform, &cookie).await["_id"], made["_id"]);
+    // Somebody else at the provider who says the same address is somebody else.
+    provider.claims(json!({"sub": "s2", "email": "ada@example.com", "email_verified": true}));
+    assert_eq!(sign_in(&platform, &provider).await.0, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_through_the_provider_is_tied_to_the_browser_that_set_out() {
     let provider = Provider::start().await;
     let platform = platform(&provider, json!({"createMembers": true})).await;

@@ -157,7 +157,7 @@ pub(crate) async fn run(command: CreateCommand) -> anyhow::Result<ExitCode> {
         }
         CreateCommand::Rule(arguments) => {
             let made: Value = client.post("/api/abac", &rule_body(arguments)?).await?;
-            say!("Made rule {}", made["id"].as_str().unwrap_or_default());
+            say!("Made rule {}", made[0]["id"].as_str().unwrap_or_default());
         }
         CreateCommand::Account { name, admin, limits } => {
             let mut numbers = Map::new();
@@ -231,6 +231,6 @@ fn rule_body(arguments: RuleArguments) -> anyhow::Result<Value> {
     }
     Ok(json!({
         "entityType": arguments.kind, "teams": arguments.teams, "actions": arguments.actions, "tags": arguments.tags,
-        "tagMatch": arguments.tag_match, "relatedResource": arguments.by_project.then_some("project"), "attributes": attributes,
+        "tagMatch": arguments.tag_match, "relatedResource": arguments.by_project.then_some("project"), "entityAttributes": attributes,
     }))
 }

@@ -117,7 +117,7 @@ const NOUNS: &[Noun] = &[
             ("TEAMS", "/teamNames"),
             ("TAGS", "/tags"),
         ],
-        wide: &[("MATCH", "/tagMatch"), ("ATTRIBUTES", "/attributes"), ("CREATED", "/created")],
+        wide: &[("MATCH", "/tagMatch"), ("ATTRIBUTES", "/entityAttributes"), ("CREATED", "/created")],
         nothing: "There are no rules: only Administrators may change anything with pipelines.",
     },
     Noun {
@@ -228,8 +228,11 @@ fn cell(item: &Value, place: &str) -> String {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => short(text),
         Some(Value::Array(items)) => {
-            let texts =
-                items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
+            // What has a name is called by it.
+            let name =
+                |item: &Value| item["name"].as_str().filter(|_| item.get("_id").is_some()).map(str::to_owned);
+            let text = |item: &Value| item.as_str().map(str::to_owned).or_else(|| name(item));
+            let texts = items.iter().map(|item| text(item).unwrap_or_else(|| item.to_string()));
             short(&texts.collect::<Vec<_>>().join(","))
         }
         Some(other) => short(&other.to_string()),
@@ -305,7 +308,9 @@ mod tests {
 
     #[test]
     fn cells_are_short_and_parts_of_paths_are_parts() {
-        let item = json!({"a": {"b": ["x", "y"]}, "n": 1, "none": null});
+        let item =
+            json!({"a": {"b": ["x", "y"]}, "n": 1, "none": null, "of": [{"_id": "1", "name": "core"}]});
+        assert_eq!(cell(&item, "/of"), "core");
         assert_eq!(cell(&item, "/a/b"), "x,y");
         assert_eq!(cell(&item, "/a/b/#"), "2");
         assert_eq!(

@@ -94,6 +94,42 @@ pub fn renew_invitation(
     Ok(())
 }
 
+/// Of whichever account.
+pub fn invitation_anywhere(tx: &mut Tx<'_>, id: InvitationId) -> Result<Option<Invitation>, StoreError> {
+    tx.one(&format!("{INVITATION} WHERE id = $1"), &[id.into()])?.as_ref().map(read).transpose()
+}
+
+/// To another address, with another token: what was sent to the old one opens nothing.
+pub fn readdress_invitation(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: InvitationId,
+    email: &str,
+    token_hash: &str,
+) -> Result<(), StoreError> {
+    if invitations(tx, scope)?.iter().any(|known| known.email == email && known.id != id) {
+        return Err(StoreError::Duplicate { what: format!("an invitation of `{email}`") });
+    }
+    tx.execute(
+        "UPDATE invitations SET email = $3, token_hash = $4 WHERE account = $1 AND id = $2",
+        &[scope.account().into(), id.into(), email.into(), token_hash.into()],
+    )?;
+    Ok(())
+}
+
+pub fn set_invitation_role(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: InvitationId,
+    role: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE invitations SET role = $3 WHERE account = $1 AND id = $2",
+        &[scope.account().into(), id.into(), role.into()],
+    )?;
+    Ok(())
+}
+
 pub fn delete_invitation(tx: &mut Tx<'_>, scope: Scope, id: InvitationId) -> Result<(), StoreError> {
     let values = [scope.account().into(), id.into()];
     tx.execute("DELETE FROM invitations WHERE account = $1 AND id = $2", &values)?;

@@ -26,12 +26,7 @@ fn read(row: &Row) -> Result<ServiceAccount, StoreError> {
 }
 
 pub fn create_service_account(tx: &mut Tx<'_>, scope: Scope, new: &ServiceAccount) -> Result<(), StoreError> {
-    let account = scope.account().to_string();
-    if service_account(tx, scope, &new.name)?.is_some()
-        || super::is_quarantined(tx, "service-account", &account, &new.name, new.created_ms)?
-    {
-        return Err(StoreError::Duplicate { what: format!("service account `{}`", new.name) });
-    }
+    name_is_free(tx, scope, &new.name, new.created_ms)?;
     tx.execute(
         "INSERT INTO service_accounts (id, account, name, role, enabled, created_ms) VALUES ($1, $2, $3, $4, $5, $6)",
         &[
@@ -43,6 +38,32 @@ pub fn create_service_account(tx: &mut Tx<'_>, scope: Scope, new: &ServiceAccoun
             new.created_ms.into(),
         ],
     )?;
+    Ok(())
+}
+
+fn name_is_free(tx: &mut Tx<'_>, scope: Scope, name: &str, now_ms: i64) -> Result<(), StoreError> {
+    let account = scope.account().to_string();
+    if service_account(tx, scope, name)?.is_some()
+        || super::is_quarantined(tx, "service-account", &account, name, now_ms)?
+    {
+        return Err(StoreError::Duplicate { what: format!("service account `{name}`") });
+    }
+    Ok(())
+}
+
+pub fn rename_service_account(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    id: ServiceAccountId,
+    name: &str,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    name_is_free(tx, scope, name, now_ms)?;
+    tx.execute(
+        "UPDATE service_accounts SET name = $3 WHERE account = $1 AND id = $2",
+        &[scope.account().into(), id.into(), name.into()],
+    )?;
+    tx.changed(ChangeKind::Access, id);
     Ok(())
 }
 

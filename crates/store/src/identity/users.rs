@@ -272,6 +272,16 @@ pub fn user_by_identity(tx: &mut Tx<'_>, issuer: &str, subject: &str) -> Result<
     .transpose()
 }
 
+/// Let into this account and into no other, and never here yet: no password, no identity, no sign-in.
+pub fn waits_to_be_met(tx: &mut Tx<'_>, scope: Scope, user: &User) -> Result<bool, StoreError> {
+    if !user.password_hash.is_empty() || user.last_login_ms.is_some() || !user.enabled {
+        return Ok(false);
+    }
+    let known = tx.one("SELECT 1 FROM external_identities WHERE user_id = $1 LIMIT 1", &[user.id.into()])?;
+    let accounts = memberships_of(tx, user.id)?;
+    Ok(known.is_none() && accounts.len() == 1 && accounts[0].account == scope.account())
+}
+
 pub fn link_identity(
     tx: &mut Tx<'_>,
     issuer: &str,

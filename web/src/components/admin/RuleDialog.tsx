@@ -36,7 +36,7 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
       relatedResource: rule?.relatedResource ?? '',
       tags: rule?.tags ?? [],
       tagMatch: rule?.tagMatch ?? 'any',
-      attributes: (rule?.attributes ?? []).map((attribute) => ({ ...attribute, id: nextId++ })),
+      attributes: (rule?.entityAttributes ?? []).map((attribute) => ({ ...attribute, id: nextId++ })),
     },
     validate: {
       teams: (teams) => (teams.length > 0 ? null : 'Name at least one team'),
@@ -51,7 +51,7 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
     const spec: RuleSpec = {
       ...rest,
       ...(relatedResource ? { relatedResource } : {}),
-      attributes: attributes.map(({ name, key, value }) => ({ name, value, ...(key ? { key } : {}) })),
+      entityAttributes: attributes.map(({ name, key, value }) => ({ name, value, ...(key ? { key } : {}) })),
     };
     return () => save(spec);
   };

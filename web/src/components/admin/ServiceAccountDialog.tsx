@@ -24,7 +24,7 @@ export function ServiceAccountDialog({ robot, onClose, save }: ServiceAccountDia
     initialValues: {
       name: robot?.name ?? '',
       role: robot?.role ?? 'User',
-      teams: robot?.teams ?? [],
+      teams: (robot?.teams ?? []).map((team) => team.name),
       enabled: robot?.enabled ?? true,
     },
     validate: { name: (name) => (name.trim() ? null : 'Give it a name') },
@@ -43,7 +43,7 @@ export function ServiceAccountDialog({ robot, onClose, save }: ServiceAccountDia
         <TextInput
           data-autofocus
           label="Name"
-          description="Lowercase letters, digits and hyphens"
+          description="What it is for"
           placeholder="release-bot"
           {...form.getInputProps('name')}
         />

@@ -42,7 +42,7 @@ export function TeamDialog({ team, onClose, save }: TeamDialogProps) {
       <TextInput
         data-autofocus
         label="Name"
-        description="Lowercase letters, digits and hyphens"
+        description="What people call it; no slashes and commas"
         placeholder="developers"
         {...form.getInputProps('name')}
       />

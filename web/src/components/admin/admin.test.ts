@@ -109,7 +109,7 @@ describe('access rules in words', () => {
     [{ tags: ['a', 'b'] }, 'with any of the tags a, b'],
     [
       {
-        attributes: [
+        entityAttributes: [
           { name: 'RUNTIME', value: 'r' },
           { name: 'LABEL', key: 'k', value: 'v*' },
         ],

@@ -22,7 +22,7 @@ export function conditionText(rule: RuleSpec): string {
   else if (tags.length === 1) parts.push(`with the tag ${tags[0]}${whose}`);
   else if (tags.length > 1)
     parts.push(`with ${rule.tagMatch ?? 'any'} of the tags ${tags.join(', ')}${whose}`);
-  const attributes = rule.attributes ?? [];
+  const attributes = rule.entityAttributes ?? [];
   if (attributes.length > 0) parts.push(`where ${attributes.map(attributeText).join(', ')}`);
   return parts.join(', ') || 'all';
 }

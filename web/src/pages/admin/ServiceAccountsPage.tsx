@@ -103,7 +103,7 @@ function RobotTable({ robots, shown, onChange, onDelete }: RobotTableProps) {
             <Status tone={robot.enabled ? 'ok' : 'off'}>{robot.enabled ? 'Enabled' : 'Disabled'}</Status>
           </td>
           <td>{roleText(robot.role)}</td>
-          <td className="muted">{robot.teams.join(', ')}</td>
+          <td className="muted">{robot.teams.map((team) => team.name).join(', ')}</td>
           <td>
             <Ago at={robot.created} />
           </td>
