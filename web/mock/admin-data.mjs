@@ -113,6 +113,7 @@ export function createAdminData(user) {
     source: 'manual',
     tags: [],
     users,
+    serviceAccounts: [],
     ...more,
   });
   const teams = [
@@ -123,8 +124,8 @@ export function createAdminData(user) {
       members.map((each) => inTeam(each, 'role')),
     ),
     team(22, 'admins', 'admin', [inTeam(members[0], 'role'), inTeam(members[2], 'role')]),
-    team(23, 'developers', 'custom', [inTeam(members[1])], { tags: ['product'] }),
-    team(24, 'operators', 'custom', [inTeam(members[2], 'sso')], { source: 'sso' }),
+    team(23, 'developers', undefined, [inTeam(members[1])], { tags: ['product'] }),
+    team(24, 'operators', undefined, [inTeam(members[2], 'sso')], { source: 'sso' }),
   ];
 
   const invitation = (number, email, more = {}) => ({

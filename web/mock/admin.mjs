@@ -253,7 +253,7 @@ export function createAdmin(user) {
       const users = body.users.map((wanted) =>
         inTeam(find(members, wanted, '_id') ?? { _id: wanted, userName: wanted }),
       );
-      const made = team(0, body.name, 'custom', users, { _id: newId(), tags: body.tags });
+      const made = team(0, body.name, undefined, users, { _id: newId(), tags: body.tags });
       teams.push(made);
       return made;
     },

@@ -226,14 +226,18 @@ pub struct Team {
     #[serde(rename = "_id")]
     pub id: String,
     pub name: String,
-    /// `default` (everybody), `admin` (Administrators) or `custom`.
-    #[serde(rename = "type")]
-    pub kind: String,
+    /// `default` (everybody) or `admin` (Administrators). A team that people are put into has none: published clients take
+    /// one that they did not write for a change.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     pub account: String,
     /// `manual` or `sso`.
     pub source: String,
     pub tags: Vec<String>,
     pub users: Vec<TeamMember>,
+    /// Apart from people, for the same reason.
+    #[serde(rename = "serviceAccounts", default)]
+    pub service_accounts: Vec<TeamMember>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -266,8 +270,6 @@ pub struct CreatedTeam {
     #[serde(rename = "_id")]
     pub id: String,
     pub name: String,
-    #[serde(rename = "type")]
-    pub kind: String,
     pub account: String,
     pub source: String,
     pub tags: Vec<String>,

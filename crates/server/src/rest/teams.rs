@@ -13,12 +13,13 @@ use crate::error::ApiError;
 use crate::trail::Entry;
 
 fn shown(tx: &mut Tx<'_>, scope: Scope, team: &identity::Team) -> Result<Team, ApiError> {
-    let mut users = Vec::new();
+    let (mut users, mut service_accounts) = (Vec::new(), Vec::new());
     match team.kind.as_str() {
         "custom" => {
             for (member, source) in identity::team_members(tx, team.id)? {
                 if let Some((kind, user_name)) = who(tx, scope, &member)? {
-                    users.push(TeamMember { id: member, user_name, kind, source });
+                    let list = if kind == "user" { &mut users } else { &mut service_accounts };
+                    list.push(TeamMember { id: member, user_name, kind, source });
                 }
             }
         }
@@ -34,11 +35,12 @@ fn shown(tx: &mut Tx<'_>, scope: Scope, team: &identity::Team) -> Result<Team, A
     Ok(Team {
         id: team.id.to_string(),
         name: team.name.clone(),
-        kind: team.kind.clone(),
+        kind: (team.kind != "custom").then(|| team.kind.clone()),
         account: scope.account().to_string(),
         source: team.source.clone(),
         tags: team.tags.clone(),
         users,
+        service_accounts,
     })
 }
 
@@ -125,9 +127,9 @@ pub(crate) async fn create(
             Ok(made)
         })
         .await?;
-    let Team { id, name, kind, account, source, tags, users } = team;
+    let Team { id, name, account, source, tags, users, .. } = team;
     let users = users.into_iter().map(|user| user.id).collect();
-    Ok(Json(CreatedTeam { id, name, kind, account, source, tags, users }))
+    Ok(Json(CreatedTeam { id, name, account, source, tags, users }))
 }
 
 fn put_in(tx: &mut Tx<'_>, scope: Scope, team: &identity::Team, member: &str) -> Result<(), ApiError> {

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { membersQuery, serviceAccountsQuery } from '../../api/adminQueries';
 import type { CreateTeam, Team } from '../../api/types';
 import { FormDialog } from '../../ui/FormDialog';
+import { membersOf } from './teams';
 
 interface TeamDialogProps {
   /** Absent: a new one. */
@@ -16,8 +17,8 @@ export function TeamDialog({ team, onClose, save }: TeamDialogProps) {
   const { data: members = [] } = useQuery(membersQuery);
   const { data: robots = [] } = useQuery(serviceAccountsQuery);
   // Members that come from the identity provider are its business: they stay, whatever is chosen here.
-  const mine = (team?.users ?? []).filter(({ source }) => source !== 'sso');
-  const theirs = (team?.users ?? []).filter(({ source }) => source === 'sso');
+  const mine = membersOf(team).filter(({ source }) => source !== 'sso');
+  const theirs = membersOf(team).filter(({ source }) => source === 'sso');
   const form = useForm({
     initialValues: { name: team?.name ?? '', tags: team?.tags ?? [], users: mine.map(({ _id }) => _id) },
     validate: { name: (name) => (name.trim() ? null : 'Give it a name') },

@@ -1,6 +1,7 @@
 import { MultiSelect, type MultiSelectProps } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { teamsQuery } from '../../api/adminQueries';
+import { isCustom } from './teams';
 
 interface TeamsFieldProps extends MultiSelectProps {
   /** Also those that go by role: nobody is put into them, but rules can be about them. */
@@ -10,7 +11,7 @@ interface TeamsFieldProps extends MultiSelectProps {
 /** Teams of the account, by name. */
 export function TeamsField({ all, value, ...rest }: TeamsFieldProps) {
   const { data: teams } = useQuery(teamsQuery);
-  const data = (teams ?? []).filter(({ type }) => all || type === 'custom').map(({ name }) => name);
+  const data = (teams ?? []).filter((team) => all || isCustom(team)).map(({ name }) => name);
   const offered = teams ? (value ?? []).filter((name) => data.includes(name)) : (value ?? []);
   return (
     <MultiSelect

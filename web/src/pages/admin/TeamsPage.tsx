@@ -5,6 +5,7 @@ import { changeTeam, createTeam, deleteTeam } from '../../api/adminMutations';
 import { teamsQuery } from '../../api/adminQueries';
 import type { Team } from '../../api/types';
 import { TeamDialog } from '../../components/admin/TeamDialog';
+import { isCustom, membersOf } from '../../components/admin/teams';
 import { sourceText } from '../../components/admin/words';
 import { useChange } from '../../hooks/useChange';
 import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
@@ -83,7 +84,7 @@ function TeamTable({ teams, onChange, onDelete }: TeamTableProps) {
           <td className="muted">{team.tags.join(', ')}</td>
           <td className="nowrap">{sourceText(team.source)}</td>
           <RowActions>
-            {team.type === 'custom' && (
+            {isCustom(team) && (
               <>
                 <RowAction label={`Change team ${team.name}`} onClick={() => onChange(team)}>
                   Change
@@ -101,18 +102,19 @@ function TeamTable({ teams, onChange, onDelete }: TeamTableProps) {
 }
 
 function Members({ team }: { team: Team }) {
-  const byRole = KINDS[team.type];
+  const byRole = KINDS[team.type ?? ''];
+  const members = membersOf(team);
   if (byRole) {
     return (
       <span className="muted">
-        {byRole} ({team.users.length})
+        {byRole} ({members.length})
       </span>
     );
   }
-  if (team.users.length === 0) return <span className="muted">nobody yet</span>;
+  if (members.length === 0) return <span className="muted">nobody yet</span>;
   return (
     <>
-      {team.users.map((member, index) => (
+      {members.map((member, index) => (
         <span key={member._id}>
           {index > 0 && ', '}
           {member.userName}
