@@ -70,8 +70,9 @@ bench: build ## API and durable intake beside a bare handler and the disk itself
 	node bench/idle.mjs target/release/slipway
 
 .PHONY: oracle
-oracle: build ## the GitOps engine beside upstream Argo CD (built from its Go module), and its CLI in core mode; the Terraform provider's acceptance tests
+oracle: build ## the GitOps engine beside upstream Argo CD (built from its Go module), and its CLI in core mode; the published validator of pipelines, the Terraform provider's acceptance tests
 	@scripts/setup.sh test
+	SLIPWAY_BIN=target/release/slipway SLIPWAY_MUTANTS=20000 SLIPWAY_SEED=$$RANDOM node --test e2e/tests/validator.test.mjs
 	SLIPWAY_BIN=target/release/slipway node --test e2e/oracle/terraform.test.mjs
 	node e2e/oracle/compare.mjs target/release/slipway $$(NAME=oracle scripts/kube.sh up) $(SCENARIOS)
 	SLIPWAY_BIN=target/release/slipway KUBECONFIG=$$(NAME=oracle scripts/kube.sh up) node --test e2e/oracle/core.test.mjs

@@ -235,7 +235,11 @@ impl Lint<'_> {
         } else {
             return;
         };
-        let finding = finding.area("steps").key("type").hint(format!("write `type: {base}:1.2.3`"));
+        let mut finding = finding.area("steps").key("type").hint(format!("write `type: {base}:1.2.3`"));
+        if let Some(meant) = KNOWN_TYPES.iter().find(|known| suggest::misspelt(base, known)) {
+            finding.hint = Some(format!("did you mean `{meant}`? if not, write `type: {base}:1.2.3`"));
+            finding.suggestion = Some(Suggestion { from: base.to_owned(), to: (*meant).to_owned() });
+        }
         self.push_for(finding, name);
     }
 
@@ -257,6 +261,17 @@ impl Lint<'_> {
             && !value.key_text().is_empty()
         {
             finding.message = format!("{}. Current value: {} ", problem.message, value.key_text());
+        }
+        // Steps that take any field say nothing of a misspelt one; that it is missing under its name is all that shows.
+        if !problem.unknown_key
+            && let Some((wanted, parents)) = path.split_last()
+            && let Some(holder) = node.at(parents).filter(|holder| holder.get(wanted).is_none())
+            && let Some((wrong, _)) =
+                holder.entries().iter().find(|(key, _)| suggest::misspelt(&key.key_text(), wanted))
+        {
+            let wrong = wrong.key_text();
+            finding = finding.hint(format!("did you mean `{wanted}` where `{wrong}` is written?"));
+            finding.suggestion = Some(Suggestion { from: wrong, to: (*wanted).to_owned() });
         }
         finding
     }

@@ -48,6 +48,12 @@ pub(crate) fn nearest<'n>(wrong: &str, names: &[&'n str]) -> Option<&'n str> {
         .map(|(_, name)| name)
 }
 
+/// Whether one is the other with a slip of the hand.
+pub(super) fn misspelt(wrong: &str, right: &str) -> bool {
+    let near = wrong.len() > 2 && wrong.len().abs_diff(right.len()) <= 2 && wrong != right;
+    near && distance(&wrong.to_lowercase(), right) <= 2
+}
+
 /// Levenshtein's distance.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();

@@ -33,6 +33,20 @@ fn everything_is_found_at_once_with_its_place() {
 }
 
 #[test]
+fn a_slip_of_the_hand_is_seen_where_any_field_is_allowed() {
+    let text = "version: '1.0'\nsteps:\n  a:\n    imgae: alpine\n  b:\n    type: git-clon\n    repo: a/b\n  c:\n    type: acme/deploy\n";
+    let findings = lint(text);
+    let hints: Vec<_> = findings.iter().map(|finding| finding.hint.as_deref().unwrap_or_default()).collect();
+    assert_eq!(hints.len(), 3, "{findings:#?}");
+    assert!(hints[0].contains("`image` where `imgae` is written"), "{hints:?}");
+    assert!(hints[1].contains("did you mean `git-clone`?"), "{hints:?}");
+    assert!(!hints[2].contains("did you mean"), "{hints:?}");
+    let meant =
+        findings[0].suggestion.as_ref().map(|suggestion| (suggestion.from.as_str(), suggestion.to.as_str()));
+    assert_eq!(meant, Some(("imgae", "image")));
+}
+
+#[test]
 fn broken_yaml_names_every_tab_and_both_places_of_a_repeated_key() {
     expect("version: '1.0'\nsteps:\n\ta: {}\n\tb: {}\n", &[("3:1", "tab"), ("4:1", "tab")]);
     expect("version: '1.0'\nversion: '1.0'\nsteps: {}\n", &[("2:1", "the first is at 1:1")]);
