@@ -20,7 +20,7 @@ use crate::rest::{
     account_users, accounts, admin, agents, annotations, applications, approvals, audit, auth, badges,
     builds, contexts, debug, explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines,
     projects, registries, repos, revisions, rules, runtime_environments, server_certificates,
-    service_accounts, sso, step_types, teams, triggers, usage, user, users, validator,
+    service_accounts, sso, step_types, teams, texts, triggers, usage, user, users, validator, version,
 };
 use crate::routes::Routes;
 use crate::{agent, git_host, metrics, refusals, web};
@@ -157,6 +157,7 @@ fn identity(routes: Routes) -> Routes {
         .with(Policy::Oneself, routes!(auth::sessions))
         .with(Policy::Oneself, routes!(auth::end_session))
         .with(Policy::Oneself, routes!(user::me))
+        .with(Policy::Oneself, routes!(version::of_server))
         .with(Policy::Oneself, routes!(user::change_account))
         .with(Policy::Oneself, routes!(explain::application))
         .with(Policy::Member(Resource::Keys), routes!(keys::list))
@@ -258,6 +259,7 @@ fn pipelines(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Pipelines), routes!(pipelines::replace))
         .with(Policy::Member(Resource::Pipelines), routes!(pipelines::delete))
         .with(Policy::Member(Resource::Builds), routes!(pipelines::run))
+        .with(Policy::Member(Resource::Builds), routes!(texts::run_text))
         .with(Policy::Member(Resource::Builds), routes!(pipelines::debug))
         .with(Policy::Member(Resource::Pipelines), routes!(revisions::list))
         .with(Policy::Member(Resource::Pipelines), routes!(revisions::diff))

@@ -34,11 +34,13 @@ pub(crate) mod service_accounts;
 pub(crate) mod sso;
 pub(crate) mod step_types;
 pub(crate) mod teams;
+pub(crate) mod texts;
 pub(crate) mod triggers;
 pub(crate) mod usage;
 pub(crate) mod user;
 pub(crate) mod users;
 pub(crate) mod validator;
+pub(crate) mod version;
 
 use slipway_access::Role;
 

@@ -409,7 +409,7 @@ pub(crate) async fn debug(
     start(server, caller, name, query, request, true).await
 }
 
-async fn start(
+pub(crate) async fn start(
     server: Server,
     caller: Caller,
     name: String,

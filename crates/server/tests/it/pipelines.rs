@@ -506,3 +506,29 @@ async fn a_signed_log_address_opens_one_log_for_a_while() {
     platform.pass(11 * 60 * 1000);
     assert_eq!(platform.call("GET", path, "", None).await.0, 404, "its time is over");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_without_a_pipeline_is_run_by_whoever_may_make_one() {
+    let platform = Platform::start().await;
+    let text = "version: '1.0'\nsteps:\n  a: {image: alpine, commands: [echo hi]}\n";
+    let run = |key: String, body: Value| async {
+        let key = key;
+        platform.call("POST", "/api/pipelines/run", &key, Some(body)).await
+    };
+    let (_, member) = platform.member("ada@example.com", "User").await;
+    // An account starts with rules that let everybody make pipelines.
+    for rule in platform.get("/api/abac").await.as_array().unwrap() {
+        let path = format!("/api/abac/{}", rule["id"].as_str().unwrap());
+        assert_eq!(platform.call("DELETE", &path, &platform.admin_key, None).await.0, 200);
+    }
+    assert_eq!(run(member.clone(), json!({"userYamlDescriptor": text})).await.0, 403);
+    assert_eq!(run(platform.admin_key.clone(), json!({"userYamlDescriptor": "  "})).await.0, 400);
+    for _ in 0..2 {
+        let (status, id) = run(platform.admin_key.clone(), json!({"userYamlDescriptor": text})).await;
+        assert_eq!(status, 200, "{id}");
+        let build = platform.get(&format!("/api/builds/{}", id.as_str().unwrap())).await;
+        assert_eq!(build["pipelineName"], "default/yaml", "{build}");
+    }
+    assert_eq!(run(member, json!({"userYamlDescriptor": text})).await.0, 403, "also when it is there");
+    assert_eq!(platform.get("/api/version").await["current_version"], env!("CARGO_PKG_VERSION"));
+}
