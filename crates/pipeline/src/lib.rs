@@ -9,6 +9,7 @@ mod directory;
 mod duration;
 mod expand;
 pub mod expression;
+pub mod graph;
 mod interpolate;
 pub mod lint;
 mod parse;

@@ -1,50 +1,66 @@
 import { UnstyledButton } from '@mantine/core';
-import { Fragment } from 'react';
+import { useMemo } from 'react';
 import type { BuildStep } from '../api/types';
 import { ToneIcon } from '../ui/Status';
 import styles from './StepGraph.module.css';
+import { layoutOf } from './stepLayout';
 import { buildTone } from './tones';
 
-/** Columns in the order of their first step: a stage each, and one without a name for steps that have none. */
-export function columnsOf(steps: BuildStep[]): { stage: string; steps: BuildStep[] }[] {
-  const columns = new Map<string, BuildStep[]>();
-  for (const step of steps) {
-    const stage = step.stage ?? '';
-    columns.set(stage, [...(columns.get(stage) ?? []), step]);
-  }
-  return [...columns].map(([stage, all]) => ({ stage, steps: all }));
-}
+const WIDTH = 176;
+const HEIGHT = 34;
+const ACROSS = WIDTH + 44;
+const DOWN = HEIGHT + 8;
+const HEAD = 24;
+const x = (column: number) => column * ACROSS;
 
-/** The build at a glance: stages from left to right, a click goes to the step's part of the log. */
+/** The build at a glance: what waits for what, under its stage; a click goes to the step's part of the log. */
 export function StepGraph({ steps, onShow }: { steps: BuildStep[]; onShow: (name: string) => void }) {
-  const columns = columnsOf(steps);
-  if (columns.length < 2) return null;
+  const { placed, edges, heads } = useMemo(() => layoutOf(steps), [steps]);
+  if (heads.length < 2) return null;
+  const top = heads.some(Boolean) ? HEAD : 0;
+  const y = (row: number) => top + row * DOWN;
+  const width = x(heads.length - 1) + WIDTH;
+  const height = y(Math.max(...placed.map(({ row }) => row))) + HEIGHT;
   return (
-    <section className="panel" aria-label="Stages">
-      <div className={styles.graph}>
-        {columns.map(({ stage, steps: all }, index) => (
-          <Fragment key={stage}>
-            {index > 0 && (
-              <span className={styles.arrow} aria-hidden="true">
-                →
-              </span>
-            )}
-            <div className={styles.stage}>
-              <h2>{stage || 'Before'}</h2>
-              {all.map((step) => (
-                <UnstyledButton key={step.name} className={styles.step} onClick={() => onShow(step.name)}>
-                  <ToneIcon tone={buildTone(step.status)} />
-                  <span>{step.title || step.name}</span>
-                  {step.tests && (
-                    <span className="muted">
-                      {step.tests.passed}✓ {step.tests.failed}✗
-                    </span>
-                  )}
-                </UnstyledButton>
-              ))}
-            </div>
-          </Fragment>
-        ))}
+    <section className="panel" aria-label="Graph of the steps">
+      <div className={styles.frame}>
+        <div className={styles.graph} style={{ width, height }}>
+          <svg className={styles.edges} width={width} height={height} aria-hidden="true">
+            {edges.map(([from, to]) => {
+              const [x1, y1] = [x(from.column) + WIDTH, y(from.row) + HEIGHT / 2];
+              const [x2, y2] = [x(to.column), y(to.row) + HEIGHT / 2];
+              const middle = x2 - (ACROSS - WIDTH) / 2;
+              return (
+                <path key={`${from.step.name}>${to.step.name}`} d={`M${x1},${y1} H${middle} V${y2} H${x2}`} />
+              );
+            })}
+          </svg>
+          {heads.map(
+            (head, column) =>
+              head && (
+                <h2 key={head} style={{ left: x(column), width: WIDTH }}>
+                  {head}
+                </h2>
+              ),
+          )}
+          {placed.map(({ step, column, row }) => (
+            <UnstyledButton
+              key={step.name}
+              className={styles.step}
+              style={{ left: x(column), top: y(row), width: WIDTH, height: HEIGHT }}
+              title={`${step.title || step.name}: ${step.status}`}
+              onClick={() => onShow(step.name)}
+            >
+              <ToneIcon tone={buildTone(step.status)} />
+              <span className={styles.title}>{step.title || step.name}</span>
+              {step.tests && (
+                <span className="muted">
+                  {step.tests.passed}✓ {step.tests.failed}✗
+                </span>
+              )}
+            </UnstyledButton>
+          ))}
+        </div>
       </div>
     </section>
   );

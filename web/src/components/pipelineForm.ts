@@ -1,5 +1,6 @@
 /** Between a pipeline and the fields of its form. What the form does not show stays as it was. */
 import type { Pipeline } from '../api/types';
+import { yamlText } from './yamlText';
 
 export type Source = 'inline' | 'git' | 'url';
 
@@ -55,7 +56,7 @@ const ROOT_KEYS = [
   'services',
 ];
 
-/** The author's own text, or the steps as JSON, which is YAML too. */
+/** The author's own text, or the steps as YAML. */
 function textOf(pipeline: Pipeline): string {
   const metadata = pipeline.metadata as Loose;
   const spec = pipeline.spec as Loose;
@@ -64,7 +65,7 @@ function textOf(pipeline: Pipeline): string {
   const root: Loose = { version: '1.0' };
   for (const key of ROOT_KEYS) if (spec[key] !== undefined) root[key] = spec[key];
   root['steps'] = spec['steps'];
-  return `${JSON.stringify(root, null, 2)}\n`;
+  return yamlText(root);
 }
 
 export function fieldsOf(pipeline: Pipeline): PipelineFields {

@@ -2,7 +2,7 @@
 
 use slipway_api::agent::BuildReport;
 use slipway_api::build::BuildStep;
-use slipway_pipeline::pipeline::Step;
+use slipway_pipeline::graph::Place;
 use slipway_pipeline::{BuildStatus, StepState, StepStatus};
 
 use super::Build;
@@ -94,8 +94,9 @@ impl Build {
             ..BuildStep::default()
         }];
         if let Some(pipeline) = &self.pipeline {
-            steps.extend(pipeline.leaves().into_iter().map(|step| {
-                let shown = build_step(step, &self.journal.state.step(&step.name), bytes(&step.name));
+            steps.extend(pipeline.graph().iter().map(|place| {
+                let step = place.step;
+                let shown = build_step(place, &self.journal.state.step(&step.name), bytes(&step.name));
                 let previously_executed = self.journal.taken_over.contains(&step.name);
                 let tests = self.journal.tests.get(&step.name).cloned();
                 self.paused(BuildStep { previously_executed, tests, ..shown })
@@ -105,12 +106,17 @@ impl Build {
     }
 }
 
-fn build_step(step: &Step, state: &StepState, log_bytes: u64) -> BuildStep {
+/// After a wide matrix each step waits for all of it; a picture does not become clearer by hundreds of lines.
+const NEEDS_SHOWN_MAX: usize = 24;
+
+fn build_step(place: &Place<'_>, state: &StepState, log_bytes: u64) -> BuildStep {
+    let step = place.step;
     BuildStep {
         name: step.name.clone(),
         title: step.title.clone().unwrap_or_else(|| step.name.clone()),
         kind: step.type_name.clone(),
-        stage: step.stage.clone(),
+        stage: place.stage.map(str::to_owned),
+        needs: place.needs.iter().take(NEEDS_SHOWN_MAX).map(|name| (*name).to_owned()).collect(),
         status: step_word(state.status).to_owned(),
         attempt: state.attempt,
         started: time(state.started_at),
