@@ -147,7 +147,8 @@ test("the argocd CLI works in core mode as if Argo CD were there", { timeout: 90
     const local = join(folder, "local", "web");
     cpSync(join(repository, "web"), local, { recursive: true });
     writeFileSync(join(local, "configmap.yaml"), JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { value: "local" } }));
-    const said = argocd("app", "diff", app, "--local", local, "--local-repo-root", join(folder, "local"), "--server-side-generate");
+    // What it sends is the folder that is named; the path of the source is looked for in it, so it is the repository's root.
+    const said = argocd("app", "diff", app, "--local", join(folder, "local"), "--server-side-generate");
     assert.equal(said.code, 1, said.all);
     assert.match(said.out, /value: local/);
     assert.doesNotMatch(said.all, /secret-of-two/);

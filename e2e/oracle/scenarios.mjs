@@ -9,6 +9,7 @@ const condition = (type) => (app) => app.status?.conditions?.some((one) => one.t
 const outOfSync = (app) => app.status?.sync?.status === "OutOfSync" && !app.operation;
 
 const automated = { automated: { prune: true, selfHeal: true }, syncOptions: ["CreateNamespace=true"] };
+const unhealed = { automated: { prune: true }, syncOptions: ["CreateNamespace=true"] };
 // What cannot succeed is tried twice; without a limit both engines try five times, for minutes.
 const retry = { limit: 1, backoff: { duration: "1s", factor: 1, maxDuration: "1s" } };
 const failing = { automated: {}, syncOptions: ["CreateNamespace=true"], retry };
@@ -52,7 +53,9 @@ export const scenarios = [
     also: ["child-guestbook", "child-kustomize-guestbook"],
     until: synced,
   },
-  { name: "sync-waves", until: synced, then: [{ what: "a commit changes the last wave", ...edit("sync-waves/last.yaml", '"last"', '"still last"'), until: synced, atHead: true }] },
+  // Not healed: upstream compares before it has heard of the last objects that its own sync made, and where the machine is quick
+  // it then syncs those again at once, which hides the operation that is meant here. Healing has scenarios of its own.
+  { name: "sync-waves", policy: unhealed, until: synced, then: [{ what: "a commit changes the last wave", ...edit("sync-waves/last.yaml", '"last"', '"still last"'), until: synced, atHead: true }] },
   { name: "pre-post-sync", until: synced },
   { name: "hook-fails", policy: failing, until: failed },
   {
