@@ -48,7 +48,7 @@ pub fn parse_with(text: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<N
     let mut text = Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text));
     let mut loader = new();
     let mut documents = loader.load_fenced(&text);
-    for _ in 0..BLANK_TABS_MAX {
+    for _ in 0..BLANK_TABS_MAX.min(BYTES_AGAIN_MAX / text.len().max(1)) {
         let Some(without) = documents.as_ref().err().and_then(|fatal| without_blank_tabs(&text, fatal.line))
         else {
             break;
@@ -493,8 +493,9 @@ fn syntax_error(error: &Error, text: &str) -> YamlError {
 
 const TAB_MESSAGE: &str = "a tab is used for indentation; use spaces";
 
-/// How many empty lines with tabs a text may have; each costs another reading.
+/// How many empty lines with tabs a text may have: each costs another reading, so in a large text it is few, or none.
 const BLANK_TABS_MAX: usize = 64;
+const BYTES_AGAIN_MAX: usize = 8 << 20;
 
 /// The text with spaces in place of the tabs of one line, if it has nothing else: such a line is empty, but the parser takes
 /// it for an indented one. Only the line at which it stopped is changed; in a block scalar it would not have.

@@ -56,6 +56,9 @@ fn a_line_of_tabs_alone_is_an_empty_line() {
     let text = "\t\na: 1\n\t\n  \t\nb: |\n  x\n  \t\n  y\nc: 2\n\t";
     check(text, json!({"a": 1, "b": "x\n\t\ny\n", "c": 2}));
     refused(&format!("{text}\n\td: 3"), 11, 1, "tab");
+    // Reading a large text again and again would be work for nothing.
+    let large = format!("a: {}\n\t\nb: 1\n", "x".repeat(9 << 20));
+    refused(&large, 2, 1, "tab");
 }
 
 #[test]
