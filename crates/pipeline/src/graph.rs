@@ -2,7 +2,12 @@
 //!
 //! For pictures: what may start is decided by the planner, which also looks at results and conditions.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::pipeline::{Mode, Pipeline, Scope, Step};
+
+/// After a wide matrix each step waits for all of it; a picture does not become clearer by hundreds of lines.
+const NEEDS_MAX: usize = 24;
 
 /// One step that runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,68 +15,85 @@ pub struct Place<'p> {
     pub step: &'p Step,
     /// Its own, or that of the block around it.
     pub stage: Option<&'p str>,
-    /// Names of steps that run.
+    /// Names of steps that run, the first few of them.
     pub needs: Vec<&'p str>,
 }
 
 impl Pipeline {
     /// Every step that runs, in file order.
     pub fn graph(&self) -> Vec<Place<'_>> {
-        let mut places = Vec::new();
-        self.walk(&self.scope, None, &[], &mut places);
-        places
+        let mut walk = Walk { by_name: HashMap::new(), places: Vec::new() };
+        walk.index(&self.scope);
+        walk.scope(&self.scope, None, &[]);
+        walk.places
+    }
+}
+
+struct Walk<'p> {
+    by_name: HashMap<&'p str, &'p Step>,
+    places: Vec<Place<'p>>,
+}
+
+impl<'p> Walk<'p> {
+    fn index(&mut self, scope: &'p Scope) {
+        for step in &scope.steps {
+            self.by_name.insert(&step.name, step);
+            if let Some(children) = &step.children {
+                self.index(children);
+            }
+        }
     }
 
     /// Gives the steps that whoever comes after the scope waits for.
-    fn walk<'p>(
-        &'p self,
-        scope: &'p Scope,
-        stage: Option<&'p str>,
-        before: &[&'p str],
-        places: &mut Vec<Place<'p>>,
-    ) -> Vec<&'p str> {
+    fn scope(&mut self, scope: &'p Scope, stage: Option<&'p str>, before: &[&'p str]) -> Vec<&'p str> {
         let mut last = before.to_vec();
-        let (mut ends, mut needed) = (Vec::new(), Vec::new());
+        let (mut ends, mut needed) = (Vec::new(), HashSet::new());
         for step in &scope.steps {
             let needs = match scope.mode {
-                Mode::Sequential => last.clone(),
-                Mode::Parallel => self.named(step).unwrap_or_else(|| before.to_vec()),
+                Mode::Sequential => std::mem::take(&mut last),
+                Mode::Parallel => match self.named(step) {
+                    Some(names) => {
+                        needed.extend(names.iter().copied());
+                        names
+                    }
+                    None => before.to_vec(),
+                },
             };
-            needed.extend(needs.iter().copied());
             let stage = step.stage.as_deref().or(stage);
             let done = match &step.children {
-                Some(children) => self.walk(children, stage, &needs, places),
+                Some(children) => self.scope(children, stage, &needs),
                 None => {
-                    places.push(Place { step, stage, needs });
+                    self.places.push(Place { step, stage, needs });
                     vec![step.name.as_str()]
                 }
             };
-            ends.extend(done.iter().copied());
-            last = done;
-        }
-        match scope.mode {
-            Mode::Sequential => last,
-            Mode::Parallel => {
-                ends.retain(|end| !needed.contains(end));
-                if ends.is_empty() { before.to_vec() } else { ends }
+            match scope.mode {
+                Mode::Sequential => last = done,
+                Mode::Parallel => ends.extend(done),
             }
         }
+        if scope.mode == Mode::Parallel {
+            ends.retain(|end| !needed.contains(end));
+            last = if ends.is_empty() { before.to_vec() } else { ends };
+        }
+        last.truncate(NEEDS_MAX);
+        last
     }
 
     /// The steps that a step names in its `when`, each block as the steps in it.
-    fn named<'p>(&'p self, step: &Step) -> Option<Vec<&'p str>> {
+    fn named(&self, step: &Step) -> Option<Vec<&'p str>> {
         let clause = step.when.as_ref()?.steps.as_ref()?;
         let mut names = Vec::new();
-        for wanted in clause.dependencies().iter().filter_map(|dependency| self.step(&dependency.name)) {
+        for dependency in clause.dependencies().iter().take(NEEDS_MAX) {
+            let Some(wanted) = self.by_name.get(dependency.name.as_str()) else { continue };
+            let mut leaves = Vec::new();
             match &wanted.children {
-                Some(children) => {
-                    let mut leaves = Vec::new();
-                    children.collect_leaves(&mut leaves);
-                    names.extend(leaves.into_iter().map(|leaf| leaf.name.as_str()));
-                }
-                None => names.push(wanted.name.as_str()),
+                Some(children) => children.collect_leaves(&mut leaves),
+                None => leaves.push(*wanted),
             }
+            names.extend(leaves.into_iter().map(|leaf| leaf.name.as_str()));
         }
+        names.truncate(NEEDS_MAX);
         Some(names)
     }
 }
@@ -117,5 +139,18 @@ mod tests {
                 ("five", "", &["three", "four", "two"]),
             ],
         );
+    }
+
+    #[test]
+    fn a_wide_matrix_and_a_long_list_of_names_stay_small() {
+        let children: String = (0..300).map(|n| format!("      w{n}: {{image: x}}\n")).collect();
+        let names = "{name: wide}, ".repeat(5_000);
+        let (pipeline, _) = Pipeline::parse(&format!(
+            "version: '1.0'\nmode: parallel\nsteps:\n  wide:\n    type: parallel\n    steps:\n{children}  end: {{image: x, when: {{steps: [{names}]}}}}\n"
+        ));
+        let pipeline = pipeline.expect("reads");
+        let places = pipeline.graph();
+        assert_eq!(places.len(), 301);
+        assert_eq!(places[300].needs.len(), NEEDS_MAX);
     }
 }

@@ -500,7 +500,7 @@ const BYTES_AGAIN_MAX: usize = 8 << 20;
 /// The text with spaces in place of the tabs of one line, if it has nothing else: such a line is empty, but the parser takes
 /// it for an indented one. Only the line at which it stopped is changed; in a block scalar it would not have.
 fn without_blank_tabs(text: &str, line: usize) -> Option<String> {
-    let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let start = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let blank = text[start..].split('\n').next()?;
     let only_white = blank.contains('\t') && blank.trim_matches([' ', '\t', '\r']).is_empty();
     only_white.then(|| {

@@ -106,9 +106,6 @@ impl Build {
     }
 }
 
-/// After a wide matrix each step waits for all of it; a picture does not become clearer by hundreds of lines.
-const NEEDS_SHOWN_MAX: usize = 24;
-
 fn build_step(place: &Place<'_>, state: &StepState, log_bytes: u64) -> BuildStep {
     let step = place.step;
     BuildStep {
@@ -116,7 +113,7 @@ fn build_step(place: &Place<'_>, state: &StepState, log_bytes: u64) -> BuildStep
         title: step.title.clone().unwrap_or_else(|| step.name.clone()),
         kind: step.type_name.clone(),
         stage: place.stage.map(str::to_owned),
-        needs: place.needs.iter().take(NEEDS_SHOWN_MAX).map(|name| (*name).to_owned()).collect(),
+        needs: place.needs.iter().map(|name| (*name).to_owned()).collect(),
         status: step_word(state.status).to_owned(),
         attempt: state.attempt,
         started: time(state.started_at),

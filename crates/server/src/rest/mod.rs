@@ -81,7 +81,9 @@ pub(crate) fn plain_name(what: &str, name: &str) -> Result<(), ApiError> {
 
 /// A name that people choose and programs find things by, so it cannot be taken for an id.
 pub(crate) fn free_name(what: &str, name: &str) -> Result<(), ApiError> {
-    let letter = |c: char| !c.is_control() && !matches!(c, '/' | ',' | '`');
+    // Nor letters that cannot be seen or that turn others around: one name could be taken for another.
+    let unseen = |c: char| matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let letter = |c: char| !c.is_control() && !unseen(c) && !matches!(c, '/' | ',' | '`');
     let is_id = name.len() == 24 && name.chars().all(|c| c.is_ascii_hexdigit());
     let good = !name.is_empty()
         && name.chars().count() <= 100
@@ -93,7 +95,7 @@ pub(crate) fn free_name(what: &str, name: &str) -> Result<(), ApiError> {
     }
     Err(ApiError::bad_request(format!(
         "`{}` is no name for {what}: use up to 100 letters, without slashes, commas and line breaks, with no space at either end",
-        name.chars().filter(|c| !c.is_control()).take(120).collect::<String>()
+        name.chars().filter(|c| !c.is_control() && !unseen(*c)).take(120).collect::<String>()
     )))
 }
 

@@ -58,6 +58,8 @@ async fn teams_are_called_what_people_call_them() {
         ("users", 409),
         ("", 400),
         (" x", 400),
+        ("adm\u{200b}ins", 400),
+        ("a\u{202e}b", 400),
         ("a/b", 400),
         ("a,b", 400),
         ("a\nb", 400),
