@@ -208,6 +208,12 @@ pub struct InvitationView {
     pub role: String,
     /// The person has an account on the platform already: the password asked for is their own.
     pub known: bool,
+    /// Whether a password opens the account; if not, one of its identity providers does.
+    #[serde(default)]
+    pub password: bool,
+    /// Identity providers of the account: accept by `POST /api/auth/{name}/invitation`.
+    #[serde(default)]
+    pub sso: Vec<crate::auth::SsoOption>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

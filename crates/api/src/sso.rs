@@ -31,6 +31,12 @@ pub struct SsoClient {
     pub enabled: bool,
     pub settings: SsoSettings,
     pub has_secret: bool,
+    /// Offered on everybody's sign-in page, not only on that of the account. For administrators of the platform to say.
+    #[serde(default)]
+    pub front_page: bool,
+    /// Domains that the platform verified for the account: the provider may bring in new people with such addresses.
+    #[serde(default)]
+    pub domains: Vec<String>,
     /// Register this at the provider.
     pub callback_url: String,
     pub login_url: String,
@@ -55,4 +61,50 @@ pub struct ChangeSsoClient {
     pub client_secret: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
+    /// On everybody's sign-in page; an administrator of the platform says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub front_page: Option<bool>,
+}
+
+/// Where to send the browser, and what it is about to vouch for.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct LinkStarted {
+    /// At the identity provider.
+    pub url: String,
+    /// The account whose provider it is.
+    pub account: String,
+    pub issuer: String,
+    /// The provider's name here.
+    pub client: String,
+}
+
+/// What a person is called at a provider of one of their accounts.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct LinkedIdentity {
+    /// The provider's name here.
+    pub client: String,
+    pub account: String,
+    pub issuer: String,
+    /// Whether it is linked to you; if not, it can be.
+    pub linked: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
+}
+
+/// A domain whose addresses an account's identity provider may speak for.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifiedDomain {
+    pub domain: String,
+    pub verified_by: String,
+    pub created: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyDomain {
+    /// Such as `example.com`.
+    pub domain: String,
 }

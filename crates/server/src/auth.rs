@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use axum::http::{HeaderMap, Method, header};
 use base64::Engine;
 use slipway_access::{Principal, Role, Scopes, TeamRef, Who};
-use slipway_model::{AccountId, ApiKeyId, Secret, SessionId};
-use slipway_store::identity::{self, AccountStatus, ApiKey, Subject, User};
-use slipway_store::{Scope, StoreError, Tx};
+use slipway_model::{AccountId, ApiKeyId, Secret, SessionId, SsoClientId};
+use slipway_store::identity::{self, AccountStatus, ApiKey, Session, Subject, User};
+use slipway_store::{Scope, StoreError, Tx, sso};
 
 use crate::ctx::Server;
 use crate::error::ApiError;
@@ -46,6 +46,8 @@ pub(crate) struct SessionRef {
     pub(crate) csrf: String,
     pub(crate) authenticated_ms: i64,
     pub(crate) address: String,
+    /// The identity provider that vouched for the person; none for the platform's own sign-in.
+    pub(crate) client: Option<SsoClientId>,
 }
 
 impl Caller {
@@ -55,6 +57,11 @@ impl Caller {
 
     pub(crate) fn actor(&self) -> Actor {
         Actor::of(&self.principal)
+    }
+
+    /// A session that an identity provider of an account began.
+    pub(crate) fn is_vouched(&self) -> bool {
+        matches!(&self.credential, Credential::Session(session) if session.client.is_some())
     }
 
     /// Present for a browser session.
@@ -117,7 +124,7 @@ pub(crate) fn check_csrf(
     if safe || tokens::same(expected, sent) {
         return Ok(());
     }
-    Err(ApiError::forbidden("this browser call carries no valid X-CSRF-Token: reload the page and try again"))
+    Err(ApiError::no_csrf_token())
 }
 
 fn sent_key(headers: &HeaderMap) -> Option<Secret<String>> {
@@ -175,7 +182,7 @@ fn by_row(tx: &mut Tx<'_>, row: &ApiKey) -> Result<Option<Principal>, StoreError
         Subject::User => {
             let Ok(id) = row.subject.parse() else { return Ok(None) };
             match identity::member(tx, scope, id)?.filter(identity::Member::is_open) {
-                Some(member) => person(tx, scope, &member.user, &member.role)?,
+                Some(member) => person(tx, scope, &member.user, &member.role, row.platform)?,
                 None => return Ok(None),
             }
         }
@@ -204,11 +211,18 @@ fn is_open(tx: &mut Tx<'_>, account: AccountId) -> Result<bool, StoreError> {
     Ok(identity::account_by_id(tx, account)?.is_some_and(|account| account.status == AccountStatus::Active))
 }
 
-/// A member as a principal of this account.
-pub(crate) fn person(tx: &mut Tx<'_>, scope: Scope, user: &User, role: &str) -> Result<Who, StoreError> {
+/// A member as a principal of this account. `platform`: whether what they came with may carry rights over the platform.
+pub(crate) fn person(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    user: &User,
+    role: &str,
+    platform: bool,
+) -> Result<Who, StoreError> {
     let role = Role::parse(role).unwrap_or(Role::User);
     let teams = team_refs(tx, scope, &user.id.to_string(), role)?;
-    let (id, name, email, platform) = (user.id, user.name.clone(), user.email.clone(), user.platform_admin);
+    let (id, name, email) = (user.id, user.name.clone(), user.email.clone());
+    let platform = platform && user.platform_admin;
     Ok(Who::User { id, name, email, role, platform, teams })
 }
 
@@ -245,50 +259,69 @@ fn by_token(
     let settings = AccountSettings::of(&account);
     let over = now_ms - session.last_seen_ms > settings.inactivity_ms()
         || now_ms - session.created_ms > settings.absolute_ms();
-    if over || account.status != AccountStatus::Active {
+    if over || account.status != AccountStatus::Active || !opens(tx, &session, &account)? {
         return Ok(None);
     }
     let scope = Scope::of(session.account);
     let member = identity::member(tx, scope, session.user)?.filter(identity::Member::is_open);
     let Some(member) = member else { return Ok(None) };
-    let who = person(tx, scope, &member.user, &member.role)?;
+    let who = person(tx, scope, &member.user, &member.role, session.client.is_none())?;
     let credential = Credential::Session(SessionRef {
         id: session.id,
         token_hash: session.token_hash,
         csrf: session.csrf,
         authenticated_ms: session.authenticated_ms,
         address: session.address,
+        client: session.client,
     });
     Ok(Some((Principal { account: session.account, who, scopes: Scopes::unlimited() }, credential)))
+}
+
+/// A session is good where what began it is: a provider's in the account that the provider belongs to, one by password
+/// in accounts that are entered by password. Asked at every call, so that no door can forget it.
+fn opens(tx: &mut Tx<'_>, session: &Session, account: &identity::Account) -> Result<bool, StoreError> {
+    match session.client {
+        Some(client) => {
+            let client = sso::by_id(tx, client)?;
+            Ok(client.is_some_and(|client| client.enabled && client.account == session.account))
+        }
+        None => Ok(AccountSettings::of(account).password_login),
+    }
 }
 
 /// Checks a password; the same time passes whether the e-mail is known or not.
 ///
 /// An attempt is counted before it is made, in the database: neither many at once nor a restart gives more of them.
+/// Strangers who guess are counted as strangers: a browser in which this person has signed in before has a count of its
+/// own, so that nobody is locked out by what others try.
 pub(crate) async fn check_password(
     server: &Server,
     email: &str,
     password: Secret<String>,
-    address: &str,
+    from: &From<'_>,
 ) -> Result<User, ApiError> {
-    let counters = [
-        (format!("email:{}", email.chars().take(320).collect::<String>()), FREE_FAILURES),
-        (format!("net:{}", network(address)), FREE_FAILURES_OF_NETWORK),
-    ];
-    let (wanted, now_ms, counted) = (email.to_owned(), server.now_ms(), counters.clone());
+    let (wanted, now_ms) = (email.to_owned(), server.now_ms());
+    let (strangers, browser) = (strangers(email, from.address), from.browser.map(tokens::digest));
     let counted = server.store().write(move |tx| {
-        for (subject, free) in &counted {
+        let user = identity::user_by_email(tx, &wanted)?;
+        let counters = match (&user, &browser) {
+            (Some(user), Some(hash)) if identity::knows_browser(tx, user.id, hash)? => {
+                vec![(format!("browser:{hash}"), FREE_FAILURES)]
+            }
+            _ => strangers,
+        };
+        for (subject, free) in &counters {
             let (failures, last_ms) = identity::login_failures(tx, subject)?;
             if let Some(seconds) = wait_seconds(failures, *free, last_ms, now_ms) {
                 return Ok(Err(seconds));
             }
         }
-        for (subject, _) in &counted {
+        for (subject, _) in &counters {
             identity::login_failed(tx, subject, now_ms)?;
         }
-        identity::user_by_email(tx, &wanted).map(Ok)
+        Ok(Ok((user, counters)))
     });
-    let user = counted.await?.map_err(ApiError::throttled)?;
+    let (user, counters) = counted.await?.map_err(ApiError::throttled)?;
     let hash = user.as_ref().map(|user| user.password_hash.clone()).filter(|hash| !hash.is_empty());
     let hash = hash.unwrap_or_else(|| tokens::NOBODYS_HASH.to_owned());
     server.inner.metrics.password_checked();
@@ -297,18 +330,45 @@ pub(crate) async fn check_password(
         .unwrap_or(false);
     let user = user.filter(|user| good && user.enabled).ok_or_else(ApiError::wrong_credentials)?;
     let forget = move |tx: &mut Tx<'_>| {
-        let [(email, _), (network, _)] = &counters;
-        identity::forget_failures(tx, email)?;
-        // Only this try: somebody with one good password must not wipe out what they guess at others.
-        identity::forget_one_failure(tx, network)
+        for (subject, free) in &counters {
+            match *free {
+                FREE_FAILURES => identity::forget_failures(tx, subject)?,
+                // Only this try: somebody with one good password must not wipe out what they guess at others.
+                _ => identity::forget_one_failure(tx, subject)?,
+            }
+        }
+        Ok(())
     };
     server.store().write(forget).await?;
     Ok(user)
 }
 
+/// Where a password comes from.
+pub(crate) struct From<'a> {
+    pub(crate) address: &'a str,
+    /// What the browser was given when somebody last signed in with it.
+    pub(crate) browser: Option<&'a str>,
+}
+
+/// Guesses at one address from one network, from that network at all, and at that address from everywhere.
+fn strangers(email: &str, address: &str) -> Vec<(String, i64)> {
+    let (email, network) = (email.chars().take(320).collect::<String>(), network(address));
+    vec![
+        (format!("email:{email} from {network}"), FREE_FAILURES),
+        (format!("net:{network}"), FREE_FAILURES_OF_NETWORK),
+        (format!("email:{email}"), FREE_FAILURES_OF_ADDRESS),
+    ]
+}
+
+pub(crate) const BROWSER_COOKIE: &str = "slipway_browser";
+/// A browser that nobody signed in with for so long is a stranger again.
+pub(crate) const BROWSER_KNOWN_MS: i64 = 365 * 24 * 60 * 60 * 1000;
+
 const FREE_FAILURES: i64 = 5;
 /// Many people may sign in from behind one address.
 const FREE_FAILURES_OF_NETWORK: i64 = 50;
+/// Many networks may guess at one address.
+const FREE_FAILURES_OF_ADDRESS: i64 = 50;
 pub(crate) const FAILURES_FORGOTTEN_AFTER_MS: i64 = 60 * 60 * 1000;
 
 /// After a few failures, each further one doubles the wait.

@@ -12,6 +12,7 @@ use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::seal::PLATFORM;
+use crate::settings::AccountSettings;
 use crate::trail::{self, Actor, Entry, Trail};
 use crate::{anchor, git_host, rest, tokens};
 
@@ -187,7 +188,7 @@ impl Server {
             created_ms: self.now_ms(),
             last_login_ms: None,
         };
-        let key = tokens::new_key(
+        let mut key = tokens::new_key(
             self.seams(),
             account,
             "first start",
@@ -195,6 +196,7 @@ impl Server {
             &user.id.to_string(),
             Vec::new(),
         );
+        key.row.platform = true;
         let (row, inner) = (key.row, self.clone());
         self.store()
             .write(move |tx| {
@@ -228,6 +230,23 @@ impl Server {
             })
             .await?;
         Ok(key.text)
+    }
+
+    /// Opens an account to passwords again, for the day its identity provider is gone. Whoever has the machine may.
+    pub async fn allow_passwords(&self, account: &str) -> Result<(), ApiError> {
+        let wanted = account.to_owned();
+        let trail = Trail::new(self.clone(), String::new(), String::new(), String::new(), String::new());
+        self.change(move |tx| {
+            let account = rest::admin::find(tx, &wanted)?;
+            let mut settings = AccountSettings::of(&account);
+            settings.password_login = true;
+            let text = serde_json::to_string(&settings).unwrap_or_default();
+            identity::set_account_settings(tx, Scope::of(account.id), &text)?;
+            let entry = Entry::new("allow-passwords", "account", account.id, &account.name);
+            trail.record(tx, &Actor::operator(&account.id.to_string()), &entry, "allowed", 200)?;
+            Ok(())
+        })
+        .await
     }
 
     /// Makes the repository with its first commit unless it is there.

@@ -98,13 +98,13 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     if parts[0] == 0x2002 {
         return is_public_v4(Ipv4Addr::from_bits((u32::from(parts[1]) << 16) | u32::from(parts[2])));
     }
-    !(parts[..6] == [0; 6]
-        || address.is_multicast()
-        || (parts[0] & 0xfe00) == 0xfc00
-        || (parts[0] & 0xffc0) == 0xfe80
-        || (parts[0] & 0xffc0) == 0xfec0
-        || (parts[0] == 0x2001 && parts[1] == 0)
-        || (parts[0] == 0x2001 && parts[1] == 0xdb8))
+    // Global unicast and nothing else: everything that is not given out to the public yet is inside.
+    let given_out = (parts[0] & 0xe000) == 0x2000;
+    // 2001::/23 is for protocols (Teredo, benchmarking, ORCHID), the others for documentation and segment routing.
+    let special = (parts[0] == 0x2001 && parts[1] < 0x0200)
+        || (parts[0] == 0x2001 && parts[1] == 0xdb8)
+        || (parts[0] == 0x3fff && parts[1] < 0x1000);
+    given_out && !special
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -333,6 +333,20 @@ mod tests {
             ("fd00::1", false),
             ("fe80::1", false),
             ("64:ff9b::7f00:1", false),
+            // Every way to write an inside address in IPv6, and every range that nobody was given.
+            ("64:ff9b:1::7f00:1", false),
+            ("64:ff9b:1:ffff::a00:1", false),
+            ("::ffff:0:127.0.0.1", false),
+            ("::ffff:0:10.0.0.1", false),
+            ("::127.0.0.1", false),
+            ("2002:7f00:1::", false),
+            ("2001:0:4136:e378:8000:63bf:80ff:fffe", false),
+            ("2001:2::1", false),
+            ("2001:10::1", false),
+            ("3fff::1", false),
+            ("5f00::1", false),
+            ("100::1", false),
+            ("4000::1", false),
             ("2002:7f00:1::", false),
             ("2606:2800:220:1:248:1893:25c8:1946", true),
         ] {

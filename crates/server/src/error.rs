@@ -69,6 +69,11 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "2004", "FORBIDDEN_ERROR", message)
     }
 
+    /// The page itself has to have made the call.
+    pub fn no_csrf_token() -> Self {
+        Self::forbidden("this browser call carries no valid X-CSRF-Token: reload the page and try again")
+    }
+
     /// An open browser is not enough for this.
     pub fn confirm() -> Self {
         let message = "confirm that it is you: sign in again, or send your password to POST /api/auth/confirm; this browser's \

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use slipway_store::{StoreError, identity, images, sso};
 
-use crate::auth::FAILURES_FORGOTTEN_AFTER_MS;
+use crate::auth::{self, FAILURES_FORGOTTEN_AFTER_MS};
 use crate::ctx::Server;
 use crate::leading::{self, Lead};
 
@@ -68,6 +68,7 @@ async fn forget_old(server: &Server, lead: Lead) -> Result<(), StoreError> {
             lead.checked(tx)?;
             identity::forget_old_sessions(tx, now_ms - SESSION_QUIET_MAX_MS)?;
             identity::forget_failures_before(tx, now_ms - FAILURES_FORGOTTEN_AFTER_MS)?;
+            identity::forget_browsers_before(tx, now_ms - auth::BROWSER_KNOWN_MS)?;
             sso::forget_logins_before(tx, now_ms - SSO_LOGIN_MS)?;
             images::forget_beyond(tx, IMAGES_KEPT, IMAGES_AT_ONCE)?;
             crate::queue::delay(tx, now_ms)?;

@@ -18,9 +18,10 @@ use crate::error::ApiError;
 use crate::graphql::{self, Endpoint};
 use crate::rest::{
     account_users, accounts, admin, agents, annotations, applications, approvals, audit, auth, badges,
-    builds, contexts, debug, explain, hermes, hooks, images, invitations, keys, log_socket, logs, pipelines,
-    projects, registries, repos, revisions, rules, runtime_environments, server_certificates,
-    service_accounts, sso, step_types, teams, texts, triggers, usage, user, users, validator, version,
+    builds, contexts, debug, domains, explain, hermes, hooks, identities, images, invitations, keys,
+    log_socket, logs, pipelines, projects, registries, repos, revisions, rules, runtime_environments,
+    server_certificates, service_accounts, sign_in, sso, step_types, teams, texts, triggers, usage, user,
+    users, validator, version,
 };
 use crate::routes::Routes;
 use crate::{agent, git_host, metrics, refusals, web};
@@ -150,8 +151,12 @@ fn identity(routes: Routes) -> Routes {
         .with(Policy::Public, routes!(auth::options))
         .reading(Policy::Public, routes!(invitations::look))
         .with(Policy::Public, routes!(invitations::accept))
-        .with(Policy::Public, routes!(sso::begin))
-        .with(Policy::Public, routes!(sso::callback))
+        .with(Policy::Public, routes!(sign_in::begin))
+        .with(Policy::Public, routes!(sign_in::callback))
+        .with(Policy::Public, routes!(sign_in::accept_through))
+        .with(Policy::Oneself, routes!(identities::list))
+        .fresh(Policy::Oneself, routes!(sign_in::link))
+        .fresh(Policy::Oneself, routes!(identities::unlink))
         .with(Policy::Oneself, routes!(auth::confirm))
         .with(Policy::Oneself, routes!(auth::change_password))
         .with(Policy::Oneself, routes!(auth::sessions))
@@ -178,6 +183,10 @@ fn administration(routes: Routes) -> Routes {
     routes
         .with(Policy::Member(Resource::Account), routes!(accounts::one))
         .fresh(admin(Resource::Account), routes!(accounts::change))
+        .with(Policy::Member(Resource::Account), routes!(domains::list))
+        .fresh(platform, routes!(domains::verify))
+        .fresh(platform, routes!(domains::take_back))
+        .fresh(platform, routes!(admin::release_address))
         .with(admin(Resource::Users), routes!(users::list))
         .with(admin(Resource::Users), routes!(account_users::list_of_account))
         .fresh(admin(Resource::Users), routes!(account_users::add))
@@ -368,11 +377,29 @@ async fn around(State(server): State<Server>, mut request: Request, next: Next) 
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", value);
     }
+    protect(&server, &path, response.headers_mut());
     let (status, took) = (response.status().as_u16(), started.elapsed());
     server.inner.metrics.request(method.as_str(), &route, status, took);
     let _entered = span.enter();
     tracing::debug!(status, took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX), "Answered.");
     response
+}
+
+/// What every answer tells the browser. Answers of the API hold keys and people's data: no cache keeps them, unless the
+/// handler says that one may.
+fn protect(server: &Server, path: &str, headers: &mut HeaderMap) {
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    let is_page = !["/api/", "/2.0/", "/app-proxy/", "/git/", "/ws/", "/metrics"]
+        .iter()
+        .any(|part| path.starts_with(part));
+    if !is_page && !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    if server.public_url().starts_with("https:") {
+        let year = HeaderValue::from_static("max-age=31536000");
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
+    }
 }
 
 /// What a client says about itself is believed only when a proxy that was named vouches for it.

@@ -1,11 +1,11 @@
 //! Opening, rotating and ending browser sessions.
 
 use axum::http::HeaderMap;
-use slipway_model::{AccountId, UserId};
+use slipway_model::{AccountId, SsoClientId, UserId};
 use slipway_store::identity::{self, Session};
 use slipway_store::{StoreError, Tx};
 
-use crate::auth::{COOKIE, SessionRef};
+use crate::auth::{BROWSER_COOKIE, BROWSER_KNOWN_MS, COOKIE, SessionRef};
 use crate::ctx::Server;
 use crate::tokens;
 
@@ -20,6 +20,8 @@ pub(crate) struct SignIn<'a> {
     pub(crate) user: UserId,
     pub(crate) account: AccountId,
     pub(crate) method: &'a str,
+    /// The identity provider that vouches for them.
+    pub(crate) client: Option<SsoClientId>,
     pub(crate) address: &'a str,
     pub(crate) agent: &'a str,
 }
@@ -40,6 +42,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, server: &Server, sign_in: &SignIn<'_>) -> Re
         address: sign_in.address.to_owned(),
         agent: sign_in.agent.chars().take(200).collect(),
         method: sign_in.method.to_owned(),
+        client: sign_in.client,
     };
     identity::create_session(tx, &session)?;
     Ok(Opened { cookie: cookie(server, &token), csrf })
@@ -74,6 +77,25 @@ pub(crate) fn rotate(
 
 fn cookie(server: &Server, token: &str) -> String {
     format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Lax{}", secure(server))
+}
+
+/// The browser is known from now on: what strangers guess does not lock it out. Gives the cookie that it is known by.
+pub(crate) fn remember(
+    tx: &mut Tx<'_>,
+    server: &Server,
+    user: UserId,
+    browser: Option<&str>,
+) -> Result<String, StoreError> {
+    let token = match browser {
+        Some(token) if identity::knows_browser(tx, user, &tokens::digest(token))? => token.to_owned(),
+        _ => tokens::random_token(server.seams()),
+    };
+    identity::remember_browser(tx, user, &tokens::digest(&token), server.now_ms())?;
+    let seconds = BROWSER_KNOWN_MS / 1000;
+    Ok(format!(
+        "{BROWSER_COOKIE}={token}; Path=/api/auth; HttpOnly; SameSite=Strict; Max-Age={seconds}{}",
+        secure(server)
+    ))
 }
 
 pub(crate) fn secure(server: &Server) -> &'static str {

@@ -33,6 +33,7 @@ pub(crate) fn new_key(
         scopes,
         created_ms: seams.now_ms(),
         last_used_ms: None,
+        platform: false,
     };
     NewKey { row, text: Secret::new(format!("{id}.{secret}")) }
 }

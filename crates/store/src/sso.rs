@@ -16,10 +16,13 @@ pub struct SsoClient {
     /// The client's secret, sealed.
     pub secret: Option<String>,
     pub enabled: bool,
+    /// On everybody's sign-in page; otherwise only on that of the account.
+    pub front_page: bool,
     pub created_ms: i64,
 }
 
-const CLIENT: &str = "SELECT id, account, name, kind, settings, secret, enabled, created_ms FROM sso_clients";
+const CLIENT: &str =
+    "SELECT id, account, name, kind, settings, secret, enabled, created_ms, front_page FROM sso_clients";
 
 fn read(row: &Row) -> Result<SsoClient, StoreError> {
     Ok(SsoClient {
@@ -31,6 +34,7 @@ fn read(row: &Row) -> Result<SsoClient, StoreError> {
         secret: row.maybe_text(5)?,
         enabled: row.bool(6)?,
         created_ms: row.int(7)?,
+        front_page: row.bool(8)?,
     })
 }
 
@@ -39,8 +43,8 @@ pub fn create(tx: &mut Tx<'_>, new: &SsoClient) -> Result<(), StoreError> {
         return Err(StoreError::Duplicate { what: format!("identity provider `{}`", new.name) });
     }
     tx.execute(
-        "INSERT INTO sso_clients (id, account, name, kind, settings, secret, enabled, created_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO sso_clients (id, account, name, kind, settings, secret, enabled, created_ms, front_page) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         &[
             new.id.into(),
             new.account.into(),
@@ -50,6 +54,7 @@ pub fn create(tx: &mut Tx<'_>, new: &SsoClient) -> Result<(), StoreError> {
             new.secret.clone().into(),
             new.enabled.into(),
             new.created_ms.into(),
+            new.front_page.into(),
         ],
     )?;
     Ok(())
@@ -57,13 +62,14 @@ pub fn create(tx: &mut Tx<'_>, new: &SsoClient) -> Result<(), StoreError> {
 
 pub fn update(tx: &mut Tx<'_>, scope: Scope, changed: &SsoClient) -> Result<(), StoreError> {
     tx.execute(
-        "UPDATE sso_clients SET settings = $3, secret = $4, enabled = $5 WHERE account = $1 AND id = $2",
+        "UPDATE sso_clients SET settings = $3, secret = $4, enabled = $5, front_page = $6 WHERE account = $1 AND id = $2",
         &[
             scope.account().into(),
             changed.id.into(),
             changed.settings.as_str().into(),
             changed.secret.clone().into(),
             changed.enabled.into(),
+            changed.front_page.into(),
         ],
     )?;
     Ok(())
@@ -81,9 +87,16 @@ pub fn by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<SsoClient>, StoreEr
     tx.one(&format!("{CLIENT} WHERE name = $1"), &[name.into()])?.as_ref().map(read).transpose()
 }
 
-/// Those that the sign-in page offers.
-pub fn enabled_everywhere(tx: &mut Tx<'_>) -> Result<Vec<SsoClient>, StoreError> {
-    tx.all(&format!("{CLIENT} WHERE enabled = 1 ORDER BY name"), &[])?.iter().map(read).collect()
+pub fn by_id(tx: &mut Tx<'_>, id: SsoClientId) -> Result<Option<SsoClient>, StoreError> {
+    tx.one(&format!("{CLIENT} WHERE id = $1"), &[id.into()])?.as_ref().map(read).transpose()
+}
+
+/// Those that everybody's sign-in page offers.
+pub fn on_front_page(tx: &mut Tx<'_>) -> Result<Vec<SsoClient>, StoreError> {
+    tx.all(&format!("{CLIENT} WHERE enabled = 1 AND front_page = 1 ORDER BY name"), &[])?
+        .iter()
+        .map(read)
+        .collect()
 }
 
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: SsoClientId) -> Result<(), StoreError> {
@@ -106,13 +119,17 @@ pub struct SsoLogin {
     pub browser_hash: String,
     /// Somebody who is signed in and wants to be known there too.
     pub link_user: Option<String>,
+    /// Hash of the session that asked for it: the same one has to come back.
+    pub link_session: Option<String>,
+    /// Hash of an invitation's token that is accepted this way.
+    pub invitation: Option<String>,
     pub created_ms: i64,
 }
 
 pub fn begin_login(tx: &mut Tx<'_>, login: &SsoLogin) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO sso_logins (state_hash, client, nonce, verifier, return_to, browser_hash, link_user, created_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        "INSERT INTO sso_logins (state_hash, client, nonce, verifier, return_to, browser_hash, link_user, created_ms, \
+         link_session, invitation) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         &[
             login.state_hash.as_str().into(),
             login.client.as_str().into(),
@@ -122,6 +139,8 @@ pub fn begin_login(tx: &mut Tx<'_>, login: &SsoLogin) -> Result<(), StoreError> 
             login.browser_hash.as_str().into(),
             login.link_user.clone().into(),
             login.created_ms.into(),
+            login.link_session.clone().into(),
+            login.invitation.clone().into(),
         ],
     )?;
     Ok(())
@@ -131,7 +150,8 @@ pub fn begin_login(tx: &mut Tx<'_>, login: &SsoLogin) -> Result<(), StoreError> 
 pub fn finish_login(tx: &mut Tx<'_>, state_hash: &str) -> Result<Option<SsoLogin>, StoreError> {
     let found = tx.one(
         "DELETE FROM sso_logins WHERE state_hash = $1 \
-         RETURNING state_hash, client, nonce, verifier, return_to, browser_hash, link_user, created_ms",
+         RETURNING state_hash, client, nonce, verifier, return_to, browser_hash, link_user, created_ms, \
+         link_session, invitation",
         &[state_hash.into()],
     )?;
     found
@@ -145,6 +165,8 @@ pub fn finish_login(tx: &mut Tx<'_>, state_hash: &str) -> Result<Option<SsoLogin
                 browser_hash: row.text(5)?,
                 link_user: row.maybe_text(6)?,
                 created_ms: row.int(7)?,
+                link_session: row.maybe_text(8)?,
+                invitation: row.maybe_text(9)?,
             })
         })
         .transpose()

@@ -239,7 +239,8 @@ pub(crate) async fn activate(
             }
             let known = identity::user_by_email(tx, &row.email)?;
             let person = match known {
-                Some(known) => known,
+                Some(known) if super::domains::proven(tx, &known)? => known,
+                Some(known) => return Err(super::admin::unproven(&known)),
                 None => {
                     let name = row.email.split('@').next().unwrap_or_default();
                     let new = Newcomer {

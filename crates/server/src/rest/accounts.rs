@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use slipway_api::error::ErrorBody;
 use slipway_api::identity::{Account, ChangeAccount};
-use slipway_store::identity;
+use slipway_store::{identity, sso};
 
 use crate::auth::Caller;
 use crate::ctx::Server;
@@ -63,6 +63,9 @@ pub(crate) async fn change(
                 rename(tx, &inner, &before, name)?;
             }
             if let Some(settings) = &settings {
+                if !settings.password_login && AccountSettings::of(&before).password_login {
+                    check_way_in(tx, scope)?;
+                }
                 let text = serde_json::to_string(settings).unwrap_or_default();
                 identity::set_account_settings(tx, scope, &text)?;
             }
@@ -76,6 +79,21 @@ pub(crate) async fn change(
         })
         .await?;
     Ok(Json(account))
+}
+
+/// Nobody locks everybody out: an Administrator must be known at a provider that works before passwords are refused.
+fn check_way_in(tx: &mut slipway_store::Tx<'_>, scope: slipway_store::Scope) -> Result<(), ApiError> {
+    let clients: Vec<_> =
+        sso::list(tx, scope)?.into_iter().filter(|client| client.enabled).map(|client| client.id).collect();
+    for id in identity::administrators(tx, scope)? {
+        if identity::identities_of(tx, id)?.iter().any(|one| clients.contains(&one.client)) {
+            return Ok(());
+        }
+    }
+    Err(ApiError::conflict(
+        "nobody could administer the account without a password: set up an identity provider and have an Administrator \
+         link their identity under Profile first",
+    ))
 }
 
 /// The old name stays out of others' reach for a while.

@@ -17,7 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::accounts::{rename, shown};
 use super::audit::{AuditQuery, page, verification};
-use super::invitations;
+use super::{domains, invitations};
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
@@ -27,7 +27,12 @@ use crate::trail::Entry;
 use crate::{bootstrap, seams};
 
 /// Both chains see it: the platform's, and that of the account it was done to.
-fn record(tx: &mut Tx<'_>, caller: &Caller, account: AccountId, entry: &Entry) -> Result<(), ApiError> {
+pub(crate) fn record(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    account: AccountId,
+    entry: &Entry,
+) -> Result<(), ApiError> {
     caller.trail.allowed(tx, &caller.actor().in_chain(PLATFORM), entry)?;
     caller.trail.record(tx, &caller.actor().in_chain(account), entry, "allowed", 200)?;
     Ok(())
@@ -49,7 +54,7 @@ fn limits(value: Option<serde_json::Value>) -> Result<Option<Limits>, ApiError> 
     if problems.is_empty() { Ok(limits) } else { Err(ApiError::findings("limits", &problems)) }
 }
 
-/// Make an account, and invite its Administrator (or add them, when they are known here).
+/// Make an account, and invite its Administrator. Somebody known whose address is proven is added at once.
 #[utoipa::path(post, path = "/api/admin/accounts", tag = "platform", request_body = CreateAccount,
     responses((status = 200, body = CreatedAccount), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create_account(
@@ -72,8 +77,11 @@ pub(crate) async fn create_account(
             let mut invitation_url = None;
             if let Some(email) = &email {
                 match identity::user_by_email(tx, email)? {
-                    Some(user) => identity::add_member(tx, Scope::of(id), user.id, admin, inner.now_ms())?,
-                    None => {
+                    Some(user) if domains::proven(tx, &user)? => {
+                        identity::add_member(tx, Scope::of(id), user.id, admin, inner.now_ms())?;
+                    }
+                    // Whoever is here under this address may not be whom it belongs to: they accept, or they do not.
+                    _ => {
                         let by = caller.principal.display_name();
                         let (_, token) = invitations::invite(tx, &inner, id, email, admin, Vec::new(), &by)?;
                         invitation_url = Some(invitations::invitation_url(&inner, &token));
@@ -91,7 +99,7 @@ pub(crate) async fn create_account(
 }
 
 /// By id or name.
-fn find(tx: &mut Tx<'_>, wanted: &str) -> Result<identity::Account, ApiError> {
+pub(crate) fn find(tx: &mut Tx<'_>, wanted: &str) -> Result<identity::Account, ApiError> {
     let found = identity::accounts(tx)?
         .into_iter()
         .find(|account| account.name == wanted || account.id.to_string() == wanted);
@@ -207,7 +215,7 @@ pub(crate) async fn delete_account(
     Ok(Json(server.change(move |tx| set(tx, &inner, &caller, &wanted, "delete")).await?))
 }
 
-/// Add somebody who is known here to an account.
+/// Add somebody who is known here to an account: by id, or by an address that is proven.
 #[utoipa::path(post, path = "/api/admin/accounts/{account}/adduser", tag = "platform", params(("account" = String, Path)), request_body = AddMember,
     responses((status = 200, body = Account), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn add_member(
@@ -216,14 +224,27 @@ pub(crate) async fn add_member(
     Path(wanted): Path<String>,
     Json(request): Json<AddMember>,
 ) -> Result<Json<Account>, ApiError> {
-    let (email, role, now_ms) =
-        (super::email(&request.email)?, super::role_by(&caller, request.role.as_deref())?, server.now_ms());
+    let (email, role, now_ms) = (
+        request.email.trim().to_lowercase(),
+        super::role_by(&caller, request.role.as_deref())?,
+        server.now_ms(),
+    );
     let changed = server
         .change(move |tx| {
             let account = find(tx, &wanted)?;
             let scope = Scope::of(account.id);
-            let user = identity::user_by_email(tx, &email)?
-                .ok_or_else(|| ApiError::not_found(format!("user `{email}`")))?;
+            let what = || ApiError::not_found(format!("user `{email}`"));
+            let user = match email.parse() {
+                Ok(id) => identity::user_by_id(tx, id)?.ok_or_else(what)?,
+                Err(_) => {
+                    let user = identity::user_by_email(tx, &email)?.ok_or_else(what)?;
+                    if !domains::proven(tx, &user)? {
+                        return Err(unproven(&user));
+                    }
+                    user
+                }
+            };
+            let email = user.email.clone();
             if identity::member(tx, scope, user.id)?.is_some() {
                 return Err(ApiError::conflict(format!("`{email}` is a member already")));
             }
@@ -235,6 +256,49 @@ pub(crate) async fn add_member(
                 .after(serde_json::json!({"email": email, "role": role.as_str()}));
             record(tx, &caller, account.id, &entry)?;
             Ok(shown(&account))
+        })
+        .await?;
+    Ok(Json(changed))
+}
+
+/// Somebody's address may be somebody else's: whoever invited them chose it.
+pub(crate) fn unproven(user: &identity::User) -> ApiError {
+    ApiError::conflict(format!(
+        "nobody has shown that `{}` is the address of this person: name them by id ({}), invite them, or verify the domain \
+         for an account that they are in",
+        user.email, user.id
+    ))
+}
+
+/// Take an address from somebody to whom it does not belong. They keep what they are, under an address that is nobody's;
+/// their sessions end, and whoever the address belongs to can be invited.
+#[utoipa::path(post, path = "/api/admin/users/{user}/release-address", tag = "platform", params(("user" = String, Path)),
+    responses((status = 200, body = PlatformUser), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
+pub(crate) async fn release_address(
+    State(server): State<Server>,
+    caller: Caller,
+    Path(wanted): Path<String>,
+) -> Result<Json<PlatformUser>, ApiError> {
+    let changed = server
+        .change(move |tx| {
+            let what = || ApiError::not_found(format!("user `{wanted}`"));
+            let id = wanted.parse().map_err(|_| what())?;
+            let user = identity::user_by_id(tx, id)?.ok_or_else(what)?;
+            if domains::proven(tx, &user)? {
+                return Err(ApiError::conflict(
+                    "this address is proven to be theirs: take the domain back from the account first",
+                ));
+            }
+            identity::readdress_user(tx, id, &format!("released-{id}@invalid"))?;
+            identity::end_sessions_of(tx, id, None)?;
+            let entry = Entry::new("release-address", "platform-user", id, &user.email).before(&user.email);
+            caller.trail.allowed(tx, &caller.actor().in_chain(PLATFORM), &entry)?;
+            for membership in identity::memberships_of(tx, id)? {
+                let actor = caller.actor().in_chain(membership.account);
+                caller.trail.record(tx, &actor, &entry, "allowed", 200)?;
+            }
+            let user = identity::user_by_id(tx, id)?.ok_or_else(what)?;
+            shown_user(tx, user)
         })
         .await?;
     Ok(Json(changed))

@@ -1,9 +1,10 @@
 //! Signing in and out, passwords, and one's sessions.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::response::{AppendHeaders, IntoResponse};
+use serde::Deserialize;
 use slipway_access::Who;
 use slipway_api::auth::{
     ChangePassword, ConfirmRequest, LoginOptions, LoginRequest, SessionInfo, SsoOption, User,
@@ -12,6 +13,7 @@ use slipway_api::error::ErrorBody;
 use slipway_model::{Secret, UserId};
 use slipway_store::identity::{self, AccountStatus};
 use slipway_store::{Scope, StoreError, Tx, sso};
+use utoipa::IntoParams;
 
 use crate::auth::{self, Caller, Credential, SessionRef};
 use crate::ctx::Server;
@@ -35,7 +37,8 @@ pub(crate) async fn login(
     Json(request): Json<LoginRequest>,
 ) -> Result<impl IntoResponse, ApiError> {
     let email = request.email.trim().to_lowercase();
-    let checked = password_of(&server, &trail, &email, request.password).await;
+    let browser = auth::cookie(&headers, auth::BROWSER_COOKIE);
+    let checked = password_of(&server, &trail, &email, request.password, browser.as_deref()).await;
     let user = match checked {
         Ok(user) => user,
         Err(error) => return Err(failed(&server, &trail, &email, error).await),
@@ -53,20 +56,21 @@ pub(crate) async fn login(
                 user: user.id,
                 account,
                 method: "password",
+                client: None,
                 address: trail.address(),
                 agent: &agent,
             };
             let opened = sessions::open(tx, &inner, &sign_in)?;
+            let known = sessions::remember(tx, &inner, user.id, browser.as_deref())?;
             identity::signed_in(tx, user.id, inner.now_ms())?;
             let entry = Entry::new("login", "session", user.id, &user.email);
             trail.allowed(tx, &Actor::person(account, user.id, &user.name), &entry)?;
-            Ok((opened, (user.id, account)))
+            Ok(([opened.cookie, known], (user.id, account, opened.csrf)))
         })
         .await?;
-    let (user, account) = account;
-    let csrf = opened.csrf.clone();
+    let (user, account, csrf) = account;
     let body = server.look(move |tx| super::user::shown(tx, user, account, Some(&csrf))).await?;
-    Ok(([(header::SET_COOKIE, opened.cookie)], Json(body)))
+    Ok((AppendHeaders(opened.map(|cookie| (header::SET_COOKIE, cookie))), Json(body)))
 }
 
 async fn password_of(
@@ -74,11 +78,13 @@ async fn password_of(
     trail: &Trail,
     email: &str,
     password: String,
+    browser: Option<&str>,
 ) -> Result<identity::User, ApiError> {
     if password.len() > PASSWORD_BYTES_MAX {
         return Err(ApiError::wrong_credentials());
     }
-    auth::check_password(server, email, Secret::new(password), trail.address()).await
+    let from = auth::From { address: trail.address(), browser };
+    auth::check_password(server, email, Secret::new(password), &from).await
 }
 
 /// A failed sign-in is seen by those whose account it was aimed at.
@@ -111,8 +117,7 @@ pub(crate) fn account_to_enter(
         }
         let account = identity::account_by_id(tx, membership.account)?;
         let password = account.is_none_or(|account| AccountSettings::of(&account).password_login);
-        // Whoever runs the platform must not lock themselves out with a provider that is down.
-        if method != "password" || password || user.platform_admin {
+        if method != "password" || password {
             return Ok(membership.account);
         }
         by_sso_only = true;
@@ -126,28 +131,59 @@ pub(crate) fn account_to_enter(
     }))
 }
 
-/// What the sign-in page offers.
-#[utoipa::path(get, path = "/api/auth/options", tag = "auth", responses((status = 200, body = LoginOptions)))]
-pub(crate) async fn options(State(server): State<Server>) -> Result<Json<LoginOptions>, ApiError> {
-    let clients = server.store().read(sso::enabled_everywhere).await?;
-    let sso = clients.into_iter().map(|client| {
-        let settings: slipway_api::sso::SsoSettings =
-            serde_json::from_str(&client.settings).unwrap_or_default();
-        SsoOption {
-            display_name: if settings.display_name.is_empty() {
-                client.name.clone()
-            } else {
-                settings.display_name
-            },
-            login_url: format!("/api/auth/{}/login", client.name),
-            name: client.name,
-        }
-    });
-    Ok(Json(LoginOptions { password: true, sso: sso.collect() }))
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OptionsQuery {
+    /// An account's name, or an e-mail address of a domain that is verified for one: its providers are offered too.
+    of: Option<String>,
 }
 
-/// End this browser's session.
-#[utoipa::path(post, path = "/api/auth/logout", tag = "auth", responses((status = 204)))]
+/// What the sign-in page offers. A tenant's provider is offered to those who name the tenant, not to everybody.
+#[utoipa::path(get, path = "/api/auth/options", tag = "auth", params(OptionsQuery), responses((status = 200, body = LoginOptions)))]
+pub(crate) async fn options(
+    State(server): State<Server>,
+    Query(query): Query<OptionsQuery>,
+) -> Result<Json<LoginOptions>, ApiError> {
+    let clients = server
+        .store()
+        .read(move |tx| {
+            let mut clients = sso::on_front_page(tx)?;
+            if let Some(account) = query.of.as_deref().map(|of| named(tx, of)).transpose()?.flatten() {
+                let own = sso::list(tx, Scope::of(account))?.into_iter().filter(|client| client.enabled);
+                clients.extend(own.filter(|client| !client.front_page));
+            }
+            Ok(clients)
+        })
+        .await?;
+    Ok(Json(LoginOptions { password: true, sso: clients.iter().map(sso_option).collect() }))
+}
+
+/// The account that somebody means on the sign-in page.
+fn named(tx: &mut Tx<'_>, of: &str) -> Result<Option<slipway_model::AccountId>, StoreError> {
+    let of = of.trim().to_lowercase();
+    let account = match of.rsplit_once('@') {
+        Some((_, domain)) => identity::domain(tx, domain)?.map(|row| row.account),
+        None => identity::accounts(tx)?.into_iter().find(|account| account.name == of).map(|row| row.id),
+    };
+    let Some(account) = account else { return Ok(None) };
+    let row = identity::account_by_id(tx, account)?;
+    Ok(row.filter(|row| row.status == AccountStatus::Active).map(|row| row.id))
+}
+
+pub(crate) fn sso_option(client: &sso::SsoClient) -> SsoOption {
+    let settings = super::sso::settings(client);
+    SsoOption {
+        display_name: match settings.display_name.as_str() {
+            "" => client.name.clone(),
+            name => name.to_owned(),
+        },
+        login_url: format!("/api/auth/{}/login", client.name),
+        name: client.name.clone(),
+    }
+}
+
+/// End this browser's session. As every change by a browser, it needs the CSRF token: nobody signs others out.
+#[utoipa::path(post, path = "/api/auth/logout", tag = "auth", responses((status = 204), (status = 403, body = ErrorBody)))]
 pub(crate) async fn logout(
     State(server): State<Server>,
     trail: Trail,
@@ -155,9 +191,14 @@ pub(crate) async fn logout(
 ) -> Result<impl IntoResponse, ApiError> {
     if let Some(token) = auth::session_token(&headers) {
         let hash = tokens::digest(token.expose());
+        let sent = headers.get("x-csrf-token").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let sent = sent.to_owned();
         server
             .change(move |tx| {
                 if let Some(session) = identity::session(tx, &hash)? {
+                    if !tokens::same(&session.csrf, &sent) {
+                        return Err(ApiError::no_csrf_token());
+                    }
                     let name =
                         identity::user_by_id(tx, session.user)?.map(|user| user.name).unwrap_or_default();
                     identity::end_session(tx, &hash)?;
@@ -180,7 +221,7 @@ pub(crate) fn person(caller: &Caller) -> Result<(UserId, &str), ApiError> {
     }
 }
 
-fn browser(caller: &Caller) -> Result<&SessionRef, ApiError> {
+pub(crate) fn browser(caller: &Caller) -> Result<&SessionRef, ApiError> {
     match &caller.credential {
         Credential::Session(session) => Ok(session),
         Credential::Key(_) => {
@@ -195,11 +236,13 @@ fn browser(caller: &Caller) -> Result<&SessionRef, ApiError> {
 pub(crate) async fn confirm(
     State(server): State<Server>,
     caller: Caller,
+    headers: HeaderMap,
     Json(request): Json<ConfirmRequest>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (id, email) = person(&caller)?;
     let session = browser(&caller)?.clone();
-    password_of(&server, &caller.trail, email, request.password).await?;
+    let known = auth::cookie(&headers, auth::BROWSER_COOKIE);
+    password_of(&server, &caller.trail, email, request.password, known.as_deref()).await?;
     let (inner, account) = (server.clone(), caller.principal.account);
     let opened = server
         .change(move |tx| {
@@ -235,6 +278,7 @@ pub(crate) async fn hash_of(server: &Server, password: String) -> Result<String,
 pub(crate) async fn change_password(
     State(server): State<Server>,
     caller: Caller,
+    headers: HeaderMap,
     Json(request): Json<ChangePassword>,
 ) -> Result<impl IntoResponse, ApiError> {
     let (id, email) = person(&caller)?;
@@ -242,12 +286,14 @@ pub(crate) async fn change_password(
         return Err(ApiError::forbidden("a key that is limited to scopes cannot change a password"));
     }
     check_new_password(&request.new)?;
-    password_of(&server, &caller.trail, email, request.current).await?;
+    let known = auth::cookie(&headers, auth::BROWSER_COOKIE);
+    password_of(&server, &caller.trail, email, request.current, known.as_deref()).await?;
     let hash = hash_of(&server, request.new).await?;
     let (inner, account) = (server.clone(), caller.principal.account);
     let opened = server
         .change(move |tx| {
             identity::set_password(tx, id, &hash)?;
+            identity::forget_browsers(tx, id)?;
             let opened = match &caller.credential {
                 Credential::Session(session) => {
                     identity::end_sessions_of(tx, id, Some(&session.token_hash))?;

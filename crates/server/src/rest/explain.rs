@@ -123,7 +123,7 @@ fn shut_out(tx: &mut Tx<'_>, caller: &Caller, wanted: &str) -> Result<Option<Str
 fn principal(tx: &mut Tx<'_>, caller: &Caller, wanted: &str) -> Result<Principal, ApiError> {
     let (scope, account) = (caller.scope(), caller.principal.account);
     let who = match super::users::find(tx, scope, wanted) {
-        Ok(member) => auth::person(tx, scope, &member.user, &member.role)?,
+        Ok(member) => auth::person(tx, scope, &member.user, &member.role, true)?,
         Err(unknown) => {
             let robot = identity::service_account(tx, scope, wanted)?.ok_or(unknown)?;
             let role = Role::parse(&robot.role).unwrap_or(Role::User);

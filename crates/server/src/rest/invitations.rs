@@ -11,7 +11,7 @@ use slipway_api::identity::{
 };
 use slipway_model::{AccountId, Secret};
 use slipway_store::identity::{self, AccountStatus};
-use slipway_store::{Scope, Tx};
+use slipway_store::{Scope, Tx, sso};
 
 use crate::auth::{self, Caller};
 use crate::ctx::Server;
@@ -204,7 +204,7 @@ pub(crate) async fn revoke(
 }
 
 /// One that is still good, of an account that is open. Everything else is the same to whoever asks.
-fn by_token(
+pub(crate) fn by_token(
     tx: &mut Tx<'_>,
     server: &Server,
     token: &str,
@@ -231,7 +231,16 @@ pub(crate) async fn look(
         .look(move |tx| {
             let (row, account) = by_token(tx, &inner, &request.token)?;
             let known = identity::user_by_email(tx, &row.email)?.is_some();
-            Ok(InvitationView { account_name: account.name, email: row.email, role: row.role, known })
+            let clients = sso::list(tx, Scope::of(account.id))?;
+            let clients = clients.iter().filter(|client| client.enabled);
+            Ok(InvitationView {
+                password: AccountSettings::of(&account).password_login,
+                sso: clients.map(super::auth::sso_option).collect(),
+                account_name: account.name,
+                email: row.email,
+                role: row.role,
+                known,
+            })
         })
         .await?;
     Ok(Json(view))
@@ -249,14 +258,17 @@ pub(crate) async fn accept(
     let (inner, token) = (server.clone(), request.token.clone());
     let (email, known) = server
         .look(move |tx| {
-            let (row, _) = by_token(tx, &inner, &token)?;
+            let (row, account) = by_token(tx, &inner, &token)?;
+            entered_by_password(&account)?;
             let known = identity::user_by_email(tx, &row.email)?;
             Ok((row.email, known))
         })
         .await?;
     let new_hash = match &known {
         Some(_) => {
-            auth::check_password(&server, &email, Secret::new(request.password), trail.address()).await?;
+            let browser = auth::cookie(&headers, auth::BROWSER_COOKIE);
+            let from = auth::From { address: trail.address(), browser: browser.as_deref() };
+            auth::check_password(&server, &email, Secret::new(request.password), &from).await?;
             None
         }
         None => {
@@ -269,6 +281,7 @@ pub(crate) async fn accept(
         .change(move |tx| {
             // Looked up again in the transaction: two who come with one token do not both get in.
             let (row, account) = by_token(tx, &inner, &request.token)?;
+            entered_by_password(&account)?;
             let user = match (identity::user_by_email(tx, &row.email)?, new_hash) {
                 (Some(user), _) if user.enabled => user,
                 (Some(_), _) => return Err(ApiError::wrong_credentials()),
@@ -291,6 +304,7 @@ pub(crate) async fn accept(
                 user: user.id,
                 account: account.id,
                 method: "password",
+                client: None,
                 address: trail.address(),
                 agent: &agent,
             };
@@ -304,6 +318,15 @@ pub(crate) async fn accept(
     let csrf = opened.csrf.clone();
     let body = server.look(move |tx| super::user::shown(tx, user, account, Some(&csrf))).await?;
     Ok(([(header::SET_COOKIE, opened.cookie)], Json(body)))
+}
+
+fn entered_by_password(account: &identity::Account) -> Result<(), ApiError> {
+    match AccountSettings::of(account).password_login {
+        true => Ok(()),
+        false => Err(ApiError::forbidden(
+            "this account is entered through its identity provider alone: open the invitation's link and choose it there",
+        )),
+    }
 }
 
 /// Somebody who was never here.

@@ -150,7 +150,9 @@ pub(crate) async fn create(
                 )));
             }
             let account = caller.principal.account;
-            let key = tokens::new_key(inner.seams(), account, &name, kind, &reference, request.scopes);
+            let mut key = tokens::new_key(inner.seams(), account, &name, kind, &reference, request.scopes);
+            // A session that a tenant's provider vouched for has no rights over the platform, nor have its keys.
+            key.row.platform = caller.principal.is_platform();
             identity::create_key(tx, &key.row)?;
             let entry = Entry::new("create", "api-key", key.row.id, &name).after(
                 serde_json::json!({"subject": reference, "kind": kind.as_str(), "scopes": key.row.scopes}),
@@ -163,7 +165,7 @@ pub(crate) async fn create(
 }
 
 fn check(name: &str, scopes: &[String], caller: &Caller) -> Result<(), ApiError> {
-    if name.is_empty() || name.len() > 200 {
+    if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
         return Err(ApiError::bad_request(
             "an API key needs a name of up to 200 letters: say what it is for",
         ));

@@ -78,6 +78,11 @@ pub(crate) async fn me(State(server): State<Server>, caller: Caller) -> Result<J
             match &caller.principal.who {
                 Who::User { id, .. } => {
                     let mut user = shown(tx, *id, account, caller.csrf())?;
+                    user.platform_admin = caller.principal.is_platform();
+                    if caller.is_vouched() {
+                        // Whom a provider vouches for is a person of that account; where else they are is not its business.
+                        user.account.retain(|account| account.active);
+                    }
                     if let Credential::Session(session) = &caller.credential
                         && let Some(row) = identity::session(tx, &session.token_hash)?
                         && let Some(account) = identity::account_by_id(tx, account)?
@@ -121,6 +126,18 @@ pub(crate) async fn me(State(server): State<Server>, caller: Caller) -> Result<J
     Ok(Json(user))
 }
 
+/// A session by password enters accounts that are entered by password.
+fn enterable(tx: &mut Tx<'_>, account: AccountId) -> Result<(), ApiError> {
+    let account = identity::account_by_id(tx, account)?.ok_or_else(|| ApiError::not_found("the account"))?;
+    match AccountSettings::of(&account).password_login {
+        true => Ok(()),
+        false => Err(ApiError::forbidden(format!(
+            "account `{}` is entered through its identity provider alone: sign out, and choose it on the sign-in page",
+            account.name
+        ))),
+    }
+}
+
 /// Go over to another of your accounts, by name or id. The session id changes; a key stays in its account.
 #[utoipa::path(post, path = "/api/user/changeaccount/{account}", tag = "auth", params(("account" = String, Path)),
     responses((status = 200, body = User), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
@@ -135,6 +152,11 @@ pub(crate) async fn change_account(
         ));
     };
     let (id, _) = super::auth::person(&caller)?;
+    if caller.is_vouched() {
+        return Err(ApiError::forbidden(
+            "this session began at an identity provider and is good in its account alone: sign out, and sign in to the other account",
+        ));
+    }
     let inner = server.clone();
     let (opened, account) = server
         .change(move |tx| {
@@ -145,6 +167,7 @@ pub(crate) async fn change_account(
             });
             let there =
                 found.ok_or_else(|| ApiError::not_found(format!("account `{wanted}` among yours")))?;
+            enterable(tx, there.account)?;
             identity::set_active_account(tx, id, there.account)?;
             let opened = sessions::rotate(tx, &inner, &session, there.account, None)?;
             let entry = Entry::new("switch-account", "user", id, "").after(&there.account_name);

@@ -26,4 +26,5 @@ mod sso;
 mod support;
 mod venona;
 mod venona_builds;
+mod vouching;
 mod webhooks;

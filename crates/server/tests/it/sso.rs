@@ -61,6 +61,15 @@ impl Provider {
         provider
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.0.url
+    }
+
+    /// Notes what a browser was sent with; gives back the state.
+    pub(crate) fn asked(&self, location: &str) -> String {
+        note_asked(self, location)
+    }
+
     fn header(&self) -> Header {
         Header { kid: Some("k1".into()), ..Header::new(Algorithm::ES256) }
     }
@@ -69,7 +78,7 @@ impl Provider {
         jsonwebtoken::encode(&self.header(), claims, &EncodingKey::from_ec_der(&self.0.pkcs8)).unwrap()
     }
 
-    fn claims(&self, claims: Value) {
+    pub(crate) fn claims(&self, claims: Value) {
         *self.0.claims.lock().unwrap() = claims;
     }
 
@@ -114,7 +123,7 @@ async fn token(
 }
 
 /// A platform that may call this machine, with the provider set up as `corp`.
-async fn platform(provider: &Provider, settings: Value) -> Platform {
+pub(crate) async fn platform(provider: &Provider, settings: Value) -> Platform {
     let network =
         Network { egress_allowed: EgressRules::parse(&["127.0.0.1"]).unwrap(), ..Network::default() };
     let platform = Platform::start_with(network).await;
@@ -126,23 +135,56 @@ async fn platform(provider: &Provider, settings: Value) -> Platform {
     let made = platform.post("/api/idp", body).await;
     assert_eq!(made["callbackUrl"], format!("{}/api/auth/corp/callback", platform.url));
     assert!(!made.to_string().contains("canary"));
+    platform.post("/api/admin/accounts/default/domains", json!({"domain": "example.com"})).await;
     platform
 }
 
-struct Trip {
+pub(crate) struct Trip {
     state: String,
     cookie: String,
 }
 
 async fn set_out(platform: &Platform, provider: &Provider, query: &str, browser: Option<&Browser>) -> Trip {
-    let url = format!("{}/api/auth/corp/login{query}", platform.url);
+    set_out_to(platform, provider, "corp", query, browser).await
+}
+
+async fn set_out_to(
+    platform: &Platform,
+    provider: &Provider,
+    client: &str,
+    query: &str,
+    browser: Option<&Browser>,
+) -> Trip {
+    let url = format!("{}/api/auth/{client}/login{query}", platform.url);
     let mut request = platform.http().get(url);
     if let Some(browser) = browser {
         request = request.header("cookie", &browser.cookie);
     }
     let answer = request.send().await.unwrap();
     assert_eq!(answer.status(), 302);
-    let location = reqwest::Url::parse(answer.headers()["location"].to_str().unwrap()).unwrap();
+    let state = note_asked(provider, answer.headers()["location"].to_str().unwrap());
+    let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    Trip { state, cookie }
+}
+
+/// Sets out to link an identity, and comes back with the session that asked for it.
+pub(crate) async fn link(platform: &Platform, provider: &Provider, browser: &Browser, client: &str) -> u16 {
+    let begun =
+        browser.request(platform, "POST", &format!("/api/user/identities/{client}")).send().await.unwrap();
+    if begun.status() != 200 {
+        return begun.status().as_u16();
+    }
+    let cookie = begun.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let answer: Value = begun.json().await.unwrap();
+    assert_eq!(answer["issuer"], provider.0.url.as_str());
+    let state = note_asked(provider, answer["url"].as_str().unwrap());
+    let cookie = format!("{cookie}; {}", browser.cookie);
+    come_back_to(platform, client, &Trip { state, cookie }, "good-code").await.status().as_u16()
+}
+
+/// What the browser was sent to the provider with; gives back the state.
+fn note_asked(provider: &Provider, location: &str) -> String {
+    let location = reqwest::Url::parse(location).unwrap();
     let asked: serde_json::Map<String, Value> =
         location.query_pairs().map(|(k, v)| (k.into_owned(), Value::from(v.into_owned()))).collect();
     assert_eq!((&asked["response_type"], &asked["code_challenge_method"]), (&json!("code"), &json!("S256")));
@@ -152,19 +194,26 @@ async fn set_out(platform: &Platform, provider: &Provider, query: &str, browser:
     );
     let state = asked["state"].as_str().unwrap().to_owned();
     *provider.0.asked.lock().unwrap() = Value::Object(asked);
-    let cookie = answer.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
-    Trip { state, cookie }
+    state
 }
 
 async fn come_back(platform: &Platform, trip: &Trip, code: &str) -> reqwest::Response {
-    let url = format!("{}/api/auth/corp/callback?code={code}&state={}", platform.url, trip.state);
+    come_back_to(platform, "corp", trip, code).await
+}
+
+async fn come_back_to(platform: &Platform, client: &str, trip: &Trip, code: &str) -> reqwest::Response {
+    let url = format!("{}/api/auth/{client}/callback?code={code}&state={}", platform.url, trip.state);
     platform.http().get(url).header("cookie", &trip.cookie).send().await.unwrap()
 }
 
 /// The whole trip; gives back the status, and the session when one was opened.
 async fn sign_in(platform: &Platform, provider: &Provider) -> (u16, String) {
-    let trip = set_out(platform, provider, "?return_to=/builds", None).await;
-    let answer = come_back(platform, &trip, "good-code").await;
+    sign_in_at(platform, provider, "corp").await
+}
+
+pub(crate) async fn sign_in_at(platform: &Platform, provider: &Provider, client: &str) -> (u16, String) {
+    let trip = set_out_to(platform, provider, client, "?return_to=/builds", None).await;
+    let answer = come_back_to(platform, client, &trip, "good-code").await;
     let status = answer.status().as_u16();
     if status != 302 {
         return (status, answer.text().await.unwrap());
@@ -178,7 +227,7 @@ async fn sign_in(platform: &Platform, provider: &Provider) -> (u16, String) {
     (status, session.split(';').next().unwrap().to_owned())
 }
 
-async fn me(platform: &Platform, cookie: &str) -> Value {
+pub(crate) async fn me(platform: &Platform, cookie: &str) -> Value {
     let answer = platform
         .http()
         .get(format!("{}/api/user", platform.url))
@@ -396,8 +445,7 @@ async fn k19_a_disabled_person_and_a_second_person_with_the_same_address_are_ref
     assert_eq!(status, 401, "{text}");
     assert!(text.contains("somebody with this e-mail is here already"), "{text}");
     // They link it themselves, while signed in.
-    let trip = set_out(&platform, &provider, "?link=true", Some(&browser)).await;
-    assert_eq!(come_back(&platform, &trip, "good-code").await.status(), 302);
+    assert_eq!(link(&platform, &provider, &browser, "corp").await, 302);
     let (status, cookie) = sign_in(&platform, &provider).await;
     assert_eq!(status, 302);
     assert_eq!(me(&platform, &cookie).await["_id"], browser.user["_id"]);

@@ -31,6 +31,13 @@ pub(crate) enum AdminCommand {
         force: bool,
         file: PathBuf,
     },
+    /// Let people sign in to an account with a password again, when its identity provider is gone
+    AllowPasswords {
+        #[command(flatten)]
+        place: Place,
+        /// The account's name
+        account: String,
+    },
     /// Make a new key for a runner or a runtime and print it; older keys of that name stop working
     AgentKey {
         #[command(flatten)]
@@ -81,6 +88,14 @@ pub(crate) async fn run(command: AdminCommand) -> anyhow::Result<ExitCode> {
             for problem in &restored.trail {
                 say!("The audit trail of the backup is not whole: {problem}");
             }
+        }
+        AdminCommand::AllowPasswords { place, account } => {
+            let store = Store::connect(&place.database()?)?;
+            let config = Config { data: place.data, public_url: String::new(), network: Default::default() };
+            let server = Server::beside(config, store, Seams::system(), CancellationToken::new())?;
+            server.allow_passwords(&account).await?;
+            say!("People sign in to `{account}` with a password again");
+            server.close();
         }
         AdminCommand::AgentKey { place, kind, name } => {
             let store = Store::connect(&place.database()?)?;

@@ -45,10 +45,12 @@ pub struct ApiKey {
     pub scopes: Vec<String>,
     pub created_ms: i64,
     pub last_used_ms: Option<i64>,
+    /// Whether it has its owner's rights over the platform: the session that made it had them.
+    pub platform: bool,
 }
 
-const KEY: &str = "SELECT id, account, name, prefix, secret_hash, subject_kind, subject, scopes, created_ms, last_used_ms \
-     FROM api_keys";
+const KEY: &str = "SELECT id, account, name, prefix, secret_hash, subject_kind, subject, scopes, created_ms, last_used_ms, \
+     platform FROM api_keys";
 
 fn key(row: &Row) -> Result<ApiKey, StoreError> {
     Ok(ApiKey {
@@ -62,13 +64,14 @@ fn key(row: &Row) -> Result<ApiKey, StoreError> {
         scopes: row.json(7)?,
         created_ms: row.int(8)?,
         last_used_ms: row.maybe_int(9)?,
+        platform: row.bool(10)?,
     })
 }
 
 pub fn create_key(tx: &mut Tx<'_>, key: &ApiKey) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO api_keys (id, account, name, prefix, secret_hash, subject_kind, subject, scopes, created_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        "INSERT INTO api_keys (id, account, name, prefix, secret_hash, subject_kind, subject, scopes, created_ms, \
+         platform) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         &[
             key.id.into(),
             key.account.into(),
@@ -79,6 +82,7 @@ pub fn create_key(tx: &mut Tx<'_>, key: &ApiKey) -> Result<(), StoreError> {
             key.subject.as_str().into(),
             crate::sql::json(&key.scopes)?,
             key.created_ms.into(),
+            key.platform.into(),
         ],
     )?;
     Ok(())

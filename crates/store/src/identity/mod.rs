@@ -8,6 +8,7 @@ mod service_accounts;
 mod sessions;
 mod teams;
 mod users;
+mod vouching;
 
 pub use accounts::*;
 pub use invitations::*;
@@ -16,3 +17,4 @@ pub use service_accounts::*;
 pub use sessions::*;
 pub use teams::*;
 pub use users::*;
+pub use vouching::*;

@@ -1,6 +1,6 @@
 //! Browser sessions, and failed attempts to sign in.
 
-use slipway_model::{AccountId, ChangeKind, SessionId, UserId};
+use slipway_model::{AccountId, ChangeKind, SessionId, SsoClientId, UserId};
 
 use crate::{Row, StoreError, Tx};
 
@@ -19,10 +19,12 @@ pub struct Session {
     pub agent: String,
     /// `password` or the name of an SSO client.
     pub method: String,
+    /// The identity provider that vouched for the person. Such a session is good in that provider's account alone.
+    pub client: Option<SsoClientId>,
 }
 
 const SESSION: &str = "SELECT id, token_hash, user_id, account, csrf, created_ms, last_seen_ms, authenticated_ms, \
-     address, agent, method FROM sessions";
+     address, agent, method, client FROM sessions";
 
 fn read(row: &Row) -> Result<Session, StoreError> {
     Ok(Session {
@@ -37,13 +39,14 @@ fn read(row: &Row) -> Result<Session, StoreError> {
         address: row.text(8)?,
         agent: row.text(9)?,
         method: row.text(10)?,
+        client: row.maybe_text(11)?.and_then(|id| id.parse().ok()),
     })
 }
 
 pub fn create_session(tx: &mut Tx<'_>, session: &Session) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO sessions (id, token_hash, user_id, account, csrf, created_ms, last_seen_ms, authenticated_ms, \
-         address, agent, method) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+         address, agent, method, client) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
         &[
             session.id.into(),
             session.token_hash.as_str().into(),
@@ -56,6 +59,7 @@ pub fn create_session(tx: &mut Tx<'_>, session: &Session) -> Result<(), StoreErr
             session.address.as_str().into(),
             session.agent.as_str().into(),
             session.method.as_str().into(),
+            session.client.map(|id| id.to_string()).into(),
         ],
     )?;
     Ok(())
@@ -99,6 +103,12 @@ pub fn end_sessions_of(tx: &mut Tx<'_>, user: UserId, spare: Option<&str>) -> Re
         "DELETE FROM sessions WHERE user_id = $1 AND token_hash <> $2",
         &[user.into(), spare.unwrap_or_default().into()],
     )
+}
+
+/// Ends what began through a provider that is switched off or removed.
+pub fn end_sessions_through(tx: &mut Tx<'_>, client: SsoClientId) -> Result<usize, StoreError> {
+    tx.changed(ChangeKind::Access, client);
+    tx.execute("DELETE FROM sessions WHERE client = $1", &[client.into()])
 }
 
 pub fn forget_old_sessions(tx: &mut Tx<'_>, seen_before_ms: i64) -> Result<usize, StoreError> {

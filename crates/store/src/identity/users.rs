@@ -260,38 +260,13 @@ pub fn seats(tx: &mut Tx<'_>, scope: Scope) -> Result<i64, StoreError> {
         .map_or(Ok(0), |row| row.int(0))
 }
 
-pub fn user_by_identity(tx: &mut Tx<'_>, issuer: &str, subject: &str) -> Result<Option<User>, StoreError> {
-    tx.one(
-        &format!(
-            "{USER} JOIN external_identities e ON e.user_id = u.id WHERE e.issuer = $1 AND e.subject = $2"
-        ),
-        &[issuer.into(), subject.into()],
-    )?
-    .as_ref()
-    .map(user)
-    .transpose()
-}
-
-/// Let into this account and into no other, and never here yet: no password, no identity, no sign-in.
-pub fn waits_to_be_met(tx: &mut Tx<'_>, scope: Scope, user: &User) -> Result<bool, StoreError> {
-    if !user.password_hash.is_empty() || user.last_login_ms.is_some() || !user.enabled {
+/// In this account and in no other, and with no way in: no password, no identity, no rights over the platform. Nobody but
+/// this account knows the person, so its provider may say who they are.
+pub fn is_unclaimed(tx: &mut Tx<'_>, scope: Scope, user: &User) -> Result<bool, StoreError> {
+    if !user.password_hash.is_empty() || user.platform_admin || !user.enabled {
         return Ok(false);
     }
-    let known = tx.one("SELECT 1 FROM external_identities WHERE user_id = $1 LIMIT 1", &[user.id.into()])?;
+    let known = tx.one("SELECT 1 FROM identities WHERE user_id = $1 LIMIT 1", &[user.id.into()])?;
     let accounts = memberships_of(tx, user.id)?;
     Ok(known.is_none() && accounts.len() == 1 && accounts[0].account == scope.account())
-}
-
-pub fn link_identity(
-    tx: &mut Tx<'_>,
-    issuer: &str,
-    subject: &str,
-    user: UserId,
-    now_ms: i64,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO external_identities (issuer, subject, user_id, created_ms) VALUES ($1, $2, $3, $4)",
-        &[issuer.into(), subject.into(), user.into(), now_ms.into()],
-    )?;
-    Ok(())
 }
