@@ -1,5 +1,7 @@
 //! Who is asking: client certificates of the cluster's own CA, the admin token, service account tokens.
 //!
+//! A service account's token ends with its account, and one that is bound to a pod ends with the pod.
+//!
 //! Does not know: permissions. Whoever is authenticated may do everything; the documentation says so.
 
 use std::path::Path;
@@ -7,6 +9,7 @@ use std::path::Path;
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};
 
+use crate::api::Cluster;
 use crate::value::{Json as _, base64_url, base64_url_decode, random_bytes};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +54,8 @@ impl Tokens {
         format!("{head}.{body}.{}", base64_url(signature.as_ref()))
     }
 
-    pub(crate) fn verify(&self, token: &str) -> Option<User> {
+    /// Who a token speaks for, as the cluster is now.
+    pub(crate) fn verify(&self, token: &str, cluster: &Cluster) -> Option<User> {
         if aws_lc_rs::constant_time::verify_slices_are_equal(token.as_bytes(), self.admin.as_bytes()).is_ok()
         {
             return Some(User::admin());
@@ -62,8 +66,19 @@ impl Tokens {
         if claims.int_at("exp").is_some_and(|end| end < jiff::Timestamp::now().as_second()) {
             return None;
         }
+        let bound = claims.get("kubernetes.io")?;
+        let namespace = bound.str_at("namespace").to_owned();
+        let lives = |kind: &str, about: &Value| {
+            let found = cluster.get(kind, &namespace, about.str_at("name"));
+            found.is_some_and(|object| object.uid() == about.str_at("uid"))
+        };
+        if !lives("serviceaccounts", bound.get("serviceaccount")?)
+            || bound.get("pod").is_some_and(|pod| !lives("pods", pod))
+            || bound.get("secret").is_some_and(|secret| !lives("secrets", secret))
+        {
+            return None;
+        }
         let subject = claims.str_at("sub").to_owned();
-        let namespace = subject.split(':').nth(2)?.to_owned();
         let groups = vec![
             "system:serviceaccounts".into(),
             format!("system:serviceaccounts:{namespace}"),

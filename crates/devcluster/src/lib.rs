@@ -94,7 +94,8 @@ impl Running {
 pub async fn start(config: Config, shutdown: CancellationToken) -> Result<Running, StartError> {
     let data = config.data.clone();
     let folder = |source| StartError::Folder { path: data.clone(), source };
-    std::fs::create_dir_all(&config.data).map_err(folder)?;
+    // Secrets of the cluster lie in it as they are.
+    tls::private_folder(&config.data).map_err(folder)?;
     let data_path = std::fs::canonicalize(&config.data).map_err(folder)?;
     let lock = lock(&data_path)?;
     let (listener, address) = listen(&config, &data_path).await?;

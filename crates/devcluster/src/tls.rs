@@ -42,6 +42,13 @@ pub(crate) fn keep(path: &Path, make: impl FnOnce() -> String) -> io::Result<Str
     }
 }
 
+/// Nobody else looks into it, whoever made it and when.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+}
+
 /// Writes beside and renames, so that a crash leaves the old file or the new one, never half of it.
 pub(crate) fn write_private(path: &Path, text: String) -> io::Result<String> {
     use std::io::Write as _;
@@ -57,7 +64,7 @@ pub(crate) fn write_private(path: &Path, text: String) -> io::Result<String> {
 
 impl Pki {
     pub(crate) fn load(dir: &Path, service_ip: Ipv4Addr, listen: IpAddr) -> Result<Pki, TlsError> {
-        std::fs::create_dir_all(dir)?;
+        private_folder(dir)?;
         let ca_key = KeyPair::from_pem(&keep(&dir.join("ca.key"), new_key)?)?;
         let ca_params = ca_params()?;
         let ca_pem = match std::fs::read_to_string(dir.join("ca.crt")) {

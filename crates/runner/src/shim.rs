@@ -36,6 +36,8 @@ pub const SUBCOMMAND: &str = "runner-shim";
 /// Call it first thing in `main` when the first argument is [`SUBCOMMAND`], with the arguments after it
 /// and before any thread is started: namespaces can only be entered by a process with one thread.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // What a step makes is for later steps too, whoever they run as; the runner keeps its own things from others.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let args: Vec<OsString> = args.into_iter().collect();
     let mode = args.first().and_then(|mode| mode.to_str()).unwrap_or_default();
     match (mode, &args[1.min(args.len())..]) {

@@ -5,6 +5,7 @@ mod say;
 mod admin;
 mod cli;
 mod local;
+mod private;
 mod runner;
 mod serve;
 mod up;
@@ -153,6 +154,7 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == slipway_runner::shim::SUBCOMMAND) {
         return slipway_runner::shim::main(words);
     }
+    private::from_now_on();
     slipway_heap::share_heaps();
     let arguments = Arguments::parse();
     rustls::crypto::aws_lc_rs::default_provider().install_default().expect("the first to install a provider");
@@ -172,7 +174,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            note!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -201,6 +203,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             listen,
             argocd_core,
         }) => {
+            private::folder(&data)?;
             let mut config = slipway_runtime::Config::new("engine", kubeconfig, data);
             config.namespace = namespace;
             config.allow_local_repositories = allow_local_repositories;

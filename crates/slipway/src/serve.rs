@@ -65,8 +65,7 @@ fn roles_help() -> String {
 
 pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode> {
     log_to_stderr();
-    std::fs::create_dir_all(&arguments.data)
-        .with_context(|| format!("cannot make the folder {}", arguments.data.display()))?;
+    crate::private::folder(&arguments.data)?;
     let data = arguments.data.canonicalize()?;
     let listener = tokio::net::TcpListener::bind(arguments.listen)
         .await

@@ -31,6 +31,16 @@ export const changePassword = async (current: string, fresh: string) =>
 export const endSession = (id: string) =>
   unwrap(http.DELETE('/api/auth/sessions/{id}', { params: { path: { id } } }));
 
+/** Where to send the browser, with the account and the issuer that it is about. */
+export const linkIdentity = (client: string) =>
+  confirmed(() => unwrap(http.POST('/api/user/identities/{client}', { params: { path: { client } } })));
+
+export const unlinkIdentity = (client: string) =>
+  confirmed(() => unwrap(http.DELETE('/api/user/identities/{client}', { params: { path: { client } } })));
+
+export const acceptThrough = (client: string, token: string) =>
+  unwrap(http.POST('/api/auth/{client}/invitation', { params: { path: { client } }, body: { token } }));
+
 export const lookAtInvitation = (token: string) =>
   unwrap(http.POST('/api/auth/invitation/look', { body: { token } }));
 
@@ -112,6 +122,22 @@ export const createSso = (request: CreateSsoClient) =>
 
 export const changeSso = (name: string, request: ChangeSsoClient) =>
   confirmed(() => unwrap(http.PATCH('/api/idp/{name}', { params: { path: { name } }, body: request })));
+
+export const verifyDomain = (account: string, domain: string) =>
+  confirmed(() =>
+    unwrap(
+      http.POST('/api/admin/accounts/{account}/domains', { params: { path: { account } }, body: { domain } }),
+    ),
+  );
+
+export const takeDomainBack = (account: string, domain: string) =>
+  confirmed(() =>
+    unwrap(
+      http.DELETE('/api/admin/accounts/{account}/domains/{domain}', {
+        params: { path: { account, domain } },
+      }),
+    ),
+  );
 
 export const deleteSso = (name: string) =>
   unwrap(http.DELETE('/api/idp/{name}', { params: { path: { name } } }));

@@ -150,6 +150,16 @@ export const usageQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(http.GET('/api/usage', { signal })),
 });
 
+export const identitiesQuery = queryOptions({
+  queryKey: ['identities'],
+  queryFn: ({ signal }) => unwrap(http.GET('/api/user/identities', { signal })),
+});
+
+export const domainsQuery = queryOptions({
+  queryKey: ['sso', 'domains'],
+  queryFn: ({ signal }) => unwrap(http.GET('/api/account/domains', { signal })),
+});
+
 export const ssoQuery = queryOptions({
   queryKey: ['sso'],
   queryFn: ({ signal }) => unwrap(http.GET('/api/idp', { signal })),

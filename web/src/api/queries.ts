@@ -31,10 +31,12 @@ export const userQuery = queryOptions({
 });
 
 /** What the sign-in page offers besides the password. */
-export const loginOptionsQuery = queryOptions({
-  queryKey: ['login-options'],
-  queryFn: ({ signal }) => unwrap(http.GET('/api/auth/options', { signal })),
-});
+export const loginOptionsQuery = (of: string) =>
+  queryOptions({
+    queryKey: ['login-options', of],
+    queryFn: ({ signal }) =>
+      unwrap(http.GET('/api/auth/options', { params: { query: of ? { of } : {} }, signal })),
+  });
 
 export const pipelinesQuery = (page: { limit: number; offset: number }) =>
   queryOptions({

@@ -57,6 +57,7 @@ export type RunRequest = Schemas['RunRequest'];
 export type Runtime = Schemas['Runtime'];
 export type ServiceAccount = Schemas['ServiceAccount'];
 export type SessionInfo = Schemas['SessionInfo'];
+export type LinkedIdentity = Schemas['LinkedIdentity'];
 export type SsoClient = Schemas['SsoClient'];
 export type SsoOption = Schemas['SsoOption'];
 export type SsoSettings = Schemas['SsoSettings'];

@@ -3,12 +3,13 @@ import { useForm } from '@mantine/form';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useRouter, useRouterState } from '@tanstack/react-router';
 import { useEffect } from 'react';
-import { acceptInvitation, lookAtInvitation } from '../api/adminMutations';
+import { acceptInvitation, acceptThrough, lookAtInvitation } from '../api/adminMutations';
 import { userQuery } from '../api/queries';
 import type { InvitationView } from '../api/types';
 import { roleText } from '../components/admin/words';
 import { Mark } from '../components/Mark';
 import { FormError } from '../ui/FormDialog';
+import { Key } from '../ui/icons';
 import { QueryView } from '../ui/States';
 import styles from './LoginPage.module.css';
 
@@ -41,6 +42,36 @@ export function InvitationPage() {
 }
 
 function Accept({ view, token }: { view: InvitationView; token: string }) {
+  const through = useMutation({
+    mutationFn: (client: string) => acceptThrough(client, token),
+    onSuccess: ({ url }) => window.location.assign(url),
+  });
+  return (
+    <div className="stack">
+      <p>
+        You are invited to the account <strong>{view.accountName}</strong> as {roleText(view.role)}, with the
+        address <strong>{view.email}</strong>.
+      </p>
+      {view.sso?.map((provider) => (
+        <Button
+          key={provider.name}
+          variant={view.password ? 'default' : 'filled'}
+          size="sm"
+          fullWidth
+          leftSection={<Key />}
+          loading={through.isPending}
+          onClick={() => through.mutate(provider.name)}
+        >
+          Continue with {provider.displayName}
+        </Button>
+      ))}
+      <FormError error={through.error} />
+      {view.password && <ByPassword view={view} token={token} />}
+    </div>
+  );
+}
+
+function ByPassword({ view, token }: { view: InvitationView; token: string }) {
   const router = useRouter();
   const queryClient = useQueryClient();
   const form = useForm({
@@ -67,10 +98,6 @@ function Accept({ view, token }: { view: InvitationView; token: string }) {
       onSubmit={form.onSubmit((values) => accept.mutate(values))}
       aria-label={`Join ${view.accountName}`}
     >
-      <p>
-        You are invited to the account <strong>{view.accountName}</strong> as {roleText(view.role)}, with the
-        address <strong>{view.email}</strong>.
-      </p>
       {!view.known && (
         <TextInput
           label="Your name"

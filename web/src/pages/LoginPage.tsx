@@ -27,7 +27,8 @@ const route = getRouteApi('/login');
 
 export function LoginPage() {
   const { next } = route.useSearch();
-  const { data: options } = useQuery({ ...loginOptionsQuery, refetchInterval: false });
+  const [company, setCompany] = useState('');
+  const { data: options, isFetching } = useQuery({ ...loginOptionsQuery(company), refetchInterval: false });
   // Only an address of this app: `next` comes from the address bar, and anybody may have written it.
   const onward = next?.startsWith('/') && !next.startsWith('//') ? next : '/';
   const [problem] = useState(readProblem);
@@ -62,7 +63,6 @@ export function LoginPage() {
       <form className={styles.form} onSubmit={form.onSubmit((values) => login.mutate(values))}>
         <TextInput
           label="E-mail"
-          type="email"
           autoComplete="username"
           // The page has one purpose, and this is where it starts.
           // oxlint-disable-next-line jsx-a11y/no-autofocus
@@ -91,6 +91,23 @@ export function LoginPage() {
               </Button>
             ))}
           </>
+        )}
+        <Button
+          variant="subtle"
+          size="compact-sm"
+          loading={Boolean(company) && isFetching}
+          onClick={() => {
+            const named = form.values.email.trim();
+            if (named) setCompany(named);
+            else form.setFieldError('email', "Enter your e-mail address, or your account's name");
+          }}
+        >
+          Find your company's sign-on
+        </Button>
+        {company && !isFetching && options?.sso.length === 0 && (
+          <p role="status" className="muted" style={{ fontSize: 12 }}>
+            No single sign-on is known for {company}. Enter an address of your company, or its account's name.
+          </p>
         )}
         <p className="muted" style={{ fontSize: 12 }}>
           The first administrator's address and password are printed by <code>slipway up</code>.

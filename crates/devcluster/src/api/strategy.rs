@@ -276,14 +276,57 @@ fn prepare_service(
         let address = allocate_cluster_ip(cluster, tx)?;
         object.set_at("spec.clusterIP", json!(address));
     }
+    check_cluster_ip(cluster, tx, live, object)?;
     let address = object["spec"]["clusterIP"].clone();
     object.set_at("spec.clusterIPs", json!([address]));
     object.default_at("spec.ipFamilies", json!(["IPv4"]));
     object.default_at("spec.ipFamilyPolicy", json!("SingleStack"));
+    check_node_ports(object)?;
     if matches!(object.str_at("spec.type"), "NodePort" | "LoadBalancer") {
         allocate_node_ports(cluster, object);
     }
     Ok(())
+}
+
+/// An address that somebody asks for is one of the cluster's: the node listens on it, and on nothing else of the machine.
+fn check_cluster_ip(cluster: &Cluster, tx: &Tx<'_>, live: Option<&Value>, object: &Value) -> ApiResult<()> {
+    let wanted = object.str_at("spec.clusterIP");
+    if wanted == "None" || live.is_some_and(|live| live.str_at("spec.clusterIP") == wanted) {
+        return Ok(());
+    }
+    let refuse = |detail: &str| {
+        let finding = ShapeError::invalid("spec.clusterIPs", &json!([wanted]), detail);
+        Err(ApiError::invalid("", "Service", object.name(), &[finding]))
+    };
+    if !crate::node::is_service_address(cluster.service_net, wanted) {
+        let [a, b] = cluster.service_net;
+        return refuse(&format!(
+            "failed to allocate IP {wanted}: the provided IP is not in the valid range. The range of valid IPs is {a}.{b}.0.0/16"
+        ));
+    }
+    let used = cluster.list("services", None).iter().any(|other| {
+        other.str_at("spec.clusterIP") == wanted
+            && (other.name(), other.namespace()) != (object.name(), object.namespace())
+    });
+    if used || pending_has(tx, wanted) {
+        return refuse(&format!("failed to allocate IP {wanted}: provided IP is already allocated"));
+    }
+    Ok(())
+}
+
+fn check_node_ports(object: &Value) -> ApiResult<()> {
+    let mut findings = Vec::new();
+    for (index, port) in object.list_at("spec.ports").iter().enumerate() {
+        let number = port.int_at("nodePort").unwrap_or(0);
+        if number != 0 && !crate::node::NODE_PORTS.contains(&number) {
+            findings.push(ShapeError::invalid(
+                &format!("spec.ports[{index}].nodePort"),
+                &port["nodePort"],
+                "provided port is not in the valid range. The range of valid ports is 30000-32767",
+            ));
+        }
+    }
+    if findings.is_empty() { Ok(()) } else { Err(ApiError::invalid("", "Service", object.name(), &findings)) }
 }
 
 fn keep_node_ports(live: &Value, object: &mut Value) {
@@ -306,7 +349,7 @@ fn allocate_node_ports(cluster: &Cluster, object: &mut Value) {
         .collect();
     for port in object.at_mut("spec.ports").and_then(Value::as_array_mut).into_iter().flatten() {
         if port.int_at("nodePort").is_none_or(|p| p == 0) {
-            let number = (30000..32768).find(|n| !used.contains(n)).unwrap_or(30000);
+            let number = crate::node::NODE_PORTS.clone().find(|n| !used.contains(n)).unwrap_or(30000);
             used.push(number);
             port.set_at("nodePort", json!(number));
         }

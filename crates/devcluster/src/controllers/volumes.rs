@@ -75,7 +75,7 @@ async fn provision(cluster: &Cluster, claim: &Value) -> ApiResult<Option<Value>>
     };
     let name = format!("pvc-{}", claim.uid());
     let folder = cluster.data.join("volumes").join(&name);
-    std::fs::create_dir_all(&folder).map_err(|e| {
+    crate::node::open_folders(&folder).map_err(|e| {
         ApiError::new(500, "InternalError", format!("{} cannot be made: {e}", folder.display()))
     })?;
     let volume = json!({

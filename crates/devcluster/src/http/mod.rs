@@ -133,7 +133,7 @@ async fn answer(
 fn bearer(request: &Request<Incoming>, cluster: &Cluster) -> Option<User> {
     let header = request.headers().get(http::header::AUTHORIZATION)?.to_str().ok()?;
     let token = header.strip_prefix("Bearer ").or_else(|| header.strip_prefix("bearer "))?;
-    cluster.tokens.verify(token.trim())
+    cluster.tokens.verify(token.trim(), cluster)
 }
 
 async fn route(ask: Ask, path: &str) -> ApiResult<Response<Body>> {

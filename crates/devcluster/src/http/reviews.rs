@@ -17,7 +17,7 @@ pub(super) async fn handle(mut ask: Ask, target: Target) -> ApiResult<Response<B
     let who = |name: &str, groups: &[String]| json!({"username": name, "groups": groups});
     let status: Value = match target.resource.kind.as_str() {
         "SelfSubjectReview" => json!({"userInfo": who(&ask.user.name, &ask.user.groups)}),
-        "TokenReview" => match ask.cluster.tokens.verify(review.str_at("spec.token")) {
+        "TokenReview" => match ask.cluster.tokens.verify(review.str_at("spec.token"), &ask.cluster) {
             Some(user) => {
                 json!({"authenticated": true, "user": who(&user.name, &user.groups), "audiences": review["spec"]["audiences"]})
             }

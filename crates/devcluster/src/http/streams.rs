@@ -169,16 +169,29 @@ async fn evict(mut ask: Ask, target: &Target, namespace: &str) -> ApiResult<Resp
     ))
 }
 
+/// A token that somebody asked for is good for a day at most; they ask again.
+const SECONDS_MAX: i64 = 86_400;
+
 async fn token(mut ask: Ask, namespace: &str, account: Value) -> ApiResult<Response<Body>> {
     let mut request = body(&mut ask).await?;
-    let seconds = request.int_at("spec.expirationSeconds").unwrap_or(3600).clamp(600, 86_400 * 365);
-    let claims = crate::auth::claims(
+    let seconds = request.int_at("spec.expirationSeconds").unwrap_or(3600).clamp(600, SECONDS_MAX);
+    let mut claims = crate::auth::claims(
         namespace,
         account.name(),
         account.uid(),
         request.list_at("spec.audiences"),
         seconds,
     );
+    let bound = request.at("spec.boundObjectRef").cloned().unwrap_or_default();
+    if !bound.str_at("name").is_empty() {
+        let kind = bound.str_at("kind").to_lowercase();
+        if !matches!(kind.as_str(), "pod" | "secret") {
+            return Err(ApiError::bad_request("a token can be bound to a Pod or a Secret"));
+        }
+        let found = ask.cluster.get(&format!("{kind}s"), namespace, bound.str_at("name"));
+        let uid = found.map(|object| object.uid().to_owned()).unwrap_or_default();
+        claims["kubernetes.io"][kind.as_str()] = json!({"name": bound.str_at("name"), "uid": uid});
+    }
     let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
     let token = ask.cluster.tokens.issue(&claims);
     request.set_at("apiVersion", json!("authentication.k8s.io/v1"));

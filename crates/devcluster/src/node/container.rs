@@ -253,7 +253,7 @@ impl Start<'_> {
 fn sub_path(base: &Path, sub: &str) -> Result<PathBuf, StartError> {
     let path = base.join(sub);
     if !path.exists() {
-        std::fs::create_dir_all(&path)
+        super::volumes::open_folders(&path)
             .map_err(|e| StartError::Config(format!("subPath \"{sub}\" cannot be made: {e}")))?;
     }
     let real = std::fs::canonicalize(&path).map_err(|e| StartError::Config(e.to_string()))?;

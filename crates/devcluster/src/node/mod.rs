@@ -27,7 +27,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use engine::{Engine, find_engine};
 pub(crate) use exec::{Exec, ExecWish, Reader, connect};
 pub(crate) use logs::{LogOptions, Source as LogSource, stream_logs};
-pub(crate) use network::remove_route;
+pub(crate) use network::{NODE_PORTS, is_service_address, remove_route};
+pub(crate) use volumes::open_folders;
 
 use crate::api::Cluster;
 use crate::bootstrap::NODE;

@@ -49,6 +49,16 @@ async fn route(args: &[&str]) -> bool {
     command.is_ok_and(|status| status.success())
 }
 
+/// Ports of the machine that services may have.
+pub(crate) const NODE_PORTS: std::ops::Range<i64> = 30_000..32_768;
+
+/// Whether an address is one that this cluster gives to services, neither the network's own nor its broadcast.
+pub(crate) fn is_service_address(net: [u8; 2], text: &str) -> bool {
+    let Ok(address) = text.parse::<Ipv4Addr>() else { return false };
+    let [a, b, c, d] = address.octets();
+    [a, b] == net && (c, d) != (0, 0) && (c, d) != (255, 255)
+}
+
 type Proxies = HashMap<(SocketAddr, String), CancellationToken>;
 
 /// Keeps one listener per service port.
@@ -69,7 +79,12 @@ async fn proxies(cluster: Arc<Cluster>, api: SocketAddr, shutdown: CancellationT
 async fn align(cluster: &Arc<Cluster>, api: SocketAddr, running: &mut Proxies) {
     let mut wanted: HashMap<(SocketAddr, String), (String, String, Value)> = HashMap::new();
     for service in cluster.list("services", None) {
-        let Ok(address) = service.str_at("spec.clusterIP").parse::<Ipv4Addr>() else { continue };
+        let text = service.str_at("spec.clusterIP");
+        let Ok(address) = text.parse::<Ipv4Addr>() else { continue };
+        // A store of before may hold any address: what is not the cluster's is not listened on.
+        if !is_service_address(cluster.service_net, text) {
+            continue;
+        }
         for port in service.list_at("spec.ports").iter().filter(|p| p.str_at("protocol") == "TCP") {
             let place = (service.namespace().to_owned(), service.name().to_owned(), port.clone());
             let id = format!("{}/{}/{}", place.0, place.1, port);
@@ -77,7 +92,7 @@ async fn align(cluster: &Arc<Cluster>, api: SocketAddr, running: &mut Proxies) {
                 wanted.insert((SocketAddr::new(IpAddr::V4(address), number), id.clone()), place.clone());
             }
             if let Some(number) =
-                port.int_at("nodePort").and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0)
+                port.int_at("nodePort").filter(|n| NODE_PORTS.contains(n)).and_then(|n| u16::try_from(n).ok())
             {
                 wanted.insert((SocketAddr::new(api.ip(), number), id), place);
             }

@@ -68,10 +68,25 @@ fn one(cluster: &Cluster, pod: &Value, volume: &Value, own: PathBuf) -> Result<P
 fn make_folder(path: &Path, mode: u32) -> Result<(), String> {
     let fail = |e: std::io::Error| format!("{} cannot be made: {e}", path.display());
     if !path.exists() {
-        std::fs::create_dir_all(path).map_err(fail)?;
+        open_folders(path).map_err(fail)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(fail)?;
     }
     Ok(())
+}
+
+/// Folders that a container's user may walk through, whatever this process lets others do with what it makes.
+pub(crate) fn open_folders(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent() {
+        open_folders(parent)?;
+    }
+    match std::fs::create_dir(path) {
+        Ok(()) => std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// `fsGroup`: the group owns the folder and what is made in it.
@@ -87,7 +102,10 @@ fn host_path(host: &Value) -> Result<PathBuf, String> {
     let wrong = |what: &str| Err(format!("hostPath type check failed: {} is not {what}", path.display()));
     match host.str_at("type") {
         "DirectoryOrCreate" => make_folder(&path, 0o755)?,
-        "FileOrCreate" if !path.exists() => drop(std::fs::write(&path, "")),
+        "FileOrCreate" if !path.exists() => {
+            let _ = std::fs::write(&path, "")
+                .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)));
+        }
         "Directory" if !path.is_dir() => return wrong("a directory"),
         "File" if !path.is_file() => return wrong("a file"),
         "" if !path.exists() => make_folder(&path, 0o755)?,
@@ -247,12 +265,12 @@ fn write_files(folder: &Path, files: &Files) -> std::io::Result<()> {
     for (path, (content, mode)) in files {
         let file = target.join(path);
         if let Some(parent) = file.parent() {
-            std::fs::create_dir_all(parent)?;
+            open_folders(parent)?;
         }
         std::fs::write(&file, content)?;
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(*mode))?;
     }
-    std::fs::create_dir_all(&target)?;
+    open_folders(&target)?;
     let beside = folder.join("..data_tmp");
     let _ = std::fs::remove_file(&beside);
     symlink(&version, &beside)?;

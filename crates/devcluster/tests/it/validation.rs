@@ -256,3 +256,47 @@ async fn image_pull_policy_follows_the_tag() {
         assert_eq!(object["spec"]["containers"][0]["imagePullPolicy"], policy, "{image}");
     }
 }
+
+/// REVIEW M9: a service would otherwise listen on any address of the machine, in the place of whoever belongs there.
+#[tokio::test]
+async fn a_service_has_an_address_of_the_cluster_and_a_port_of_its_range() {
+    let t = Test::api().await;
+    let wide = json!([{"port": 80}]);
+    for address in ["0.0.0.0", "127.0.0.1", "192.0.2.1", "169.254.169.254", "255.255.255.255"] {
+        let body = json!({"metadata": {"name": "s"}, "spec": {"clusterIP": address, "ports": wide}});
+        let (code, status) = t.post(&t.core("services"), body).await;
+        assert_eq!(code, 422, "{address}: {status}");
+        assert!(fields(&status).iter().all(|field| field.starts_with("spec.clusterIP")), "{status}");
+    }
+    for port in [22, 8080, 29_999, 32_768] {
+        let body = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}});
+        assert_eq!(refused(&t, &t.core("services"), body).await, ["spec.ports[0].nodePort"], "{port}");
+    }
+    let first =
+        t.create(&t.core("services"), json!({"metadata": {"name": "one"}, "spec": {"ports": wide}})).await;
+    let taken = json!({"metadata": {"name": "two"}, "spec": {"clusterIP": first["spec"]["clusterIP"], "ports": wide}});
+    assert_eq!(t.post(&t.core("services"), taken).await.0, 422, "another's address is not given twice");
+    let headless = json!({"metadata": {"name": "three"}, "spec": {"clusterIP": "None", "ports": wide}});
+    assert_eq!(t.create(&t.core("services"), headless).await["spec"]["clusterIP"], "None");
+}
+
+/// REVIEW L7: who has deleted an account has ended its tokens.
+#[tokio::test]
+async fn a_token_ends_with_its_account() {
+    let t = Test::api().await;
+    let account = json!({"metadata": {"name": "robot"}});
+    t.create(&t.core("serviceaccounts"), account.clone()).await;
+    let wish = json!({"spec": {"expirationSeconds": 315_360_000}});
+    let asked = t.post(&t.core("serviceaccounts/robot/token"), wish).await.1;
+    let token = asked["status"]["token"].as_str().expect("a token").to_owned();
+    let good = async || {
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+        t.post("/apis/authentication.k8s.io/v1/tokenreviews", review).await.1["status"]["authenticated"]
+            == true
+    };
+    assert!(good().await);
+    t.delete(&t.core("serviceaccounts/robot")).await;
+    // Another account of the same name is another account. The real server remembers an answer for ten seconds.
+    t.create(&t.core("serviceaccounts"), account).await;
+    t.eventually("the token is over", async || !good().await).await;
+}

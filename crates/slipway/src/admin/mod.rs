@@ -80,7 +80,7 @@ pub(crate) async fn run(command: AdminCommand) -> anyhow::Result<ExitCode> {
             say!("Wrote {}: {} rows, {} repositories", file.display(), written.rows, written.repositories);
         }
         AdminCommand::Restore { place, force, file } => {
-            std::fs::create_dir_all(&place.data)?;
+            crate::private::folder(&place.data)?;
             let store = Store::connect(&place.database()?)?;
             let restored = backup::restore(&store, &place.data, &file, force).await?;
             store.close();

@@ -77,7 +77,7 @@ pub(crate) async fn audit(command: AuditCommand) -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             }
             for problem in &found.problems {
-                eprintln!("error: {problem}");
+                note!("error: {problem}");
             }
             say!("The chain is not whole: {} records", found.records);
             Ok(ExitCode::FAILURE)

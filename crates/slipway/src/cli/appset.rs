@@ -66,11 +66,11 @@ pub(crate) fn run(command: &AppsetCommand) -> anyhow::Result<ExitCode> {
             Ok((applications, notes)) => {
                 made.extend(applications);
                 for note in notes {
-                    eprintln!("note: ApplicationSet {name}: {note}");
+                    note!("note: ApplicationSet {name}: {note}");
                 }
             }
             Err(message) => {
-                eprintln!("error: ApplicationSet {name}: {message}");
+                note!("error: ApplicationSet {name}: {message}");
                 good = false;
             }
         }

@@ -1,6 +1,5 @@
 //! Builds: list, show, start, stop, restart, and their logs.
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -159,7 +158,7 @@ pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
         BuildCommand::Get { id, output } => {
             let build: Build = client.get(&format!("/api/builds/{id}")).await?;
             let why = build.message.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-            eprintln!("{} {} is {}{why}", build.pipeline_name, build.id, build.status);
+            note!("{} {} is {}{why}", build.pipeline_name, build.id, build.status);
             let row = |step: &slipway_api::build::BuildStep| {
                 let message = step.message.clone().unwrap_or_default();
                 vec![step.name.clone(), step.kind.clone(), step.status.clone(), message]
@@ -225,7 +224,7 @@ pub(crate) async fn start(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         say!("{id}");
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("Build {id}");
+    note!("Build {id}");
     follow(&client, &id, None, true).await?;
     ended(&client, &id).await
 }
@@ -239,7 +238,7 @@ pub(crate) async fn logs(arguments: LogsArguments) -> anyhow::Result<ExitCode> {
             let Some(build) = page.workflows.docs.into_iter().next() else {
                 bail!("there are no builds yet")
             };
-            eprintln!("Build {} of {}", build.id, build.pipeline_name);
+            note!("Build {} of {}", build.id, build.pipeline_name);
             build.id
         }
     };
@@ -263,7 +262,7 @@ pub(crate) async fn logs(arguments: LogsArguments) -> anyhow::Result<ExitCode> {
 async fn ended(client: &Client, id: &str) -> anyhow::Result<ExitCode> {
     let build: Build = client.get(&format!("/api/builds/{id}")).await?;
     let why = build.message.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    eprintln!("Build {id} ended with {}{why}", build.status);
+    note!("Build {id} ended with {}{why}", build.status);
     Ok(match build.status.as_str() {
         "success" => ExitCode::SUCCESS,
         "error" => ExitCode::from(1),
@@ -338,12 +337,11 @@ impl<'a> Printer<'a> {
         if self.only.is_some_and(|only| only != step) {
             return Ok(());
         }
-        let mut out = std::io::stdout().lock();
         if self.current != step {
-            writeln!(out, "── {step} ──")?;
+            say!("── {step} ──");
             step.clone_into(&mut self.current);
         }
-        write!(out, "{text}")?;
-        out.flush()
+        say_part!("{text}");
+        Ok(())
     }
 }

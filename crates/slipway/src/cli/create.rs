@@ -125,7 +125,7 @@ pub(crate) async fn run(command: CreateCommand) -> anyhow::Result<ExitCode> {
         CreateCommand::User { email, role, teams } => {
             let body = json!({"email": email, "role": role, "teams": teams});
             let made: Value = client.post("/api/invitations", &body).await?;
-            eprintln!("Invited {email}. Send them this link; it is shown once and good for a week:");
+            note!("Invited {email}. Send them this link; it is shown once and good for a week:");
             say!("{}", made["url"].as_str().unwrap_or_default());
         }
         CreateCommand::Team { name, tags, members } => {
@@ -147,7 +147,7 @@ pub(crate) async fn run(command: CreateCommand) -> anyhow::Result<ExitCode> {
             let key: String = client
                 .post(&format!("/api/auth/key{subject}"), &json!({"name": name, "scopes": scopes}))
                 .await?;
-            eprintln!("This is the key; it is shown once:");
+            note!("This is the key; it is shown once:");
             say!("{key}");
         }
         CreateCommand::Context(arguments) => {
@@ -171,7 +171,7 @@ pub(crate) async fn run(command: CreateCommand) -> anyhow::Result<ExitCode> {
             let made: Value = client.post("/api/admin/accounts", &body).await?;
             say!("Made account {name}");
             if let Some(url) = made["invitationUrl"].as_str() {
-                eprintln!("Send this link to its Administrator; it is shown once and good for a week:");
+                note!("Send this link to its Administrator; it is shown once and good for a week:");
                 say!("{url}");
             }
         }

@@ -66,7 +66,7 @@ pub(crate) async fn shell(client: &Client, id: &str, step: Option<String>) -> an
         rows: size.map(|size| size.ws_row),
     };
     let shell: Shell = client.post(&format!("/api/builds/{id}/debug/shells"), &wish).await?;
-    eprintln!("A shell in step {} ({}); Ctrl-] leaves it.", shell.step, shell.phase);
+    note!("A shell in step {} ({}); Ctrl-] leaves it.", shell.step, shell.phase);
     let path = format!("/api/builds/{id}/debug/shells/{}", shell.id);
     let raw = Raw::enter()?;
     let typed = typed(raw.is_some());
@@ -75,7 +75,7 @@ pub(crate) async fn shell(client: &Client, id: &str, step: Option<String>) -> an
         why = send(client, &path, typed) => why,
     };
     drop(raw);
-    eprintln!("\n{}. The step stays paused: `slipway build continue {id}` lets it go on.", why?);
+    note!("\n{}. The step stays paused: `slipway build continue {id}` lets it go on.", why?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -95,7 +95,7 @@ async fn paused(client: &Client, id: &str, step: Option<&str>) -> anyhow::Result
             );
         }
         if !std::mem::replace(&mut said, true) {
-            eprintln!("Waiting until a step of build {id} is paused …");
+            note!("Waiting until a step of build {id} is paused …");
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

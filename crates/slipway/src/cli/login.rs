@@ -66,7 +66,7 @@ fn ask_password(email: &str) -> anyhow::Result<Secret<String>> {
         stdin.lock().read_line(&mut line)?;
         return Ok(Secret::new(line.trim_end_matches(['\r', '\n']).to_owned()));
     }
-    eprint!("Password of {email}: ");
+    crate::say::note(format_args!("Password of {email}: "));
     std::io::stderr().flush()?;
     let before = tcgetattr(&stdin)?;
     let mut silent = before.clone();
@@ -74,7 +74,7 @@ fn ask_password(email: &str) -> anyhow::Result<Secret<String>> {
     tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
     let read = stdin.lock().read_line(&mut line);
     tcsetattr(&stdin, OptionalActions::Flush, &before)?;
-    eprintln!();
+    note!("");
     read?;
     Ok(Secret::new(line.trim_end_matches(['\r', '\n']).to_owned()))
 }

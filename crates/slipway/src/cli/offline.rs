@@ -81,7 +81,7 @@ pub(crate) fn lint(arguments: &LintArguments) -> ExitCode {
         let text = match read(file) {
             Ok(text) => text,
             Err(error) => {
-                eprintln!("error: {error:#}");
+                note!("error: {error:#}");
                 unreadable = true;
                 continue;
             }
@@ -125,11 +125,11 @@ pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
     let scope = match variables {
         Ok(Value::Object(scope)) => scope,
         Ok(_) => {
-            eprintln!("error: the variables are not a JSON object of names and values");
+            note!("error: the variables are not a JSON object of names and values");
             return ExitCode::from(UNREADABLE);
         }
         Err(error) => {
-            eprintln!("error: {error:#}");
+            note!("error: {error:#}");
             return ExitCode::from(UNREADABLE);
         }
     };
@@ -139,7 +139,7 @@ pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            note!("error: {error}");
             ExitCode::from(UNREADABLE)
         }
     }
@@ -182,7 +182,7 @@ pub(crate) fn health(file: &Path, format: Format) -> anyhow::Result<ExitCode> {
         Ok(documents) => documents,
         Err(errors) => {
             for error in errors {
-                eprintln!("{}:{error}", file.display());
+                note!("{}:{error}", file.display());
             }
             return Ok(ExitCode::from(UNREADABLE));
         }
@@ -250,7 +250,7 @@ pub(crate) fn conformance(command: &ConformanceCommand) -> ExitCode {
 
 fn verdict(dir: &Path, passed: usize, failed: usize, good: bool) -> ExitCode {
     if passed + failed == 0 {
-        eprintln!("error: there is no acceptance data in {}", dir.display());
+        note!("error: there is no acceptance data in {}", dir.display());
         return ExitCode::from(UNREADABLE);
     }
     say!("{passed} passed, {failed} failed");

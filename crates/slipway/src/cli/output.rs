@@ -32,10 +32,11 @@ pub(crate) fn print<T: Serialize>(
     match format {
         Format::Json => say!("{}", serde_json::to_string_pretty(items)?),
         Format::Yaml => say_part!("{}", slipway_yaml::to_yaml(&serde_json::to_value(items)?)),
-        Format::Name => items.iter().for_each(|item| say!("{}", row(item)[0])),
-        Format::Table | Format::Wide if items.is_empty() => eprintln!("{nothing}"),
+        Format::Name => items.iter().for_each(|item| say!("{}", crate::say::cell(&row(item)[0]))),
+        Format::Table | Format::Wide if items.is_empty() => note!("{nothing}"),
         Format::Table | Format::Wide => {
-            let rows: Vec<Vec<String>> = items.iter().map(row).collect();
+            let plain = |cells: Vec<String>| cells.iter().map(|text| crate::say::cell(text)).collect();
+            let rows: Vec<Vec<String>> = items.iter().map(row).map(plain).collect();
             say_part!("{}", table(heads, &rows));
         }
     }

@@ -39,7 +39,7 @@ pub(crate) async fn run(order: Order) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot read the pipeline {}", order.file.display()))?;
     let (pipeline, findings) = slipway_pipeline::Pipeline::parse(&yaml);
     for finding in &findings {
-        eprintln!("{}:{}:{}: {}", order.file.display(), finding.line, finding.column, finding.message);
+        note!("{}:{}:{}: {}", order.file.display(), finding.line, finding.column, finding.message);
     }
     if pipeline.is_none() {
         return Ok(ExitCode::from(2));
@@ -51,11 +51,11 @@ pub(crate) async fn run(order: Order) -> anyhow::Result<ExitCode> {
     let around = order.file.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let snapshot = Snapshot::take(around, &folder.path().join("repository.git"), order.branch.as_deref())?;
     if let Some(note) = snapshot.as_ref().and_then(|snapshot| snapshot.note.as_deref()) {
-        eprintln!("{note}");
+        note!("{note}");
     }
     let outcome = drive(&order, yaml, snapshot, folder.path()).await;
     if order.keep {
-        eprintln!("The files of the build are in {}", folder.keep().display());
+        note!("The files of the build are in {}", folder.keep().display());
     } else {
         remove(folder.path());
     }
@@ -115,7 +115,7 @@ async fn drive(
                 if interrupts > 1 {
                     return Ok(ExitCode::from(130));
                 }
-                eprintln!("Stopping the build; once more to leave at once.");
+                note!("Stopping the build; once more to leave at once.");
                 desk.terminate();
             }
         }
@@ -132,6 +132,6 @@ async fn drive(
 /// Steps in containers may leave files of other users behind; as root they are ours to remove.
 fn remove(folder: &Path) {
     if let Err(error) = std::fs::remove_dir_all(folder) {
-        eprintln!("note: {} could not be removed whole: {error}", folder.display());
+        note!("note: {} could not be removed whole: {error}", folder.display());
     }
 }

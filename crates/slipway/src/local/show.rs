@@ -31,13 +31,13 @@ impl Show {
             }
             let why = step.message.as_deref().filter(|_| step.status != "running");
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            eprintln!("── {} {}{why}", step.name, step.status);
+            note!("── {} {}{why}", step.name, step.status);
         }
         if report.finished_ms.is_some() && !std::mem::replace(&mut self.ended, true) {
             self.flush();
             let took = report.finished_ms.unwrap_or(0) - report.started_ms.unwrap_or(0);
             let why = report.message.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-            eprintln!("── {} after {}.{} s{why}", report.status, took / 1000, took % 1000 / 100);
+            note!("── {} after {}.{} s{why}", report.status, took / 1000, took % 1000 / 100);
         }
     }
 

@@ -171,14 +171,14 @@ pub(super) async fn install(arguments: InstallArguments) -> anyhow::Result<ExitC
     for object in &objects {
         let key = ObjectKey::of(object);
         match cluster.apply(object, write).await {
-            Ok(_) => eprintln!("{key} {}", if arguments.dry_run { "would be applied" } else { "applied" }),
+            Ok(_) => note!("{key} {}", if arguments.dry_run { "would be applied" } else { "applied" }),
             // Nothing can be checked inside of a namespace that is not there yet.
-            Err(error) if arguments.dry_run && error.is_not_found() => eprintln!("{key} would be applied"),
+            Err(error) if arguments.dry_run && error.is_not_found() => note!("{key} would be applied"),
             Err(error) => return Err(error).with_context(|| format!("{key} was not applied")),
         }
     }
     if !arguments.dry_run {
-        eprintln!("`slipway get runners` shows it when it has registered.");
+        note!("`slipway get runners` shows it when it has registered.");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -203,7 +203,7 @@ pub(super) async fn uninstall(arguments: UninstallArguments) -> anyhow::Result<E
     }
     for key in keys {
         if arguments.dry_run {
-            eprintln!("{key} would be removed");
+            note!("{key} would be removed");
             continue;
         }
         let removed = cluster
@@ -211,13 +211,13 @@ pub(super) async fn uninstall(arguments: UninstallArguments) -> anyhow::Result<E
             .await
             .with_context(|| format!("{key} was not removed"))?;
         if removed {
-            eprintln!("{key} removed");
+            note!("{key} removed");
         }
     }
     if !arguments.cluster_only && !arguments.dry_run {
         let path = format!("/api/runners/{}", arguments.name);
         match context::client()?.delete::<bool>(&path).await {
-            Ok(_) => eprintln!("The server has forgotten runner {}", arguments.name),
+            Ok(_) => note!("The server has forgotten runner {}", arguments.name),
             Err(error) if error.status() == Some(404) => {}
             Err(error) => {
                 return Err(error)
@@ -226,7 +226,7 @@ pub(super) async fn uninstall(arguments: UninstallArguments) -> anyhow::Result<E
         }
     }
     if !arguments.delete_storage {
-        eprintln!("The builds' storage stays; --delete-storage removes it. The namespace stays too.");
+        note!("The builds' storage stays; --delete-storage removes it. The namespace stays too.");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -168,9 +168,10 @@ pub(crate) async fn run(arguments: RunnerArguments) -> anyhow::Result<ExitCode> 
     match arguments.command {
         Some(RunnerCommand::Token { name }) => {
             let token = token(&name).await?;
-            eprintln!(
+            note!(
                 "Runner {} can register until {} with this token; it is shown once:",
-                token.name, token.expires
+                token.name,
+                token.expires
             );
             say!("{}", token.token);
             Ok(ExitCode::SUCCESS)

@@ -93,8 +93,7 @@ enum Executor {
 
 pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     log_to_stderr();
-    std::fs::create_dir_all(&arguments.data)
-        .with_context(|| format!("cannot make the folder {}", arguments.data.display()))?;
+    crate::private::folder(&arguments.data)?;
     let data = arguments.data.canonicalize()?;
     let _lock = lock(&data)?;
     let listener = tokio::net::TcpListener::bind(arguments.listen)

@@ -92,7 +92,7 @@ export function SsoDialog({ provider, onClose, create, update }: SsoDialogProps)
       <TextInput label="Group whose members are Administrators" {...form.getInputProps('adminGroup')} />
       <Checkbox
         label="Whoever the provider vouches for becomes a member"
-        description="Otherwise they need an invitation to their e-mail first"
+        description="With an address of a verified domain. Otherwise they need an invitation to their e-mail first"
         {...form.getInputProps('createMembers', { type: 'checkbox' })}
       />
     </FormDialog>

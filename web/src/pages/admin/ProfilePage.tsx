@@ -6,6 +6,7 @@ import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import { changePassword, endSession } from '../../api/adminMutations';
 import { sessionsQuery } from '../../api/adminQueries';
+import { Identities } from '../../components/admin/Identities';
 import { userQuery } from '../../api/queries';
 import type { SessionInfo, User } from '../../api/types';
 import { roleText } from '../../components/admin/words';
@@ -31,6 +32,7 @@ export function ProfilePage() {
       actions={<Link to="/profile/keys">Your API keys</Link>}
     >
       <Facts user={user} />
+      <Identities />
       <Sessions />
       <Password email={user.email} />
     </Page>

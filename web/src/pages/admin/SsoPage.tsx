@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { changeSso, createSso, deleteSso } from '../../api/adminMutations';
 import { ssoQuery } from '../../api/adminQueries';
 import type { SsoClient } from '../../api/types';
+import { Domains } from '../../components/admin/Domains';
 import { SsoDialog } from '../../components/admin/SsoDialog';
 import { useChange } from '../../hooks/useChange';
 import { Action } from '../../ui/Action';
@@ -52,6 +53,7 @@ export function SsoPage() {
           </>
         )}
       </QueryView>
+      <Domains />
       {making && (
         <SsoDialog onClose={() => setMaking(false)} create={(request) => change(createSso(request))} />
       )}
@@ -121,6 +123,11 @@ function Provider({ provider, change }: ProviderProps) {
               <code>{settings.adminGroup}</code>
             </Property>
           )}
+          <Property name="Offered on">
+            {provider.frontPage
+              ? "everybody's sign-in page"
+              : 'the sign-in page when somebody enters an address of a verified domain, or the account’s name'}
+          </Property>
           <Property name="People who are not members">
             {settings.createMembers ? 'become members' : 'need an invitation to their e-mail'}
           </Property>
@@ -142,7 +149,7 @@ function Provider({ provider, change }: ProviderProps) {
         action={() => change(changeSso(name, { enabled: !enabled }))}
       >
         {enabled
-          ? 'The sign-in page no longer offers it. Whoever is signed in stays so.'
+          ? 'The sign-in page no longer offers it, and whoever is signed in through it has to sign in again.'
           : 'The sign-in page offers it again.'}
       </Confirm>
       <Confirm
@@ -153,7 +160,8 @@ function Provider({ provider, change }: ProviderProps) {
         danger
         action={() => change(deleteSso(name))}
       >
-        People who came through it stay members; without a password they cannot sign in any more.
+        People who came through it stay members, and are signed out; without a password they cannot sign in
+        any more.
       </Confirm>
     </section>
   );
