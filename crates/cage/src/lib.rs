@@ -109,6 +109,18 @@ impl Cage {
         self
     }
 
+    /// Another program is there, which the first one starts: a path, or a name of our own PATH. One that is not
+    /// installed is left out.
+    #[must_use]
+    pub fn program(self, name: &str) -> Self {
+        let mut command = Command::new(name);
+        command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        match plan::find_program(&command) {
+            Ok(path) => self.read(path),
+            Err(_) => self,
+        }
+    }
+
     /// A folder is there and may be written to; [`Self::give`] makes it the program's.
     #[must_use]
     pub fn write(mut self, path: impl Into<PathBuf>) -> Self {
@@ -161,6 +173,13 @@ impl Cage {
         give(folder, user, group)
     }
 
+    /// True when a folder was given to the program's user already.
+    pub fn owns(&self, folder: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        !self.changes_user()
+            || std::fs::symlink_metadata(folder).is_ok_and(|found| (found.uid(), found.gid()) == self.ids())
+    }
+
     /// Starts a command: its program, arguments, folder, and the environment that was said for it; what it says about
     /// streams, users and hooks is not looked at. The error says which part of the cage could not be built.
     pub fn spawn(&self, command: &Command, streams: Streams) -> io::Result<Child> {
@@ -205,12 +224,11 @@ impl Cage {
 }
 
 fn give(path: &Path, user: u32, group: u32) -> io::Result<()> {
-    std::os::unix::fs::lchown(path, Some(user), Some(group))?;
-    if !std::fs::symlink_metadata(path)?.is_dir() {
-        return Ok(());
+    if std::fs::symlink_metadata(path)?.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            give(&entry?.path(), user, group)?;
+        }
     }
-    for entry in std::fs::read_dir(path)? {
-        give(&entry?.path(), user, group)?;
-    }
-    Ok(())
+    // A folder comes after what is in it: whose it is tells whether all of it was given.
+    std::os::unix::fs::lchown(path, Some(user), Some(group))
 }

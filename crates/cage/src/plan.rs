@@ -297,7 +297,9 @@ impl Tree {
         if self.is_below(path) {
             return Ok(());
         }
-        if std::fs::metadata(path)?.is_dir() {
+        let unseen =
+            |error| io::Error::other(format!("`{}` cannot be shown to the program: {error}", path.display()));
+        if std::fs::metadata(path).map_err(unseen)?.is_dir() {
             return self.folders(path, steps);
         }
         self.folders(path.parent().unwrap_or(Path::new("/")), steps)?;

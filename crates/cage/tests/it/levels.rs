@@ -137,7 +137,7 @@ fn a_program_that_is_not_there_is_said_as_such() {
 fn what_could_not_be_built_is_named() {
     let cage = Cage::new().read("/tmp/no-such-folder-of-a-cage");
     let error = cage.spawn(&Command::new("true"), Streams::listening()).map(drop).unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+    assert!(error.to_string().contains("no-such-folder-of-a-cage` cannot be shown"), "{error}");
     let mut command = Command::new("true");
     command.current_dir("/");
     let error = Cage::new().read("/tmp/../etc").spawn(&command, Streams::listening()).map(drop).unwrap_err();

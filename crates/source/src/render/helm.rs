@@ -6,7 +6,7 @@ use serde_json::Value;
 use slipway_yaml::{Dialect, Node};
 
 use super::lookup::Desk;
-use super::workspace::{self, Workspace};
+use super::workspace::{self, With, Workspace};
 use super::{Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
 use crate::git_cache::{EntryKind, Since};
 use crate::glob::Glob;
@@ -143,12 +143,13 @@ pub(super) async fn render(
         let objects = workspace.run(renderer, request, "helm", &arguments).await.and_then(read)?;
         return Ok(Made { kind: SourceKind::Helm, objects, outside, asked: Default::default() });
     };
-    let desk = Desk::open(lookup.clone()).await?;
+    let desk = Desk::open(lookup.clone())?;
     let config = workspace.write("own/kubeconfig", desk.kubeconfig().as_bytes())?;
     let variables = [("KUBECONFIG".to_owned(), config.display().to_string())];
     // Without this helm's `lookup` asks nobody; it asks for nothing else.
     arguments.push("--dry-run=server".into());
-    let outcome = workspace.run_in(renderer, request, "repo", "helm", &arguments, &variables).await;
+    let with = With { variables: &variables, network: Some(desk.network()), ..With::default() };
+    let outcome = workspace.run_in(renderer, request, "repo", "helm", &arguments, with).await;
     let (objects, asked) = desk.close(outcome.and_then(read))?;
     Ok(Made { kind: SourceKind::Helm, objects, outside, asked })
 }

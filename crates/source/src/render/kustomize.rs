@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use slipway_yaml::{Dialect, Node};
 
-use super::workspace::{self, Workspace};
+use super::workspace::{self, With, Workspace};
 use super::{
     Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, inflation, manifest,
 };
@@ -96,20 +96,26 @@ async fn build(
         path: request.path.clone(),
         install: install.to_owned(),
     };
+    let run = async |tool: &str, verb: &str| {
+        // With charts inside of it, it starts helm.
+        let starts = (!helm.is_empty()).then(|| renderer.program("helm"));
+        let with = With { starts, ..With::default() };
+        workspace.run_in(renderer, request, "repo", tool, &arguments(verb), with).await
+    };
     if let Some(program) = program {
         let program = program.display().to_string();
-        return workspace.run(renderer, request, &program, &arguments("build")).await?.ok_or_else(|| {
+        return run(&program, "build").await?.ok_or_else(|| {
             missing(
                 &program,
                 "argocd-cm names it for this version of kustomize: put it there, or mend kustomize.path",
             )
         });
     }
-    if let Some(output) = workspace.run(renderer, request, "kustomize", &arguments("build")).await? {
+    if let Some(output) = run("kustomize", "build").await? {
         return Ok(output);
     }
     // kubectl carries the same engine.
-    workspace.run(renderer, request, "kubectl", &arguments("kustomize")).await?.ok_or_else(|| {
+    run("kubectl", "kustomize").await?.ok_or_else(|| {
         missing("kustomize", "put kustomize 5 (or kubectl, which carries it) on the PATH of the runtime")
     })
 }
