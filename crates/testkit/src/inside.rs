@@ -1,10 +1,12 @@
 //! A look from inside: a program that takes the place of a tool, tells what it sees, and one line that asserts it.
 //!
 //! ```ignore
-//! let probe = inside::Probe::named("helm");
-//! renderer.set_program("helm", probe.path());
-//! let seen = Seen::in_object(&rendered.objects[0]);
-//! seen.assert_caged();
+//! let probe = Probe::named("helm");
+//! let renderer = renderer.with_tools(vec![probe.bin()]);
+//! Seen::in_object(&rendered.objects[0]).assert_caged().assert_no_network().assert_own_user();
+//!
+//! if again_in_place_of("/usr/bin/git", "inside::git_fetches_in_a_cage") { return }
+//! Seen::in_folder(&mirror).assert_caged();
 //! ```
 //!
 //! A tool that is new to the platform gets its test with these lines. The probe knows a file that it must not read
@@ -74,28 +76,27 @@ impl Probe {
     pub fn port(&self) -> u16 {
         self.port
     }
-
-    /// This process's PATH with the probe first.
-    pub fn search_path(&self) -> String {
-        format!("{}:{}", self.bin().display(), std::env::var("PATH").unwrap_or_default())
-    }
 }
 
-/// Runs one test of this test program again, with the probe first on its PATH: for tools that are looked up there.
-/// True in the outer run, which has nothing more to do.
-pub fn again_with(probe: &Probe, test: &str) -> bool {
+/// Runs one test of this test program again where the probe lies over `place`, such as `/usr/bin/git`, for that run
+/// alone. True in the outer run, which has nothing more to do.
+pub fn again_in_place_of(place: &str, test: &str) -> bool {
     const INNER: &str = "TESTKIT_INSIDE";
     if std::env::var_os(INNER).is_some() {
         return false;
     }
+    let probe = Probe::named("probe");
     let program = std::env::current_exe().expect("a test program has a path");
-    let output = Command::new(program)
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"", "sh"])
+        .arg(probe.path())
+        .arg(std::fs::canonicalize(place).unwrap_or_else(|error| panic!("{place}: {error}")))
+        .arg(program)
         .args(["--exact", test, "--nocapture"])
-        .env("PATH", probe.search_path())
-        .env(INNER, probe.folder.path())
+        .env(INNER, "1")
         .env("INSIDE_SECRET", "of-the-parent")
         .output()
-        .expect("a test program can be run");
+        .expect("unshare is installed, and this is root");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("1 passed"), "no test is named {test}: {said}");
@@ -125,6 +126,14 @@ impl Seen {
         Self(values.next().expect("a report follows").expect("the probe writes JSON"))
     }
 
+    /// From what gpgv is believed to have said.
+    pub fn in_fingerprint(hex: &str) -> Self {
+        let bytes: Vec<u8> = (0..hex.len() / 2)
+            .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("the probe writes hex"))
+            .collect();
+        Self(serde_json::from_slice(&bytes).expect("the probe writes JSON"))
+    }
+
     /// From the file that it left where it could write.
     pub fn in_folder(folder: &Path) -> Self {
         let file = folder.join("inside.json");
@@ -152,7 +161,6 @@ impl Seen {
             ("no_new_privs", 1),
             ("seccomp", 2),
             ("groups", 0),
-            ("processes", 0),
             ("limit_core", 0),
         ] {
             assert_eq!(self.number(name), wanted, "{name} in {}", self.0);
@@ -181,6 +189,8 @@ impl Seen {
         ] {
             assert_ne!(self.number(name), 0, "{name} was possible: {}", self.0);
         }
+        // Those that came before it inside of its own cage, and nobody else.
+        assert!(self.number("processes") < self.number("pid") && self.number("pid") < 50, "{}", self.0);
         assert_eq!(self.0["descriptors"].as_array().map(Vec::len), Some(0), "{}", self.0);
         assert_eq!(self.texts("proc"), [""; 0], "{}", self.0);
         assert!(
@@ -194,6 +204,14 @@ impl Seen {
             let own = self.0["folder"].as_str().is_some_and(|path| path.starts_with(&format!("/{name}/")));
             assert!(own || !root.iter().any(|seen| seen == name), "/{name} is seen: {}", self.0);
         }
+        self
+    }
+
+    /// What others must not be able to read is neither in its arguments nor in its environment.
+    #[track_caller]
+    pub fn assert_nowhere(&self, secret: &str) -> &Self {
+        let texts = self.texts("arguments").into_iter().chain(self.texts("environment"));
+        assert!(!texts.into_iter().any(|text| text.contains(secret)), "{secret} is in {}", self.0);
         self
     }
 

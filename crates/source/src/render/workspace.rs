@@ -12,6 +12,8 @@ pub(super) struct Workspace {
     folder: tempfile::TempDir,
     /// What tools see: this folder, and what is added for one of them.
     cage: Cage,
+    /// Files of ours, and how people know them.
+    shown: Vec<(String, String)>,
 }
 
 /// What one run of a tool gets beside the folder.
@@ -32,7 +34,7 @@ impl Workspace {
     pub(super) fn with(files: &Files) -> Result<Self, RenderError> {
         let folder = tempfile::Builder::new().prefix("slipway-render-").tempdir().map_err(failed)?;
         let cage = Cage::new().write(folder.path());
-        let workspace = Self { folder, cage };
+        let workspace = Self { folder, cage, shown: Vec::new() };
         for (path, content) in files {
             workspace.write(&format!("repo/{path}"), content)?;
         }
@@ -52,6 +54,11 @@ impl Workspace {
         std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
         std::fs::write(&path, content).map_err(failed)?;
         Ok(path)
+    }
+
+    /// In messages a file of ours is called by this name.
+    pub(super) fn show_as(&mut self, relative: &str, name: &str) {
+        self.shown.push((relative.to_owned(), name.to_owned()));
     }
 
     pub(super) fn make_executable(&self, relative: &str) -> Result<(), RenderError> {
@@ -112,7 +119,10 @@ impl Workspace {
     /// A tool's words with paths of the repository instead of this machine's, and not more than a screen.
     fn without_paths(&self, text: &str) -> String {
         let root = self.folder.path().display().to_string();
-        let text = text.trim().replace(&format!("{root}/repo/"), "").replace(&root, "");
+        let mut text = text.trim().replace(&format!("{root}/repo/"), "").replace(&root, "");
+        for (own, name) in &self.shown {
+            text = text.replace(&format!("../{own}"), name).replace(&format!("/{own}"), name);
+        }
         text.chars().take(2000).collect()
     }
 }
