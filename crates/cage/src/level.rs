@@ -54,8 +54,8 @@ pub fn level() -> io::Result<Level> {
             return Ok(Level::Filter);
         }
         Err(format!(
-            "tools cannot be confined on this machine ({}); allow user namespaces or Landlock, run as root, or say \
-             --tools-see-this-machine",
+            "tools cannot be confined on this machine ({}); allow user namespaces or Landlock, run as root, or set \
+             SLIPWAY_TOOLS_SEE_THIS_MACHINE=yes",
             tried.join("; ")
         ))
     });

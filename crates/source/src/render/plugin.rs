@@ -12,7 +12,7 @@ use serde_json::Value;
 use slipway_cage::Network;
 
 use super::workspace::{self, With, Workspace};
-use super::{Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
+use super::{Content, Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
 use crate::git_cache::EntryKind;
 use crate::glob::Glob;
 
@@ -254,10 +254,12 @@ impl<'a> Room<'a> {
     ) -> Result<Vec<u8>, RenderError> {
         let folder = workspace::join("", &request.path)?;
         let (program, arguments) = words.split_first().expect("a command has a first word");
+        // Files that somebody sent are nobody's who may push: what the operator allows is not for them.
+        let sent = matches!(request.content, Content::Archive(_));
         let with = With {
             variables,
-            network: self.plugin.network.then_some(Network::Host),
-            reads: self.plugin.reads.clone(),
+            network: (self.plugin.network && !sent).then_some(Network::Host),
+            reads: if sent { Vec::new() } else { self.plugin.reads.clone() },
             // A repository's own scripts may be part of how its plugin works.
             runnable: true,
             starts: None,
