@@ -197,6 +197,17 @@ impl Engine {
         self.set_metrics(&mut text, &apps);
         text.family("argocd_git_request_total", "counter", "Number of git requests performed.");
         text.line("argocd_git_request_total", &[], self.renderer.git().remote_calls() as f64);
+        let by = slipway_cage::level().map_or("nothing: no tool is started", slipway_cage::Level::describe);
+        text.family(
+            "slipway_tools_confined",
+            "gauge",
+            "What helm, kustomize, jsonnet, plugins and git are confined by.",
+        );
+        text.line(
+            "slipway_tools_confined",
+            &[("by", by.to_owned())],
+            f64::from(slipway_cage::level().is_ok()),
+        );
         text.family("workqueue_depth", "gauge", "Current depth of workqueue.");
         for (name, depth) in [
             ("app_reconciliation_queue", self.queue.depth()),

@@ -1,14 +1,12 @@
-//! Child programs on a leash: a clean environment, a deadline, a limit on what they may say, and their whole
-//! process group killed when any of these is passed or nobody waits any more.
+//! Child programs on a leash: each in a cage that shows it what it works on, with a clean environment, a deadline and a
+//! limit on what it may say; all of it is killed when any of these is passed or nobody waits any more.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use slipway_cage::{Cage, Child, Streams};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, Command};
 
 /// What a program said and how it ended.
 pub(crate) struct Output {
@@ -25,7 +23,7 @@ pub(crate) enum ProcessError {
     Deadline { program: String, seconds: u64 },
     #[error("`{program}` wrote more than {bytes} bytes")]
     TooMuch { program: String, bytes: usize },
-    #[error("`{program}` could not be run")]
+    #[error("`{program}` could not be run: {source}")]
     Io { program: String, source: std::io::Error },
 }
 
@@ -34,74 +32,44 @@ pub(crate) struct Limits {
     pub(crate) stdout_bytes: usize,
 }
 
-/// Kills the group when dropped, so that a cancelled caller leaves no orphans behind.
-pub(crate) struct Group(Option<Pid>);
-
-impl Group {
-    pub(crate) fn of(child: &Child) -> Self {
-        Self(child.id().map(|id| Pid::from_raw(id.cast_signed())))
-    }
-
-    pub(crate) fn kill(&self) {
-        if let Some(pid) = self.0 {
-            // It may have ended by itself; that is as good.
-            let _ = killpg(pid, Signal::SIGKILL);
-        }
-    }
-
-    /// The program ended by itself: its id may soon belong to another.
-    pub(crate) fn ended(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
 /// A command that inherits nothing: no environment but `PATH` and a home that holds no configuration.
 pub(crate) fn clean(program: &str, home: &Path) -> Command {
     let mut command = Command::new(program);
     command
-        .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()))
         .env("HOME", home)
-        .env("LC_ALL", "C")
-        .process_group(0)
-        .kill_on_drop(true)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        .env("LC_ALL", "C");
     command
 }
 
-pub(crate) fn spawn(command: &mut Command, program: &str) -> Result<(Child, Group), ProcessError> {
-    let child = command.spawn().map_err(|source| match source.kind() {
+/// Starts it in its cage; there is no other way to start a program in this room. It ends with the value.
+pub(crate) fn spawn(
+    command: &Command,
+    cage: &Cage,
+    program: &str,
+    streams: Streams,
+) -> Result<Child, ProcessError> {
+    cage.spawn(command, streams).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => ProcessError::Missing { program: program.to_owned() },
         _ => ProcessError::Io { program: program.to_owned(), source },
-    })?;
-    let group = Group::of(&child);
-    Ok((child, group))
+    })
 }
 
 /// Runs to the end. `watch` is asked twice a second whether the program may go on.
 pub(crate) async fn run(
-    mut command: Command,
+    command: &Command,
+    cage: &Cage,
     program: &str,
     input: Option<Vec<u8>>,
     limits: &Limits,
     watch: impl Fn() -> bool,
 ) -> Result<Output, ProcessError> {
-    if input.is_some() {
-        command.stdin(Stdio::piped());
-    }
-    let (mut child, group) = spawn(&mut command, program)?;
+    let streams = if input.is_some() { Streams::talking() } else { Streams::listening() };
+    let mut child = spawn(command, cage, program, streams)?;
     let io = |source| ProcessError::Io { program: program.to_owned(), source };
-    let stdout = child.stdout.take().expect("stdout was piped");
-    let stderr = child.stderr.take().expect("stderr was piped");
-    let stdin = child.stdin.take();
+    let stdout = slipway_cage::reader(child.stdout.take().expect("stdout was piped")).map_err(io)?;
+    let stderr = slipway_cage::reader(child.stderr.take().expect("stderr was piped")).map_err(io)?;
+    let stdin = child.stdin.take().map(slipway_cage::writer).transpose().map_err(io)?;
     let work = async {
         let feed = async {
             if let (Some(mut pipe), Some(bytes)) = (stdin, input) {
@@ -142,15 +110,7 @@ pub(crate) async fn run(
         }
     };
     tokio::select! {
-        done = work => {
-            match done {
-                Ok(output) => {
-                    group.ended();
-                    Ok(output)
-                }
-                Err(error) => Err(error),
-            }
-        }
+        done = work => done,
         error = guard => Err(error),
     }
 }

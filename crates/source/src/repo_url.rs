@@ -57,6 +57,12 @@ pub fn check_repo_url(url: &str, allow_local: bool) -> Result<(), RepoUrlError> 
     }
 }
 
+/// The folder that an address of this machine names.
+pub(crate) fn local_path(url: &str) -> Option<std::path::PathBuf> {
+    let path = url.strip_prefix("file://").unwrap_or(url);
+    path.starts_with('/').then(|| path.into())
+}
+
 /// One spelling for all spellings of a repository: no scheme, user, port or `.git`, in lower case.
 ///
 /// A push event and an Application name the same repository when these are equal. Compared literally: an

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 mod folder;
 pub mod gitea;
+pub mod inside;
 mod kube;
 pub mod postgres;
 pub mod power;

@@ -1,13 +1,14 @@
 //! Smart HTTP by `git http-backend`, spoken to as CGI: it knows every version of the protocol.
+//! It sees the one repository and no network.
 
 use std::path::PathBuf;
-use std::process::Stdio;
 
+use slipway_cage::{Child, Stream, Streams};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdout};
+use tokio::net::unix::pipe;
 
 use super::GitHostError;
-use super::repository::command;
+use super::repository::{cage, command};
 
 pub struct CgiRequest<R> {
     /// The folder that holds the repository.
@@ -26,7 +27,7 @@ pub struct CgiRequest<R> {
 pub struct CgiAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    pub body: BufReader<ChildStdout>,
+    pub body: BufReader<pipe::Receiver>,
     /// Wait for it after the body: a push is done when Git has ended well.
     pub child: Child,
 }
@@ -35,7 +36,8 @@ pub async fn serve<R>(request: CgiRequest<R>) -> Result<CgiAnswer, GitHostError>
 where
     R: AsyncRead + Send + Unpin + 'static,
 {
-    let mut child = command(&request.repository)
+    let mut command = command(&request.repository);
+    command
         .arg("http-backend")
         .env_remove("GIT_DIR")
         .env("GIT_PROJECT_ROOT", &request.repository)
@@ -46,21 +48,17 @@ where
         .env("CONTENT_TYPE", &request.content_type)
         .env("HTTP_CONTENT_ENCODING", &request.content_encoding)
         .env("GIT_PROTOCOL", &request.git_protocol)
-        .env("REMOTE_USER", &request.user)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(GitHostError::Start)?;
-    let mut stdin = child.stdin.take().expect("stdin is piped");
+        .env("REMOTE_USER", &request.user);
+    let streams = Streams { stderr: Stream::Null, ..Streams::talking() };
+    let mut child = cage(&request.repository).spawn(&command, streams).map_err(GitHostError::Start)?;
+    let mut stdin = slipway_cage::writer(child.stdin.take().expect("stdin is piped"))?;
     let mut input = request.body;
     tokio::spawn(async move {
         // Git closes its end early when it refuses; that is its answer, not an error of ours.
         let _ = tokio::io::copy(&mut input, &mut stdin).await;
         let _ = stdin.shutdown().await;
     });
-    let mut body = BufReader::new(child.stdout.take().expect("stdout is piped"));
+    let mut body = BufReader::new(slipway_cage::reader(child.stdout.take().expect("stdout is piped"))?);
     let mut status = 200;
     let mut headers = Vec::new();
     loop {

@@ -1,12 +1,13 @@
 //! One bare repository on disk.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::Command;
 
+use slipway_cage::{Cage, Limits, Stream, Streams, User};
 use slipway_model::PushedCommit;
-use tokio::io::AsyncWriteExt;
-use tokio::process::Command;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::GitHostError;
 
@@ -26,7 +27,9 @@ pub struct SeedFile<'a> {
 
 impl Repository {
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        let path = path.into();
+        // A caged program knows no current folder of ours.
+        Self { path: std::path::absolute(&path).unwrap_or(path) }
     }
 
     pub fn path(&self) -> &Path {
@@ -127,8 +130,10 @@ impl Repository {
         if self.git(&["for-each-ref", "--count=1"]).await?.is_empty() {
             return Ok(std::fs::write(file, "")?);
         }
-        let file = std::path::absolute(file)?;
-        self.git(&["bundle", "create", "--quiet", &file.to_string_lossy(), "--all"]).await?;
+        // By a pipe of ours: git sees the repository and no other folder.
+        let out = OwnedFd::from(std::fs::File::create(file)?);
+        let streams = Streams { stdout: Stream::File(out), ..Streams::listening() };
+        self.run_with(&["bundle", "create", "--quiet", "-", "--all"], None, self.cage(), streams).await?;
         Ok(())
     }
 
@@ -137,7 +142,9 @@ impl Repository {
         self.create(default_branch).await?;
         if std::fs::metadata(file)?.len() > 0 {
             let file = std::path::absolute(file)?;
-            self.git(&["fetch", "--quiet", &file.to_string_lossy(), "+refs/*:refs/*"]).await?;
+            let cage = self.cage().read(&file);
+            let arguments = ["fetch", "--quiet", &file.to_string_lossy(), "+refs/*:refs/*"];
+            self.run_with(&arguments, None, cage, Streams::listening()).await?;
         }
         Ok(())
     }
@@ -147,25 +154,41 @@ impl Repository {
     }
 
     async fn run(&self, arguments: &[&str], input: Option<&[u8]>) -> Result<String, GitHostError> {
-        let mut child = command(&self.path)
-            .args(arguments)
-            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(GitHostError::Start)?;
-        if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-            stdin.write_all(input).await?;
-        }
-        let output = child.wait_with_output().await?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        let streams = if input.is_some() { Streams::talking() } else { Streams::listening() };
+        self.run_with(arguments, input, self.cage(), streams).await
+    }
+
+    fn cage(&self) -> Cage {
+        cage(&self.path)
+    }
+
+    async fn run_with(
+        &self,
+        arguments: &[&str],
+        input: Option<&[u8]>,
+        cage: Cage,
+        streams: Streams,
+    ) -> Result<String, GitHostError> {
+        let mut command = command(&self.path);
+        command.args(arguments);
+        let mut child = cage.spawn(&command, streams).map_err(GitHostError::Start)?;
+        let stdin = child.stdin.take().map(slipway_cage::writer).transpose()?;
+        let feed = async {
+            if let (Some(input), Some(mut stdin)) = (input, stdin) {
+                // What git refuses it says on its standard error.
+                let _ = stdin.write_all(input).await;
+            }
+        };
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let ((), stdout, stderr) = tokio::join!(feed, all(stdout), all(stderr));
+        let (stdout, stderr, status) = (stdout?, stderr?, child.wait().await?);
+        if status.success() {
+            return Ok(String::from_utf8_lossy(&stdout).into_owned());
         }
         Err(GitHostError::Failed {
             command: arguments.first().copied().unwrap_or_default().to_owned(),
             repository: self.name(),
-            stderr: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            stderr: String::from_utf8_lossy(&stderr).trim().to_owned(),
         })
     }
 
@@ -178,16 +201,29 @@ impl Repository {
     }
 }
 
+async fn all(end: Option<OwnedFd>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(end) = end {
+        slipway_cage::reader(end)?.read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
 /// Git with nothing of the user's or the machine's configuration, and nobody to ask.
 pub(super) fn command(repository: &Path) -> Command {
     let mut command = Command::new("git");
     command
         .current_dir(repository)
-        .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", repository)
         .env("GIT_CONFIG_NOSYSTEM", "1")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_DIR", repository);
     command
+}
+
+/// The one repository, no network. The files are ours, so it runs as who we are, without any capability.
+pub(super) fn cage(repository: &Path) -> Cage {
+    let limits = Limits { file_bytes: None, cpu_seconds: None, ..Limits::default() };
+    Cage::new().user(User::Ours).limits(limits).write(repository)
 }

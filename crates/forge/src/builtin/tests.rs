@@ -29,3 +29,54 @@ async fn a_seeded_repository_has_its_branch_its_author_and_its_paths() {
     assert!(repository.changed_paths(None, &sha).await.unwrap().is_empty());
     assert!(repository.commit("0000000000000000000000000000000000000000").await.is_err());
 }
+
+#[tokio::test]
+async fn http_backend_sees_its_repository_and_nothing_else() {
+    const TEST: &str = "builtin::tests::http_backend_sees_its_repository_and_nothing_else";
+    if slipway_testkit::inside::again_in_place_of("/usr/bin/git", TEST) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["r.git", "other.git"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    let request = CgiRequest {
+        repository: folder.path().join("r.git"),
+        path: "/info/refs".into(),
+        method: "GET".into(),
+        query: "service=git-upload-pack".into(),
+        content_type: String::new(),
+        content_encoding: String::new(),
+        git_protocol: String::new(),
+        user: "alice".into(),
+        body: tokio::io::empty(),
+    };
+    assert!(serve(request).await.is_err(), "the probe speaks no CGI");
+    let seen = slipway_testkit::inside::Seen::in_folder(&folder.path().join("r.git"));
+    seen.assert_caged().assert_no_network();
+    // The files are ours and so is the user, who has no capability.
+    assert_eq!(seen.number("uid"), 0);
+    assert!(seen.texts("arguments").contains(&"http-backend".to_owned()));
+    let outside = folder.path().file_name().unwrap().to_string_lossy().into_owned();
+    assert_eq!(seen.texts("tmp"), [outside], "the folder above holds nothing but this repository");
+
+    let repository = Repository::at(folder.path().join("r.git"));
+    let _ = repository.references().await;
+    let seen = slipway_testkit::inside::Seen::in_folder(&folder.path().join("r.git"));
+    seen.assert_caged().assert_no_network();
+    assert!(seen.texts("arguments").contains(&"for-each-ref".to_owned()));
+}
+
+#[tokio::test]
+async fn a_bundle_and_what_is_made_of_it_hold_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) =
+        (Repository::at(folder.path().join("1.git")), Repository::at(folder.path().join("2.git")));
+    one.create("main").await.unwrap();
+    let file = SeedFile { path: "a", content: "b", executable: false };
+    one.seed("main", "demo", "First", &[file]).await.unwrap();
+    let bundle = folder.path().join("bundle");
+    one.bundle(&bundle).await.unwrap();
+    two.restore(&bundle, "main").await.unwrap();
+    assert_eq!(one.references().await.unwrap(), two.references().await.unwrap());
+}

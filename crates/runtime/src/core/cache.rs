@@ -65,10 +65,7 @@ pub(super) async fn serve(engine: Arc<Engine>, listener: TcpListener, password: 
     let room = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+        let stream = super::accept(&listener).await;
         let client = Client {
             engine: engine.clone(),
             password: password.clone(),

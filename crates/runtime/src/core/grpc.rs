@@ -70,10 +70,7 @@ pub(super) async fn serve(listener: TcpListener, service: Arc<impl Answers>) {
     let room = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { return };
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
+        let stream = super::accept(&listener).await;
         let (acceptor, service) = (acceptor.clone(), service.clone());
         tokio::spawn(async move {
             let _place = place;

@@ -4,13 +4,14 @@
 //! it reads from a Redis (trees, live and wanted manifests) and asks of a repository server (what a branch means, what a
 //! source renders to). Here nothing is cached for it: every answer is made from the engine's own state when it is asked.
 //!
-//! Both listen on loopback alone. A port-forward ends there, and nobody else in the cluster can reach it, which is what the
-//! two were broken into by upstream. Credentials that callers send are not used: a source is held against its project,
+//! Both listen on loopback alone, and answer root and ourselves alone ([`peer`]). A port-forward ends there, and nobody
+//! else in the cluster can reach it, which is what the two were broken into by upstream. Credentials that callers send are not used: a source is held against its project,
 //! as everywhere, and read with the installation's own.
 
 mod cache;
 mod grpc;
 mod messages;
+mod peer;
 mod repository;
 mod resp;
 mod views;
@@ -94,5 +95,21 @@ impl Engine {
         // The loop said what it is interested in; saying it again from here would race with it.
         let mut memory = Memory { desired: self.known_desired(key), reader: true, ..Memory::default() };
         self.observe(app, Wake::STATE, &mut memory).await
+    }
+}
+
+/// The next caller who may be answered; others are hung up on.
+async fn accept(listener: &TcpListener) -> tokio::net::TcpStream {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            continue;
+        };
+        if peer::is_trusted(&stream).await {
+            return stream;
+        }
+        tracing::warn!(
+            "Somebody else of this machine wanted to be answered in the argocd CLI's place, and was not."
+        );
     }
 }

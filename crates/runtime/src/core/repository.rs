@@ -1,6 +1,7 @@
 //! The repository server that the CLI asks: what a branch means now, what a source renders to, who made a commit.
 //!
-//! A source is held against the Application's project and read with the installation's credentials.
+//! A source is held against the Application's project and read with the installation's credentials. Files that a caller
+//! sends are rendered as all are, in a cage; what an operator lets a plugin see of the machine is not there for them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

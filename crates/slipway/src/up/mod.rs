@@ -265,6 +265,18 @@ pub(crate) fn log_to_stderr() {
         .or_else(|_| tracing_subscriber::EnvFilter::try_from_default_env())
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,slipway=info"));
     let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    if std::env::var("SLIPWAY_TOOLS_SEE_THIS_MACHINE").is_ok_and(|word| word == "yes") {
+        slipway_cage::permit_open_files();
+    }
+    match slipway_cage::level() {
+        Ok(slipway_cage::Level::Filter) => {
+            tracing::warn!(
+                "git, helm and other tools can read what this process can read, as the operator said."
+            );
+        }
+        Ok(level) => tracing::info!(by = level.describe(), "git, helm and other tools are confined."),
+        Err(error) => tracing::error!(%error, "git, helm and other tools are not started."),
+    }
 }
 
 /// Listens for the signals that end a process from this call on, not from the first poll: whoever reads "ready" may

@@ -1,45 +1,69 @@
-//! git commands with nothing inherited: no hooks, no system or user configuration, no prompt, no helper.
+//! git commands with nothing inherited: no hooks, no system or user configuration, no prompt, no helper; each in a
+//! cage with its mirror, and with a network only where it talks to a repository.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use tempfile::NamedTempFile;
-use tokio::process::Command;
+use slipway_cage::{Cage, Network, User};
+use tempfile::TempDir;
 
 use super::{GitError, GitOptions, Repository};
 use crate::process;
 
-/// A git command in a bare repository, and the private files that must outlive it.
+/// A git command in a bare repository, the cage that it runs in, and the private files that must outlive it.
 pub(super) struct GitCommand {
     pub(super) command: Command,
-    _files: Vec<NamedTempFile>,
+    pub(super) cage: Cage,
+    _keys: Option<TempDir>,
 }
 
-/// For reading the local object store: it cannot reach anything.
-pub(super) fn local(git_dir: &Path) -> Command {
-    let mut command = process::clean("git", git_dir);
-    common(&mut command, git_dir);
-    command.env("GIT_ALLOW_PROTOCOL", "none");
-    command
+/// Where a mirror lies and who git is in it.
+pub(super) struct Place {
+    pub(super) folder: PathBuf,
+    user: User,
+    /// A repository of this machine that is mirrored.
+    original: Option<PathBuf>,
+}
+
+impl Place {
+    /// Each mirror has a user of its own. A repository of this machine is read as who we are, whose it mostly is.
+    pub(super) fn new(folder: PathBuf, url: &str) -> Self {
+        let original = crate::repo_url::local_path(url);
+        let user = match &original {
+            Some(_) => User::Ours,
+            None => User::Number(slipway_cage::user_for(folder.as_os_str().as_encoded_bytes())),
+        };
+        Self { folder, user, original }
+    }
+
+    pub(super) fn cage(&self) -> Cage {
+        Cage::new().user(self.user)
+    }
+}
+
+/// For reading the local object store: it cannot reach or change anything.
+pub(super) fn local(place: &Place) -> GitCommand {
+    let mut command = process::clean("git", &place.folder);
+    common(&mut command, &place.folder);
+    command.env("GIT_ALLOW_PROTOCOL", "none").env("GIT_CONFIG_GLOBAL", "/dev/null");
+    GitCommand { command, cage: place.cage().read(&place.folder), _keys: None }
 }
 
 /// For talking to the repository, with its credentials bound to its own host.
-pub(super) fn remote(
-    git_dir: &Path,
-    repo: &Repository,
-    options: &GitOptions,
-) -> Result<GitCommand, GitError> {
+pub(super) fn remote(place: &Place, repo: &Repository, options: &GitOptions) -> Result<GitCommand, GitError> {
+    let git_dir = &place.folder;
     let mut command = process::clean("git", git_dir);
     common(&mut command, git_dir);
     let protocols = if options.allow_local { "https:http:ssh:git:file" } else { "https:http:ssh:git" };
     command.env("GIT_ALLOW_PROTOCOL", protocols);
     let credentials = &repo.credentials;
-    let mut files = Vec::new();
     let mut config: Vec<(String, String)> = vec![
         // A redirect would carry the credentials to a host that they were not given for.
         ("http.followRedirects".into(), "false".into()),
         ("http.lowSpeedLimit".into(), "500".into()),
         ("http.lowSpeedTime".into(), "30".into()),
+        ("safe.directory".into(), "*".into()),
     ];
     if let Some(header) = credentials.authorization() {
         config.push((format!("http.{}.extraHeader", origin(&repo.url)), header.expose().clone()));
@@ -50,32 +74,29 @@ pub(super) fn remote(
     if !credentials.proxy.is_empty() {
         config.push(("http.proxy".into(), credentials.proxy.clone()));
     }
-    let mut private = |content: &str| -> Result<String, GitError> {
-        let file = private_file(git_dir, content)
-            .map_err(|source| GitError::Folder { folder: git_dir.display().to_string(), source })?;
-        let path = file.path().display().to_string();
-        files.push(file);
-        Ok(path)
-    };
+    let unwritten = |source| GitError::Folder { folder: "the temporary folder".to_owned(), source };
+    // Outside of the mirror, which git itself may write to, and only there for this one command.
+    let keys = tempfile::Builder::new().prefix("slipway-git-").tempdir().map_err(unwritten)?;
+    let private = |name: &str, content: &str| private_file(&keys, name, content).map_err(unwritten);
     if let Some(certificate) = &credentials.tls_client_cert {
-        config.push(("http.sslCert".into(), private(certificate.expose())?));
+        config.push(("http.sslCert".into(), private("certificate", certificate.expose())?));
     }
     if let Some(key) = &credentials.tls_client_key {
-        config.push(("http.sslKey".into(), private(key.expose())?));
+        config.push(("http.sslKey".into(), private("key", key.expose())?));
     }
     if let Some(authority) = &credentials.tls_ca {
-        config.push(("http.sslCAInfo".into(), private(authority)?));
+        config.push(("http.sslCAInfo".into(), private("authority", authority)?));
     }
     let mut ssh = "ssh -F /dev/null -o BatchMode=yes -o ConnectTimeout=15".to_owned();
     if let Some(key) = &credentials.ssh_private_key {
         // ssh refuses a key without its last line break, which copy and paste often loses.
-        let path = private(&format!("{}\n", key.expose().trim_end()))?;
+        let path = private("ssh", &format!("{}\n", key.expose().trim_end()))?;
         ssh.push_str(&format!(" -o IdentitiesOnly=yes -i {path}"));
     }
     match (credentials.known_hosts.as_ref().or(options.known_hosts.as_ref()), credentials.insecure) {
         (_, true) => ssh.push_str(" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"),
         (Some(hosts), false) => {
-            let path = private(hosts)?;
+            let path = private("known_hosts", hosts)?;
             ssh.push_str(&format!(" -o StrictHostKeyChecking=yes -o UserKnownHostsFile={path}"));
         }
         (None, false) => {
@@ -87,18 +108,39 @@ pub(super) fn remote(
         }
     }
     command.env("GIT_SSH_COMMAND", ssh);
-    command.env("GIT_CONFIG_COUNT", config.len().to_string());
-    for (index, (key, value)) in config.iter().enumerate() {
-        command.env(format!("GIT_CONFIG_KEY_{index}"), key).env(format!("GIT_CONFIG_VALUE_{index}"), value);
+    // In a file and not in the environment, which every program that git starts would inherit.
+    command.env("GIT_CONFIG_GLOBAL", private("config", &config_text(&config))?);
+    let mut cage = place.cage().write(git_dir).read(keys.path()).network(Network::Host);
+    if let Some(original) = place.original.as_ref().filter(|path| path.exists()) {
+        cage = cage.read(original);
     }
-    Ok(GitCommand { command, _files: files })
+    cage.give(keys.path()).map_err(unwritten)?;
+    Ok(GitCommand { command, cage, _keys: Some(keys) })
+}
+
+/// git's own form: `[section "subsection"]` and quoted values.
+fn config_text(config: &[(String, String)]) -> String {
+    let quoted = |text: &str| {
+        let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        format!("\"{text}\"")
+    };
+    let mut out = String::new();
+    for (name, value) in config {
+        let (section, rest) = name.split_once('.').unwrap_or((name, ""));
+        let head = match rest.rsplit_once('.') {
+            Some((middle, _)) => format!("[{section} {}]", quoted(middle)),
+            None => format!("[{section}]"),
+        };
+        let key = rest.rsplit('.').next().unwrap_or_default();
+        out.push_str(&format!("{head}\n\t{key} = {}\n", quoted(value)));
+    }
+    out
 }
 
 fn common(command: &mut Command, git_dir: &Path) {
     command
         .env("GIT_DIR", git_dir)
         .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_ASKPASS", "true")
         .env("GIT_LFS_SKIP_SMUDGE", "1")
@@ -106,12 +148,12 @@ fn common(command: &mut Command, git_dir: &Path) {
         .args(["-c", "protocol.version=2", "-c", "gc.autoDetach=false", "-c", "safe.directory=*"]);
 }
 
-fn private_file(folder: &Path, content: &str) -> std::io::Result<NamedTempFile> {
-    // tempfile makes it readable for this user alone.
-    let mut file = tempfile::Builder::new().prefix(".key-").tempfile_in(folder)?;
+fn private_file(folder: &TempDir, name: &str, content: &str) -> std::io::Result<String> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = folder.path().join(name);
+    let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(content.as_bytes())?;
-    file.flush()?;
-    Ok(file)
+    Ok(path.display().to_string())
 }
 
 /// `https://host:port/` of an address: what a credential is for.
@@ -120,4 +162,22 @@ fn origin(url: &str) -> String {
     let authority = rest.split('/').next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
     format!("{scheme}://{host}/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::config_text;
+
+    #[test]
+    fn configuration_is_quoted_as_git_reads_it() {
+        let config = [
+            ("http.https://a.b:1/.extraHeader".to_owned(), "Authorization: Basic x==".to_owned()),
+            ("http.proxy".to_owned(), "http://x\"\n[core]\nsshCommand=y\\".to_owned()),
+        ];
+        assert_eq!(
+            config_text(&config),
+            "[http \"https://a.b:1/\"]\n\textraHeader = \"Authorization: Basic x==\"\n\
+             [http]\n\tproxy = \"http://x\\\"\\n[core]\\nsshCommand=y\\\\\"\n"
+        );
+    }
 }

@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
+use super::command::{self, GitCommand, Place};
 use super::github_app::{self, Token};
 use super::objects::{Batch, Commit, Object, parse_commit};
 use super::refs::RefTable;
-use super::{Credentials, GitError, GitOptions, Repository, command, lfs};
+use super::{Credentials, GitError, GitOptions, Repository, lfs};
 use crate::chart::Http;
 use crate::process;
 
 pub(super) struct Mirror {
-    folder: PathBuf,
+    place: Place,
     options: Arc<GitOptions>,
     /// The last answer about branches and tags, and when the question was put. Held while asking, so that
     /// everybody else waits for the same answer.
@@ -34,9 +35,9 @@ pub(super) struct Mirror {
 const REFS_BYTES: usize = 64 << 20;
 
 impl Mirror {
-    pub(super) fn new(folder: PathBuf, options: Arc<GitOptions>) -> Self {
+    pub(super) fn new(folder: PathBuf, url: &str, options: Arc<GitOptions>) -> Self {
         Self {
-            folder,
+            place: Place::new(folder, url),
             options,
             table: Mutex::default(),
             fetching: Mutex::default(),
@@ -76,7 +77,7 @@ impl Mirror {
         git.command.args(["ls-remote", "--symref", "--", &repo.url]);
         let limits = process::Limits { deadline: self.options.limits.deadline, stdout_bytes: REFS_BYTES };
         self.remote_calls.fetch_add(1, Ordering::Relaxed);
-        let output = process::run(git.command, "git", None, &limits, || true)
+        let output = process::run(&git.command, &git.cage, "git", None, &limits, || true)
             .await
             .map_err(|error| GitError::from_process(error, &repo.url))?;
         if !output.success {
@@ -132,7 +133,7 @@ impl Mirror {
             "--no-recurse-submodules",
         ]);
         git.command.args(["--depth=1", "--", &repo.url, &keep]);
-        let output = self.run_fetch(git.command, repo).await?;
+        let output = self.run_fetch(&git, repo).await?;
         if output.success && self.read(id).await?.is_some() {
             return Ok(());
         }
@@ -146,7 +147,7 @@ impl Mirror {
     /// Brings everything that a commit was made from.
     pub(super) async fn fetch_history(&self, repo: &Repository, id: &str) -> Result<(), GitError> {
         let _fetching = self.fetching.lock().await;
-        if !self.folder.join("shallow").exists() {
+        if !self.place.folder.join("shallow").exists() {
             // Whoever held the lock before has brought it.
             return Ok(());
         }
@@ -160,31 +161,27 @@ impl Mirror {
             "--no-recurse-submodules",
         ]);
         git.command.args(["--unshallow", "--", &repo.url, &keep]);
-        let output = self.run_fetch(git.command, repo).await?;
+        let output = self.run_fetch(&git, repo).await?;
         if output.success { Ok(()) } else { self.fetch_everything(repo).await }
     }
 
     async fn fetch_everything(&self, repo: &Repository) -> Result<(), GitError> {
         let mut git = self.remote(repo).await?;
         git.command.args(["fetch", "--quiet", "--no-write-fetch-head", "--no-recurse-submodules"]);
-        if self.folder.join("shallow").exists() {
+        if self.place.folder.join("shallow").exists() {
             git.command.arg("--unshallow");
         }
         git.command.args(["--", &repo.url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]);
-        let output = self.run_fetch(git.command, repo).await?;
+        let output = self.run_fetch(&git, repo).await?;
         if output.success { Ok(()) } else { Err(GitError::from_stderr(&output.stderr, &repo.url)) }
     }
 
-    async fn run_fetch(
-        &self,
-        command: tokio::process::Command,
-        repo: &Repository,
-    ) -> Result<process::Output, GitError> {
+    async fn run_fetch(&self, git: &GitCommand, repo: &Repository) -> Result<process::Output, GitError> {
         let limits = process::Limits { deadline: self.options.limits.deadline, stdout_bytes: 1 << 20 };
-        let packs = self.folder.join("objects/pack");
+        let packs = self.place.folder.join("objects/pack");
         let most = self.options.limits.mirror_bytes;
         self.remote_calls.fetch_add(1, Ordering::Relaxed);
-        process::run(command, "git", None, &limits, || folder_bytes(&packs) <= most)
+        process::run(&git.command, &git.cage, "git", None, &limits, || folder_bytes(&packs) <= most)
             .await
             .map_err(|error| GitError::from_process(error, &repo.url))
     }
@@ -219,7 +216,7 @@ impl Mirror {
         // Taken out while in use: a caller that goes away in the middle must not leave half an answer behind.
         let mut batch = match place.take() {
             Some(batch) => batch,
-            None => Batch::start(&self.folder)?,
+            None => Batch::start(&self.place)?,
         };
         match batch.read(id, self.options.limits.blob_bytes).await {
             Ok(object) => {
@@ -228,7 +225,7 @@ impl Mirror {
             }
             Err(GitError::Damaged { .. }) => {
                 // The helper may have died with a damaged pack or by a hand; a fresh one gets one try.
-                let mut batch = Batch::start(&self.folder)?;
+                let mut batch = Batch::start(&self.place)?;
                 let object = batch.read(id, self.options.limits.blob_bytes).await?;
                 *place = Some(batch);
                 Ok(object)
@@ -237,10 +234,10 @@ impl Mirror {
         }
     }
 
-    async fn remote(&self, repo: &Repository) -> Result<command::GitCommand, GitError> {
+    async fn remote(&self, repo: &Repository) -> Result<GitCommand, GitError> {
         self.ready().await?;
         let opened = self.opened(repo).await?;
-        command::remote(&self.folder, &opened, &self.options)
+        command::remote(&self.place, &opened, &self.options)
     }
 
     /// The repository with a password that holds now.
@@ -268,7 +265,10 @@ impl Mirror {
         pointer: &lfs::Pointer,
     ) -> Result<Vec<u8>, GitError> {
         let opened = self.opened(repo).await?;
-        let folder = self.folder.join("lfs");
+        // Beside the mirror and not in it: git may write there.
+        let mut folder = self.place.folder.clone().into_os_string();
+        folder.push(".lfs");
+        let folder = PathBuf::from(folder);
         let limit = self.options.limits.blob_bytes;
         lfs::content(&self.http, repo, &opened.credentials, pointer, &folder, limit).await
     }
@@ -279,18 +279,26 @@ impl Mirror {
     }
 
     async fn prepare(&self) -> Result<(), GitError> {
-        let io = |source| GitError::Folder { folder: self.folder.display().to_string(), source };
-        if self.folder.join("HEAD").exists() && self.folder.join("objects").is_dir() {
-            return remove_left_locks(&self.folder).map_err(io);
+        let io = |source| GitError::Folder { folder: self.place.folder.display().to_string(), source };
+        if self.place.folder.join("HEAD").exists() && self.place.folder.join("objects").is_dir() {
+            remove_left_locks(&self.place.folder).map_err(io)?;
+            let cage = self.place.cage();
+            return if cage.owns(&self.place.folder) {
+                Ok(())
+            } else {
+                cage.give(&self.place.folder).map_err(io)
+            };
         }
-        if self.folder.exists() {
-            std::fs::remove_dir_all(&self.folder).map_err(io)?;
+        if self.place.folder.exists() {
+            std::fs::remove_dir_all(&self.place.folder).map_err(io)?;
         }
-        crate::private::make_folder(&self.folder).map_err(io)?;
-        let mut command = command::local(&self.folder);
-        command.args(["init", "--quiet", "--bare", "--template="]).arg(&self.folder);
+        crate::private::make_folder(&self.place.folder).map_err(io)?;
+        let mut git = command::local(&self.place);
+        git.cage = self.place.cage().write(&self.place.folder);
+        git.cage.give(&self.place.folder).map_err(io)?;
+        git.command.args(["init", "--quiet", "--bare", "--template="]).arg(&self.place.folder);
         let limits = process::Limits { deadline: Duration::from_secs(30), stdout_bytes: 4096 };
-        let output = process::run(command, "git", None, &limits, || true)
+        let output = process::run(&git.command, &git.cage, "git", None, &limits, || true)
             .await
             .map_err(|error| GitError::from_process(error, "the mirror"))?;
         if output.success {

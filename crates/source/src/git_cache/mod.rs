@@ -114,8 +114,11 @@ pub struct GitCache {
 impl GitCache {
     /// Opens or makes the folder and takes it for this process.
     pub fn open(folder: impl AsRef<Path>, options: GitOptions) -> Result<Self, GitError> {
-        let folder = folder.as_ref().to_owned();
-        let io = |source| GitError::Folder { folder: folder.display().to_string(), source };
+        let named = |folder: &Path| folder.display().to_string();
+        // A caged program knows no current folder of ours.
+        let folder = std::path::absolute(folder.as_ref())
+            .map_err(|source| GitError::Folder { folder: named(folder.as_ref()), source })?;
+        let io = |source| GitError::Folder { folder: named(&folder), source };
         crate::private::make_folder(&folder).map_err(io)?;
         let lock = std::fs::File::create(folder.join(".lock")).map_err(io)?;
         // A child that is just being started holds its parent's files for a moment, and a process that is
@@ -281,7 +284,7 @@ impl GitCache {
         let mut mirrors = self.mirrors.lock().expect("no panic while locked");
         Ok(mirrors
             .entry(key.clone())
-            .or_insert_with(|| Arc::new(Mirror::new(self.folder.join(&key), self.options.clone())))
+            .or_insert_with(|| Arc::new(Mirror::new(self.folder.join(&key), &repo.url, self.options.clone())))
             .clone())
     }
 }

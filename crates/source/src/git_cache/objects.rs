@@ -1,14 +1,14 @@
 //! git's object store through one `git cat-file --batch` that stays: commits, trees and files by id.
 
-use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use slipway_cage::{Child, Limits, Stream, Streams};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{ChildStdin, ChildStdout};
+use tokio::net::unix::pipe;
 
-use super::{GitError, command};
-use crate::process::{self, Group};
+use super::GitError;
+use super::command::{self, Place};
+use crate::process;
 
 /// A commit and who made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,26 +32,25 @@ pub(super) struct Object {
 
 /// The running helper. Dropping it ends it.
 pub(super) struct Batch {
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    stdin: pipe::Sender,
+    stdout: BufReader<pipe::Receiver>,
     used: Instant,
-    _group: Group,
-    _child: tokio::process::Child,
+    _child: Child,
 }
 
 impl Batch {
-    pub(super) fn start(git_dir: &Path) -> Result<Self, GitError> {
-        let mut command = command::local(git_dir);
-        command.args(["cat-file", "--batch"]).stdin(Stdio::piped()).stderr(Stdio::null());
-        let (mut child, group) =
-            process::spawn(&mut command, "git").map_err(|error| GitError::from_process(error, "git"))?;
-        Ok(Self {
-            stdin: child.stdin.take().expect("stdin was piped"),
-            stdout: BufReader::new(child.stdout.take().expect("stdout was piped")),
-            used: Instant::now(),
-            _group: group,
-            _child: child,
-        })
+    pub(super) fn start(place: &Place) -> Result<Self, GitError> {
+        let mut git = command::local(place);
+        git.command.args(["cat-file", "--batch"]);
+        // It stays for as long as the mirror is read from.
+        let cage = git.cage.limits(Limits { cpu_seconds: None, ..Limits::default() });
+        let streams = Streams { stderr: Stream::Null, ..Streams::talking() };
+        let failed = |error| GitError::from_process(error, "git");
+        let mut child = process::spawn(&git.command, &cage, "git", streams).map_err(failed)?;
+        let io = |source| failed(process::ProcessError::Io { program: "git".to_owned(), source });
+        let stdin = slipway_cage::writer(child.stdin.take().expect("stdin was piped")).map_err(io)?;
+        let stdout = slipway_cage::reader(child.stdout.take().expect("stdout was piped")).map_err(io)?;
+        Ok(Self { stdin, stdout: BufReader::new(stdout), used: Instant::now(), _child: child })
     }
 
     pub(super) fn idle(&self) -> Duration {

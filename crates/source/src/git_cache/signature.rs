@@ -8,6 +8,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use base64::Engine as _;
+use slipway_cage::Cage;
 
 use crate::process::{self, Limits, ProcessError};
 
@@ -130,8 +131,11 @@ async fn check(
     let (ring, signature, text) = paths.map_err(|error| unchecked(error.to_string()))?;
     let mut command = process::clean("gpgv", folder.path());
     command.args(["--status-fd", "1", "--keyring"]).arg(ring).arg(signature).arg(text);
+    // It sees the keys, the signature and the text, and changes none of them.
+    let cage = Cage::new().read(folder.path());
+    cage.give(folder.path()).map_err(|error| unchecked(error.to_string()))?;
     let limits = Limits { deadline: Duration::from_secs(20), stdout_bytes: 1 << 16 };
-    match process::run(command, "gpgv", None, &limits, || true).await {
+    match process::run(&command, &cage, "gpgv", None, &limits, || true).await {
         Ok(output) => judge(id, &String::from_utf8_lossy(&output.stdout), output.success),
         Err(ProcessError::Missing { .. }) => Err(SignatureError::NoGpgv),
         Err(error) => Err(unchecked(error.to_string())),

@@ -6,8 +6,10 @@ use serde_json::Value;
 use slipway_yaml::{Dialect, Node};
 
 use super::lookup::Desk;
-use super::workspace::{self, Workspace};
-use super::{Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
+use super::workspace::{self, With, Workspace};
+use super::{
+    Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest, parameters,
+};
 use crate::git_cache::{EntryKind, Since};
 use crate::glob::Glob;
 
@@ -72,51 +74,31 @@ pub(super) async fn render(
     for (name, text) in &options.file_parameters {
         let text = environment::substitute(text, request);
         let path = workspace::join(&chart, &text)?;
-        if !workspace::add_file(renderer, request, &path, &mut files).await? {
-            return Err(missing(&text));
-        }
-        outside.push(path.clone());
-        set_files.push((name.clone(), path));
+        let content = request.content.file(&renderer.git, &path).await?.ok_or_else(|| missing(&text))?;
+        outside.push(path);
+        set_files.push((name.clone(), content));
     }
     dependencies.extend_into(&chart, &mut files);
-    let workspace = Workspace::with(&files)?;
-    let repo = |path: &str| workspace.path(&format!("repo/{path}")).display().to_string();
-    let mut arguments: Vec<String> = vec!["template".into(), release_name(request, options), repo(&chart)];
-    let mut add = |flag: &str, value: String| arguments.extend([flag.to_owned(), value]);
-    let namespace = if options.namespace.is_empty() { &request.namespace } else { &options.namespace };
-    if !namespace.is_empty() {
-        add("--namespace", namespace.clone());
-    }
-    let kube = if options.kube_version.is_empty() { &request.kube_version } else { &options.kube_version };
-    if !kube.is_empty() {
-        add("--kube-version", kube.clone());
-    }
-    let apis = if options.api_versions.is_empty() { &request.api_versions } else { &options.api_versions };
-    for api in apis {
-        add("--api-versions", api.clone());
-    }
-    for path in &value_files {
-        add("--values", repo(path));
+    let settings = parameters::settings(&substituted(request, options), set_files)?;
+    let mut workspace = Workspace::with(&files)?;
+    let mut arguments: Vec<String> = vec!["template".into()];
+    arguments.extend(words(request, options)?);
+    // Helm reads several files from one word with commas, so that it gets names of ours alone.
+    for (index, path) in value_files.iter().enumerate() {
+        let own = format!("own/values-{index}.yaml");
+        workspace.write(&own, &files[path])?;
+        workspace.show_as(&own, path);
+        arguments.push(format!("--values=../{own}"));
     }
     if let Some(inline) = inline_values(options) {
         // Last, so that it wins over the files.
-        let path = workspace.write("own/values.yaml", inline.as_bytes())?;
-        add("--values", path.display().to_string());
+        workspace.write("own/values.yaml", inline.as_bytes())?;
+        arguments.push("--values=../own/values.yaml".to_owned());
     }
-    for parameter in &options.parameters {
-        let flag = if parameter.force_string { "--set-string" } else { "--set" };
-        add(
-            flag,
-            format!(
-                "{}={}",
-                parameter.name,
-                escape_commas(&environment::substitute(&parameter.value, request))
-            ),
-        );
+    for (name, content) in &settings.files {
+        workspace.write(&format!("own/{name}"), content)?;
     }
-    for (name, path) in &set_files {
-        add("--set-file", format!("{name}={}", repo(path)));
-    }
+    arguments.extend(settings.arguments);
     if !options.skip_crds {
         arguments.push("--include-crds".into());
     }
@@ -131,31 +113,67 @@ pub(super) async fn render(
         path: request.path.clone(),
         install: "put helm 3 on the PATH of the runtime".to_owned(),
     };
+    let place = workspace.path(&format!("repo/{chart}")).display().to_string();
     if build {
-        let arguments = ["dependency".into(), "build".into(), "--skip-refresh".into(), repo(&chart)];
+        let arguments =
+            ["dependency".into(), "build".into(), "--skip-refresh".into(), "--".into(), place.clone()];
         workspace.run(renderer, request, "helm", &arguments).await?.ok_or_else(absent)?;
     }
     let read = |output: Option<Vec<u8>>| {
         let output = output.ok_or_else(absent)?;
         manifest::read_output("helm", &request.path, &output).map_err(RenderError::Findings)
     };
+    // What follows `--` is no option, whatever it begins with.
+    let names = ["--".to_owned(), release_name(request, options), place];
     let Some(lookup) = &request.lookup else {
+        arguments.extend(names);
         let objects = workspace.run(renderer, request, "helm", &arguments).await.and_then(read)?;
         return Ok(Made { kind: SourceKind::Helm, objects, outside, asked: Default::default() });
     };
-    let desk = Desk::open(lookup.clone()).await?;
+    let desk = Desk::open(lookup.clone())?;
     let config = workspace.write("own/kubeconfig", desk.kubeconfig().as_bytes())?;
     let variables = [("KUBECONFIG".to_owned(), config.display().to_string())];
     // Without this helm's `lookup` asks nobody; it asks for nothing else.
     arguments.push("--dry-run=server".into());
-    let outcome = workspace.run_in(renderer, request, "repo", "helm", &arguments, &variables).await;
+    arguments.extend(names);
+    let with = With { variables: &variables, network: Some(desk.network()), ..With::default() };
+    let outcome = workspace.run_in(renderer, request, "repo", "helm", &arguments, with).await;
     let (objects, asked) = desk.close(outcome.and_then(read))?;
     Ok(Made { kind: SourceKind::Helm, objects, outside, asked })
 }
 
+/// The parameters with variables filled in.
+fn substituted(request: &RenderRequest, options: &Helm) -> Vec<HelmParameter> {
+    let filled = |parameter: &HelmParameter| HelmParameter {
+        value: environment::substitute(&parameter.value, request),
+        ..parameter.clone()
+    };
+    options.parameters.iter().map(filled).collect()
+}
+
+/// What helm is told of the cluster, each in one word with its option.
+fn words(request: &RenderRequest, options: &Helm) -> Result<Vec<String>, RenderError> {
+    fn or<'a>(one: &'a str, other: &'a str) -> &'a str {
+        if one.is_empty() { other } else { one }
+    }
+    let mut words = Vec::new();
+    for (option, what, text) in [
+        ("--namespace", "namespace", or(&options.namespace, &request.namespace)),
+        ("--kube-version", "version of Kubernetes", or(&options.kube_version, &request.kube_version)),
+    ] {
+        parameters::check_word(what, text)?;
+        words.extend((!text.is_empty()).then(|| format!("{option}={text}")));
+    }
+    let apis = if options.api_versions.is_empty() { &request.api_versions } else { &options.api_versions };
+    for api in apis {
+        parameters::check_word("version of an API", api)?;
+        words.push(format!("--api-versions={api}"));
+    }
+    Ok(words)
+}
+
 fn release_name(request: &RenderRequest, options: &Helm) -> String {
     let name = if options.release_name.is_empty() { &request.application } else { &options.release_name };
-    // Helm would take a leading dash for an option.
     name.trim_start_matches('-').to_owned()
 }
 
@@ -230,23 +248,6 @@ fn inline_values(options: &Helm) -> Option<String> {
         Some(values) => Some(values.to_string()),
         None => (!options.values.trim().is_empty()).then(|| options.values.clone()),
     }
-}
-
-/// Helm splits `--set` at commas, except inside `{}`.
-fn escape_commas(value: &str) -> String {
-    if value.starts_with('{') && value.ends_with('}') {
-        return value.to_owned();
-    }
-    let mut out = String::with_capacity(value.len());
-    let mut escaped = false;
-    for c in value.chars() {
-        if c == ',' && !escaped {
-            out.push('\\');
-        }
-        escaped = c == '\\' && !escaped;
-        out.push(c);
-    }
-    out
 }
 
 /// What a chart needs besides its own files.
@@ -328,16 +329,4 @@ async fn dependencies(
         return Err(RenderError::Options { message: message.to_owned() });
     }
     Ok(needed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::escape_commas;
-
-    #[test]
-    fn commas_are_escaped_once() {
-        for (value, expected) in [("a,b", "a\\,b"), ("a\\,b", "a\\,b"), ("{a,b}", "{a,b}"), ("x", "x")] {
-            assert_eq!(escape_commas(value), expected);
-        }
-    }
 }

@@ -5,7 +5,7 @@
 
 use slipway_yaml::Node;
 
-use super::{Finding, Kustomize, KustomizeTool, RenderRequest, Renderer};
+use super::{Finding, Kustomize, KustomizeTool, RenderRequest, Renderer, kustomization};
 
 /// The operator's word for it.
 const ENABLE: &str = "--enable-helm";
@@ -39,21 +39,23 @@ pub(super) fn charts(file: &str, document: &Node, findings: &mut Vec<Finding>) -
         column: node.span.column,
         message,
     };
-    let text = |node: &Node, name: &str| node.get(name).and_then(Node::as_str).unwrap_or_default().to_owned();
-    let globals = document.get("helmGlobals");
+    let text = |node: &Node, name: &str| {
+        kustomization::value(node, name).and_then(Node::as_str).unwrap_or_default().to_owned()
+    };
+    let globals = kustomization::value(document, "helmGlobals");
     let home = globals.map(|globals| text(globals, "chartHome")).filter(|home| !home.is_empty());
     let home = home.unwrap_or_else(|| "charts".to_owned());
     if let Some(globals) = globals
-        && (home.starts_with('/') || globals.get("configHome").is_some())
+        && (home.starts_with('/') || kustomization::value(globals, "configHome").is_some())
     {
         let message = "`helmGlobals` may name a `chartHome` inside of the repository, and nothing else";
         findings.push(finding(globals, message.into()));
     }
     let mut found = Vec::new();
-    for chart in document.get("helmCharts").into_iter().flat_map(Node::items) {
+    for chart in kustomization::value(document, "helmCharts").into_iter().flat_map(Node::items) {
         let name = text(chart, "name");
         let commit = format!("charts are not fetched here, commit it to `{home}/{name}`");
-        if chart.get("repo").is_some() {
+        if kustomization::value(chart, "repo").is_some() {
             findings.push(finding(chart, format!("chart `{name}` comes from a repository; {commit}")));
         } else if matches!(name.as_str(), "" | "." | "..") || name.contains(['/', '\\']) {
             findings.push(finding(chart, "a chart needs the name of its folder".into()));

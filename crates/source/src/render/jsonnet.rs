@@ -1,7 +1,8 @@
 //! Jsonnet by its binary, on exactly the files that it imports.
 //!
-//! Imports are literals in the language, so what a program may read is known before it runs: every import is
-//! followed here, inside the repository and nowhere else, and the program sees those files alone.
+//! Imports are literals in the language, so what a program reads is known before it runs: every import is followed here,
+//! inside the repository and nowhere else. This is how files come into the folder and how a person hears what is wrong;
+//! the wall is the cage, in which nothing else exists.
 
 use std::collections::BTreeSet;
 
@@ -58,15 +59,21 @@ pub(super) async fn render(
     for library in &libraries {
         arguments.extend(["-J".into(), workspace.path(&format!("repo/{library}")).display().to_string()]);
     }
+    let (external, top) = (&options.external, &options.arguments);
+    let mut number = 0;
     for (plain, code, variables) in
-        [("--ext-str", "--ext-code", &options.external), ("--tla-str", "--tla-code", &options.arguments)]
+        [("--ext-str-file", "--ext-code-file", external), ("--tla-str-file", "--tla-code-file", top)]
     {
         for variable in variables {
             let flag = if variable.code { code } else { plain };
             let value = environment::substitute(&variable.value, request);
-            arguments.extend([flag.to_owned(), format!("{}={value}", variable.name)]);
+            // By a file: a value on a command line can be seen by all of the machine.
+            let file = workspace.write(&format!("own/variable-{number}"), value.as_bytes())?;
+            number += 1;
+            arguments.extend([flag.to_owned(), format!("{}={}", variable_name(variable)?, file.display())]);
         }
     }
+    arguments.push("--".into());
     arguments.push(workspace.path(&format!("repo/{file}")).display().to_string());
     let output = workspace.run(renderer, request, "jsonnet", &arguments).await?;
     let output = output.ok_or_else(|| RenderError::ToolMissing {
@@ -87,6 +94,16 @@ pub(super) async fn render(
     super::manifest::read_output("jsonnet", file, text.as_bytes()).map_err(RenderError::Findings)
 }
 
+/// The name ends at the first `=` for jsonnet.
+fn variable_name(variable: &JsonnetVariable) -> Result<&str, RenderError> {
+    let name = variable.name.as_str();
+    if name.is_empty() || name.starts_with('-') || name.chars().any(|c| c == '=' || c.is_control()) {
+        let message = format!("jsonnet variable `{}` has a name that it cannot have", name.escape_debug());
+        return Err(RenderError::Options { message });
+    }
+    Ok(name)
+}
+
 /// The program and everything that it imports, directly or not.
 async fn gather(
     renderer: &Renderer,
@@ -95,21 +112,21 @@ async fn gather(
     file: &str,
     files: &mut Files,
 ) -> Result<(), RenderError> {
-    let mut open = vec![file.to_owned()];
-    let mut seen: BTreeSet<String> = open.iter().cloned().collect();
-    while let Some(path) = open.pop() {
+    let mut open = vec![(file.to_owned(), true)];
+    let mut seen: BTreeSet<(String, bool)> = open.iter().cloned().collect();
+    while let Some((path, program)) = open.pop() {
         if !workspace::add_file(renderer, request, &path, files).await? || seen.len() > FILES_MAX {
             return Err(refused(&path, "is missing or imports too many files"));
         }
-        // What is imported as text or bytes is no program.
-        if !path.ends_with(".jsonnet") && !path.ends_with(".libsonnet") && path != file {
+        // What is imported as text or bytes is no program; everything else is, whatever its name ends with.
+        if !program {
             continue;
         }
         let text = String::from_utf8_lossy(&files[&path]).into_owned();
         let found =
             imports(&text).ok_or_else(|| refused(&path, "imports something that is not a plain text"))?;
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-        for target in found {
+        for Import { target, program } in found {
             if target.starts_with('/') || target.contains("://") {
                 return Err(refused(&path, "imports a file outside of the repository"));
             }
@@ -121,8 +138,8 @@ async fn gather(
                 let Ok(place) = place else { continue };
                 if request.content.file(&renderer.git, &place).await?.is_some() {
                     known = true;
-                    if seen.insert(place.clone()) {
-                        open.push(place);
+                    if seen.insert((place.clone(), program)) {
+                        open.push((place, program));
                     }
                     break;
                 }
@@ -140,12 +157,19 @@ fn refused(file: &str, why: &str) -> RenderError {
     RenderError::Findings(vec![Finding { file: file.to_owned(), line: 1, column: 1, message }])
 }
 
+#[derive(Debug, PartialEq)]
+struct Import {
+    target: String,
+    /// Evaluated, and not only read.
+    program: bool,
+}
+
 /// What the program imports; `None` where that cannot be told. Comments and texts are no imports.
-fn imports(text: &str) -> Option<Vec<String>> {
+fn imports(text: &str) -> Option<Vec<Import>> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;
-    let mut expecting = false;
+    let mut expecting: Option<bool> = None;
     while at < bytes.len() {
         let rest = &text[at..];
         let first = bytes[at];
@@ -155,34 +179,55 @@ fn imports(text: &str) -> Option<Vec<String>> {
             at += rest.find("*/").map_or(rest.len(), |end| end + 2);
         } else if first.is_ascii_whitespace() {
             at += 1;
-        } else if let Some(block) = rest.strip_prefix("|||") {
-            if expecting {
+        } else if rest.starts_with("|||") {
+            if expecting.is_some() {
                 return None;
             }
-            at += 3 + block.find("|||").map_or(block.len(), |end| end + 3);
+            at += text_block(rest)?;
         } else if matches!(first, b'"' | b'\'') || (first == b'@' && rest[1..].starts_with(['"', '\''])) {
             let verbatim = first == b'@';
             let (literal, end) = literal(&rest[usize::from(verbatim)..], verbatim)?;
-            if expecting {
+            if let Some(program) = expecting.take() {
                 // An escape could hide another path.
                 if literal.contains('\\') {
                     return None;
                 }
-                found.push(literal);
-                expecting = false;
+                found.push(Import { target: literal, program });
             }
             at += usize::from(verbatim) + end;
-        } else if expecting {
+        } else if expecting.is_some() {
             return None;
         } else if first.is_ascii_alphabetic() || first == b'_' {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
-            expecting = matches!(&rest[..end], "import" | "importstr" | "importbin");
+            expecting = match &rest[..end] {
+                "import" => Some(true),
+                "importstr" | "importbin" => Some(false),
+                _ => None,
+            };
             at += end;
         } else {
             at += rest.chars().next().map_or(1, char::len_utf8);
         }
     }
-    (!expecting).then_some(found)
+    expecting.is_none().then_some(found)
+}
+
+/// How long a text block is: it ends where a line that is indented less begins with `|||`, and nowhere before.
+fn text_block(text: &str) -> Option<usize> {
+    let blank = |c: char| matches!(c, ' ' | '\t' | '\r');
+    let head = text.strip_prefix("|||")?;
+    let head = head.strip_prefix('-').unwrap_or(head).trim_start_matches(blank);
+    let mut rest = head.strip_prefix('\n')?;
+    rest = rest.trim_start_matches('\n');
+    let indent = &rest[..rest.len() - rest.trim_start_matches([' ', '\t']).len()];
+    if indent.is_empty() {
+        return None;
+    }
+    while rest.starts_with(indent) || rest.starts_with('\n') {
+        rest = &rest[rest.find('\n')? + 1..];
+    }
+    let end = rest.trim_start_matches([' ', '\t']).strip_prefix("|||")?;
+    Some(text.len() - end.len())
 }
 
 /// The text between quotes, and where it ends.
@@ -216,7 +261,24 @@ mod tests {
         let text = "// import 'no'\nlocal a = import 'a.libsonnet'; /* import 'no' */\n# import 'no'\n\
                     local b = importstr \"x/b.txt\"; local c = importbin @'c.bin';\n\
                     { s: \"import 'no'\", t: |||\n  import 'no'\n|||, important: 1 }";
-        assert_eq!(imports(text).expect("readable"), ["a.libsonnet", "x/b.txt", "c.bin"]);
+        let found = imports(text).expect("readable");
+        let found: Vec<_> = found.iter().map(|import| (import.target.as_str(), import.program)).collect();
+        assert_eq!(found, [("a.libsonnet", true), ("x/b.txt", false), ("c.bin", false)]);
+    }
+
+    #[test]
+    fn a_text_block_ends_where_the_language_ends_it() {
+        let inside = "{ a: |||\n  one ||| import 'no'\n\n   |||\n  two\n|||, b: importstr 'yes' }";
+        assert_eq!(
+            imports(inside).expect("readable"),
+            [super::Import { target: "yes".into(), program: false }]
+        );
+        let dash = "|||-\n\tx\n||| + import 'a'";
+        assert_eq!(imports(dash).expect("readable").len(), 1);
+        for open in ["|||\nnot indented\n|||", "||| on the same line |||", "|||\n  never ends", "|||\n  x\n "]
+        {
+            assert!(imports(open).is_none(), "{open}");
+        }
     }
 
     #[test]

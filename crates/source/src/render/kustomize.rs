@@ -1,8 +1,8 @@
 //! Kustomize by its binary, on exactly the files that the kustomization refers to.
 //!
 //! Options of the Application become an overlay beside the repository's files, so nothing is edited in place.
-//! Remote bases and plugins stay off, and charts unless the operator switches them on: a kustomization must not make
-//! this machine fetch or run anything.
+//! Remote bases and plugins stay off, and charts unless the operator switches them on. The cage sees to it that nothing
+//! is fetched or run; [`kustomization`] says it in words.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use slipway_yaml::{Dialect, Node};
 
-use super::workspace::{self, Workspace};
+use super::workspace::{self, With, Workspace};
 use super::{
-    Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, inflation, manifest,
+    Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, inflation,
+    kustomization, manifest,
 };
 use crate::git_cache::EntryKind;
 
@@ -68,6 +69,10 @@ pub(super) async fn render(
     } else {
         // Inside `repo`, because kustomize looks only below the folder where the build began or beside it.
         let overlay = overlay(options, &source);
+        let refused = kustomization::refused("the options of the source", &Node::from_json(&overlay), false);
+        if !refused.is_empty() {
+            return Err(RenderError::Findings(refused));
+        }
         let file =
             workspace.write("repo/.slipway-overlay/kustomization.yaml", overlay.to_string().as_bytes())?;
         file.parent().expect("a file has a folder").to_owned()
@@ -96,20 +101,26 @@ async fn build(
         path: request.path.clone(),
         install: install.to_owned(),
     };
+    let run = async |tool: &str, verb: &str| {
+        // With charts inside of it, it starts helm.
+        let starts = (!helm.is_empty()).then(|| renderer.program("helm"));
+        let with = With { starts, ..With::default() };
+        workspace.run_in(renderer, request, "repo", tool, &arguments(verb), with).await
+    };
     if let Some(program) = program {
         let program = program.display().to_string();
-        return workspace.run(renderer, request, &program, &arguments("build")).await?.ok_or_else(|| {
+        return run(&program, "build").await?.ok_or_else(|| {
             missing(
                 &program,
                 "argocd-cm names it for this version of kustomize: put it there, or mend kustomize.path",
             )
         });
     }
-    if let Some(output) = workspace.run(renderer, request, "kustomize", &arguments("build")).await? {
+    if let Some(output) = run("kustomize", "build").await? {
         return Ok(output);
     }
     // kubectl carries the same engine.
-    workspace.run(renderer, request, "kubectl", &arguments("kustomize")).await?.ok_or_else(|| {
+    run("kubectl", "kustomize").await?.ok_or_else(|| {
         missing("kustomize", "put kustomize 5 (or kubectl, which carries it) on the PATH of the runtime")
     })
 }
@@ -267,7 +278,7 @@ impl Inputs {
             })?;
             for document in &documents {
                 let charts = inflation::is_on(&request.kustomize);
-                findings.extend(forbidden(&file, document, charts));
+                findings.extend(kustomization::refused(&file, document, charts));
                 if charts {
                     for (path, absent) in inflation::charts(&file, document, &mut findings) {
                         let found = self.follow(renderer, request, &folder, &path).await?;
@@ -382,30 +393,11 @@ fn references(document: &Node) -> Vec<Reference<'_>> {
     }
     let mut out = Vec::new();
     for (key, value) in document.entries() {
-        let required = matches!(key.as_str(), Some("resources" | "bases" | "components"));
+        let required =
+            matches!(kustomization::folded(&key.key_text()).as_str(), "resources" | "bases" | "components");
         walk(value, required, &mut out);
     }
     out
-}
-
-/// Fields that would run programs or fetch charts.
-fn forbidden(file: &str, document: &Node, charts: bool) -> Vec<Finding> {
-    ["helmCharts", "helmChartInflationGenerator", "generators", "transformers", "validators"]
-        .iter()
-        .filter(|field| !charts || **field != "helmCharts")
-        .filter_map(|field| {
-            let (key, value) = document.entry(field)?;
-            // Built-in transformers given as files are harmless, but they look the same as plugins.
-            (!value.items().is_empty()).then(|| Finding {
-                file: file.to_owned(),
-                line: key.span.line,
-                column: key.span.column,
-                message: format!(
-                    "`{field}` is off here, because it can run programs or fetch charts; remove it"
-                ),
-            })
-        })
-        .collect()
 }
 
 fn finding(file: &str, error: &slipway_yaml::YamlError) -> Finding {

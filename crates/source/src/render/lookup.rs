@@ -1,5 +1,5 @@
-//! Helm's `lookup`: while one chart is rendered, its questions about the cluster come to a server on loopback, which
-//! passes them on to whoever answers for the Application.
+//! Helm's `lookup`: while one chart is rendered, its questions about the cluster come to a server in a network
+//! that this run of helm alone is in, which passes them on to whoever answers for the Application.
 //!
 //! In: an answerer ([`Lookup`]). Out: a kubeconfig for one run of helm, and what was asked with a digest of each answer,
 //! so that a later render can tell whether it would hear the same. The address holds a random word that is good for
@@ -16,6 +16,7 @@ use axum::response::Response;
 use futures::future::BoxFuture;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use slipway_cage::Network;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
@@ -88,6 +89,7 @@ pub(super) struct Desk {
     address: String,
     serving: Arc<Serving>,
     task: JoinHandle<()>,
+    network: Network,
 }
 
 impl Drop for Desk {
@@ -98,11 +100,25 @@ impl Drop for Desk {
 }
 
 impl Desk {
-    pub(super) async fn open(lookup: Arc<dyn Lookup>) -> Result<Self, RenderError> {
+    pub(super) fn open(lookup: Arc<dyn Lookup>) -> Result<Self, RenderError> {
         let closed = |error: std::io::Error| RenderError::Lookup {
             message: format!("there is no port for its questions: {error}"),
         };
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(closed)?;
+        // In a network of its own, which only this run of helm is given.
+        let (listener, network) = slipway_cage::private_listener().map_err(closed)?;
+        Self::serve(lookup, listener, network)
+    }
+
+    fn serve(
+        lookup: Arc<dyn Lookup>,
+        listener: std::net::TcpListener,
+        network: Network,
+    ) -> Result<Self, RenderError> {
+        let closed = |error: std::io::Error| RenderError::Lookup {
+            message: format!("there is no port for its questions: {error}"),
+        };
+        listener.set_nonblocking(true).map_err(closed)?;
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(closed)?;
         let port = listener.local_addr().map_err(closed)?.port();
         let mut random = [0_u8; 32];
         getrandom::fill(&mut random).map_err(|error| closed(std::io::Error::other(error)))?;
@@ -121,7 +137,12 @@ impl Desk {
             // It ends when nobody waits for the render any more.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { address, serving, task })
+        Ok(Self { address, serving, task, network })
+    }
+
+    /// The one in which the server can be reached, and nothing else.
+    pub(super) fn network(&self) -> Network {
+        self.network.clone()
     }
 
     /// JSON is YAML.
@@ -254,6 +275,12 @@ mod tests {
         }
     }
 
+    /// On this machine's loopback, where the test can reach it.
+    fn open() -> Desk {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        Desk::serve(Arc::new(Echo), listener, Network::None).expect("open")
+    }
+
     /// One client for all: each looks for certificates when it is made.
     struct Client(reqwest::Client);
 
@@ -270,10 +297,7 @@ mod tests {
     #[tokio::test]
     async fn the_address_of_one_render_is_useless_for_the_next_and_the_server_without_it() {
         let client = Client::new();
-        let (first, second) = (
-            Desk::open(Arc::new(Echo)).await.expect("open"),
-            Desk::open(Arc::new(Echo)).await.expect("open"),
-        );
+        let (first, second) = (open(), open());
         assert_eq!(client.get(format!("{}/api/v1", first.address)).await, 200);
         let port = |desk: &Desk| desk.address.rsplit_once('/').expect("a path").0.to_owned();
         let other = first.serving.word.clone();
@@ -292,7 +316,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_too_much_is_refused_and_a_cluster_that_is_away_fails_the_render() {
         let client = Client::new();
-        let desk = Desk::open(Arc::new(Echo)).await.expect("open");
+        let desk = open();
         assert_eq!(client.get(format!("{}/big", desk.address)).await, 413);
         for number in 1..QUESTIONS_MAX {
             assert_eq!(client.get(format!("{}/{number}", desk.address)).await, 200);
@@ -303,7 +327,7 @@ mod tests {
             200,
             "what was asked before is no new question"
         );
-        let desk = Desk::open(Arc::new(Echo)).await.expect("open");
+        let desk = open();
         assert_eq!(client.get(format!("{}/away", desk.address)).await, 503);
         assert!(
             matches!(desk.close(Ok(())), Err(RenderError::Lookup { message }) if message.contains("away"))
@@ -327,7 +351,7 @@ mod tests {
             ("Error: canary", "the words"),
         ];
         for (detail, expected) in texts {
-            let desk = Desk::open(Arc::new(Echo)).await.expect("open");
+            let desk = open();
             client.get(format!("{}/secret", desk.address)).await;
             let said = desk.close(broken(detail)).expect_err("broken").to_string();
             assert!(
@@ -336,7 +360,7 @@ mod tests {
             );
         }
         // Without a Secret the words stay, but not the address.
-        let desk = Desk::open(Arc::new(Echo)).await.expect("open");
+        let desk = open();
         let detail = format!("Error: Get \"{}/api/v1\": words", desk.address);
         let said = desk.close(broken(&detail)).expect_err("broken").to_string();
         assert!(said.contains("words") && !said.contains("127.0.0.1"), "{said}");

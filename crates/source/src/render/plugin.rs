@@ -1,15 +1,18 @@
 //! Config-management plugins: a program of the operator's choice makes the manifests.
 //!
 //! What runs is written in the operator's own `plugin.yaml`; a source only names it and passes values, which
-//! travel as environment and never as a command line. The program sees a throw-away copy of the source's files.
+//! travel as environment and never as a command line. The program sees a throw-away copy of the source's files, and of
+//! this machine only what the operator wrote down for it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use slipway_cage::Network;
 
-use super::workspace::{self, Workspace};
-use super::{Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
+use super::workspace::{self, With, Workspace};
+use super::{Content, Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
 use crate::git_cache::EntryKind;
 use crate::glob::Glob;
 
@@ -44,6 +47,12 @@ pub struct PluginSpec {
     generate: Vec<String>,
     discover: Option<Discover>,
     preserve_file_mode: bool,
+    /// The operator lets it use this machine's network.
+    #[serde(default)]
+    network: bool,
+    /// Files and folders of this machine that it may read beside the system's programs.
+    #[serde(default)]
+    reads: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
@@ -84,10 +93,22 @@ impl PluginSpec {
             Some(words(find)).filter(|words| !words.is_empty()).map(Discover::Command)
         };
         let preserve_file_mode = spec["preserveFileMode"] == true;
+        let sandbox = &spec["sandbox"];
+        let reads: Vec<PathBuf> = sandbox["read"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|path| path.as_str().map(PathBuf::from))
+            .collect();
+        for path in reads.iter().filter(|path| !path.is_absolute()) {
+            problems.push(format!("spec.sandbox.read: `{}` is not an absolute path", path.display()));
+        }
         if !problems.is_empty() {
             return Err(problems.join("; "));
         }
-        Ok(Self { name, init: words(&spec["init"]), generate, discover, preserve_file_mode })
+        let network = sandbox["network"] == true;
+        let init = words(&spec["init"]);
+        Ok(Self { name, init, generate, discover, preserve_file_mode, network, reads })
     }
 }
 
@@ -199,16 +220,16 @@ fn variable_name(name: &str) -> String {
 }
 
 /// The copy that one plugin works in.
-struct Room {
+struct Room<'a> {
     workspace: Workspace,
-    name: String,
+    plugin: &'a PluginSpec,
 }
 
-impl Room {
+impl<'a> Room<'a> {
     async fn make(
         renderer: &Renderer,
         request: &RenderRequest,
-        plugin: &PluginSpec,
+        plugin: &'a PluginSpec,
     ) -> Result<Self, RenderError> {
         let mut files = Files::new();
         workspace::add_folder(renderer, request, "", &mut files, &mut Vec::new()).await?;
@@ -221,7 +242,7 @@ impl Room {
                 }
             }
         }
-        Ok(Self { workspace, name: plugin.name.clone() })
+        Ok(Self { workspace, plugin })
     }
 
     async fn run(
@@ -233,14 +254,22 @@ impl Room {
     ) -> Result<Vec<u8>, RenderError> {
         let folder = workspace::join("", &request.path)?;
         let (program, arguments) = words.split_first().expect("a command has a first word");
-        let output = self
-            .workspace
-            .run_in(renderer, request, &format!("repo/{folder}"), program, arguments, variables)
-            .await?;
+        // Files that somebody sent are nobody's who may push: what the operator allows is not for them.
+        let sent = matches!(request.content, Content::Archive(_));
+        let with = With {
+            variables,
+            network: (self.plugin.network && !sent).then_some(Network::Host),
+            reads: if sent { Vec::new() } else { self.plugin.reads.clone() },
+            // A repository's own scripts may be part of how its plugin works.
+            runnable: true,
+            starts: None,
+        };
+        let folder = format!("repo/{folder}");
+        let output = self.workspace.run_in(renderer, request, &folder, program, arguments, with).await?;
         output.ok_or_else(|| RenderError::ToolMissing {
             tool: program.clone(),
             path: request.path.clone(),
-            install: format!("the plugin `{}` needs it on the PATH of the runtime", self.name),
+            install: format!("the plugin `{}` needs it on the PATH of the runtime", self.plugin.name),
         })
     }
 }

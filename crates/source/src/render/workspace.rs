@@ -2,19 +2,39 @@
 
 use std::path::{Path, PathBuf};
 
+use slipway_cage::{Cage, Network};
+
 use super::{Files, RenderError, RenderRequest, Renderer};
 use crate::git_cache::{EntryKind, GitError};
 use crate::process::{self, Limits, ProcessError};
 
 pub(super) struct Workspace {
     folder: tempfile::TempDir,
+    /// What tools see: this folder, and what is added for one of them.
+    cage: Cage,
+    /// Files of ours, and how people know them.
+    shown: Vec<(String, String)>,
+}
+
+/// What one run of a tool gets beside the folder.
+#[derive(Default)]
+pub(super) struct With<'a> {
+    pub(super) variables: &'a [(String, String)],
+    pub(super) network: Option<Network>,
+    /// Files and folders of this machine.
+    pub(super) reads: Vec<PathBuf>,
+    /// Another tool that this one starts.
+    pub(super) starts: Option<String>,
+    /// Files of the folder may be run.
+    pub(super) runnable: bool,
 }
 
 impl Workspace {
     /// Writes the files below `repo/`. Links were already replaced by what they point at.
     pub(super) fn with(files: &Files) -> Result<Self, RenderError> {
         let folder = tempfile::Builder::new().prefix("slipway-render-").tempdir().map_err(failed)?;
-        let workspace = Self { folder };
+        let cage = Cage::new().write(folder.path());
+        let workspace = Self { folder, cage, shown: Vec::new() };
         for (path, content) in files {
             workspace.write(&format!("repo/{path}"), content)?;
         }
@@ -36,6 +56,11 @@ impl Workspace {
         Ok(path)
     }
 
+    /// In messages a file of ours is called by this name.
+    pub(super) fn show_as(&mut self, relative: &str, name: &str) {
+        self.shown.push((relative.to_owned(), name.to_owned()));
+    }
+
     pub(super) fn make_executable(&self, relative: &str) -> Result<(), RenderError> {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(self.path(relative), std::fs::Permissions::from_mode(0o700)).map_err(failed)
@@ -49,10 +74,10 @@ impl Workspace {
         tool: &str,
         arguments: &[String],
     ) -> Result<Option<Vec<u8>>, RenderError> {
-        self.run_in(renderer, request, "repo", tool, arguments, &[]).await
+        self.run_in(renderer, request, "repo", tool, arguments, With::default()).await
     }
 
-    /// As [`Self::run`], in one of its folders and with more environment.
+    /// As [`Self::run`], in one of its folders and with more than that.
     pub(super) async fn run_in(
         &self,
         renderer: &Renderer,
@@ -60,21 +85,30 @@ impl Workspace {
         folder: &str,
         tool: &str,
         arguments: &[String],
-        variables: &[(String, String)],
+        with: With<'_>,
     ) -> Result<Option<Vec<u8>>, RenderError> {
         let _slot = renderer.tools.acquire().await.expect("the semaphore is never closed");
         let home = self.path("home");
         let mut command = process::clean(&renderer.program(tool), &home);
         command.args(arguments).current_dir(self.path(folder)).envs(SHORT_LIVED);
-        command.envs(variables.iter().cloned());
+        command.envs(with.variables.iter().cloned());
         for name in ["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR"] {
             command.env(name, &home);
         }
+        let mut cage = self.cage.clone().network(with.network.unwrap_or(Network::None));
+        cage = with.reads.into_iter().fold(cage, Cage::read);
+        if let Some(other) = &with.starts {
+            cage = cage.program(other);
+        }
+        if with.runnable {
+            cage = cage.runnable();
+        }
+        cage.give(self.folder.path()).map_err(failed)?;
         let limits =
             Limits { deadline: renderer.limits.deadline, stdout_bytes: renderer.limits.output_bytes };
         let broken =
             |detail: String| RenderError::Tool { tool: tool.to_owned(), path: request.path.clone(), detail };
-        match process::run(command, tool, None, &limits, || true).await {
+        match process::run(&command, &cage, tool, None, &limits, || true).await {
             Ok(output) if output.success => Ok(Some(output.stdout)),
             Ok(output) => Err(broken(self.without_paths(&output.stderr))),
             Err(ProcessError::Missing { .. }) => Ok(None),
@@ -85,7 +119,10 @@ impl Workspace {
     /// A tool's words with paths of the repository instead of this machine's, and not more than a screen.
     fn without_paths(&self, text: &str) -> String {
         let root = self.folder.path().display().to_string();
-        let text = text.trim().replace(&format!("{root}/repo/"), "").replace(&root, "");
+        let mut text = text.trim().replace(&format!("{root}/repo/"), "").replace(&root, "");
+        for (own, name) in &self.shown {
+            text = text.replace(&format!("../{own}"), name).replace(&format!("/{own}"), name);
+        }
         text.chars().take(2000).collect()
     }
 }

@@ -4,6 +4,8 @@ mod charts;
 mod git;
 mod git_cache;
 mod gitea;
+mod hostile;
+mod inside;
 mod lookup;
 mod render;
 mod repo;
