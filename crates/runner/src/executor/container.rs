@@ -194,6 +194,8 @@ impl Container {
         args.push(format!("--name={}", shell_name(&container_name(step, place))));
         args.extend(environment.keys().map(|name| format!("--env={name}")));
         args.push(format!("--env-file={}", place.at.environment().display()));
+        // An interactive shell reads it first, as the script does.
+        args.push(format!("--env=ENV={}", script::variables_path()));
         args.extend(["--entrypoint=sh".to_owned(), spec.image.clone()]);
         Ok(args)
     }

@@ -80,6 +80,10 @@ pub(super) fn write_cf_export(folder: &Path, user: Option<u32>) -> io::Result<()
     new.set_permissions(std::fs::Permissions::from_mode(0o755))
 }
 
+pub(super) fn variables_path() -> String {
+    format!("{BIN}/{VARIABLES}")
+}
+
 pub(super) fn path() -> String {
     format!("{BIN}/{SCRIPT}")
 }

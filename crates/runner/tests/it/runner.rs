@@ -156,6 +156,21 @@ impl Process {
         Self(child)
     }
 
+    /// With these variables in its environment.
+    pub fn start_with(server: &Server, data: &Path, executor: &str, variables: &[(&str, &str)]) -> Self {
+        let log =
+            std::fs::OpenOptions::new().append(true).create(true).open(data.with_extension("log")).unwrap();
+        let child = Command::new(SHIM)
+            .args([server.url.as_str(), data.to_str().unwrap(), executor])
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+
     /// On the host, dialling this address, with these variables.
     pub fn start_at(url: &str, data: &Path, variables: &[(&str, &Path)]) -> Self {
         let log =
