@@ -224,6 +224,9 @@ pub struct TakenBuild {
     /// The pull request of a fork: no secrets came with it, and it writes no cache that others read.
     #[serde(default)]
     pub from_fork: bool,
+    /// It runs a text that came with the run, not the pipeline's own: nothing is kept of it, and it finds nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_text: bool,
 }
 
 /// `POST /api/agent/runner/builds/{id}/step-types`: what only the runner knows, because it alone reads the pipeline.

@@ -10,6 +10,7 @@ mod duration;
 mod expand;
 pub mod expression;
 pub mod graph;
+pub mod image;
 mod interpolate;
 pub mod lint;
 mod parse;
@@ -22,6 +23,7 @@ pub mod spec;
 pub mod state;
 pub mod system;
 pub mod variables;
+pub mod volume;
 
 pub use lint::schema;
 pub use pipeline::Pipeline;

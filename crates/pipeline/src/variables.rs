@@ -73,6 +73,8 @@ const IDENTITY: [&str; 12] = [
     "CF_OIDC_REQUEST_URL",
 ];
 
+const NAME_BYTES_MAX: usize = 256;
+
 /// Text that whoever pushes a commit or opens a pull request can choose.
 pub fn is_untrusted(name: &str) -> bool {
     const PREFIXES: [&str; 7] = [
@@ -87,13 +89,21 @@ pub fn is_untrusted(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// A name that means itself and nothing else to whatever reads it: a shell, a file of variables, an engine.
+/// Step names may hold dashes, and `<step>_CF_OUTPUT_URL` is an ordinary export.
+pub fn is_name(name: &str) -> bool {
+    let mut characters = name.chars();
+    name.len() <= NAME_BYTES_MAX
+        && characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
 /// Whether somebody may set this name, and if not, why.
 pub fn check_name(layer: Layer, name: &str) -> Result<(), VariableError> {
-    let mut characters = name.chars();
-    let start = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    // Step names may hold dashes, and `<step>_CF_OUTPUT_URL` is an ordinary export.
-    if !start || !characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')) {
-        return Err(VariableError::Name(name.to_owned()));
+    if !is_name(name) {
+        // Nothing that a terminal or a log would read.
+        let shown = name.chars().filter(|c| !c.is_control()).take(80).collect();
+        return Err(VariableError::Name(shown));
     }
     if layer == Layer::System {
         return Ok(());

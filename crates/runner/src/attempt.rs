@@ -66,6 +66,8 @@ impl Shims {
             .stdout(Stdio::piped())
             .stderr(errors)
             .current_dir("/")
+            .env_clear()
+            .envs(crate::clean::of_engine())
             .kill_on_drop(false)
             .spawn()?;
         let (over, killed, ended) =

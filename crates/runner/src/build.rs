@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use slipway_api::Client;
-use slipway_api::agent::{ApprovalDecision, BuildReport, PipelineSource, TakenBuild};
+use slipway_api::agent::{ApprovalDecision, PipelineSource, TakenBuild};
 use slipway_api::debug::DebugOrder;
 use slipway_pipeline::plan::{Outcome, apply};
 use slipway_pipeline::{Action, BuildStatus, Pipeline, Plan, StepKind, StepSpec, StepStatus, plan};
@@ -89,6 +89,7 @@ pub(crate) enum Left {
     Paused,
 }
 
+pub(crate) use report::Told as ToldReport;
 pub(crate) use volume::bequeathed;
 
 pub(crate) struct Build {
@@ -103,7 +104,7 @@ pub(crate) struct Build {
     masker: Masker,
     ended: Arc<Notify>,
     uplink: Arc<Uplink>,
-    reports: watch::Sender<Option<BuildReport>>,
+    reports: watch::Sender<Option<report::Told>>,
     lengths: watch::Sender<BTreeMap<String, u64>>,
     /// Attempts whose supervisor this process has started or adopted.
     attended: BTreeMap<(String, u32), Watched>,
@@ -461,8 +462,9 @@ impl Build {
             clusters: &self.context.clusters,
             trust: &self.trust,
             fresh: self.taken.options.no_cache || self.taken.options.no_cf_cache,
-            cache_bytes_max: self.context.cache_bytes_max,
+            cache_bytes_max: if self.trust.is_alone() { 0 } else { self.context.cache_bytes_max },
             variables,
+            masker: &self.masker,
             machine: &self.taken.machine,
             services: None,
         }

@@ -12,12 +12,14 @@ mod host;
 mod kubernetes;
 mod layers;
 mod names;
+mod reach;
 pub(crate) mod registries;
 mod script;
 mod stores;
 mod typed;
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -33,9 +35,11 @@ pub(crate) use typed::{Inside, StepTypes};
 
 use beside::Beside;
 
-use crate::layout::{AttemptDir, BuildDir, Missing, VOLUME, confined, file_name, give};
+use crate::layout::{AttemptDir, BuildDir, VOLUME, file_name, give};
+use crate::mask::Masker;
 use crate::task::{Run, Sandbox, Task};
 use crate::trust::Trust;
+use crate::within::{Made, Volume};
 
 /// 1 GiB a step, then the log says that it is full.
 const OUTPUT_BYTES_MAX: u64 = 1 << 30;
@@ -91,6 +95,8 @@ pub(crate) struct Place<'a> {
     pub(crate) cache_bytes_max: u64,
     /// Of the build, as they are now.
     pub(crate) variables: BTreeMap<String, String>,
+    /// Knows what must not be seen.
+    pub(crate) masker: &'a Masker,
     /// What steps may use that say nothing themselves.
     pub(crate) machine: &'a Machine,
     /// At the root of the pipeline, as written.
@@ -133,17 +139,25 @@ pub(crate) trait Executor: Send + Sync {
         0o700
     }
 
+    /// The only way to a container: what it names of the machine is checked, on every executor alike.
+    fn contained(&self, step: &StepSpec, place: &Place<'_>, beside: &Beside) -> Result<Task, Refusal> {
+        if let StepKind::Freestyle(spec) = &step.kind {
+            reach::check(step, spec, beside, place)?;
+        }
+        self.freestyle(step, place, beside)
+    }
+
     fn prepare(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
         crate::layout::create_private_dir(&place.at.0)?;
         let step = &with_resources(step, place)?;
         match &step.kind {
             StepKind::Freestyle(_) => {
-                let task = self.freestyle(step, place, &beside::of_step(step, place)?)?;
+                let task = self.contained(step, place, &beside::of_step(step, place)?)?;
                 Ok(Task { caches: caches::of_step(step, place)?, ..task })
             }
             StepKind::Composition(spec) => {
                 let (step, beside) = beside::of_composition(step, spec, place)?;
-                self.freestyle(&step, place, &beside)
+                self.contained(&step, place, &beside)
             }
             StepKind::LaunchComposition(_) => Err(Refusal::Unsupported(format!(
                 "step `{}` launches an environment that outlives its build, which no runner of your own does: use a composition step, or deploy to a cluster",
@@ -158,11 +172,11 @@ pub(crate) trait Executor: Send + Sync {
             StepKind::Typed(spec) if place.types.knows(&spec.type_name) => {
                 let step = place.types.expand(step, spec)?;
                 let beside = Beside { of_build: beside::of_build(&step, place)?, ..Beside::default() };
-                let task = self.freestyle(&step, place, &beside)?;
+                let task = self.contained(&step, place, &beside)?;
                 Ok(Task { caches: caches::of_step(&step, place)?, ..task })
             }
             StepKind::GitClone(_) | StepKind::Typed(_) | StepKind::Deploy(_) => {
-                builtin::prepare(step, place, self.sandbox())
+                builtin::prepare(step, place, self.sandbox(), self.user())
             }
             other => Err(Refusal::Unsupported(format!(
                 "steps of type `{}` cannot run on the {} executor: use a freestyle step",
@@ -201,7 +215,8 @@ pub(crate) fn choose(
     let sandbox_works = crate::shim::probe(shim, &probe_dir);
     let _ = std::fs::remove_dir_all(&probe_dir);
     let hide = hide.iter().chain([&data.to_owned()]).cloned().collect();
-    let sandbox = Sandbox { user: None, read_only: read_only.to_vec(), hide };
+    let user = crate::shim::unprivileged_user();
+    let sandbox = Sandbox { user, read_only: read_only.to_vec(), hide };
     if let Some(config) = cluster {
         if let Err(why) = &sandbox_works {
             tracing::info!(%why, "Built-in steps run without a sandbox of their own.");
@@ -246,8 +261,7 @@ pub(crate) fn make_volume(dir: &BuildDir, executor: &dyn Executor) -> std::io::R
     let (volume, user) = (dir.volume(), executor.user());
     crate::layout::create_private_dir(&volume)?;
     std::fs::set_permissions(&volume, std::fs::Permissions::from_mode(executor.volume_mode()))?;
-    script::write_cf_export(&volume)?;
-    give(&volume.join("cf_export"), user)?;
+    script::write_cf_export(&volume, user)?;
     give(&volume, user)
 }
 
@@ -276,13 +290,18 @@ fn in_volume(path: &str) -> Option<PathBuf> {
 }
 
 /// Makes the working directory if it is in the volume and not there yet.
-fn make_working_directory(path: &str, place: &Place<'_>, user: Option<u32>) -> Result<(), Refusal> {
-    if let Some(relative) = in_volume(path) {
-        confined(&place.dir.volume(), &relative, Missing::Make(user)).map_err(|error| {
+fn make_working_directory(
+    path: &str,
+    place: &Place<'_>,
+    user: Option<u32>,
+) -> Result<Option<OwnedFd>, Refusal> {
+    let Some(relative) = in_volume(path) else { return Ok(None) };
+    Volume::open(&place.dir.volume())
+        .and_then(|volume| volume.make_folder(&relative, Made::of(user)))
+        .map(Some)
+        .map_err(|error| {
             Refusal::Unsupported(format!("the working directory {path} cannot be used: {error}"))
-        })?;
-    }
-    Ok(())
+        })
 }
 
 fn task(step: &StepSpec, place: &Place<'_>, intro: Vec<String>, run: Run) -> Task {

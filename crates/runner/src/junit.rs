@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use slipway_api::build::TestCounts;
 
-use crate::layout::{Missing, confined};
+use crate::tree;
+use crate::within::Volume;
 
 pub(crate) const VARIABLE: &str = "SLIPWAY_JUNIT";
 const FILES_MAX: usize = 1_000;
@@ -17,6 +18,7 @@ const NAME_CHARS_MAX: usize = 300;
 
 /// Everything that the patterns find below the volume; `None` when that is no report at all.
 pub(crate) fn read(volume: &Path, directory: &Path, patterns: &str) -> Option<TestCounts> {
+    let volume = &Volume::open(volume).ok()?;
     let mut counts = TestCounts::default();
     let mut any = false;
     for pattern in patterns.split_whitespace() {
@@ -25,9 +27,7 @@ pub(crate) fn read(volume: &Path, directory: &Path, patterns: &str) -> Option<Te
             |below| PathBuf::from(below.trim_start_matches('/')),
         );
         for file in find(volume, &pattern) {
-            let small =
-                std::fs::metadata(&file).is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX);
-            if let Some(text) = small.then(|| std::fs::read(&file).ok()).flatten() {
+            if let Ok(text) = volume.read(&file, FILE_BYTES_MAX) {
                 any |= count(&String::from_utf8_lossy(&text), &mut counts);
             }
         }
@@ -36,7 +36,7 @@ pub(crate) fn read(volume: &Path, directory: &Path, patterns: &str) -> Option<Te
 }
 
 /// Files whose path matches, with `*` for any part of one name; links that leave the volume are not followed.
-fn find(volume: &Path, pattern: &Path) -> Vec<PathBuf> {
+fn find(volume: &Volume, pattern: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for part in pattern.components() {
         let std::path::Component::Normal(part) = part else { continue };
@@ -47,16 +47,15 @@ fn find(volume: &Path, pattern: &Path) -> Vec<PathBuf> {
                 next.push(at.join(part.as_ref()));
                 continue;
             }
-            let Ok(folder) = confined(volume, at, Missing::Refuse) else { continue };
-            let Ok(entries) = std::fs::read_dir(folder) else { continue };
-            let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+            let Ok(names) = volume.folder(at).and_then(|folder| tree::names(&folder)) else { continue };
+            let names = names.into_iter().map(|name| name.to_string_lossy().into_owned());
             next.extend(names.filter(|name| matches(&part, name)).map(|name| at.join(name)));
         }
         next.sort();
         next.truncate(FILES_MAX);
         found = next;
     }
-    found.iter().filter_map(|path| confined(volume, path, Missing::Refuse).ok()).collect()
+    found
 }
 
 fn matches(pattern: &str, name: &str) -> bool {

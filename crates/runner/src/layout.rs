@@ -19,11 +19,13 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 /// Where the volume is for every step, on every executor.
-pub(crate) const VOLUME: &str = "/codefresh/volume";
+pub(crate) use slipway_pipeline::volume::VOLUME;
 /// The step's script and `cf_export`, read-only, outside the volume so that no step can change them.
 pub(crate) const BIN: &str = "/codefresh/bin";
 /// In a pod: the file that takes the step's output.
 pub(crate) const LOG: &str = "/codefresh/log";
+/// For steps of ours: a folder that no other step ever sees.
+pub(crate) const WORK: &str = "/codefresh/work";
 
 #[derive(Debug, Clone)]
 pub(crate) struct BuildDir(pub(crate) PathBuf);
@@ -107,6 +109,21 @@ impl AttemptDir {
     pub(crate) fn environment(&self) -> PathBuf {
         self.0.join("env")
     }
+    /// Folders of the volume, where the way to them is nobody's to change.
+    pub(crate) fn mounts(&self) -> PathBuf {
+        self.0.join("mounts")
+    }
+    /// Of a step of ours, and nobody else's.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.0.join("work")
+    }
+    /// What an image is built from.
+    pub(crate) fn context(&self) -> PathBuf {
+        self.0.join("context")
+    }
+    pub(crate) fn dockerfile(&self) -> PathBuf {
+        self.0.join("Dockerfile")
+    }
     pub(crate) fn image_id(&self) -> PathBuf {
         self.0.join("image-id")
     }
@@ -132,19 +149,32 @@ impl AttemptDir {
     }
     /// What is of no use after the attempt has ended: secrets, scripts, temporary files.
     pub(crate) fn scrub(&self) {
+        // Else what is mounted there would be removed with the folder.
+        let unmounted = crate::shim::unmount_below(&self.0);
         for file in [
             self.task(),
             self.environment(),
+            self.dockerfile(),
             self.pod_log(),
             self.0.join("auth.json"),
             self.0.join("config.json"),
         ] {
             let _ = std::fs::remove_file(file);
         }
-        for dir in
-            [self.bin(), self.0.join("tmp"), self.0.join("root"), self.0.join("cache"), self.0.join("shell")]
-        {
+        for dir in [
+            self.bin(),
+            self.work(),
+            self.context(),
+            self.0.join("tmp"),
+            self.0.join("root"),
+            self.0.join("cache"),
+            self.0.join("shell"),
+            self.0.join("login"),
+        ] {
             let _ = std::fs::remove_dir_all(dir);
+        }
+        if unmounted.is_ok() {
+            let _ = std::fs::remove_dir_all(self.mounts());
         }
     }
 }
@@ -224,40 +254,6 @@ pub(crate) fn now_ms() -> i64 {
         .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// What to do with the folders of a path that are not there.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Missing {
-    Refuse,
-    /// Make them, for this user if one is named.
-    Make(Option<u32>),
-}
-
-/// A path that stays below `root` with every link followed.
-pub(crate) fn confined(root: &Path, relative: &Path, missing: Missing) -> io::Result<PathBuf> {
-    let outside = || {
-        io::Error::new(io::ErrorKind::PermissionDenied, format!("`{}` leaves the volume", relative.display()))
-    };
-    let root = root.canonicalize()?;
-    let mut at = root.clone();
-    for part in relative.components() {
-        match part {
-            std::path::Component::Normal(name) => at.push(name),
-            std::path::Component::CurDir => continue,
-            _ => return Err(outside()),
-        }
-        match (at.canonicalize(), missing) {
-            (Ok(real), _) if real.starts_with(&root) => at = real,
-            (Ok(_), _) => return Err(outside()),
-            (Err(error), Missing::Make(owner)) if error.kind() == io::ErrorKind::NotFound => {
-                std::fs::create_dir(&at)?;
-                give(&at, owner)?;
-            }
-            (Err(error), _) => return Err(error),
-        }
-    }
-    Ok(at)
-}
-
 /// Makes a file or folder a step's own.
 pub(crate) fn give(path: &Path, user: Option<u32>) -> io::Result<()> {
     use nix::unistd::{Gid, Uid, chown};
@@ -279,18 +275,5 @@ mod tests {
             assert!(!name.contains('/') && !name.starts_with("..") && name.len() < 80, "{name}");
         }
         assert_ne!(file_name("a/b"), file_name("a b"));
-    }
-
-    #[test]
-    fn a_link_out_of_the_volume_is_not_followed() {
-        let dir = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink("/etc", dir.path().join("out")).unwrap();
-        std::fs::create_dir(dir.path().join("in")).unwrap();
-        std::os::unix::fs::symlink("in", dir.path().join("link")).unwrap();
-        assert!(confined(dir.path(), Path::new("out/ssl"), Missing::Make(None)).is_err());
-        assert!(confined(dir.path(), Path::new("../x"), Missing::Make(None)).is_err());
-        let deep = confined(dir.path(), Path::new("link/new/deep"), Missing::Make(None)).unwrap();
-        assert!(deep.ends_with("in/new/deep"));
-        assert!(confined(dir.path(), Path::new("none"), Missing::Refuse).is_err());
     }
 }

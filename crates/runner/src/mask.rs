@@ -56,6 +56,11 @@ impl Masker {
         Self { by_first }
     }
 
+    /// Whether there is a secret in a text.
+    pub(crate) fn hides(&self, text: &str) -> bool {
+        self.mask_whole(text) != text
+    }
+
     /// A text that is complete.
     pub(crate) fn mask_whole(&self, text: &str) -> String {
         let mut out = String::new();

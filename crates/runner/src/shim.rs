@@ -11,13 +11,17 @@ mod adopt;
 mod builtin;
 mod caches;
 mod cgroup;
+mod context;
 mod deploy;
 mod exports;
 mod init;
 mod pod;
+mod private;
+mod rights;
 mod sandbox;
 mod shell;
 mod silence;
+mod stage;
 mod supervise;
 
 use std::ffi::OsString;
@@ -28,7 +32,11 @@ use std::process::{Command, ExitCode};
 pub(crate) use exports::{SCRIPT as CF_EXPORT, take as take_exports};
 pub(crate) use pod::{CONTAINER, made};
 pub(crate) use sandbox::{probe, unprivileged_user};
+pub(crate) use stage::unmount_below;
 pub(crate) use supervise::remove_container;
+
+/// There is no sandbox around it.
+const ALONE: &str = "alone";
 
 /// The first argument by which an executable becomes a shim.
 pub const SUBCOMMAND: &str = "runner-shim";
@@ -44,7 +52,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         ("supervise", [dir]) => supervise::main(Path::new(dir)),
         ("adopt", [dir]) => adopt::main(Path::new(dir)),
         ("init", [dir]) => init::main(Path::new(dir)),
-        ("builtin", [volume]) => builtin::main(Path::new(volume)),
+        ("builtin", [place]) => builtin::main(Path::new(place), false),
+        ("builtin", [place, alone]) if alone == ALONE => builtin::main(Path::new(place), true),
         ("shell", [dir, terminal]) => shell::main(Path::new(dir), Path::new(terminal)),
         ("probe", [dir]) => init::probe_main(Path::new(dir)),
         ("exec", [program, rest @ ..]) => exec(program, rest),

@@ -9,6 +9,9 @@ use slipway_cluster::PodsConfig;
 
 use crate::cache::Cache;
 
+/// An identifier or a digest.
+const MEMBER_BYTES_MAX: u64 = 4096;
+
 /// Everything that is needed to run one attempt without the runner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Task {
@@ -41,8 +44,15 @@ pub(crate) enum Run {
         #[serde(default)]
         limits: Limits,
     },
-    /// Work of ours that needs no image; in a sandbox where one can be made.
-    Builtin { sandbox: Option<Sandbox>, work: Builtin },
+    /// Work of ours that needs no image; in a sandbox where one can be made. It never sees the volume: what it needs of
+    /// it is put into a private folder before, and what it makes is handed over after.
+    Builtin {
+        sandbox: Option<Sandbox>,
+        work: Builtin,
+        /// Whose the files of the volume are; ours when absent.
+        #[serde(default)]
+        owner: Option<u32>,
+    },
     /// `engine` is `podman` or `docker` with its own flags; `args` are those of `run`.
     Container {
         engine: Vec<String>,
@@ -61,11 +71,56 @@ pub(crate) enum Run {
         /// The arguments of `run` for a shell in the same image, with the same volume, variables and limits.
         #[serde(default)]
         shell: Vec<String>,
+        /// Folders of the volume that are mounted elsewhere too.
+        #[serde(default)]
+        mounts: Vec<Staged>,
     },
     /// Commands of the container engine, one after the other until one fails.
-    Engine { commands: Vec<Vec<String>>, members: Members },
+    Engine {
+        commands: Vec<Vec<String>>,
+        members: Members,
+        /// Values that are in no argument, where everybody on the machine could read them.
+        #[serde(default)]
+        environment: BTreeMap<String, String>,
+        #[serde(default)]
+        context: Option<Context>,
+    },
     /// A pod of a cluster.
     Pod(Box<PodWork>),
+}
+
+/// A folder of the volume, mounted where no step can change the way to it: the engine gets that place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Staged {
+    /// Relative to the volume; made when it is not there.
+    pub(crate) source: PathBuf,
+    pub(crate) at: PathBuf,
+    /// Of the whole build: it stays when the attempt is over.
+    #[serde(default)]
+    pub(crate) shared: bool,
+}
+
+/// What an image is built from: copied from the volume into a private folder, so that an engine walks through nothing
+/// that a step can change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Context {
+    /// Relative to the volume.
+    pub(crate) from: PathBuf,
+    pub(crate) to: PathBuf,
+    pub(crate) dockerfile: Recipe,
+    pub(crate) dockerfile_to: PathBuf,
+    /// The builder would read files of its machine where the name of an image is expected.
+    pub(crate) names_only: bool,
+    /// Of build arguments: an image may be named by one.
+    pub(crate) arguments: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Recipe {
+    /// Relative to the volume.
+    Path(PathBuf),
+    Content(String),
 }
 
 /// Of a process of this machine.
@@ -111,6 +166,8 @@ pub(crate) struct PodWork {
     /// Has to be there before the step's own pod is made.
     #[serde(default)]
     pub(crate) services: Option<ServicePod>,
+    #[serde(default)]
+    pub(crate) context: Option<Context>,
 }
 
 /// The services of a whole build: one pod, which the first step that needs it makes.
@@ -141,8 +198,13 @@ impl Members {
     pub(crate) fn read(&self) -> BTreeMap<String, String> {
         let mut all = self.fixed.clone();
         for (name, path) in &self.from_files {
-            if let Ok(text) = std::fs::read_to_string(path) {
-                all.insert(name.clone(), text.trim().to_owned());
+            // The folder may be a pod's, which may have put a link there.
+            let (Some(folder), Some(file)) = (path.parent(), path.file_name().and_then(|file| file.to_str()))
+            else {
+                continue;
+            };
+            if let Ok(text) = crate::within::read_in(folder, file, MEMBER_BYTES_MAX) {
+                all.insert(name.clone(), String::from_utf8_lossy(&text).trim().to_owned());
             }
         }
         all
@@ -231,6 +293,9 @@ pub(crate) struct Deploy {
     pub(crate) namespace: String,
     /// Relative to the volume.
     pub(crate) file: Option<PathBuf>,
+    /// What it holds, read when the step begins.
+    #[serde(default)]
+    pub(crate) text: Option<String>,
     pub(crate) service: Option<String>,
     pub(crate) image: Option<String>,
     pub(crate) variables: BTreeMap<String, String>,

@@ -1,8 +1,9 @@
 //! Whose work a build is: what it may read of what earlier builds left behind, and where it may leave something itself.
 //!
-//! In: what the server says about a build. Out: names of scopes. There is one boundary: what a pull request of a fork
-//! runs was reviewed by nobody, so nothing that it leaves behind is read by anybody but pull requests of that fork. It
-//! does not know what is kept; volumes, caches and images ask it.
+//! In: what the server says about a build. Out: names of scopes. There are two boundaries: what a pull request of a fork
+//! runs was reviewed by nobody, so nothing that it leaves behind is read by anybody but pull requests of that fork; and
+//! a text that came with the run is one person's, whatever pipeline it is listed under, so it finds nothing of anybody
+//! and leaves nothing to anybody. It does not know what is kept; volumes, caches and images ask it.
 
 use sha2::{Digest, Sha256};
 use slipway_api::agent::TakenBuild;
@@ -13,6 +14,8 @@ pub(crate) struct Trust {
     own: String,
     /// Of this fork's builds.
     fork: Option<String>,
+    /// It shares with nobody.
+    alone: bool,
 }
 
 impl Trust {
@@ -25,11 +28,17 @@ impl Trust {
             (true, None) => Some(format!("fork of build {}", taken.id)),
         };
         let name = |trust: &str| name(&[&taken.account_name, &taken.pipeline_name, trust]);
-        Self { own: name("own"), fork: fork.map(|fork| name(&fork)) }
+        let own = if taken.own_text { format!("text of build {}", taken.id) } else { "own".to_owned() };
+        Self { own: name(&own), fork: fork.map(|fork| name(&fork)), alone: taken.own_text }
     }
 
     pub(crate) fn is_fork(&self) -> bool {
         self.fork.is_some()
+    }
+
+    /// Nothing of earlier builds is for it, and nothing of it for later ones.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
     }
 
     /// What this build leaves behind goes here.
@@ -79,6 +88,15 @@ mod tests {
         assert_eq!(own.reads_only(), None);
         assert_ne!(eve.writes(), Trust::of(&build("app", Some("mallory/app"))).writes());
         assert_eq!(eve, Trust::of(&build("app", Some("eve/app"))));
+    }
+
+    #[test]
+    fn a_text_that_came_with_the_run_shares_with_nobody() {
+        let text = |id: &str| TakenBuild { id: id.to_owned(), own_text: true, ..build("default/yaml", None) };
+        let (alice, bob) = (Trust::of(&text("1")), Trust::of(&text("2")));
+        assert!(alice.is_alone() && alice.reads_only().is_none());
+        assert_ne!(alice.writes(), bob.writes());
+        assert_ne!(alice.writes(), Trust::of(&build("default/yaml", None)).writes());
     }
 
     #[test]

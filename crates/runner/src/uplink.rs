@@ -12,6 +12,7 @@ use slipway_api::{Client, ClientError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::build::ToldReport;
 use crate::layout::BuildDir;
 use crate::logs::read_text;
 
@@ -71,26 +72,26 @@ impl Uplink {
     }
 
     /// Sends the newest state whenever there is one; ends when the sender does and the last was taken.
-    pub(crate) async fn report(&self, mut states: watch::Receiver<Option<BuildReport>>) {
+    pub(crate) async fn report(&self, mut states: watch::Receiver<Option<ToldReport>>) {
         let path = format!("/api/agent/runner/builds/{}/state", self.build);
         let mut backoff = Backoff::new(Duration::from_secs(5));
         let mut pending = states.borrow_and_update().clone();
         loop {
-            let Some(mut report) = pending.take() else {
+            let Some(told) = pending.take() else {
                 if states.changed().await.is_err() {
                     return;
                 }
                 pending = states.borrow_and_update().clone();
                 continue;
             };
-            report.epoch = self.epoch.load(Ordering::Relaxed);
+            let report = told.with_epoch(self.epoch.load(Ordering::Relaxed));
             match self.put(&path, &report).await {
                 Ok(()) => backoff.reset(),
                 Err(error) if self.is_lost(&error, report.epoch).await => return,
                 Err(error) => {
                     tracing::debug!(build = %self.build, %error, "Report not taken yet.");
                     backoff.pause().await;
-                    pending = Some(report);
+                    pending = Some(told);
                 }
             }
             // A newer state makes an older one pointless.

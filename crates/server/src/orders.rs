@@ -38,6 +38,9 @@ pub(crate) struct Order {
     pub(crate) restart: Option<Restart>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) from_fork: bool,
+    /// The text came with the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) own_text: bool,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) annotations: BTreeMap<String, Value>,
     /// The pipelines whose ends led here, first to last: a chain that grows without end is cut.
@@ -83,6 +86,7 @@ impl Order {
             |error: String| ApiError::bad_request(format!("pipeline `{}`: {error}", pipeline.metadata.name));
         let settings = pipeline.spec.settings().map_err(wrong)?;
         let trigger = run.trigger.map(GitTrigger::settings).transpose().map_err(wrong)?.unwrap_or_default();
+        let own_text = run.yaml.is_some();
         let mut source = match run.yaml {
             Some(yaml) => PipelineSource::Inline { yaml },
             None => source(pipeline)?,
@@ -126,6 +130,7 @@ impl Order {
         let options = run.options.unwrap_or(kept);
         Ok(Self {
             source,
+            own_text,
             variables,
             git_context: run.trigger.and_then(GitTrigger::context).map(str::to_owned),
             status_title: trigger.commit_status_title,

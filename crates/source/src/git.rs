@@ -86,6 +86,13 @@ impl Git {
             .args(["config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"])
             .run("name the remote")
             .await?;
+        // A tree that is moved and given to somebody else afterwards is still the one that was checked out.
+        let file = into.join(".git/config");
+        let text = tokio::fs::read_to_string(&file).await.map_err(|source| GitError::io(&file, source))?;
+        if !text.contains("checkStat") {
+            let text = text + "[core]\n\tcheckStat = minimal\n\ttrustctime = false\n";
+            tokio::fs::write(&file, text).await.map_err(|source| GitError::io(&file, source))?;
+        }
         let wanted = match revision {
             Some(revision) => self.find_remote(remote, revision).await?,
             None => self.default_branch(remote).await?,
@@ -131,6 +138,19 @@ impl Git {
         .await?;
         self.at(into, repo).args(["clean", "-f", "-d", "-q"]).run("remove leftovers").await?;
         Ok(Checkout { sha, branch })
+    }
+
+    /// Which of these paths the rules of a checkout ignore. In and out they end with NUL each, folders with a slash
+    /// before it.
+    pub async fn ignored(&self, dir: &Path, repo: &str, paths: Vec<u8>) -> Result<Vec<u8>, GitError> {
+        const WHAT: &str = "ask what is ignored";
+        let output =
+            self.at(dir, repo).args(["check-ignore", "-z", "--stdin"]).stdin(paths).output(WHAT).await?;
+        match output.code {
+            0 => Ok(output.stdout),
+            1 => Ok(Vec::new()),
+            _ => Err(GitError::from_stderr(repo, WHAT, &output.stderr)),
+        }
     }
 
     /// Makes or brings up to date a bare copy of all branches and tags in `mirror`.

@@ -7,6 +7,7 @@
 mod account;
 mod advice;
 mod model;
+mod reach;
 mod schema;
 mod shape;
 mod steps;
@@ -244,6 +245,7 @@ pub fn lint_model(root: &Node, text: Option<&str>, options: &LintOptions) -> Vec
     }
     if options.advice {
         advice::lint(root, &mut findings);
+        reach::lint(root, &mut findings);
     }
     sort(&mut findings);
     findings

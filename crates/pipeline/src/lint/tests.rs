@@ -113,3 +113,44 @@ fn hostile_files_are_refused_in_place() {
     }
     assert!(lint(&bomb).iter().any(|finding| finding.message.contains("aliases expand")));
 }
+
+#[test]
+fn what_reaches_further_than_its_container_is_an_error_with_its_place() {
+    let text = r#"version: '1.0'
+services:
+  composition:
+    db: {image: 'oci:/var/lib', volumes: ['x:/m:O,upperdir=/etc,workdir=/var/tmp']}
+steps:
+  esc:
+    image: dir:/etc
+    volumes: ["x:/mnt/o:O,upperdir=/etc,workdir=/var/tmp", "a:/b:ro", "${{ANY}}:/c"]
+    environment: ["SLIP*\nCLOUD*\nX=1", "*=a", "GOOD=1", "${{NAME}}=2"]
+    hooks:
+      on_fail:
+        steps: {tidy: {image: x, volumes: ["../..:/m"]}}
+  made: {type: build, image_name: x, tag: y, build_arguments: ["A B=1", "S=${{KEY}}"]}
+  both:
+    type: parallel
+    steps: {inner: {image: x, volumes: ["/etc:/m"]}}
+  together:
+    type: composition
+    composition: {version: '2', services: {one: {image: x, environment: {"A\nB": c}}}}
+    composition_candidates: {two: {image: x, volumes: ["x:/proc"]}}
+"#;
+    expect(
+        text,
+        &[
+            ("4:17 -", "`oci:/var/lib` is not the name of an image"),
+            ("4:43 -", "no other options"),
+            ("7:12 esc", "`dir:/etc` is not the name of an image"),
+            ("8:15 esc", "no other options"),
+            ("9:19 esc", "not the name of a variable"),
+            ("9:41 esc", "not the name of a variable"),
+            ("12:", "below the volume"),
+            ("13:", "not the name of a build argument"),
+            ("16:", "below the volume"),
+            ("19:", "not the name of a variable"),
+            ("20:", "the target is not yours"),
+        ],
+    );
+}

@@ -11,8 +11,9 @@ use slipway_pipeline::{Pipeline, StepKind, StepSpec};
 
 use super::Build;
 use crate::journal::log_of;
-use crate::layout::{Missing, confined, now_ms};
+use crate::layout::now_ms;
 use crate::task::Exit;
+use crate::within::Volume;
 
 /// More than anybody reads; a loop that annotates is cut here.
 const CHANGES_MAX: usize = 200;
@@ -125,13 +126,11 @@ impl Build {
         let read = text.strip_prefix("file:").and_then(|path| {
             let relative =
                 path.trim().trim_start_matches(crate::layout::VOLUME).trim_start_matches(['/', '.']);
-            let file = confined(&self.dir.volume(), std::path::Path::new(relative), Missing::Refuse).ok()?;
+            let file = Volume::open(&self.dir.volume())
+                .and_then(|volume| volume.file(std::path::Path::new(relative)));
             let mut bytes = Vec::new();
-            std::io::Read::read_to_end(
-                &mut std::io::Read::take(std::fs::File::open(file).ok()?, VALUE_BYTES_MAX),
-                &mut bytes,
-            )
-            .ok()?;
+            std::io::Read::read_to_end(&mut std::io::Read::take(file.ok()?, VALUE_BYTES_MAX), &mut bytes)
+                .ok()?;
             Some(String::from_utf8_lossy(&bytes).trim_end().to_owned())
         });
         self.masker.mask_whole(&read.unwrap_or_else(|| text.to_owned()))

@@ -1,12 +1,123 @@
 //! From the planner's state to what the server is told.
+//!
+//! What steps say about themselves is made of what their authors wrote, variables filled in. A [`Told`] is the only thing
+//! that goes out, and it can only be made with a masker: no sentence, title or name reaches the server around it.
 
-use slipway_api::agent::BuildReport;
-use slipway_api::build::BuildStep;
+use serde_json::Value;
+use slipway_api::agent::{AnnotationChange, BuildReport, BuiltImage};
+use slipway_api::build::{BuildStep, TestCounts};
 use slipway_pipeline::graph::Place;
 use slipway_pipeline::{BuildStatus, StepState, StepStatus};
 
 use super::Build;
 use crate::journal::INIT;
+use crate::mask::Masker;
+
+/// A report without secrets.
+#[derive(Debug, Clone)]
+pub(crate) struct Told(BuildReport);
+
+impl Told {
+    /// Every field is named here: a new one does not go out before somebody has decided about it.
+    pub(crate) fn new(report: BuildReport, masker: &Masker) -> Self {
+        let BuildReport {
+            epoch,
+            revision,
+            status,
+            message,
+            started_ms,
+            finished_ms,
+            steps,
+            annotations,
+            images,
+        } = report;
+        let hidden = |text: String| masker.mask_whole(&text);
+        Self(BuildReport {
+            epoch,
+            revision,
+            status,
+            message: message.map(hidden),
+            started_ms,
+            finished_ms,
+            steps: steps.into_iter().map(|step| of_step(step, masker)).collect(),
+            annotations: annotations.into_iter().map(|change| of_annotation(change, masker)).collect(),
+            images: images.into_iter().map(|image| of_image(image, masker)).collect(),
+        })
+    }
+
+    pub(crate) fn with_epoch(&self, epoch: i64) -> BuildReport {
+        BuildReport { epoch, ..self.0.clone() }
+    }
+}
+
+/// Names, stages and types are as they are written in the file, before any variable is filled in.
+fn of_step(step: BuildStep, masker: &Masker) -> BuildStep {
+    let BuildStep {
+        name,
+        title,
+        kind,
+        stage,
+        status,
+        attempt,
+        started,
+        finished,
+        exit_code,
+        message,
+        log_bytes,
+        previously_executed,
+        needs,
+        tests,
+        paused,
+    } = step;
+    let hidden = |text: String| masker.mask_whole(&text);
+    let all = |names: Vec<String>| names.into_iter().map(hidden).collect();
+    BuildStep {
+        name,
+        title: hidden(title),
+        kind,
+        stage,
+        status,
+        attempt,
+        started,
+        finished,
+        exit_code,
+        message: message.map(hidden),
+        log_bytes,
+        previously_executed,
+        needs,
+        tests: tests.map(|tests| {
+            let TestCounts { passed, failed, skipped, failed_cases, passed_cases, skipped_cases } = tests;
+            let (failed_cases, passed_cases, skipped_cases) =
+                (all(failed_cases), all(passed_cases), all(skipped_cases));
+            TestCounts { passed, failed, skipped, failed_cases, passed_cases, skipped_cases }
+        }),
+        paused,
+    }
+}
+
+fn of_annotation(change: AnnotationChange, masker: &Masker) -> AnnotationChange {
+    let AnnotationChange { entity_type, entity_id, key, value, at_ms } = change;
+    let hidden = |text: String| masker.mask_whole(&text);
+    let value = value.map(|value| match value {
+        Value::String(text) => Value::String(hidden(text)),
+        other => other,
+    });
+    AnnotationChange { entity_type, entity_id: hidden(entity_id), key: hidden(key), value, at_ms }
+}
+
+fn of_image(image: BuiltImage, masker: &Masker) -> BuiltImage {
+    let BuiltImage { step, id, name, tag, registry, digest, at_ms } = image;
+    let hidden = |text: String| masker.mask_whole(&text);
+    BuiltImage {
+        step,
+        id: hidden(id),
+        name: hidden(name),
+        tag: hidden(tag),
+        registry: registry.map(hidden),
+        digest,
+        at_ms,
+    }
+}
 
 impl Build {
     /// Tells the server how the build stands, as long as it goes on.
@@ -21,7 +132,7 @@ impl Build {
         };
         let mut report = self.report();
         report.status = build_word(status).to_owned();
-        self.reports.send_replace(Some(report));
+        self.reports.send_replace(Some(Told::new(report, &self.masker)));
     }
 
     /// The end, to be told after the last line of log.
@@ -34,7 +145,7 @@ impl Build {
             report.message = Some(finished.message.clone());
             report.finished_ms = Some(finished.at_ms);
         }
-        self.reports.send_replace(Some(report));
+        self.reports.send_replace(Some(Told::new(report, &self.masker)));
     }
 
     fn report(&self) -> BuildReport {

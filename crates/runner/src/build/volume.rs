@@ -53,6 +53,9 @@ impl Build {
             }
             return Ok(());
         }
+        if self.trust.is_alone() {
+            return Ok(());
+        }
         let path = note(&self.context.data, &self.trust);
         let Some(found) = read_if_whole::<Note>(&path)? else { return Ok(()) };
         let _ = std::fs::remove_file(&path);
@@ -65,6 +68,9 @@ impl Build {
 
     /// At the end: the next build of the pipeline may have it.
     pub(super) fn bequeath_volume(&self) -> std::io::Result<()> {
+        if self.trust.is_alone() {
+            return Ok(());
+        }
         let path = note(&self.context.data, &self.trust);
         create_private_dir(&folder(&self.context.data))?;
         write_json(&path, &Note { build: self.taken.id.clone(), at_ms: now_ms() }, Lasting::Process)

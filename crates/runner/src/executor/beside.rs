@@ -7,10 +7,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use slipway_pipeline::spec::{Composition, Freestyle};
+use slipway_pipeline::variables::is_name;
+use slipway_pipeline::volume::Volume;
 use slipway_pipeline::{StepKind, StepSpec};
 
-use super::{Place, Refusal, in_volume, working_directory};
-use crate::layout::{Missing, VOLUME, confined};
+use super::{Place, Refusal, in_volume, reach, working_directory};
+use crate::layout::VOLUME;
+use crate::within;
+
+const COMPOSE_BYTES_MAX: u64 = 1 << 20;
 
 /// What runs beside a step, in the order in which it starts.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,7 +38,9 @@ pub(crate) struct Service {
     pub(crate) entry_point: Option<Vec<String>>,
     pub(crate) cmd: Option<Vec<String>>,
     pub(crate) environment: BTreeMap<String, String>,
-    pub(crate) volumes: Vec<String>,
+    pub(crate) volumes: Vec<Volume>,
+    /// As they were written.
+    pub(crate) written: Vec<String>,
     pub(crate) working_directory: Option<String>,
 }
 
@@ -140,14 +147,15 @@ pub(crate) fn of_composition(
         merged.push((name.clone(), whole));
     }
     let mut findings = Vec::new();
-    let mut candidates = merged.iter().map(|(name, candidate)| service(name, candidate, &mut findings));
+    let mut candidates =
+        merged.iter().map(|(name, candidate)| service(name, candidate, place.build, &mut findings));
     let first = candidates.next();
     let others: Vec<Service> = candidates.collect();
     let Some(candidate) = first else {
         return Err(refuse(step, "`composition_candidates` names no service that could decide"));
     };
     let beside = Beside {
-        services: all(&services, &mut findings),
+        services: all(&services, place.build, &mut findings),
         candidates: others,
         of_build: of_build(step, place)?,
         ..Beside::default()
@@ -166,7 +174,7 @@ pub(crate) fn of_composition(
         entry_point: candidate.entry_point,
         cmd: candidate.cmd,
         environment: candidate.environment,
-        volumes: candidate.volumes,
+        volumes: candidate.written,
         ..Freestyle::default()
     });
     Ok((stand_in, beside))
@@ -196,7 +204,12 @@ fn read(step: &StepSpec, value: &Value, place: &Place<'_>) -> Result<Beside, Ref
         failure_threshold: number(&probe, "failureThreshold", 3),
     });
     let setup = work("setup").map(|(work, _)| work);
-    let beside = Beside { services: all(&services, &mut findings), readiness, setup, ..Beside::default() };
+    let beside = Beside {
+        services: all(&services, place.build, &mut findings),
+        readiness,
+        setup,
+        ..Beside::default()
+    };
     if findings.is_empty() { Ok(beside) } else { Err(refuse(step, &findings.join("; "))) }
 }
 
@@ -235,8 +248,10 @@ fn from_file(step: &StepSpec, path: &str, place: &Place<'_>) -> Result<Value, Re
             &format!("the compose file {path} cannot be read: {why}. It is looked for in {directory}"),
         )
     };
-    let file = confined(&place.dir.volume(), &relative, Missing::Refuse).map_err(|error| no(&error))?;
-    let text = std::fs::read_to_string(file).map_err(|error| no(&error))?;
+    let bytes = within::Volume::open(&place.dir.volume())
+        .and_then(|volume| volume.read(&relative, COMPOSE_BYTES_MAX))
+        .map_err(|error| no(&error))?;
+    let text = String::from_utf8_lossy(&bytes);
     let all = slipway_yaml::load_all_json(&text).map_err(|errors| {
         let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
         no(&all.join("; "))
@@ -244,11 +259,11 @@ fn from_file(step: &StepSpec, path: &str, place: &Place<'_>) -> Result<Value, Re
     all.into_iter().next().map(|(value, _)| value).ok_or_else(|| no(&"it is empty"))
 }
 
-fn all(services: &Map<String, Value>, findings: &mut Vec<String>) -> Vec<Service> {
-    services.iter().map(|(name, value)| service(name, value, findings)).collect()
+fn all(services: &Map<String, Value>, build: &str, findings: &mut Vec<String>) -> Vec<Service> {
+    services.iter().map(|(name, value)| service(name, value, build, findings)).collect()
 }
 
-fn service(name: &str, value: &Value, findings: &mut Vec<String>) -> Service {
+fn service(name: &str, value: &Value, build: &str, findings: &mut Vec<String>) -> Service {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || !name.chars().all(plain) {
         findings.push(format!("`{name}` is no name of a service: use letters, digits, `-`, `_` and `.`"));
@@ -259,13 +274,28 @@ fn service(name: &str, value: &Value, findings: &mut Vec<String>) -> Service {
     } else if image.is_empty() {
         findings.push(format!("service `{name}` has no image"));
     }
+    let written = texts(value.get("volumes")).unwrap_or_default();
+    let mut volumes = Vec::new();
+    for text in &written {
+        match reach::volume(text, build) {
+            Ok(volume) => volumes.push(volume),
+            Err(why) => {
+                findings.push(format!("volume `{text}` of service `{name}` cannot be mounted: {why}"))
+            }
+        }
+    }
+    let environment = environment(value.get("environment"));
+    for variable in environment.keys().filter(|variable| !is_name(variable)) {
+        findings.push(format!("`{variable}` of service `{name}` is not the name of a variable"));
+    }
     Service {
         name: name.to_owned(),
         image,
         entry_point: words(value.get("entrypoint")),
         cmd: words(value.get("command")),
-        environment: environment(value.get("environment")),
-        volumes: texts(value.get("volumes")).unwrap_or_default(),
+        environment,
+        volumes,
+        written,
         working_directory: value["working_dir"].as_str().map(str::to_owned),
     }
 }
@@ -383,7 +413,7 @@ mod tests {
     fn everything_wrong_with_a_composition_is_told_at_once() {
         let mut findings = Vec::new();
         let value = json!({"a b": {"image": "x"}, "built": {"build": "."}, "none": {}});
-        all(value.as_object().unwrap(), &mut findings);
+        all(value.as_object().unwrap(), "1", &mut findings);
         assert_eq!(findings.len(), 3, "{findings:?}");
     }
 
@@ -398,7 +428,7 @@ mod tests {
             ),
         );
         let mut findings = Vec::new();
-        let service = service("s", &base, &mut findings);
+        let service = service("s", &base, "1", &mut findings);
         assert_eq!((service.environment["X"].as_str(), service.environment["Y"].as_str()), ("1", "3"));
         assert_eq!(service.cmd, Some(vec!["run".to_owned()]));
     }

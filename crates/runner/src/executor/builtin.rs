@@ -16,7 +16,12 @@ use crate::task::{Builtin, Deploy, GitClone, GitCommit, Login, Run, Sandbox, Tas
 /// The documented patience of a deployment.
 const DEPLOY_MS: u64 = 120_000;
 
-pub(super) fn prepare(step: &StepSpec, place: &Place<'_>, sandbox: Option<Sandbox>) -> Result<Task, Refusal> {
+pub(super) fn prepare(
+    step: &StepSpec,
+    place: &Place<'_>,
+    sandbox: Option<Sandbox>,
+    owner: Option<u32>,
+) -> Result<Task, Refusal> {
     let work = match &step.kind {
         StepKind::GitClone(spec) => Builtin::GitClone(clone(step, spec, place)?),
         StepKind::Typed(spec) if spec.type_name == BUILT_IN => Builtin::GitCommit(commit(step, spec, place)?),
@@ -31,7 +36,7 @@ pub(super) fn prepare(step: &StepSpec, place: &Place<'_>, sandbox: Option<Sandbo
     };
     // The sandbox expects the folder, though nothing in it is used.
     script::write(&place.at.bin(), None)?;
-    Ok(task(step, place, Vec::new(), Run::Builtin { sandbox, work }))
+    Ok(task(step, place, Vec::new(), Run::Builtin { sandbox, work, owner }))
 }
 
 fn clone(step: &StepSpec, spec: &spec::GitClone, place: &Place<'_>) -> Result<GitClone, Refusal> {
@@ -120,6 +125,7 @@ fn deploy(step: &StepSpec, spec: &spec::Deploy, place: &Place<'_>) -> Result<Dep
         kubeconfig: Some(kubeconfig),
         namespace: spec.namespace.clone(),
         file,
+        text: None,
         service: spec.service.clone(),
         image: spec.candidate_image.clone(),
         variables: place.variables.clone(),

@@ -239,6 +239,9 @@ fn limits() -> Vec<String> {
 pub(super) fn run<S: AsRef<std::ffi::OsStr>>(argv: &[S], deadline: Duration) -> Result<String, String> {
     let mut child = Command::new(&argv[0])
         .args(&argv[1..])
+        .env_clear()
+        .envs(crate::clean::of_engine())
+        .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -8,7 +8,6 @@ use slipway_pipeline::{StepKind, StepSpec};
 use super::beside::Beside;
 use super::{Executor, Place, Refusal, make_working_directory, script, task, working_directory};
 use crate::layout::VOLUME;
-use crate::shim::unprivileged_user;
 use crate::task::{Limits, Program, Run, Sandbox, Task};
 
 pub(super) struct Host {
@@ -17,7 +16,7 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(sandbox: Sandbox) -> Self {
-        Self { sandbox: Sandbox { user: unprivileged_user(), ..sandbox } }
+        Self { sandbox }
     }
 }
 

@@ -9,6 +9,7 @@ mod image;
 mod pod;
 mod side;
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -16,14 +17,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use slipway_cluster::{ClusterError, PodKind, Pods, PodsConfig};
 use slipway_pipeline::spec::Shell;
+use slipway_pipeline::volume::Volume;
 use slipway_pipeline::{StepKind, StepSpec};
 
 use super::beside::Beside;
 use super::script::Output;
-use super::{Executor, Place, Refusal, in_volume, make_working_directory, script, task, working_directory};
-use crate::layout::{Missing, confined, create_private_dir};
+use super::{Executor, Place, Refusal, make_working_directory, reach, script, task, working_directory};
+use crate::layout::create_private_dir;
 use crate::task::{Members, PodWork, Run, Sandbox, Task};
-use pod::{BUILD, Mount, PodShape, RUNNER, label_value};
+use crate::within::{self, Made};
+use pod::{BUILD, Mount, Of, PodShape, RUNNER, label_value};
 
 /// How steps become pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,7 +128,7 @@ impl Kubernetes {
         let below = folder.strip_prefix(&self.data).map_err(|_| {
             Refusal::Unsupported(format!("{} is not in the runner's storage", folder.display()))
         })?;
-        Ok(Mount { sub_path: below.display().to_string(), at: at.to_owned(), read_only })
+        Ok(Mount { of: Of::Runner, sub_path: below.display().to_string(), at: at.to_owned(), read_only })
     }
 
     /// The file that takes the output of a step whose script we write.
@@ -166,27 +169,44 @@ impl Kubernetes {
             members,
             also: shape.candidates(),
             services: None,
+            context: None,
         };
         task(step, place, intro, Run::Pod(Box::new(work)))
     }
 
-    fn user_volumes(&self, volumes: &[String], place: &Place<'_>) -> Result<Vec<Mount>, Refusal> {
+    /// Folders of the volume at other places of a pod. The kubelet resolves them when it mounts, long after this, and
+    /// keeps them inside of the volume of the pod that they are of: so that is the build's volume, not all of ours.
+    fn user_volumes(&self, volumes: &[Volume], place: &Place<'_>) -> Result<Vec<Mount>, Refusal> {
         let mut mounts = Vec::new();
         for volume in volumes {
-            let no = |why: &str| Refusal::Unsupported(format!("volume `{volume}` cannot be mounted: {why}"));
-            let (source, target) = volume.split_once(':').unwrap_or((volume, volume));
-            let plain = target.starts_with('/') && !target.split('/').any(|part| part == "..");
-            let ours = [crate::layout::BIN, crate::layout::LOG];
-            if !plain || ours.iter().any(|ours| Path::new(target).starts_with(ours)) {
-                return Err(no(
-                    "the target is a path in the container, without `..`, and not the runner's own",
-                ));
+            let no = |why: &str| {
+                Refusal::Unsupported(format!(
+                    "`{}` of the volume cannot be mounted at {}: {why}",
+                    volume.source.display(),
+                    volume.target
+                ))
+            };
+            if volume.source.as_os_str().is_empty() {
+                mounts.push(self.mount(&place.dir.volume(), &volume.target, volume.read_only)?);
+                continue;
             }
-            let relative = in_volume(source).unwrap_or_else(|| source.trim_start_matches('/').into());
-            let found = confined(&place.dir.volume(), &relative, Missing::Make(None))
-                .map_err(|error| no(&error.to_string()))?;
-            open_to_all(&found)?;
-            mounts.push(self.mount(&found, target, false)?);
+            if matches!(self.config.storage, Storage::Claim(_)) {
+                return Err(no(&format!(
+                    "where the runner's storage is a claim, nothing could keep a step from putting a link there. Use {}/{}, where it is anyway, or mount the whole volume (`.`)",
+                    crate::layout::VOLUME,
+                    volume.source.display()
+                )));
+            }
+            let made = within::Volume::open(&place.dir.volume())
+                .and_then(|opened| opened.make_folder(&volume.source, Made::open_to_all()))
+                .and_then(open_to_all);
+            made.map_err(|error| no(&error.to_string()))?;
+            mounts.push(Mount {
+                of: Of::Build,
+                sub_path: volume.source.display().to_string(),
+                at: volume.target.clone(),
+                read_only: volume.read_only,
+            });
         }
         Ok(mounts)
     }
@@ -236,11 +256,10 @@ impl Executor for Kubernetes {
             shape.arguments = spec.cmd.clone().unwrap_or_default();
         }
         shape.working_directory = working_directory(step);
-        if let Some(directory) = &shape.working_directory {
-            make_working_directory(directory, place, None)?;
-            if let Some(relative) = in_volume(directory) {
-                open_to_all(&confined(&place.dir.volume(), &relative, Missing::Refuse)?)?;
-            }
+        if let Some(directory) = &shape.working_directory
+            && let Some(made) = make_working_directory(directory, place, None)?
+        {
+            open_to_all(made)?;
         }
         let left_out = shape.environment(&spec.environment);
         shape.mounts = vec![
@@ -250,7 +269,7 @@ impl Executor for Kubernetes {
         if spec.commands.is_some() {
             shape.mounts.push(self.log_mount(place)?);
         }
-        shape.mounts.extend(self.user_volumes(&spec.volumes, place)?);
+        shape.mounts.extend(self.user_volumes(&reach::volumes(&spec.volumes, place)?, place)?);
         self.put_beside(&mut shape, beside, place)?;
         let mut intro =
             vec![format!("Running in image {} as a pod of namespace {}", spec.image, self.config.namespace)];
@@ -266,7 +285,7 @@ impl Executor for Kubernetes {
 
     fn image(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal> {
         create_private_dir(&place.at.out())?;
-        open_to_all(&place.at.out())?;
+        open_folder(&place.at.out())?;
         match &step.kind {
             StepKind::Build(spec) => self.build_image(step, spec, place),
             StepKind::Push(spec) => self.push_image(step, spec, place),
@@ -327,7 +346,12 @@ fn owner(data: &Path) -> std::io::Result<String> {
     Ok(owner)
 }
 
-fn open_to_all(folder: &Path) -> std::io::Result<()> {
+fn open_to_all(folder: OwnedFd) -> std::io::Result<()> {
+    Ok(nix::sys::stat::fchmod(folder, nix::sys::stat::Mode::from_bits_truncate(0o777))?)
+}
+
+/// One of the runner's own.
+fn open_folder(folder: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777))
 }
 

@@ -31,15 +31,23 @@ pub(super) fn flags(spec: &Build, place: &Place<'_>, builder: Builder) -> Vec<St
 /// People write them as Docker reads them: the name of an image, or `type=registry,ref=NAME`. Buildah wants the name of
 /// a repository, in which it finds layers by tags of its own; other types than registries it does not have.
 fn named(flag: &str, written: &str, builder: Builder) -> Option<String> {
-    if builder == Builder::Docker {
-        return Some(format!("{flag}={written}"));
-    }
     let image = if written.contains('=') {
         let part = |name: &str| written.split(',').find_map(|part| part.trim().strip_prefix(name));
         part("type=").is_none_or(|kind| kind == "registry").then(|| part("ref=")).flatten()?
     } else {
         written
     };
+    // Nothing but a registry: other kinds are folders of the machine.
+    slipway_pipeline::image::check(image).ok()?;
+    if builder == Builder::Docker {
+        let mode = written.split(',').find(|part| matches!(part.trim(), "mode=max" | "mode=min"));
+        let mode = mode.map(|mode| format!(",{}", mode.trim())).unwrap_or_default();
+        return Some(if written.contains('=') {
+            format!("{flag}=type=registry,ref={image}{mode}")
+        } else {
+            format!("{flag}={image}")
+        });
+    }
     let image = image.split('@').next().unwrap_or(image);
     Some(format!("{flag}={}", split_tag(image).0))
 }
@@ -54,8 +62,17 @@ mod tests {
         for text in ["reg:5000/app", "reg:5000/app:main", "type=registry,ref=reg:5000/app:main,mode=max"] {
             assert_eq!(buildah(text).as_deref(), Some("--cache-from=reg:5000/app"), "{text}");
         }
-        assert_eq!(buildah("app@sha256:00").as_deref(), Some("--cache-from=app"));
-        assert_eq!(buildah("type=gha"), None);
-        assert_eq!(named("--cache-to", "type=gha", Builder::Docker).as_deref(), Some("--cache-to=type=gha"));
+        let digest = "0".repeat(64);
+        assert_eq!(buildah(&format!("app@sha256:{digest}")).as_deref(), Some("--cache-from=app"));
+        for builder in [Builder::Buildah, Builder::Docker] {
+            for text in
+                ["type=gha", "type=local,dest=/etc", "type=local,src=/etc", "dir:/etc", "oci:x", "--x"]
+            {
+                assert_eq!(named("--cache-to", text, builder), None, "{text}");
+            }
+        }
+        let docker = |text: &str| named("--cache-to", text, Builder::Docker).unwrap();
+        assert_eq!(docker("reg:5000/app:main"), "--cache-to=reg:5000/app:main");
+        assert_eq!(docker("type=registry,ref=a/b,mode=max"), "--cache-to=type=registry,ref=a/b,mode=max");
     }
 }

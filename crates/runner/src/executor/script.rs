@@ -1,17 +1,34 @@
 //! `commands` as one shell script that stops at the first failure.
 
-use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use crate::layout::{BIN, LOG};
 use crate::shim::CF_EXPORT;
 
 pub(super) const SCRIPT: &str = "script";
+/// Read by the script before anything else, if it is there.
+const VARIABLES: &str = "variables";
+const CF_EXPORT_NAME: &str = "cf_export";
 
 /// Writes `cf_export` and, if there are commands, the script into the folder that becomes [`BIN`].
 pub(super) fn write(bin: &Path, commands: Option<&[String]>) -> io::Result<()> {
     write_with_output(bin, commands, Output::Streams)
+}
+
+/// As [`write`], with variables that the script sets by itself.
+pub(super) fn write_with(
+    bin: &Path,
+    commands: Option<&[String]>,
+    exported: &std::collections::BTreeMap<String, String>,
+) -> io::Result<()> {
+    write(bin, commands)?;
+    let lines: String =
+        exported.iter().map(|(name, value)| format!("export {name}={}\n", quote(value))).collect();
+    let file = bin.join(VARIABLES);
+    std::fs::write(&file, lines)?;
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644))
 }
 
 /// Where the script's output goes.
@@ -36,7 +53,7 @@ pub(super) fn write_with_output(bin: &Path, commands: Option<&[String]>, output:
     // Others may read it: on the host the step runs as a user of its own.
     std::fs::create_dir_all(bin)?;
     std::fs::set_permissions(bin, std::fs::Permissions::from_mode(0o755))?;
-    write_cf_export(bin)?;
+    write_cf_export(bin, None)?;
     if let Some(commands) = commands {
         let file = bin.join(SCRIPT);
         std::fs::write(&file, text(commands, output))?;
@@ -45,10 +62,26 @@ pub(super) fn write_with_output(bin: &Path, commands: Option<&[String]>, output:
     Ok(())
 }
 
-pub(super) fn write_cf_export(folder: &Path) -> io::Result<()> {
-    let file = folder.join("cf_export");
-    std::fs::write(&file, CF_EXPORT)?;
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755))
+/// Made anew, whatever a step of an earlier build has put there: through a link this would be a file of the machine.
+pub(super) fn write_cf_export(folder: &Path, user: Option<u32>) -> io::Result<()> {
+    let file = folder.join(CF_EXPORT_NAME);
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => crate::tree::remove(
+            &nix::fcntl::open(folder, nix::fcntl::OFlag::O_DIRECTORY, nix::sys::stat::Mode::empty())?,
+            CF_EXPORT_NAME.as_ref(),
+        )?,
+        _ => {}
+    }
+    let mut new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o700).open(&file)?;
+    new.write_all(CF_EXPORT.as_bytes())?;
+    if let Some(user) = user {
+        std::os::unix::fs::fchown(&new, Some(user), Some(user))?;
+    }
+    new.set_permissions(std::fs::Permissions::from_mode(0o755))
+}
+
+pub(super) fn variables_path() -> String {
+    format!("{BIN}/{VARIABLES}")
 }
 
 pub(super) fn path() -> String {
@@ -56,7 +89,10 @@ pub(super) fn path() -> String {
 }
 
 fn text(commands: &[String], output: Output) -> String {
-    let mut text = format!("{}export PATH=\"$PATH:{BIN}\"\nset -e\n", output.line());
+    let mut text = format!(
+        "{}export PATH=\"$PATH:{BIN}\"\nif [ -s {BIN}/{VARIABLES} ]; then . {BIN}/{VARIABLES}; fi\nset -e\n",
+        output.line()
+    );
     let mut announce = true;
     for command in commands {
         if announce {

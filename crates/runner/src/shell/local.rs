@@ -36,6 +36,8 @@ pub(super) fn start(
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .current_dir("/")
+        .env_clear()
+        .envs(crate::clean::of_engine())
         .kill_on_drop(true)
         .spawn()?;
     let terminal = File::from(terminal);

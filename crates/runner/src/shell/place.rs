@@ -71,7 +71,10 @@ pub(crate) fn shell_of(task: &Task, seconds: u64) -> Option<Task> {
                 limits: Limits::default(),
             }
         }
-        Run::Builtin { sandbox: Some(sandbox), .. } => return Some(sandboxed(task, sandbox)),
+        // Where the volume is of the user that it runs as; elsewhere a container looks into it.
+        Run::Builtin { sandbox: Some(sandbox), owner, .. } if sandbox.user == *owner => {
+            return Some(sandboxed(task, sandbox));
+        }
         Run::Container { name, shell, .. } if !shell.is_empty() => {
             let mut run = task.run.clone();
             if let Run::Container { name: shells, .. } = &mut run {

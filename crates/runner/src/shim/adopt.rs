@@ -15,6 +15,7 @@ use crate::task::{Exit, How, Run};
 
 pub(super) fn main(dir: &Path) -> ExitCode {
     let _ = nix::unistd::setsid();
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let dir = AttemptDir(dir.to_owned());
     let _lock = match lock(&dir) {
         Ok(lock) => lock,
@@ -66,6 +67,7 @@ fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
         supervisor.others(exit, &engine, &also, &signals)?
     };
     let mut exit = exit;
+    supervisor.unstage();
     exit.exports = exports::take(&supervisor.task.volume);
     supervisor.save_caches(&exit)?;
     supervisor.settle(&exit)?;

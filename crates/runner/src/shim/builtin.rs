@@ -1,11 +1,13 @@
 //! Steps that need no image: they run here, as a process of their own, and may be killed like any other.
 //!
 //! The work comes in as one line of JSON on stdin, a socket; the outcome goes back the same way. What
-//! is printed is the step's log.
+//! is printed is the step's log. It works in a folder that no other step ever sees, and knows nothing of
+//! the volume: its supervisor brings what is needed and hands over what was made ([`super::private`]).
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,7 +19,8 @@ use slipway_source::git::{
     CloneOptions, Commit, Credential, Git, GitError, Identity, Pushed, Remote, authorities,
 };
 
-use crate::layout::{Missing, VOLUME, confined};
+use super::{private, rights};
+use crate::layout::VOLUME;
 use crate::task::{Builtin, GitClone, GitCommit, Login, Outcome};
 
 const MARK: &str = "Slipway-Build";
@@ -32,14 +35,18 @@ const PAUSES: [Duration; 7] = [
     Duration::from_secs(20),
 ];
 
-pub(super) fn main(volume: &Path) -> ExitCode {
+pub(super) fn main(place: &Path, alone: bool) -> ExitCode {
+    // What is made here is for everybody who gets it, whatever the runner keeps for itself.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
-    let done = socket().and_then(|mut socket| {
+    let renounced =
+        if alone { rights::renounce().and_then(|()| rights::drop_capabilities()) } else { Ok(()) };
+    let done = renounced.and_then(|()| socket()).and_then(|mut socket| {
         let mut line = String::new();
         BufReader::new(&socket).read_line(&mut line)?;
         let work: Builtin = serde_json::from_str(&line).map_err(io::Error::other)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let outcome = runtime.block_on(perform(&work, volume));
+        let outcome = runtime.block_on(perform(&work, place));
         if let Some(error) = &outcome.error {
             println!("{error}");
         }
@@ -60,31 +67,30 @@ fn socket() -> io::Result<UnixStream> {
     Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
-async fn perform(work: &Builtin, volume: &Path) -> Outcome {
+async fn perform(work: &Builtin, place: &Path) -> Outcome {
     let done = match work {
-        Builtin::GitClone(work) => clone(work, volume).await,
-        Builtin::GitCommit(work) => commit(work, volume).await,
-        Builtin::Deploy(work) => super::deploy::deploy(work, volume).await,
+        Builtin::GitClone(work) => clone(work, place).await,
+        Builtin::GitCommit(work) => commit(work, place).await,
+        Builtin::Deploy(work) => super::deploy::deploy(work, place).await,
     };
     done.unwrap_or_else(|error| Outcome { error: Some(error), ..Outcome::default() })
 }
 
-async fn clone(work: &GitClone, volume: &Path) -> Result<Outcome, String> {
-    let believed = work.authority.as_deref().map(Believed::write).transpose()?;
+async fn clone(work: &GitClone, place: &Path) -> Result<Outcome, String> {
+    let believed = work.authority.as_deref().map(|pem| Believed::write(place, pem)).transpose()?;
     let remote = remote(&work.url, work.login.as_ref(), believed.as_ref())?;
     let shown = format!("{VOLUME}/{}", work.into.display());
     match &work.revision {
         Some(revision) => println!("Cloning {} at {revision} into {shown}", remote.url()),
         None => println!("Cloning the default branch of {} into {shown}", remote.url()),
     }
-    let into = confined(volume, &work.into, Missing::Make(None)).map_err(|error| error.to_string())?;
-    // Whoever could write to the volume could write its configuration, and Git runs what that names.
-    forget_git(&into).map_err(|error| format!("{shown} cannot be cloned into: {error}"))?;
+    let into = place.join(private::TREE);
     let options =
         CloneOptions { depth: work.depth, exclude_blobs: work.exclude_blobs, skip_tags: work.skip_tags };
     let git = Git::new();
     let at =
         patiently(async || git.clone_at(&remote, work.revision.as_deref(), &into, &options).await).await?;
+    keep_ignored(&git, remote.name(), place, &into).await;
     let info = git.commit_info(&into, remote.name(), &at.sha).await.map_err(|error| chain(&error))?;
     let subject = info.message.lines().next().unwrap_or_default();
     println!("At {} \"{subject}\" by {}", &at.sha[..at.sha.len().min(12)], info.author_name);
@@ -98,27 +104,41 @@ async fn clone(work: &GitClone, volume: &Path) -> Result<Outcome, String> {
     Ok(Outcome { error: None, members, working_directory: Some(shown) })
 }
 
-fn forget_git(folder: &Path) -> io::Result<()> {
-    let git = folder.join(".git");
-    match git.symlink_metadata() {
-        Ok(found) if found.is_dir() => std::fs::remove_dir_all(git),
-        Ok(_) => std::fs::remove_file(git),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+/// Files that Git ignores stay in a folder that is cloned into again: dependencies, caches of compilers. Only names of
+/// what was there are known here, and asked of the rules of the new tree.
+async fn keep_ignored(git: &Git, repo: &str, place: &Path, tree: &Path) {
+    let Ok(existing) = std::fs::read(place.join(private::EXISTING)) else { return };
+    let mut asked = Vec::with_capacity(existing.len());
+    let mut under: Option<Vec<u8>> = None;
+    for path in existing.split_inclusive(|byte| *byte == 0) {
+        // What was a folder and is a link or a file now is not gone through.
+        if under.as_ref().is_some_and(|under| path.starts_with(under)) {
+            continue;
+        }
+        if let Some(folder) = path.strip_suffix(b"/\0") {
+            let new = tree.join(std::ffi::OsStr::from_bytes(folder)).symlink_metadata();
+            if new.is_ok_and(|about| !about.is_dir()) {
+                under = Some([folder, b"/"].concat());
+                continue;
+            }
+        }
+        asked.extend(path);
+    }
+    match git.ignored(tree, repo, asked).await {
+        Ok(kept) => {
+            if let Err(error) = std::fs::write(place.join(private::KEEP), kept) {
+                println!("Files that Git ignores are not kept: {error}");
+            }
+        }
+        Err(error) => println!("Files that Git ignores are not kept: {}", chain(&error)),
     }
 }
 
-async fn commit(work: &GitCommit, volume: &Path) -> Result<Outcome, String> {
-    let believed = work.authority.as_deref().map(Believed::write).transpose()?;
+async fn commit(work: &GitCommit, place: &Path) -> Result<Outcome, String> {
+    let believed = work.authority.as_deref().map(|pem| Believed::write(place, pem)).transpose()?;
     let remote = remote(&work.url, work.login.as_ref(), believed.as_ref())?;
-    let folder = confined(volume, &work.folder, Missing::Refuse).map_err(|_| {
-        format!(
-            "there is no folder {VOLUME}/{}: clone the repository in an earlier step, or set working_directory",
-            work.folder.display()
-        )
-    })?;
-    // In memory or on disk as TMPDIR says; private either way, and gone afterwards.
-    let scratch = std::env::temp_dir().join(format!("slipway-commit-{}", std::process::id()));
+    let folder = place.join(private::FOLDER);
+    let scratch = place.join("repository");
     crate::layout::create_private_dir(&scratch).map_err(|error| error.to_string())?;
     println!("Committing {VOLUME}/{} to {}", work.folder.display(), remote.url());
     let request = Commit {
@@ -183,11 +203,10 @@ fn remote(url: &str, login: Option<&Login>, believed: Option<&Believed>) -> Resu
 struct Believed(PathBuf);
 
 impl Believed {
-    fn write(besides: &str) -> Result<Self, String> {
+    fn write(place: &Path, besides: &str) -> Result<Self, String> {
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| error.to_string())?;
-        let path = std::env::temp_dir().join(format!("slipway-authorities-{}.pem", hex::encode(random)));
-        // New, whatever somebody else has put there: without a sandbox the folder is everybody's.
+        let path = place.join(format!("authorities-{}.pem", hex::encode(random)));
         let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         made.and_then(|mut file| file.write_all(authorities(besides).as_bytes()))
             .map_err(|error| format!("{} cannot be written: {error}", path.display()))?;

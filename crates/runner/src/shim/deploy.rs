@@ -10,22 +10,21 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use slipway_cluster::{Cluster, ClusterConfig, ObjectKey, WriteOptions};
 
-use crate::layout::{Missing, VOLUME, confined};
+use crate::layout::VOLUME;
 use crate::task::{Deploy, Outcome};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-const FILE_BYTES_MAX: u64 = 4 << 20;
 
-pub(super) async fn deploy(work: &Deploy, volume: &Path) -> Result<Outcome, String> {
+pub(super) async fn deploy(work: &Deploy, place: &Path) -> Result<Outcome, String> {
     // The client reads a file; this one is gone when the step is.
-    let scratch = std::env::temp_dir().join(format!("slipway-deploy-{}", std::process::id()));
+    let scratch = place.join("kubeconfig");
     crate::layout::create_private_dir(&scratch).map_err(|error| error.to_string())?;
-    let done = perform(work, volume, &scratch).await;
+    let done = perform(work, &scratch).await;
     let _ = std::fs::remove_dir_all(&scratch);
     done.map(|()| Outcome { members: BTreeMap::new(), ..Outcome::default() })
 }
 
-async fn perform(work: &Deploy, volume: &Path, scratch: &Path) -> Result<(), String> {
+async fn perform(work: &Deploy, scratch: &Path) -> Result<(), String> {
     let kubeconfig = match &work.kubeconfig {
         Some(text) => {
             let file = scratch.join("kubeconfig");
@@ -38,7 +37,7 @@ async fn perform(work: &Deploy, volume: &Path, scratch: &Path) -> Result<(), Str
         .await
         .map_err(|error| format!("cluster {}: {error}", work.cluster))?;
     let objects = match (&work.file, &work.service) {
-        (Some(file), _) => manifests(work, volume, file)?,
+        (Some(file), _) => manifests(work, file)?,
         (None, Some(service)) => vec![with_image(&cluster, work, service).await?],
         (None, None) => return Err("the step has neither file_path nor service".to_owned()),
     };
@@ -55,14 +54,9 @@ async fn perform(work: &Deploy, volume: &Path, scratch: &Path) -> Result<(), Str
     Ok(())
 }
 
-fn manifests(work: &Deploy, volume: &Path, file: &Path) -> Result<Vec<Value>, String> {
+fn manifests(work: &Deploy, file: &Path) -> Result<Vec<Value>, String> {
     let shown = format!("{VOLUME}/{}", file.display());
-    let path = confined(volume, file, Missing::Refuse).map_err(|error| format!("{shown}: {error}"))?;
-    let small = std::fs::metadata(&path).is_ok_and(|meta| meta.len() <= FILE_BYTES_MAX);
-    if !small {
-        return Err(format!("{shown} is larger than {FILE_BYTES_MAX} bytes"));
-    }
-    let mut text = std::fs::read_to_string(&path).map_err(|error| format!("{shown}: {error}"))?;
+    let mut text = work.text.clone().ok_or_else(|| format!("{shown} was not read"))?;
     // The template mechanism of deploy files: variables of the build, by name.
     for (name, value) in &work.variables {
         text = text.replace(&format!("{{{{{name}}}}}"), value).replace(&format!("${{{{{name}}}}}"), value);

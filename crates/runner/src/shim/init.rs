@@ -13,9 +13,9 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::os::unix::process::CommandExt;
 
-use super::part;
 use super::sandbox::{self, Mounts};
-use crate::layout::{AttemptDir, VOLUME, read_json};
+use super::{part, rights};
+use crate::layout::{AttemptDir, VOLUME, WORK, read_json};
 use crate::task::{Run, Sandbox, Task};
 
 /// As in shells: found, but could not be made to run.
@@ -48,7 +48,7 @@ fn supervisor_lives(dir: &AttemptDir) -> bool {
 fn run(dir: &AttemptDir) -> io::Result<ExitCode> {
     let task: Task = read_json(&dir.task())?
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no task.json"))?;
-    let (sandbox, mut command) = match &task.run {
+    let (sandbox, volume, volume_at, mut command) = match &task.run {
         Run::Sandboxed { sandbox, program, limits } => {
             if !limits.is_empty() {
                 super::cgroup::join(dir)?;
@@ -62,17 +62,17 @@ fn run(dir: &AttemptDir) -> io::Result<ExitCode> {
             if !program.interactive {
                 command.stdin(Stdio::null());
             }
-            (sandbox.clone(), command)
+            (sandbox.clone(), task.volume, VOLUME, command)
         }
         Run::Builtin { sandbox: Some(sandbox), .. } => {
             let mut command = part("builtin");
-            command.arg(VOLUME).current_dir("/");
-            (sandbox.clone(), command)
+            command.arg(WORK).current_dir("/").env_clear().envs(crate::clean::of_builtin());
+            (sandbox.clone(), dir.work(), WORK, command)
         }
         _ => return Err(io::Error::other("this task needs no sandbox")),
     };
     let mounts =
-        Mounts { root: dir.0.join("root"), tmp: dir.0.join("tmp"), volume: task.volume, bin: dir.bin() };
+        Mounts { root: dir.0.join("root"), tmp: dir.0.join("tmp"), volume, volume_at, bin: dir.bin() };
     enter(&sandbox, &mounts, &mut command)?;
     start(command)
 }
@@ -83,7 +83,7 @@ fn enter(sandbox: &Sandbox, mounts: &Mounts, command: &mut Command) -> io::Resul
     if sandbox.user.is_some() || !nix::unistd::geteuid().is_root() {
         let _ = setrlimit(Resource::RLIMIT_NPROC, PROCESSES_MAX, PROCESSES_MAX);
     }
-    nix::sys::prctl::set_no_new_privs()?;
+    rights::renounce()?;
     if let Some(user) = sandbox.user {
         command.uid(user).gid(user);
     }
@@ -137,6 +137,7 @@ pub(super) fn probe_main(dir: &Path) -> ExitCode {
         root: dir.join("root"),
         tmp: dir.join("tmp"),
         volume: dir.join("volume"),
+        volume_at: VOLUME,
         bin: dir.join("bin"),
     };
     // Twice through this door: first to make the namespace, then as its first process, which in a user

@@ -18,7 +18,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{chdir, geteuid, pivot_root, sethostname};
 
 use super::SUBCOMMAND;
-use crate::layout::{BIN, VOLUME, give};
+use crate::layout::{BIN, give};
 use crate::task::Sandbox;
 
 /// Owns nothing on the machine. Below the range of dynamic users, above those of packages and people.
@@ -40,6 +40,8 @@ pub(crate) fn probe(shim: &Path, dir: &Path) -> Result<(), String> {
     }
     give(&dir.join("volume"), unprivileged_user()).map_err(|error| error.to_string())?;
     let output = Command::new(shim)
+        .env_clear()
+        .envs(crate::clean::of_engine())
         .args([OsStr::new(SUBCOMMAND), OsStr::new("probe"), dir.as_os_str()])
         .stdin(Stdio::null())
         .output()
@@ -65,7 +67,10 @@ pub(super) struct Mounts {
     /// Where the new root is put together.
     pub(super) root: PathBuf,
     pub(super) tmp: PathBuf,
+    /// What it may write.
     pub(super) volume: PathBuf,
+    /// Where that is inside.
+    pub(super) volume_at: &'static str,
     pub(super) bin: PathBuf,
 }
 
@@ -126,7 +131,7 @@ fn build_root(sandbox: &Sandbox, mounts: &Mounts) -> io::Result<()> {
     temporary(root, mounts, sandbox.user)?;
     make_dir(&root.join("run"))?;
     make_dir(&root.join("root"))?;
-    bind(&mounts.volume, &below(root, Path::new(VOLUME)), Access::Writable)?;
+    bind(&mounts.volume, &below(root, Path::new(mounts.volume_at)), Access::Writable)?;
     bind(&mounts.bin, &below(root, Path::new(BIN)), Access::ReadOnly)?;
 
     for path in &sandbox.hide {
@@ -202,6 +207,11 @@ fn mounts_below(target: &Path) -> io::Result<Vec<(PathBuf, MsFlags)>> {
         found.push((point, flags));
     }
     Ok(found)
+}
+
+/// Mount points at and below a path, the outer ones first.
+pub(super) fn mounted_below(target: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(mounts_below(target)?.into_iter().map(|(point, _)| point).collect())
 }
 
 /// `\040` and friends.

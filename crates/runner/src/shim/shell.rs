@@ -39,7 +39,9 @@ fn run(dir: &AttemptDir, terminal: &Path) -> io::Result<ExitCode> {
             command.arg(&dir.0);
             command
         }
-        Run::Container { engine, shell, environment, .. } => {
+        Run::Container { engine, shell, environment, mounts, .. } => {
+            // The step may not have begun, or be over.
+            super::stage::stage_missing(&task.volume, mounts)?;
             let mut command = Command::new(&engine[0]);
             command.args(&engine[1..]).arg("run").args(shell).envs(environment);
             command

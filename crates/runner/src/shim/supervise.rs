@@ -1,5 +1,6 @@
 //! Start once, keep the output, enforce the end, write down how it ended.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,8 +18,9 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
+use super::private::Private;
 use super::silence::{Silence, sentence};
-use super::{cgroup, exports, part, pod, sandbox};
+use super::{ALONE, cgroup, exports, part, pod, sandbox, stage};
 use crate::layout::{AttemptDir, Lasting, now_ms, read_json, write_json};
 use crate::task::{Builtin, Exit, How, Members, Outcome, Run, Task};
 
@@ -30,6 +32,8 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub(super) fn main(dir: &Path) -> ExitCode {
     // Away from the runner's terminal and process group: Ctrl-C and its death are not ours.
     let _ = nix::unistd::setsid();
+    // What is made for steps is for them to read, whatever the runner keeps for itself.
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let dir = AttemptDir(dir.to_owned());
     match claim(&dir) {
         Ok(Some(_lock)) => finish(&dir, Supervisor::open(&dir).and_then(Supervisor::run)),
@@ -137,20 +141,26 @@ impl Supervisor {
                 }
                 exit
             }
-            Run::Builtin { sandbox, work } => self.builtin(sandbox.as_ref(), &work, &signals)?,
-            Run::Container { engine, name, args, environment, before, beside, also, shell: _ } => {
-                let prepared = self.engine(&before, &Members::default(), &signals)?;
+            Run::Builtin { sandbox, work, owner } => {
+                self.builtin(sandbox.as_ref(), &work, owner, &signals)?
+            }
+            Run::Container { engine, name, args, environment, before, beside, also, shell: _, mounts } => {
+                stage::stage(&self.task.volume, &mounts)?;
+                let prepared = self.engine(&before, &BTreeMap::new(), &Members::default(), &signals)?;
                 if !prepared.is_success() {
+                    self.unstage();
                     beside.iter().for_each(|other| remove_container(&engine, other));
                     let why = "the step did not begin: its services did not get ready".to_owned();
                     return Ok(Exit { message: prepared.message.clone().or(Some(why)), ..prepared });
                 }
                 let mut command = part("exec");
                 command.args(&engine).arg("run").args(&args).envs(&environment).stdin(Stdio::null());
+                command.current_dir(&self.dir.0);
                 let target = Target::Container { engine: engine.clone(), name: name.clone() };
                 let ended = self.spawn_and_watch(command.process_group(0), &signals, &target)?;
                 let exit = self.container_exit(&engine[0], &ended);
                 let mut exit = self.others(exit, &engine, &also, &signals)?;
+                self.unstage();
                 exit.exports = exports::take(&self.task.volume);
                 self.save_caches(&exit)?;
                 self.settle(&exit)?;
@@ -158,8 +168,22 @@ impl Supervisor {
                 beside.iter().for_each(|other| remove_container(&engine, other));
                 return Ok(exit);
             }
-            Run::Engine { commands, members } => self.engine(&commands, &members, &signals)?,
-            Run::Pod(work) => return pod::run(&mut self, &work, false),
+            Run::Engine { commands, members, environment, context } => {
+                if let Some(context) = &context
+                    && let Err(why) = self.bring(context)
+                {
+                    return self.refused(why);
+                }
+                self.engine(&commands, &environment, &members, &signals)?
+            }
+            Run::Pod(work) => {
+                if let Some(context) = &work.context
+                    && let Err(why) = self.bring(context)
+                {
+                    return self.refused(why);
+                }
+                return pod::run(&mut self, &work, false);
+            }
         };
         exit.exports = exports::take(&self.task.volume);
         self.save_caches(&exit)?;
@@ -194,16 +218,33 @@ impl Supervisor {
         Ok(exit)
     }
 
+    /// Containers hold what is mounted in them by themselves.
+    pub(super) fn unstage(&mut self) {
+        if let Err(error) = stage::unmount_below(&self.dir.mounts()) {
+            eprintln!("slipway: {} is still mounted: {error}", self.dir.mounts().display());
+        }
+    }
+
+    /// The step has failed before it began, and the log says why.
+    pub(super) fn refused(&mut self, why: String) -> io::Result<Exit> {
+        self.output.line(&why)?;
+        let how = self.wanted().unwrap_or(How::Exited);
+        Ok(Exit::new(how, Some(1), Some(why)))
+    }
+
     fn engine(
         &mut self,
         commands: &[Vec<String>],
+        environment: &BTreeMap<String, String>,
         members: &Members,
         signals: &SignalFd,
     ) -> io::Result<Exit> {
         let mut exit = Exit::new(How::Exited, Some(0), None);
         for argv in commands {
             let mut command = part("exec");
-            command.args(argv).stdin(Stdio::null()).process_group(0);
+            command.args(argv).envs(environment).stdin(Stdio::null()).process_group(0);
+            // Nothing that a name could lead to.
+            command.current_dir(&self.dir.0);
             let ended = self.spawn_and_watch(&mut command, signals, &Target::Group)?;
             exit = self.exit(&ended);
             if !exit.is_success() {
@@ -218,8 +259,19 @@ impl Supervisor {
         &mut self,
         sandbox: Option<&crate::task::Sandbox>,
         work: &Builtin,
+        owner: Option<u32>,
         signals: &SignalFd,
     ) -> io::Result<Exit> {
+        let user = sandbox.and_then(|sandbox| sandbox.user);
+        let private = Private::make(&self.dir, user)?;
+        let volume = self.task.volume.clone();
+        let work = match private.prepare(&volume, work, user, &mut || self.wanted().is_some()) {
+            Ok(work) => work,
+            Err(why) => {
+                private.remove();
+                return self.refused(why);
+            }
+        };
         // The work and its result travel over stdin: no argument, no environment, no file of the volume.
         let (mut ours, theirs) = UnixStream::pair()?;
         let mut command = match sandbox {
@@ -231,12 +283,13 @@ impl Supervisor {
             }
             None => {
                 let mut command = part("builtin");
-                command.arg(&self.task.volume).process_group(0);
+                command.arg(private.path()).arg(ALONE).process_group(0);
+                command.env_clear().envs(crate::clean::of_builtin());
                 command
             }
         };
         command.stdin(Stdio::from(OwnedFd::from(theirs)));
-        let mut line = serde_json::to_vec(work).map_err(io::Error::other)?;
+        let mut line = serde_json::to_vec(&work).map_err(io::Error::other)?;
         line.push(b'\n');
         ours.write_all(&line)?;
         let target = if sandbox.is_some() { Target::Init } else { Target::Group };
@@ -251,6 +304,13 @@ impl Supervisor {
             exit.working_directory = outcome.working_directory;
             exit.message = exit.message.or(outcome.error);
         }
+        // Whoever worked in it is gone with its namespace.
+        if exit.is_success()
+            && let Err(error) = private.hand_over(&volume, &work, owner)
+        {
+            exit = self.refused(format!("what was made cannot be put into the volume: {error}"))?;
+        }
+        private.remove();
         Ok(exit)
     }
 

@@ -358,6 +358,7 @@ fn hand_over(
         decisions,
         restart,
         from_fork: order.from_fork,
+        own_text: order.own_text,
     })
 }
 

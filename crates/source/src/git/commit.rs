@@ -2,7 +2,8 @@
 //!
 //! The folder's own `.git` is not trusted: whoever wrote the files may have written filters, hooks or
 //! redirections into it. Only its current commit and its objects are used; index, configuration and
-//! the new commit live in a private repository.
+//! the new commit live in a private repository. A call that has the credential sees neither the folder
+//! nor its objects: what is pushed is brought into the private repository before.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -118,7 +119,21 @@ impl Work<'_> {
     }
 
     fn outward(&self, args: &[&str]) -> Invocation {
-        self.dress(self.git.to(self.remote, &self.commit.scratch), args)
+        self.git.to(self.remote, &self.commit.scratch).args(args)
+    }
+
+    /// What the remote does not have yet, taken over from the folder's objects.
+    async fn bring(&self, sha: &str) -> Result<(), GitError> {
+        let there = self
+            .private(&["for-each-ref", "--format=^%(objectname)", "refs/remotes/origin"])
+            .text("list the branches");
+        let wanted = format!("{sha}\n{}\n", there.await?);
+        let packs = self.commit.scratch.join(".git/objects/pack/pack");
+        self.private(&["pack-objects", "--quiet", "--revs", "--non-empty"])
+            .args([packs])
+            .stdin(wanted)
+            .run("collect what is pushed")
+            .await
     }
 
     /// A call that sees the changed files.
@@ -268,6 +283,7 @@ impl Work<'_> {
     }
 
     async fn push(&self, sha: &str) -> Result<(), GitError> {
+        self.bring(sha).await?;
         let output = self
             .outward(&["push", "--porcelain", "--no-verify", "--end-of-options", self.remote.url()])
             .args([format!("{sha}:refs/heads/{}", self.branch)])

@@ -4,23 +4,23 @@
 //! the pipeline's next build gets it with the volume, without the images' names, for its layers. Everything else goes
 //! through registries: pods of steps can use an image only after it was pushed.
 
-use std::path::Path;
-
 use slipway_api::agent::RegistryAccess;
 use slipway_pipeline::StepSpec;
-use slipway_pipeline::spec::{Build, Dockerfile, Push, PushTag};
+use slipway_pipeline::spec::{Build, Push, PushTag};
 
 use super::super::layers::{self, Builder};
 use super::super::names::{qualified, split_tag};
 use super::super::registries;
 use super::super::script::{self, Output, SCRIPT, quote};
-use super::super::{Place, Refusal, in_volume, working_directory};
-use super::{Kubernetes, open_to_all};
-use crate::layout::{BIN, Missing, VOLUME, confined, create_private_dir};
-use crate::task::{Members, Task};
+use super::super::{Place, Refusal, reach};
+use super::{Kubernetes, open_folder};
+use crate::layout::{BIN, create_private_dir};
+use crate::task::{Context, Members, Run, Task};
 
 const IMAGES: &str = "/codefresh/images";
 const OUT: &str = "/codefresh/out";
+const CONTEXT: &str = "/codefresh/context";
+const DOCKERFILE: &str = "Dockerfile";
 const AUTH: &str = "auth.json";
 const IMAGE_ID: &str = "image-id";
 const DIGEST: &str = "digest";
@@ -32,6 +32,13 @@ mkdir -p "$HOME" "$XDG_RUNTIME_DIR"
 engine() { buildah --root /codefresh/images --runroot /tmp/run/storage --storage-driver vfs --storage-opt vfs.ignore_chown_errors=true "$@"; }
 "#;
 
+/// What an image step comes with.
+#[derive(Default)]
+struct Brought {
+    given: Option<RegistryAccess>,
+    context: Option<Context>,
+}
+
 impl Kubernetes {
     pub(super) fn build_image(
         &self,
@@ -39,44 +46,29 @@ impl Kubernetes {
         spec: &Build,
         place: &Place<'_>,
     ) -> Result<Task, Refusal> {
-        let directory = working_directory(step).unwrap_or_else(|| VOLUME.to_owned());
-        let context = in_volume(&directory)
-            .ok_or_else(|| no_context(&directory, "it is not in the volume"))
-            .and_then(|relative| {
-                confined(&place.dir.volume(), &relative, Missing::Refuse)
-                    .map_err(|error| no_context(&directory, &error.to_string()))
-            })?;
+        let (mut context, directory) = reach::context(step, spec, place, false)?;
+        context.dockerfile_to = place.at.bin().join(DOCKERFILE);
         script::write(&place.at.bin(), None)?;
-        let dockerfile = match &spec.dockerfile {
-            Dockerfile::Path(path) => {
-                let relative = in_volume(path).unwrap_or_else(|| {
-                    in_volume(&directory).unwrap_or_default().join(path.trim_start_matches('/'))
-                });
-                let found = confined(&place.dir.volume(), &relative, Missing::Refuse).map_err(|error| {
-                    Refusal::Unsupported(format!("there is no Dockerfile at {directory}/{path}: {error}"))
-                })?;
-                inside(&found, place)?
-            }
-            Dockerfile::Content(text) => {
-                std::fs::write(place.at.bin().join("Dockerfile"), text)?;
-                format!("{BIN}/Dockerfile")
-            }
-        };
         let registry =
             spec.registry.as_deref().or(self.config.registry.as_deref()).filter(|_| !spec.disable_push);
         let name = qualified(&spec.image_name, registry);
+        reach::images(step, spec.tags.iter().map(|tag| format!("{name}:{tag}")))?;
         let mut words = vec!["engine".to_owned(), "bud".to_owned(), "--layers".to_owned()];
-        words.push(format!("--file={dockerfile}"));
+        words.push(format!("--file={BIN}/{DOCKERFILE}"));
         words.push(format!("--iidfile={OUT}/{IMAGE_ID}"));
         words.extend(spec.tags.iter().map(|tag| format!("--tag={name}:{tag}")));
-        words.extend(spec.build_arguments.iter().map(|argument| format!("--build-arg={argument}")));
+        let (arguments, environment) = reach::arguments(spec, place)?;
+        words.extend(arguments);
         words.extend(spec.target.iter().map(|target| format!("--target={target}")));
         words.extend(spec.platform.iter().map(|platform| format!("--platform={platform}")));
         words.extend(layers::flags(spec, place, Builder::Buildah));
         words.extend(spec.squash.then(|| "--squash".to_owned()));
         words.extend(self.base_flags());
-        words.push(inside(&context, place)?);
-        let mut lines = vec![line(&words)];
+        words.push(CONTEXT.to_owned());
+        // In an environment of its own: arguments are seen by everybody on the node.
+        let exported: String =
+            environment.iter().map(|(name, value)| format!("export {name}={}; ", quote(value))).collect();
+        let mut lines = vec![format!("({exported}{})", line(&words))];
         if registry.is_some() {
             lines.extend(spec.tags.iter().map(|tag| self.push_line(&format!("{name}:{tag}"))));
         }
@@ -99,7 +91,7 @@ impl Kubernetes {
         if !left_out.is_empty() {
             intro.push(format!("Not supported by this runner and left out: {}", left_out.join(", ")));
         }
-        self.image_task(step, place, intro, &lines, None, members)
+        self.image_task(step, place, intro, &lines, Brought { context: Some(context), given: None }, members)
     }
 
     pub(super) fn push_image(
@@ -125,6 +117,8 @@ impl Kubernetes {
         } else {
             spec.tags.clone()
         };
+        let all = tags.iter().map(|tag| format!("{name}:{tag}"));
+        reach::images(step, all.chain([spec.candidate.clone()]))?;
         let mut lines = vec![self.fetch_line(&spec.candidate)];
         for tag in &tags {
             let target = format!("{name}:{tag}");
@@ -143,7 +137,7 @@ impl Kubernetes {
             password: credentials.password.clone(),
             ..RegistryAccess::default()
         });
-        self.image_task(step, place, intro, &lines, given, members)
+        self.image_task(step, place, intro, &lines, Brought { given, context: None }, members)
     }
 
     pub(super) fn tag_image(
@@ -155,6 +149,8 @@ impl Kubernetes {
         let (name, _) = split_tag(&spec.image_name);
         let registry = spec.registry.as_deref().or(self.config.registry.as_deref());
         let name = qualified(name, registry);
+        let all = spec.tags.iter().map(|tag| format!("{name}:{tag}"));
+        reach::images(step, all.chain([spec.image_name.clone()]))?;
         let mut lines = vec![self.fetch_line(&spec.image_name)];
         for tag in &spec.tags {
             let target = format!("{name}:{tag}");
@@ -162,7 +158,7 @@ impl Kubernetes {
             lines.extend(registry.map(|_| self.push_line(&target)));
         }
         let intro = vec![format!("Tagging {}", spec.image_name)];
-        self.image_task(step, place, intro, &lines, None, Members::default())
+        self.image_task(step, place, intro, &lines, Brought::default(), Members::default())
     }
 
     fn image_task(
@@ -171,27 +167,35 @@ impl Kubernetes {
         place: &Place<'_>,
         intro: Vec<String>,
         lines: &[String],
-        given: Option<RegistryAccess>,
+        brought: Brought,
         members: Members,
     ) -> Result<Task, Refusal> {
         script::write(&place.at.bin(), None)?;
-        self.write_login(place, given)?;
+        self.write_login(place, brought.given)?;
         let text = format!("{}{PREAMBLE}{}\n", Output::File.line(), lines.join("\n"));
         std::fs::write(place.at.bin().join(SCRIPT), text)?;
         let images = place.dir.images();
         create_private_dir(&images)?;
-        open_to_all(&images)?;
+        open_folder(&images)?;
         let mut shape = self.shape(&self.config.builder_image);
         shape.command = vec!["sh".to_owned(), script::path()];
         shape.builds_images = true;
+        // Not the volume: a link in it would lead the builder to the credentials beside it.
         shape.mounts = vec![
-            self.mount(&place.dir.volume(), VOLUME, false)?,
             self.mount(&place.at.bin(), BIN, true)?,
             self.mount(&images, IMAGES, false)?,
             self.mount(&place.at.out(), OUT, false)?,
             self.log_mount(place)?,
         ];
-        Ok(self.task(step, place, intro, &shape, members))
+        if let Some(context) = &brought.context {
+            create_private_dir(&context.to)?;
+            shape.mounts.push(self.mount(&context.to, CONTEXT, true)?);
+        }
+        let mut task = self.task(step, place, intro, &shape, members);
+        if let Run::Pod(work) = &mut task.run {
+            work.context = brought.context;
+        }
+        Ok(task)
     }
 
     /// The runner's own credentials, over them the account's, and over those what the step brings.
@@ -245,19 +249,6 @@ impl Kubernetes {
         words.push(image.to_owned());
         format!("{look} >/dev/null 2>&1 || {}", line(&words))
     }
-}
-
-fn no_context(directory: &str, why: &str) -> Refusal {
-    Refusal::Unsupported(format!(
-        "the build context {directory} cannot be used: {why}. Clone the repository in an earlier step, or set working_directory"
-    ))
-}
-
-/// A path of the volume as pods see it.
-fn inside(path: &Path, place: &Place<'_>) -> Result<String, Refusal> {
-    let volume = place.dir.volume().canonicalize()?;
-    let below = path.strip_prefix(&volume).map_err(|_| no_context(VOLUME, "it leaves the volume"))?;
-    Ok(Path::new(VOLUME).join(below).display().to_string())
 }
 
 fn line(words: &[String]) -> String {

@@ -18,12 +18,23 @@ pub(super) const BUILD: &str = "slipway.io/build";
 const STEP: &str = "slipway.io/step";
 const ATTEMPT: &str = "slipway.io/attempt";
 const STORAGE: &str = "storage";
+const VOLUME: &str = "volume";
 const GRACE_SECONDS: u64 = 5;
 /// The supervisor enforces timeouts; this is for a pod whose supervisor never comes back.
 const DEADLINE_SLACK_SECONDS: u64 = 300;
 
+/// Which volume of the pod a mount is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// The runner's storage; the way through it is nobody else's to change.
+    Runner,
+    /// The build's volume alone: a link of a step leads nowhere else.
+    Build,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Mount {
+    pub(super) of: Of,
     pub(super) sub_path: String,
     pub(super) at: String,
     pub(super) read_only: bool,
@@ -198,7 +209,7 @@ impl PodShape {
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "hostname": "slipway",
             "containers": [container],
-            "volumes": [self.storage()],
+            "volumes": self.volumes(place),
         });
         let (candidates, first): (Vec<&Side>, Vec<&Side>) =
             self.sides.iter().partition(|side| side.kind == SideKind::Candidate);
@@ -269,6 +280,16 @@ impl PodShape {
         })
     }
 
+    fn volumes(&self, place: &Place<'_>) -> Vec<Value> {
+        let mut volumes = vec![self.storage()];
+        let all = self.mounts.iter().chain(self.sides.iter().flat_map(|side| &side.mounts));
+        if all.into_iter().any(|mount| mount.of == Of::Build) {
+            let path = place.dir.volume();
+            volumes.push(json!({"name": VOLUME, "hostPath": {"path": path, "type": "Directory"}}));
+        }
+        volumes
+    }
+
     fn storage(&self) -> Value {
         match &self.config.storage {
             Storage::Claim(claim) => {
@@ -315,8 +336,12 @@ impl PodShape {
 
 fn mounts(all: &[Mount]) -> Vec<Value> {
     let one = |mount: &Mount| {
+        let name = match mount.of {
+            Of::Runner => STORAGE,
+            Of::Build => VOLUME,
+        };
         json!({
-            "name": STORAGE, "mountPath": mount.at, "subPath": mount.sub_path, "readOnly": mount.read_only,
+            "name": name, "mountPath": mount.at, "subPath": mount.sub_path, "readOnly": mount.read_only,
         })
     };
     all.iter().map(one).collect()

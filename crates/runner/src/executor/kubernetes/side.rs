@@ -43,9 +43,7 @@ impl Kubernetes {
         let candidates = beside.candidates.iter().map(|other| (other, SideKind::Candidate, "candidate"));
         for (service, kind, prefix) in services.chain(candidates) {
             let mut mounts = vec![hosts.clone()];
-            for volume in &service.volumes {
-                mounts.extend(self.service_volume(volume, place)?);
-            }
+            mounts.extend(self.user_volumes(&service.volumes, place)?);
             shape.sides.push(Side {
                 name: format!("{prefix}-{}", dns(&service.name)),
                 kind,
@@ -128,14 +126,6 @@ impl Kubernetes {
                 hosts.clone(),
             ],
         })
-    }
-
-    /// The build's volume by its name, or a folder of it.
-    fn service_volume(&self, volume: &str, place: &Place<'_>) -> Result<Vec<Mount>, Refusal> {
-        if let Some(target) = volume.strip_prefix(&format!("slipway-{}:", place.build)) {
-            return Ok(vec![self.mount(&place.dir.volume(), target, false)?]);
-        }
-        self.user_volumes(std::slice::from_ref(&volume.to_owned()), place)
     }
 }
 
