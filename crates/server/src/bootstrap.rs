@@ -13,7 +13,7 @@ use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::seal::PLATFORM;
 use crate::trail::{self, Actor, Entry, Trail};
-use crate::{anchor, git_host, rest, tokens};
+use crate::{anchor, git_host, push_rights, rest, tokens};
 
 /// What is shown once, on the first start.
 pub struct FirstAdministrator {
@@ -91,6 +91,7 @@ impl Server {
                 }
                 inner.keyring().ensure(tx, inner.seams(), PLATFORM, inner.now_ms())?;
                 accounts.iter().try_for_each(|account| complete_account(tx, &inner, account.id))?;
+                push_rights::take_over(tx, &inner)?;
                 // Pipelines of before there were projects.
                 for (account, name) in pipelines::names_everywhere(tx)? {
                     let project = crate::access::project_of(&name);
@@ -254,8 +255,13 @@ impl Server {
         Ok(())
     }
 
-    /// Makes the pipeline unless one of its name is there.
-    pub async fn seed_pipeline(&self, account: AccountId, pipeline: &Pipeline) -> Result<(), ApiError> {
+    /// Makes the pipeline unless one of its name is there; a new one's builds may push to the repositories that are named.
+    pub async fn seed_pipeline(
+        &self,
+        account: AccountId,
+        pipeline: &Pipeline,
+        pushes_to: &[&str],
+    ) -> Result<(), ApiError> {
         let now_ms = self.now_ms();
         let row = pipelines::Pipeline {
             id: self.seams().new_id(),
@@ -268,11 +274,16 @@ impl Server {
         };
         let scope = Scope::of(account);
         let project = self.seams().new_id();
+        let (inner, repos) =
+            (self.clone(), pushes_to.iter().map(|&repo| repo.to_owned()).collect::<Vec<_>>());
         self.store()
             .write(move |tx| match pipelines::by_name(tx, scope, &row.name)? {
                 Some(_) => Ok(()),
                 None => {
                     projects::ensure(tx, scope, project, crate::access::project_of(&row.name), now_ms)?;
+                    for repo in &repos {
+                        push_rights::allow(tx, &inner, account, &row.name, repo)?;
+                    }
                     pipelines::create(tx, scope, &row, "slipway")
                 }
             })
