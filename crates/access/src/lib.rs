@@ -5,13 +5,15 @@
 //! else decides.
 
 mod entity;
+mod operation;
 mod policy;
 mod principal;
 mod rule;
 mod scope;
 
-pub use entity::{Attribute, Entity, known_actions, known_kinds};
-pub use policy::{Denied, Policy, decide};
+pub use entity::{Attribute, Entity, goes_by_tags, known_actions, known_attributes, known_kinds};
+pub use operation::Operation;
+pub use policy::{Denied, Policy, decide, lacks_scope};
 pub use principal::{Principal, Role, TeamRef, Who};
-pub use rule::{Decision, Rule, RuleProblem, TagMatch, decide_on, lint};
+pub use rule::{Decision, Rule, RuleProblem, TagMatch, decide_on, like, lint, looks_at};
 pub use scope::{Resource, Scopes, Verb};

@@ -8,8 +8,13 @@ use crate::scope::{Resource, Verb};
 pub enum Policy {
     /// Anybody, signed in or not.
     Public,
-    /// Any person or service account, about themselves: who one is, whether one may.
+    /// Any person or service account, whatever their key is limited to: reading who one is, and doors behind which every
+    /// field asks for itself. Nothing is changed through one.
+    Known,
+    /// A person or service account about themselves: sessions, password, which account. Not with a limited key.
     Oneself,
+    /// A runtime's app-proxy asks for its caller. Which scope that needs the operation says that it asks about.
+    Proxied,
     /// Any person or service account of the account.
     Member(Resource),
     /// An administrator of the account.
@@ -37,7 +42,7 @@ pub fn decide(principal: Option<&Principal>, policy: Policy, verb: Verb) -> Resu
     let role = principal.role();
     let allowed = match policy {
         Policy::Public => true,
-        Policy::Oneself | Policy::Member(_) => role.is_some(),
+        Policy::Known | Policy::Oneself | Policy::Proxied | Policy::Member(_) => role.is_some(),
         Policy::Administrator(_) => role == Some(Role::Administrator),
         Policy::Platform(_) => principal.is_platform(),
         Policy::Runner => matches!(principal.who, Who::Runner { .. }),
@@ -49,25 +54,43 @@ pub fn decide(principal: Option<&Principal>, policy: Policy, verb: Verb) -> Resu
     }
     let resource = match policy {
         Policy::Member(resource) | Policy::Administrator(resource) | Policy::Platform(resource) => resource,
-        // Which verb a Git call is, its own handler knows.
-        _ => return Ok(()),
+        Policy::Known if verb == Verb::Read => return Ok(()),
+        Policy::Known | Policy::Oneself => return unlimited(principal),
+        // Which verb a Git call or an operation of an app-proxy is, its own handler knows.
+        Policy::Public | Policy::Proxied | Policy::Runner | Policy::Runtime | Policy::Git => return Ok(()),
     };
+    match lacks_scope(principal, resource, verb) {
+        None => Ok(()),
+        Some(reason) => Err(Denied::Forbidden(reason)),
+    }
+}
+
+/// Why a limited key is not enough for this; `None` when it is.
+pub fn lacks_scope(principal: &Principal, resource: Resource, verb: Verb) -> Option<String> {
     if principal.scopes.allow(resource, verb) {
-        return Ok(());
+        return None;
     }
     let wanted = match verb {
         Verb::Read => format!("{}:read", resource.word()),
         Verb::Write => resource.word().to_owned(),
     };
-    Err(Denied::Forbidden(format!(
+    Some(format!(
         "this key is limited to other scopes: it needs `{wanted}`; make a key with that scope, or use another one"
-    )))
+    ))
+}
+
+fn unlimited(principal: &Principal) -> Result<(), Denied> {
+    if !principal.scopes.is_limited() {
+        return Ok(());
+    }
+    let reason = "a key that is limited to scopes does nothing to its owner's sessions, password and accounts: sign in, or use a key without scopes";
+    Err(Denied::Forbidden(reason.into()))
 }
 
 fn reason(principal: &Principal, policy: Policy) -> String {
     let wanted = match policy {
         Policy::Public => "nothing",
-        Policy::Oneself | Policy::Member(_) => {
+        Policy::Known | Policy::Oneself | Policy::Proxied | Policy::Member(_) => {
             "a person's session, or the API key of a person or service account"
         }
         Policy::Administrator(_) => "the Administrator role",
@@ -110,7 +133,9 @@ mod tests {
         let pipelines = Resource::Pipelines;
         for (policy, opens) in [
             (Policy::Public, [true, true, true, true, true, true, true]),
+            (Policy::Known, [true, true, true, true, false, false, false]),
             (Policy::Oneself, [true, true, true, true, false, false, false]),
+            (Policy::Proxied, [true, true, true, true, false, false, false]),
             (Policy::Member(pipelines), [true, true, true, true, false, false, false]),
             (Policy::Administrator(pipelines), [false, true, false, false, false, false, false]),
             (Policy::Platform(pipelines), [false, false, true, false, false, false, false]),
@@ -130,7 +155,13 @@ mod tests {
         let mut admin = user(Role::Administrator, true);
         admin.scopes = Scopes::parse(&["build:read"]).unwrap();
         let ask = |policy, verb| decide(Some(&admin), policy, verb).is_ok();
-        assert!(ask(Policy::Member(Resource::Builds), Verb::Read) && ask(Policy::Oneself, Verb::Read));
+        assert!(ask(Policy::Member(Resource::Builds), Verb::Read) && ask(Policy::Known, Verb::Read));
+        // Reading who one is needs no scope; doing anything to oneself needs a key without limits.
+        for (policy, verb) in
+            [(Policy::Known, Verb::Write), (Policy::Oneself, Verb::Read), (Policy::Oneself, Verb::Write)]
+        {
+            assert!(!ask(policy, verb), "{policy:?} {verb:?}");
+        }
         assert!(!ask(Policy::Member(Resource::Builds), Verb::Write));
         assert!(!ask(Policy::Administrator(Resource::Users), Verb::Read));
     }

@@ -2,8 +2,9 @@
 
 use slipway_model::{RuleId, TeamId};
 
-use crate::entity::{self, ATTRIBUTES, Attribute, Entity, Side, implies, side};
-use crate::principal::{Principal, Role};
+use crate::entity::{self, Attribute, Entity, Side, implies};
+use crate::policy::lacks_scope;
+use crate::principal::{Principal, Role, Who};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
@@ -55,17 +56,26 @@ impl Decision {
     }
 }
 
-/// May this principal do `action` to this entity of its own account?
+/// May this principal do `action` to this entity of its own account, with the key that it came with?
 pub fn decide_on(principal: &Principal, rules: &[Rule], action: &str, entity: &Entity<'_>) -> Decision {
     let (who, kind, name) = (principal.display_name(), entity.kind, entity.name);
     let no = |reason: String| Decision { allowed: false, reason, rule: None };
+    if kind == "gitRepository" && matches!(principal.who, Who::Build { .. }) {
+        return decide_for_build(rules, action, entity);
+    }
     let Some(role) = principal.role() else {
         return no(format!("{who} is no person and no service account"));
     };
-    let Some(side) = side(kind) else { return no(format!("there is no kind `{kind}`")) };
-    if !entity::known_actions(kind).contains(&action) {
+    if entity::kind(kind).is_none() {
+        return no(format!("there is no kind `{kind}`"));
+    }
+    let Some(asked) = entity::action(kind, action) else {
         let known = entity::known_actions(kind).join(", ");
         return no(format!("`{action}` is no action on {kind}: there are {known}"));
+    };
+    // Before the role: also an Administrator's key may what it says and no more.
+    if let Some(reason) = asked.scope.and_then(|(resource, verb)| lacks_scope(principal, resource, verb)) {
+        return no(reason);
     }
     if role == Role::Administrator {
         return Decision::yes(format!("{who} is an Administrator, for whom rules are no limit"), None);
@@ -79,23 +89,42 @@ pub fn decide_on(principal: &Principal, rules: &[Rule], action: &str, entity: &E
         let reason = format!("a rule lets team `{team}` {action} {kind} {}", condition(rule));
         return Decision::yes(reason, Some(rule.id));
     }
-    if side == Side::Attributes && !about.iter().any(|rule| rule.actions.iter().any(|named| named == action))
-    {
+    if asked.open && !about.iter().any(|rule| rule.actions.iter().any(|named| named == action)) {
         return Decision::yes(
             format!("no rule of the account restricts {action} on {kind}, so every member may"),
             None,
         );
     }
-    if matches!(kind, "cluster" | "git-context")
-        && entity.tags.is_empty()
-        && !matches!(action, "create" | "delete")
-    {
+    if kind == "git-context" && entity.tags.is_empty() && !matches!(action, "create" | "delete") {
         return Decision::yes(
             format!("`{name}` has no tags, and an untagged {kind} is open to every member"),
             None,
         );
     }
     no(denial(principal, &about, action, entity))
+}
+
+/// A build may with repositories what rules say of its pipeline, which is an attribute of the question.
+fn decide_for_build(rules: &[Rule], action: &str, entity: &Entity<'_>) -> Decision {
+    let name = entity.name;
+    let no = |reason: String| Decision { allowed: false, reason, rule: None };
+    let Some(asked) = entity::action(entity.kind, action) else {
+        return no(format!("`{action}` is no action on {}", entity.kind));
+    };
+    let about: Vec<_> = rules.iter().filter(|rule| rule.kind == entity.kind).collect();
+    let names = |rule: &&&Rule| rule.actions.iter().any(|named| named == action);
+    let of_pipelines = |rule: &&&Rule| rule.attributes.iter().any(|attribute| attribute.name == "PIPELINE");
+    if let Some(rule) = about.iter().filter(names).filter(of_pipelines).find(|rule| fits(rule, entity)) {
+        return Decision::yes(format!("a rule lets builds {action} {}", condition(rule)), Some(rule.id));
+    }
+    if asked.open && !about.iter().any(|rule| names(&rule)) {
+        return Decision::yes(format!("no rule of the account restricts {action}"), None);
+    }
+    let pipeline = entity.attributes.iter().find(|attribute| attribute.name == "PIPELINE");
+    let pipeline = pipeline.map(|attribute| attribute.value.as_str()).unwrap_or_default();
+    no(format!(
+        "builds of pipeline `{pipeline}` may not {action} `{name}`: no rule of the account lets them; an Administrator makes one with `slipway repos allow {name} --pipeline {pipeline}`"
+    ))
 }
 
 fn denial(principal: &Principal, about: &[&Rule], action: &str, entity: &Entity<'_>) -> String {
@@ -136,7 +165,7 @@ fn condition(rule: &Rule) -> String {
 }
 
 fn fits(rule: &Rule, entity: &Entity<'_>) -> bool {
-    if side(&rule.kind) == Some(Side::Attributes) {
+    if entity::kind(&rule.kind).is_some_and(|kind| kind.side == Side::Attributes) {
         return attributes_fit(&rule.attributes, &entity.attributes);
     }
     let tags = if rule.related.as_deref() == Some("project") { &entity.project_tags } else { &entity.tags };
@@ -162,7 +191,7 @@ fn attributes_fit(wanted: &[Attribute], have: &[Attribute]) -> bool {
 }
 
 /// `*` stands for anything.
-fn like(pattern: &str, text: &str) -> bool {
+pub fn like(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };
@@ -180,6 +209,33 @@ fn like(pattern: &str, text: &str) -> bool {
     }
 }
 
+/// Whether a rule of the account decides by something that differs between the two: whoever changes an entity from one
+/// to the other changes who may what with it. `None` when no rule does; otherwise what it is that rules look at.
+pub fn looks_at(rules: &[Rule], before: &Entity<'_>, after: &Entity<'_>) -> Option<String> {
+    let about = |kind: &str, related: Option<&str>| {
+        let mine = move |rule: &&Rule| rule.kind == kind && rule.related.as_deref() == related;
+        rules.iter().filter(mine).flat_map(|rule| &rule.tags).map(String::as_str).collect::<Vec<_>>()
+    };
+    let mut pairs = vec![(about(before.kind, None), &before.tags, &after.tags)];
+    match before.kind {
+        "pipeline" => {
+            pairs.push((about("pipeline", Some("project")), &before.project_tags, &after.project_tags));
+        }
+        // What is tagged here, rules about its pipelines may look at too.
+        "project" => pairs.push((about("pipeline", Some("project")), &before.tags, &after.tags)),
+        // Without any rule: an untagged one is open to everybody.
+        "git-context" => pairs.push((vec!["untagged"], &before.tags, &after.tags)),
+        _ => {}
+    }
+    pairs.into_iter().find_map(|(named, before, after)| {
+        if named.contains(&"untagged") && before.is_empty() != after.is_empty() {
+            return Some("whether it has tags".to_owned());
+        }
+        let moved = |tag: &&&str| before.contains(*tag) != after.contains(*tag);
+        named.iter().find(moved).map(|tag| format!("the tag `{tag}`"))
+    })
+}
+
 /// One thing that is wrong with a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleProblem(pub String);
@@ -188,12 +244,18 @@ pub struct RuleProblem(pub String);
 pub fn lint(rule: &Rule) -> Vec<RuleProblem> {
     let mut problems = Vec::new();
     let mut wrong = |text: String| problems.push(RuleProblem(text));
-    let side = side(&rule.kind);
+    let side = entity::kind(&rule.kind).map(|kind| kind.side);
     if side.is_none() {
         let known: Vec<_> = entity::known_kinds().collect();
-        wrong(format!("there is no kind `{}`: there are {}", rule.kind, known.join(", ")));
+        let why = if entity::guards_nothing(&rule.kind) {
+            "nothing here is guarded by a rule about"
+        } else {
+            "there is no kind"
+        };
+        wrong(format!("{why} `{}`: there are rules about {}", rule.kind, known.join(", ")));
     }
     let known = entity::known_actions(&rule.kind);
+    let has = |name: &str| rule.attributes.iter().any(|attribute| attribute.name == name);
     for action in rule.actions.iter().filter(|action| side.is_some() && !known.contains(&action.as_str())) {
         wrong(format!("`{action}` is no action on {}: there are {}", rule.kind, known.join(", ")));
     }
@@ -203,7 +265,8 @@ pub fn lint(rule: &Rule) -> Vec<RuleProblem> {
     if rule.actions.len() > 1 && rule.actions.iter().any(|action| action == "create") {
         wrong("`create` needs a rule of its own".into());
     }
-    if rule.teams.is_empty() {
+    // A rule that lets builds push is about their pipelines and nobody's teams.
+    if rule.teams.is_empty() && !has("PIPELINE") {
         wrong("name at least one team".into());
     }
     if side == Some(Side::Tags) && rule.tags.is_empty() {
@@ -215,9 +278,26 @@ pub fn lint(rule: &Rule) -> Vec<RuleProblem> {
     if rule.related.is_some() && (rule.kind != "pipeline" || rule.related.as_deref() != Some("project")) {
         wrong("relatedResource can only be `project`, and only for pipelines".into());
     }
-    for attribute in &rule.attributes {
-        if !ATTRIBUTES.contains(&attribute.name.as_str()) {
-            wrong(format!("there is no attribute `{}`: there are {}", attribute.name, ATTRIBUTES.join(", ")));
+    if rule.kind == "gitRepository" {
+        if (has("BRANCH") || has("TAG")) && rule.actions.iter().any(|action| action != "push") {
+            wrong("BRANCH and TAG are for `push`: who reads a repository reads all of it".into());
+        }
+        if has("BRANCH") && has("TAG") {
+            wrong("no reference is a branch and a tag: make a rule for each".into());
+        }
+        if has("PIPELINE") && !rule.teams.is_empty() {
+            wrong("PIPELINE says whose builds may: leave the teams out, or make a rule for each".into());
+        }
+    }
+    let known = entity::known_attributes(&rule.kind);
+    for attribute in rule.attributes.iter().filter(|_| side == Some(Side::Attributes)) {
+        if !known.contains(&attribute.name.as_str()) {
+            wrong(format!(
+                "nothing fills the attribute `{}` of {}: there are {}",
+                attribute.name,
+                rule.kind,
+                known.join(", ")
+            ));
         }
         if (attribute.name == "LABEL") == attribute.key.is_empty() {
             wrong(format!("attribute {}: LABEL and only LABEL has a key", attribute.name));
@@ -234,7 +314,7 @@ mod tests {
     use slipway_model::{AccountId, UserId};
 
     use super::*;
-    use crate::principal::{TeamRef, Who};
+    use crate::principal::TeamRef;
     use crate::scope::Scopes;
 
     fn team(number: u8) -> TeamId {
@@ -300,16 +380,150 @@ mod tests {
     }
 
     #[test]
-    fn an_untagged_cluster_is_open_until_it_has_a_tag() {
+    fn an_untagged_git_context_is_open_until_it_has_a_tag() {
         let ada = person(Role::User, &[]);
-        let cluster = |tags: &[&'static str]| Entity {
-            kind: "cluster",
+        let context = |tags: &[&'static str]| Entity {
+            kind: "git-context",
             name: "c",
             tags: tags.to_vec(),
             ..Entity::default()
         };
-        assert!(decide_on(&ada, &[], "read", &cluster(&[])).allowed);
-        assert!(!decide_on(&ada, &[], "read", &cluster(&["prod"])).allowed);
+        assert!(decide_on(&ada, &[], "use", &context(&[])).allowed);
+        assert!(!decide_on(&ada, &[], "use", &context(&["prod"])).allowed);
+        assert!(looks_at(&[], &context(&[]), &context(&["x"])).is_some(), "and tagging it is no small thing");
+    }
+
+    #[test]
+    fn what_a_limited_key_may_is_decided_by_what_happens() {
+        for (scope, action, kind, expected) in [
+            ("usage:read", "VIEW", "gitopsApplications", false),
+            ("gitops:read", "VIEW", "gitopsApplications", true),
+            ("gitops:read", "SYNC", "gitopsApplications", false),
+            ("*:read", "APP_ROLLBACK", "gitopsApplications", false),
+            ("gitops", "APP_ROLLBACK", "gitopsApplications", true),
+            ("context:read", "update", "shared-configuration", false),
+            ("build", "run", "pipeline", true),
+            ("build", "update", "pipeline", false),
+            ("repos:read", "push", "gitRepository", false),
+            ("repos", "push", "gitRepository", true),
+        ] {
+            let mut root = person(Role::Administrator, &[]);
+            root.scopes = Scopes::parse(&[scope]).unwrap();
+            let entity = Entity { kind, name: "x", ..Entity::default() };
+            let decision = decide_on(&root, &[], action, &entity);
+            assert_eq!(decision.allowed, expected, "{scope} {action} {kind}: {}", decision.reason);
+        }
+    }
+
+    #[test]
+    fn a_repository_is_read_by_members_and_pushed_to_by_those_whom_a_rule_names() {
+        let ada = person(Role::User, &[(1, "devs")]);
+        let at = |attributes: &[(&str, &str)]| Entity {
+            kind: "gitRepository",
+            name: "demo/app",
+            attributes: attributes.iter().map(|(name, value)| Attribute::new(name, *value)).collect(),
+            ..Entity::default()
+        };
+        let main = at(&[("REPOSITORY", "demo/app"), ("BRANCH", "main")]);
+        let wip = at(&[("REPOSITORY", "demo/app"), ("BRANCH", "wip/x")]);
+        let tag = at(&[("REPOSITORY", "demo/app"), ("TAG", "wip/x")]);
+        assert!(decide_on(&ada, &[], "read", &main).allowed, "read by every member");
+        assert!(!decide_on(&ada, &[], "push", &main).allowed, "pushed to by nobody");
+        assert!(decide_on(&person(Role::Administrator, &[]), &[], "push", &main).allowed);
+        let rules = [Rule {
+            attributes: vec![attribute("REPOSITORY", "", "demo/*"), attribute("BRANCH", "", "wip/*")],
+            ..rule("gitRepository", &["push"], &[])
+        }];
+        assert!(lint(&rules[0]).is_empty(), "{:?}", lint(&rules[0]));
+        assert!(decide_on(&ada, &rules, "push", &wip).allowed);
+        assert!(!decide_on(&ada, &rules, "push", &main).allowed);
+        assert!(!decide_on(&ada, &rules, "push", &tag).allowed, "a tag is no branch");
+        assert!(decide_on(&ada, &rules, "read", &main).allowed, "a rule about pushing closes no reading");
+    }
+
+    #[test]
+    fn a_build_pushes_where_a_rule_names_its_pipeline_and_nowhere_else() {
+        let id = slipway_model::BuildId::from_parts(1, [0; 5]);
+        let build = Principal { who: Who::Build { id }, ..person(Role::User, &[]) };
+        let at = |pipeline: &str, repository: &str| Entity {
+            kind: "gitRepository",
+            name: "demo/deploy",
+            attributes: vec![
+                Attribute::new("REPOSITORY", repository),
+                Attribute::new("BRANCH", "main"),
+                Attribute::new("PIPELINE", pipeline),
+            ],
+            ..Entity::default()
+        };
+        let teams = rule("gitRepository", &["push"], &[]);
+        let pipelines = Rule {
+            teams: vec![],
+            attributes: vec![
+                attribute("REPOSITORY", "", "demo/deploy"),
+                attribute("PIPELINE", "", "demo/app"),
+            ],
+            ..teams.clone()
+        };
+        assert!(lint(&pipelines).is_empty(), "{:?}", lint(&pipelines));
+        let asks = |rules: &[Rule], pipeline, repository| {
+            decide_on(&build, rules, "push", &at(pipeline, repository)).allowed
+        };
+        assert!(!asks(&[], "demo/app", "demo/deploy"));
+        assert!(!asks(&[teams.clone()], "demo/app", "demo/deploy"), "a team's right is no build's");
+        assert!(asks(&[pipelines.clone()], "demo/app", "demo/deploy"));
+        assert!(!asks(&[pipelines.clone()], "demo/other", "demo/deploy"));
+        assert!(!asks(&[pipelines.clone()], "demo/app", "demo/app"));
+        let ada = person(Role::User, &[(1, "devs")]);
+        assert!(!decide_on(&ada, &[pipelines], "push", &at("demo/app", "demo/deploy")).allowed);
+    }
+
+    #[test]
+    fn a_rule_that_would_guard_nothing_is_refused() {
+        let said =
+            |rule: Rule| lint(&rule).into_iter().map(|problem| problem.0).collect::<Vec<_>>().join("; ");
+        for kind in ["cluster", "chart", "workflows", "environments", "execution-context"] {
+            assert!(said(rule(kind, &["read"], &["*"])).contains("nothing here is guarded"), "{kind}");
+        }
+        for action in ["EXEC_TO_POD", "VIEW_POD_LOGS", "DELETE_RESOURCE", "ROLLOUT_ABORT"] {
+            let found = said(rule("gitopsApplications", &[action], &[]));
+            assert!(found.contains("is no action"), "{action}: {found}");
+        }
+        assert!(said(rule("pipeline", &["set-runtime-environment"], &["*"])).contains("is no action"));
+        for name in ["PRODUCT_NAME", "ENVIRONMENT_KIND", "BRANCH"] {
+            let attributes = vec![attribute(name, "", "x")];
+            let found = said(Rule { attributes, ..rule("gitopsApplications", &["SYNC"], &[]) });
+            assert!(found.contains("nothing fills"), "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn tags_that_a_rule_names_are_seen_to_change_and_others_are_not() {
+        let rules = [
+            rule("pipeline", &["run"], &["prod", "*"]),
+            Rule { related: Some("project".into()), ..rule("pipeline", &["update"], &["dev"]) },
+        ];
+        let project = |tags: &[&'static str]| Entity {
+            kind: "project",
+            name: "p",
+            tags: tags.to_vec(),
+            ..Entity::default()
+        };
+        for (before, after, seen) in [
+            (pipeline(&["x"]), pipeline(&["x", "prod"]), true),
+            (pipeline(&["prod"]), pipeline(&[]), true),
+            (pipeline(&["x"]), pipeline(&["y"]), false),
+            (pipeline(&["prod", "x"]), pipeline(&["prod"]), false),
+            // A tag of the project's is not one of the pipeline's.
+            (pipeline(&[]), pipeline(&["dev"]), false),
+            (pipeline(&[]), Entity { project_tags: vec!["dev"], ..pipeline(&[]) }, true),
+            (project(&[]), project(&["dev"]), true),
+            (project(&[]), project(&["prod"]), false),
+        ] {
+            assert_eq!(looks_at(&rules, &before, &after).is_some(), seen, "{before:?} {after:?}");
+        }
+        let untagged = [rule("pipeline", &["run"], &["untagged"])];
+        assert!(looks_at(&untagged, &pipeline(&[]), &pipeline(&["x"])).is_some());
+        assert!(looks_at(&untagged, &pipeline(&["y"]), &pipeline(&["x"])).is_none());
     }
 
     fn attribute(name: &str, key: &str, value: &str) -> Attribute {
@@ -395,7 +609,7 @@ mod tests {
             ..rule("pipeline", &["create", "fly"], &[])
         };
         let found: Vec<_> = lint(&bad).into_iter().map(|problem| problem.0).collect();
-        assert_eq!(found.len(), 6, "{found:#?}");
+        assert_eq!(found.len(), 5, "{found:#?}");
         assert!(lint(&rule("pipeline", &["read", "run"], &["*"])).is_empty());
     }
 }

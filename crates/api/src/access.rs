@@ -50,7 +50,7 @@ pub enum TagOrAttribute {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct RuleAttribute {
-    /// CLUSTER, NAMESPACE, RUNTIME, GIT_SOURCE, LABEL, PRODUCT_NAME, ENVIRONMENT_NAME or ENVIRONMENT_KIND.
+    /// Of Applications CLUSTER, NAMESPACE, RUNTIME, GIT_SOURCE or LABEL; of repositories REPOSITORY, BRANCH, TAG or PIPELINE.
     pub name: String,
     /// Of a LABEL.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -67,6 +67,9 @@ pub struct Rule {
     /// In words.
     #[serde(rename = "teamNames")]
     pub team_names: Vec<String>,
+    /// Why it guards nothing, or not what it says; a rule of an older version. Absent for one that does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     pub created: String,
 }
 
@@ -76,6 +79,11 @@ pub struct Rule {
 pub struct RuleKind {
     pub entity_type: String,
     pub actions: Vec<String>,
+    /// What its rules may name; none for those that go by tags.
+    #[serde(default)]
+    pub attributes: Vec<String>,
+    #[serde(default)]
+    pub by_tags: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -2,8 +2,39 @@
 //!
 //! Manifests, diffs and plans stay with the runtime; its app-proxy serves them to the browser.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+pub use slipway_access::Operation as ProxyOperation;
+use slipway_access::Verb;
 use utoipa::ToSchema;
+
+/// A runtime asks for a caller of its app-proxy: `POST /api/access/application`, with the caller's own credential, and
+/// its own key in `X-Slipway-Runtime`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ProxyQuestion {
+    /// `manifests`, `diff`, `plan`, `sync`, `refresh`, `rollback` or `terminate`.
+    #[schema(value_type = String)]
+    pub operation: ProxyOperation,
+    pub namespace: String,
+    pub name: String,
+    /// What else was asked for (which revision, which deployment), for the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub detail: Option<serde_json::Value>,
+}
+
+/// The caller may. Nothing that opens anything is in it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyAnswer {
+    pub user_name: String,
+}
+
+/// Whether each such operation is asked about by itself, and recorded.
+pub fn changes_something(operation: ProxyOperation) -> bool {
+    operation.verb() == Verb::Write
+}
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -17,7 +48,21 @@ pub struct Application {
     pub repo_url: String,
     pub path: String,
     pub target_revision: String,
+    /// The namespace that it deploys to.
     pub destination: String,
+    /// The cluster that it deploys to, by the name and the address that the runtime knows it by. Rules by CLUSTER compare
+    /// with either; where neither was reported, no such rule fits.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub destination_name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub destination_server: String,
+    /// The Git sources that it comes from: the Application that declares it, and the repository of its manifests where it
+    /// is one. Rules by GIT_SOURCE compare with each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub git_sources: Vec<String>,
+    /// Of the Application itself. Rules by LABEL compare with these.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Synced, OutOfSync, Unknown.
     pub sync_status: String,
     /// Healthy, Progressing, Degraded, Suspended, Missing, Unknown.

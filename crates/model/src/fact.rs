@@ -106,8 +106,18 @@ pub enum Fact {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
+    /// Whose it is: nobody else hears of it. Absent for rights of people, which may be in several accounts; and where
+    /// a process of an older version did not say, so that nobody hears of that either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<AccountId>,
     pub kind: ChangeKind,
     pub id: String,
+}
+
+impl Change {
+    pub fn is_of(&self, account: AccountId) -> bool {
+        self.account == Some(account)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

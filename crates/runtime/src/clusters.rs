@@ -167,6 +167,27 @@ impl Engine {
         }
     }
 
+    /// How the cluster that an Application goes to is called and where it is, whether it can be reached or not. Empty where
+    /// the spec does not say which one it is.
+    pub(crate) fn destination_names(&self, app: &Application) -> (String, String) {
+        let destination = &app.spec.destination;
+        let (server, name) = (destination.server.trim_end_matches('/'), destination.name.as_str());
+        if server.is_empty() == name.is_empty() {
+            return Default::default();
+        }
+        if server == IN_CLUSTER.server || name == IN_CLUSTER.name {
+            return (IN_CLUSTER.name.to_owned(), IN_CLUSTER.server.to_owned());
+        }
+        let remotes = self.clusters.remotes.read().expect("no panic while locked");
+        let mut fitting = remotes
+            .values()
+            .filter(|remote| if server.is_empty() { remote.name == name } else { remote.server == server });
+        match (fitting.next(), fitting.next()) {
+            (Some(one), None) => (one.name.clone(), one.server.clone()),
+            _ => (name.to_owned(), server.to_owned()),
+        }
+    }
+
     /// Every cluster that is connected.
     pub(crate) fn destinations(&self) -> Vec<Arc<Destination>> {
         let remotes = self.clusters.remotes.read().expect("no panic while locked");

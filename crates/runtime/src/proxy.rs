@@ -1,24 +1,27 @@
 //! The app-proxy: what browsers and CLIs ask a runtime directly, because manifests and diffs never leave it.
 //!
-//! Who asks is checked with the control plane, by the asker's own cookie or key; answers hold masked objects only.
+//! Whether the asker may is decided by the control plane, by their own cookie or key and by the operation, which every route
+//! has; what changes something is asked about each time, and recorded there. Answers hold masked objects only.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use axum::{Extension, Json, Router};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use slipway_api::ErrorBody;
-use slipway_api::application::{ApplicationDiff, ApplicationPlan, PlanStep, ResourceDiff, SyncRequest};
-use slipway_api::auth::User;
+use slipway_api::application::{
+    ApplicationDiff, ApplicationPlan, PlanStep, ProxyAnswer, ProxyOperation, ProxyQuestion, ResourceDiff,
+    SyncRequest, changes_something,
+};
 use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, InitiatedBy, Operation, SyncOperation, names};
 use slipway_gitops::diff::{block_text, masked, unified};
@@ -34,14 +37,35 @@ use crate::reconcile::is_running;
 /// How long an answer about who somebody is may be used again.
 const TRUST: Duration = Duration::from_secs(2);
 
-/// Users by a fingerprint of the headers that they sent, and when the control plane was asked.
-type KnownUsers = HashMap<[u8; 32], (Instant, User)>;
+/// What people ask for is short.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// By which the control plane knows people.
+const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "x-access-token"];
+
+/// Who looks, by a fingerprint of the headers that they sent and of what they look at, and when the control plane was asked.
+type KnownAskers = HashMap<[u8; 32], (Instant, Asker)>;
+
+fn fingerprint(sent: &[(&str, &[u8])], question: &ProxyQuestion) -> [u8; 32] {
+    let what = [
+        ("namespace", question.namespace.as_bytes()),
+        ("name", question.name.as_bytes()),
+        ("action", question.operation.action().as_bytes()),
+    ];
+    let mut hash = Sha256::new();
+    for (name, value) in sent.iter().chain(&what) {
+        hash.update(name);
+        hash.update((value.len() as u64).to_be_bytes());
+        hash.update(value);
+    }
+    hash.finalize().into()
+}
 
 #[derive(Clone)]
 struct Proxy {
     handle: Handle,
     http: reqwest::Client,
-    known: Arc<Mutex<KnownUsers>>,
+    known: Arc<Mutex<KnownAskers>>,
 }
 
 /// The routes under `/app-proxy/api/applications`.
@@ -52,17 +76,26 @@ pub fn app_proxy_router(handle: Handle) -> Router {
         .build()
         .expect("a client with static settings builds");
     let proxy = Proxy { handle, http, known: Arc::default() };
-    let at = |verb: &str| format!("/app-proxy/api/applications/{{namespace}}/{{name}}/{verb}");
-    Router::new()
-        .route(&at("diff"), get(diff))
-        .route(&at("plan"), get(plan))
-        .route(&at("manifests"), get(manifests))
-        .route(&at("sync"), post(sync_now))
-        .route(&at("refresh"), post(refresh))
-        .route(&at("rollback"), post(rollback))
-        .route(&at("terminate"), post(terminate))
-        .layer(axum::middleware::from_fn_with_state(proxy.clone(), authorise))
-        .with_state(proxy)
+    let mut router = Router::new();
+    for operation in ProxyOperation::ALL {
+        let path = format!("/app-proxy/api/applications/{{namespace}}/{{name}}/{}", operation.word());
+        let asks = axum::middleware::from_fn_with_state((proxy.clone(), operation), authorise);
+        router = router.route(&path, handler(operation).layer(asks));
+    }
+    router.with_state(proxy)
+}
+
+/// What does each operation: one that is new has to stand here, and is asked about before it runs.
+fn handler(operation: ProxyOperation) -> MethodRouter<Proxy> {
+    match operation {
+        ProxyOperation::Diff => get(diff),
+        ProxyOperation::Plan => get(plan),
+        ProxyOperation::Manifests => get(manifests),
+        ProxyOperation::Sync => post(sync_now),
+        ProxyOperation::Refresh => post(refresh),
+        ProxyOperation::Rollback => post(rollback),
+        ProxyOperation::Terminate => post(terminate),
+    }
 }
 
 /// An answer that is an error.
@@ -104,48 +137,29 @@ impl From<ClusterError> for Refusal {
     }
 }
 
-/// What a rule has to allow for each verb of a path; those that only look need `VIEW`.
-fn right_for(path: &str) -> &'static str {
-    match path.rsplit('/').next().unwrap_or_default() {
-        "sync" => "SYNC",
-        "refresh" => "REFRESH",
-        "rollback" => "APP_ROLLBACK",
-        "terminate" => "TERMINATE_SYNC",
-        _ => "VIEW",
-    }
-}
-
-/// Asks the control plane whether this caller may do this to this Application, with the headers that came.
+/// Asks the control plane whether this caller may do this to this Application, with the headers that came. What it is
+/// that is done stands with the route; there is no route without.
 async fn authorise(
-    State(proxy): State<Proxy>,
+    State((proxy, operation)): State<(Proxy, ProxyOperation)>,
     Path((namespace, name)): AppPath,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
-    let asked = Asked { namespace, name, action: right_for(request.uri().path()) };
-    let user = proxy.user(request.headers(), &asked).await?;
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    // A cookie is sent by any page that the browser shows; the token only by ours.
-    if changes && !request.headers().contains_key("authorization") {
-        let token = request.headers().get("x-csrf-token").and_then(|value| value.to_str().ok());
-        if user.csrf_token.is_none() || token != user.csrf_token.as_deref() {
-            return Err(Refusal::new(
-                StatusCode::FORBIDDEN,
-                "CSRF",
-                "the page is out of date; load it again",
-            ));
-        }
-    }
-    request.extensions_mut().insert(user);
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, BODY_BYTES_MAX)
+        .await
+        .map_err(|_| Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", "the body is too large"))?;
+    let detail = serde_json::from_slice(&body).ok();
+    let question = ProxyQuestion { operation, namespace, name, detail };
+    let asker = proxy.asker(&parts.headers, &question).await?;
+    let mut request = Request::from_parts(parts, axum::body::Body::from(body));
+    request.extensions_mut().insert(asker);
     Ok(next.run(request).await)
 }
 
-/// What somebody wants to do to which Application.
-struct Asked {
-    namespace: String,
-    name: String,
-    action: &'static str,
-}
+/// Who asked, as the control plane names them.
+#[derive(Clone)]
+struct Asker(String);
 
 impl Proxy {
     fn engine(&self) -> Result<&Arc<Engine>, Refusal> {
@@ -158,31 +172,32 @@ impl Proxy {
         })
     }
 
-    async fn user(&self, headers: &HeaderMap, asked: &Asked) -> Result<User, Refusal> {
-        let unknown = || Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "sign in first");
-        let sent: Vec<(&str, &[u8])> = ["authorization", "cookie", "x-access-token"]
+    /// Whoever looks is known for a moment. Whoever changes something is asked about each time, and that is recorded.
+    async fn asker(&self, headers: &HeaderMap, question: &ProxyQuestion) -> Result<Asker, Refusal> {
+        let sent: Vec<(&str, &[u8])> = CREDENTIALS
             .iter()
-            .filter_map(|name| Some((*name, headers.get(*name)?.as_bytes())))
+            .flat_map(|name| headers.get_all(*name).iter().map(|value| (*name, value.as_bytes())))
             .collect();
         if sent.is_empty() {
-            return Err(unknown());
+            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "sign in first"));
         }
-        let mut hash = Sha256::new();
-        let what = [("namespace", &asked.namespace), ("name", &asked.name)];
-        let what = what.map(|(part, value)| (part, value.as_bytes()));
-        for (name, value) in sent.iter().chain(&what).chain(&[("action", asked.action.as_bytes())]) {
-            hash.update(name);
-            hash.update((value.len() as u64).to_be_bytes());
-            hash.update(value);
+        if changes_something(question.operation) {
+            return self.ask(headers, question).await;
         }
-        let print: [u8; 32] = hash.finalize().into();
+        let print = fingerprint(&sent, question);
         {
             let mut known = self.known.lock().expect("no panic while locked");
             known.retain(|_, (asked, _)| asked.elapsed() < TRUST);
-            if let Some((_, user)) = known.get(&print) {
-                return Ok(user.clone());
+            if let Some((_, asker)) = known.get(&print) {
+                return Ok(asker.clone());
             }
         }
+        let asker = self.ask(headers, question).await?;
+        self.known.lock().expect("no panic while locked").insert(print, (Instant::now(), asker.clone()));
+        Ok(asker)
+    }
+
+    async fn ask(&self, headers: &HeaderMap, question: &ProxyQuestion) -> Result<Asker, Refusal> {
         let Some(server) = self.engine()?.config.server.clone() else {
             return Err(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -191,34 +206,41 @@ impl Proxy {
             ));
         };
         // Its own key says which runtime asks: people of another account are strangers here.
-        let mut question = self
+        let mut asking = self
             .http
-            .get(format!("{}/api/access/application", server.base()))
-            .query(&[("action", asked.action), ("namespace", &asked.namespace), ("name", &asked.name)])
+            .post(format!("{}/api/access/application", server.base()))
+            .json(question)
             .header("x-slipway-runtime", server.key().expose());
-        for (name, value) in sent {
-            question = question.header(name, value);
+        for name in CREDENTIALS.iter().chain(&["x-csrf-token"]) {
+            for value in headers.get_all(*name) {
+                asking = asking.header(*name, value);
+            }
         }
-        let answer = question.send().await.map_err(|_| {
+        let away = |_| {
             Refusal::new(
                 StatusCode::BAD_GATEWAY,
                 "CONTROL_PLANE_AWAY",
                 "the control plane does not answer; try again",
             )
-        })?;
-        match answer.status().as_u16() {
-            200 => {}
-            status @ (403 | 404) => {
-                let said: Option<ErrorBody> = answer.json().await.ok();
-                let message = said.map_or_else(|| "you may not do this here".to_owned(), |body| body.message);
-                let status = StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN);
-                return Err(Refusal::new(status, "FORBIDDEN", message));
-            }
-            _ => return Err(unknown()),
+        };
+        let answer = asking.send().await.map_err(away)?;
+        let status = answer.status().as_u16();
+        if status == 200 {
+            let answer: ProxyAnswer = answer.json().await.map_err(away)?;
+            return Ok(Asker(answer.user_name));
         }
-        let user: User = answer.json().await.map_err(|_| unknown())?;
-        self.known.lock().expect("no panic while locked").insert(print, (Instant::now(), user.clone()));
-        Ok(user)
+        let said: Option<ErrorBody> = answer.json().await.ok();
+        let message = |otherwise: &str| said.map_or_else(|| otherwise.to_owned(), |body| body.message);
+        Err(match status {
+            401 => Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message("sign in first")),
+            403 => Refusal::new(StatusCode::FORBIDDEN, "FORBIDDEN", message("you may not do this here")),
+            404 => Refusal::new(StatusCode::NOT_FOUND, "FORBIDDEN", message("there is no such application")),
+            _ => Refusal::new(
+                StatusCode::BAD_GATEWAY,
+                "CONTROL_PLANE_AWAY",
+                message("the control plane cannot say whether you may; try again"),
+            ),
+        })
     }
 
     fn application(&self, key: &AppKey) -> Result<Application, Refusal> {
@@ -394,7 +416,7 @@ fn done(message: &str) -> Json<Value> {
 
 async fn sync_now(
     State(proxy): State<Proxy>,
-    Extension(user): Extension<User>,
+    Extension(Asker(username)): Extension<Asker>,
     path: AppPath,
     body: Option<Json<SyncRequest>>,
 ) -> Result<Json<Value>, Refusal> {
@@ -409,7 +431,7 @@ async fn sync_now(
             sync_options: app.spec.sync_options().to_vec(),
             ..SyncOperation::default()
         }),
-        initiated_by: InitiatedBy { username: user.user_name, ..InitiatedBy::default() },
+        initiated_by: InitiatedBy { username, ..InitiatedBy::default() },
         retry: app.spec.sync_policy.as_ref().and_then(|policy| policy.retry.clone()).unwrap_or_default(),
         ..Operation::default()
     };
@@ -433,7 +455,7 @@ struct RollbackRequest {
 /// Syncs what was deployed before. Automation would undo it at once, so it is switched off in the same write.
 async fn rollback(
     State(proxy): State<Proxy>,
-    Extension(user): Extension<User>,
+    Extension(Asker(username)): Extension<Asker>,
     path: AppPath,
     Json(request): Json<RollbackRequest>,
 ) -> Result<Json<Value>, Refusal> {
@@ -456,7 +478,7 @@ async fn rollback(
             sync_options: app.spec.sync_options().to_vec(),
             ..SyncOperation::default()
         }),
-        initiated_by: InitiatedBy { username: user.user_name, ..InitiatedBy::default() },
+        initiated_by: InitiatedBy { username, ..InitiatedBy::default() },
         ..Operation::default()
     };
     let mut patch = json!({"operation": operation});

@@ -147,8 +147,9 @@ impl Engine {
             let family = self.family(&session.app, &observed.comparison);
             let git = self.renderer.git();
             let access = self.access();
+            let place = self.place(&session.app);
             self.reporter
-                .changed(&session.app, &observed, &family, &session.memory.waiting, git, &access)
+                .changed(&session.app, place, &observed, &family, &session.memory.waiting, git, &access)
                 .await;
         }
         self.consider_telling(key);

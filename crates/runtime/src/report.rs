@@ -53,9 +53,11 @@ impl Reporter {
     }
 
     /// Takes the new state in; nothing happens when it is as before.
+    #[expect(clippy::too_many_arguments, reason = "one caller, and each is another thing that was observed")]
     pub(crate) async fn changed(
         &self,
         app: &Application,
+        place: view::Place,
         observed: &Observed,
         family: &[Value],
         waiting: &[String],
@@ -63,7 +65,7 @@ impl Reporter {
         access: &RepositoryAccess,
     ) {
         let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
-        let mut wire = view::application(app, observed, family, waiting);
+        let mut wire = view::application(app, place, observed, family, waiting);
         view::name_commits(app, &mut wire, git, access).await;
         let mut inner = self.inner.lock().expect("no panic while locked");
         let same = inner.known.get(&key).is_some_and(|known| {
@@ -111,6 +113,14 @@ impl Reporter {
 }
 
 impl Engine {
+    /// What rules about the Application may look at besides its names.
+    pub(crate) fn place(&self, app: &Application) -> view::Place {
+        let (destination_name, destination_server) = self.destination_names(app);
+        let label = self.tracking_label();
+        let git_sources = view::git_sources(app, label.as_deref());
+        view::Place { destination_name, destination_server, git_sources }
+    }
+
     pub(crate) async fn send_reports(self: Arc<Self>) {
         let Some(server) = self.config.server.clone() else { return std::future::pending().await };
         let mut owed = true;

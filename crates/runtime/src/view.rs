@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_api::application as wire;
-use slipway_crd::{Application, ApplicationSource};
+use slipway_crd::{Application, ApplicationSource, names};
 use slipway_gitops::health::HealthCode;
 use slipway_gitops::{ResourceKey, object, tree};
 use slipway_source::GitCache;
@@ -13,8 +13,49 @@ use slipway_source::GitCache;
 use crate::observe::Observed;
 use crate::settings::RepositoryAccess;
 
+/// More labels than anybody's rules name, of a size that Kubernetes takes.
+const LABELS_MAX: usize = 64;
+
+/// Where an Application deploys to, and where it comes from.
+pub(crate) struct Place {
+    pub(crate) destination_name: String,
+    pub(crate) destination_server: String,
+    pub(crate) git_sources: Vec<String>,
+}
+
+/// The Application that declares this one (an app of apps), by its tracking; and the repository of its manifests, where it
+/// is one. Of several nobody can say which one it belongs to.
+pub(crate) fn git_sources(app: &Application, label: Option<&str>) -> Vec<String> {
+    let metadata = &app.metadata;
+    // An id that was copied from another object names that one.
+    let own = format!(":argoproj.io/Application:{}/{}", metadata.namespace, metadata.name);
+    let declared = match label {
+        Some(label) => metadata.labels.get(label).cloned(),
+        None => {
+            metadata.annotation(names::TRACKING_ID).and_then(|id| id.strip_suffix(&own)).map(str::to_owned)
+        }
+    };
+    let mut sources: Vec<String> = declared.into_iter().filter(|name| !name.is_empty()).collect();
+    let mut urls: Vec<String> =
+        app.spec.effective_sources().iter().map(|source| without_credentials(&source.repo_url)).collect();
+    urls.sort();
+    urls.dedup();
+    if let [url] = urls.as_slice() {
+        sources.extend(Some(url.clone()).filter(|url| !url.is_empty()));
+    }
+    sources
+}
+
+/// `https://user:secret@host/x` is `https://host/x` to whoever reads a report.
+fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let host_at = rest[..rest.find('/').unwrap_or(rest.len())].rfind('@').map_or(0, |at| at + 1);
+    format!("{scheme}://{}", &rest[host_at..])
+}
+
 pub(crate) fn application(
     app: &Application,
+    place: Place,
     observed: &Observed,
     family: &[Value],
     waiting: &[String],
@@ -45,6 +86,10 @@ pub(crate) fn application(
         path: source.path,
         target_revision: source.target_revision,
         destination: spec.destination.namespace.clone(),
+        destination_name: place.destination_name,
+        destination_server: place.destination_server,
+        git_sources: place.git_sources,
+        labels: app.metadata.labels.clone().into_iter().take(LABELS_MAX).collect(),
         sync_status: status.sync.status.clone(),
         health_status: status.health.status.clone(),
         health_message: Some(status.health.message.clone()).filter(|message| !message.is_empty()),
@@ -339,4 +384,34 @@ fn summary(app: &Application, waiting: &[String]) -> String {
 
 fn short(sha: &str) -> String {
     sha.chars().take(7).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn app(tracking: &str, sources: &[&str]) -> Application {
+        let sources: Vec<_> = sources.iter().map(|url| json!({"repoURL": url})).collect();
+        serde_json::from_value(json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {"namespace": "argocd", "name": "shop", "labels": {"from": "label-parent"},
+                "annotations": {"argocd.argoproj.io/tracking-id": tracking}},
+            "spec": {"sources": sources, "destination": {"namespace": "x"}},
+        }))
+        .expect("an Application")
+    }
+
+    #[test]
+    fn a_git_source_is_the_declaring_application_and_the_one_repository() {
+        let own = "team-a:argoproj.io/Application:argocd/shop";
+        let one = ["https://git.example/a.git"];
+        assert_eq!(git_sources(&app(own, &one), None), ["team-a", "https://git.example/a.git"]);
+        assert_eq!(git_sources(&app(own, &one), Some("from")), ["label-parent", "https://git.example/a.git"]);
+        let copied = "team-b:argoproj.io/Application:argocd/other";
+        assert_eq!(git_sources(&app(copied, &one), None), one, "somebody else's tracking id");
+        assert_eq!(git_sources(&app("", &["https://a", "https://b"]), None), Vec::<String>::new());
+        assert_eq!(git_sources(&app("", &["https://me:secret@h/a", "https://h/a"]), None), ["https://h/a"]);
+    }
 }

@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 
-use slipway_access::{Attribute, Decision, Entity, Role, Rule, TagMatch, decide_on};
+use slipway_access::{
+    Attribute, Decision, Entity, Resource, Role, Rule, TagMatch, Verb, decide_on, lacks_scope, looks_at,
+};
 use slipway_api::application::Application;
 use slipway_api::pipeline::Pipeline;
 use slipway_store::{Scope, StoreError, Tx, projects, rules};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::seal::DataKey;
 
 pub(crate) fn rule(row: &rules::Rule) -> Rule {
     let attribute = |row: &rules::Attribute| Attribute {
@@ -25,6 +28,25 @@ pub(crate) fn rule(row: &rules::Rule) -> Rule {
         tags: row.tags.clone(),
         tag_match: TagMatch::parse(&row.tag_match).unwrap_or_default(),
         attributes: row.attributes.iter().map(attribute).collect(),
+    }
+}
+
+/// Proof that a caller may be shown a secret. Whatever puts one into an answer asks for it.
+pub(crate) struct Disclosure(());
+
+/// To see a secret is no reading: the key has to hold what it would take to change it, and a browser to be fresh.
+pub(crate) fn disclose(caller: &Caller, resource: Resource) -> Result<Disclosure, ApiError> {
+    if let Some(reason) = lacks_scope(&caller.principal, resource, Verb::Write) {
+        return Err(ApiError::forbidden(reason));
+    }
+    caller.check_fresh(caller.trail.now_ms())?;
+    Ok(Disclosure(()))
+}
+
+impl Disclosure {
+    /// A sealed value, for the answer.
+    pub(crate) fn open(&self, key: &DataKey, place: &str, sealed: &str) -> Option<String> {
+        key.unseal(place, sealed).map(|secret| secret.expose().clone())
     }
 }
 
@@ -111,13 +133,70 @@ pub(crate) fn pipeline_entity<'a>(
     }
 }
 
+/// What is not reported is not an attribute, so that a rule which needs it does not fit.
 pub(crate) fn application_entity(app: &Application) -> Entity<'_> {
-    let one =
-        |name: &str, value: &str| Attribute { name: name.into(), key: String::new(), value: value.into() };
-    let attributes = vec![
-        one("RUNTIME", &app.runtime),
-        one("NAMESPACE", &app.namespace),
-        one("CLUSTER", &app.destination),
-    ];
+    let mut attributes =
+        vec![Attribute::new("RUNTIME", &*app.runtime), Attribute::new("NAMESPACE", &*app.namespace)];
+    let clusters =
+        [&app.destination_name, &app.destination_server].into_iter().filter(|text| !text.is_empty());
+    attributes.extend(clusters.map(|cluster| Attribute::new("CLUSTER", cluster.as_str())));
+    attributes.extend(app.git_sources.iter().map(|source| Attribute::new("GIT_SOURCE", source.as_str())));
+    attributes.extend(app.labels.iter().map(|(key, value)| Attribute::label(key, value)));
     Entity { kind: "gitopsApplications", name: &app.name, attributes, ..Entity::default() }
+}
+
+/// A repository of the built-in Git host; with a reference, that branch or tag of it.
+pub(crate) fn repository_entity<'a>(name: &'a str, reference: Option<&str>) -> Entity<'a> {
+    let mut attributes = vec![Attribute::new("REPOSITORY", name)];
+    let named = |prefix: &str, kind: &str| Some(Attribute::new(kind, reference?.strip_prefix(prefix)?));
+    attributes.extend(named("refs/heads/", "BRANCH").or_else(|| named("refs/tags/", "TAG")));
+    Entity { kind: "gitRepository", name, attributes, ..Entity::default() }
+}
+
+/// An Application that was not reported, or not any more, goes by where it is.
+pub(crate) fn unreported_application<'a>(runtime: &str, namespace: &str, name: &'a str) -> Entity<'a> {
+    let attributes = vec![Attribute::new("RUNTIME", runtime), Attribute::new("NAMESPACE", namespace)];
+    Entity { kind: "gitopsApplications", name, attributes, ..Entity::default() }
+}
+
+/// Who changes what rules look at changes who may what: only those for whom rules are no limit do.
+pub(crate) fn keep_what_rules_look_at(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    before: &Entity<'_>,
+    after: &Entity<'_>,
+) -> Result<(), ApiError> {
+    if caller.principal.role() == Some(Role::Administrator) {
+        return Ok(());
+    }
+    let rules: Vec<_> = rules::list(tx, caller.scope())?.iter().map(rule).collect();
+    match looks_at(&rules, before, after) {
+        None => Ok(()),
+        Some(what) => Err(ApiError::forbidden(format!(
+            "access rules look at {what} of {} `{}`: only an Administrator of the account changes that",
+            before.kind, before.name
+        ))),
+    }
+}
+
+/// The same of names: rules that let builds push go by the name of their pipeline.
+pub(crate) fn keep_names_that_rules_look_at(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    names: &[&str],
+) -> Result<(), ApiError> {
+    if caller.principal.role() == Some(Role::Administrator) {
+        return Ok(());
+    }
+    for row in rules::about(tx, caller.scope(), "gitRepository")? {
+        let patterns = row.attributes.iter().filter(|attribute| attribute.name == "PIPELINE");
+        for pattern in patterns {
+            if let Some(name) = names.iter().find(|name| slipway_access::like(&pattern.value, name)) {
+                return Err(ApiError::forbidden(format!(
+                    "an access rule lets builds of pipeline `{name}` push: only an Administrator of the account makes, renames or moves one of that name"
+                )));
+            }
+        }
+    }
+    Ok(())
 }

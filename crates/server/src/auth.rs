@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use axum::http::{HeaderMap, Method, header};
 use base64::Engine;
-use slipway_access::{Principal, Role, Scopes, TeamRef, Who};
+use slipway_access::{Policy, Principal, Role, Scopes, TeamRef, Verb, Who, decide};
 use slipway_model::{AccountId, ApiKeyId, Secret, SessionId, SsoClientId};
 use slipway_store::identity::{self, AccountStatus, ApiKey, Session, Subject, User};
 use slipway_store::{Scope, StoreError, Tx, sso};
@@ -86,6 +86,12 @@ impl Caller {
         Some(Self { principal, credential, trail: self.trail.clone() })
     }
 
+    /// The same caller as things are now, if this door is still open to them: for what stays open.
+    pub(crate) async fn still(&self, server: &Server, policy: Policy) -> Option<Self> {
+        let now = self.again(server).await?;
+        decide(Some(&now.principal), policy, Verb::Read).is_ok().then_some(now)
+    }
+
     /// Somebody who found an open browser cannot make keys with it, nor from another network.
     pub(crate) fn check_fresh(&self, now_ms: i64) -> Result<(), ApiError> {
         let Credential::Session(session) = &self.credential else { return Ok(()) };
@@ -102,7 +108,8 @@ pub(crate) async fn authenticate(
     server: &Server,
     headers: &HeaderMap,
 ) -> Result<Option<(Principal, Credential)>, ApiError> {
-    if let Some(key) = sent_key(headers) {
+    // A header that names nobody is a refusal, never a reason to look at the cookie: whoever sent it meant the header.
+    if let Some(key) = sent_key(headers)? {
         return by_key(server, &key).await.map(Some);
     }
     match session_token(headers) {
@@ -127,17 +134,23 @@ pub(crate) fn check_csrf(
     Err(ApiError::no_csrf_token())
 }
 
-fn sent_key(headers: &HeaderMap) -> Option<Secret<String>> {
-    if let Some(token) = headers.get("x-access-token").and_then(|value| value.to_str().ok()) {
-        return Some(Secret::new(token.to_owned()));
-    }
-    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    if let Some(encoded) = value.strip_prefix("Basic ") {
-        let decoded = base64::engine::general_purpose::STANDARD.decode(encoded.trim()).ok()?;
-        let text = String::from_utf8(decoded).ok()?;
-        return text.split_once(':').map(|(_, password)| Secret::new(password.to_owned()));
-    }
-    Some(Secret::new(value.strip_prefix("Bearer ").unwrap_or(value).to_owned()))
+/// `Ok(None)` when there is no such header at all.
+fn sent_key(headers: &HeaderMap) -> Result<Option<Secret<String>>, ApiError> {
+    let sent = ["x-access-token", "authorization"].iter().find_map(|name| Some((*name, headers.get(*name)?)));
+    let Some((name, value)) = sent else { return Ok(None) };
+    let text = value.to_str().ok();
+    let key = if name == "authorization" { text.and_then(in_authorization) } else { text.map(str::to_owned) };
+    key.map(|key| Some(Secret::new(key))).ok_or_else(ApiError::unauthenticated)
+}
+
+/// The key in an Authorization header: alone, as a bearer token, or as the password of any user.
+fn in_authorization(value: &str) -> Option<String> {
+    let Some(encoded) = value.strip_prefix("Basic ") else {
+        return Some(value.strip_prefix("Bearer ").unwrap_or(value).to_owned());
+    };
+    let decoded = base64::engine::general_purpose::STANDARD.decode(encoded.trim()).ok()?;
+    let text = String::from_utf8(decoded).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
 }
 
 pub(crate) fn session_token(headers: &HeaderMap) -> Option<Secret<String>> {

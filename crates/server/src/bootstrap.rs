@@ -6,7 +6,7 @@ use slipway_api::pipeline::Pipeline;
 use slipway_forge::builtin::SeedFile;
 use slipway_model::{AccountId, Secret};
 use slipway_store::identity::{self, Subject, User};
-use slipway_store::{Scope, StoreError, Tx, data_keys, git, pipelines, projects, rules};
+use slipway_store::{Scope, StoreError, Tx, data_keys, git, pipelines, projects, rules, sso};
 
 use crate::auth::Caller;
 use crate::ctx::Server;
@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::seal::PLATFORM;
 use crate::settings::AccountSettings;
 use crate::trail::{self, Actor, Entry, Trail};
-use crate::{anchor, git_host, rest, tokens};
+use crate::{anchor, git_host, push_rights, rest, tokens};
 
 /// What is shown once, on the first start.
 pub struct FirstAdministrator {
@@ -92,6 +92,16 @@ impl Server {
                 }
                 inner.keyring().ensure(tx, inner.seams(), PLATFORM, inner.now_ms())?;
                 accounts.iter().try_for_each(|account| complete_account(tx, &inner, account.id))?;
+                push_rights::take_over(tx, &inner)?;
+                for account in &accounts {
+                    let waits = sso::list(tx, Scope::of(account.id))?.iter().any(rest::sso::welcomes_all);
+                    if waits && identity::domains_of(tx, Scope::of(account.id))?.is_empty() {
+                        tracing::warn!(
+                            account = account.name,
+                            "Its identity provider may bring in nobody new before an administrator of the platform verifies a domain for it."
+                        );
+                    }
+                }
                 // Pipelines of before there were projects.
                 for (account, name) in pipelines::names_everywhere(tx)? {
                     let project = crate::access::project_of(&name);
@@ -273,8 +283,13 @@ impl Server {
         Ok(())
     }
 
-    /// Makes the pipeline unless one of its name is there.
-    pub async fn seed_pipeline(&self, account: AccountId, pipeline: &Pipeline) -> Result<(), ApiError> {
+    /// Makes the pipeline unless one of its name is there; a new one's builds may push to the repositories that are named.
+    pub async fn seed_pipeline(
+        &self,
+        account: AccountId,
+        pipeline: &Pipeline,
+        pushes_to: &[&str],
+    ) -> Result<(), ApiError> {
         let now_ms = self.now_ms();
         let row = pipelines::Pipeline {
             id: self.seams().new_id(),
@@ -287,11 +302,16 @@ impl Server {
         };
         let scope = Scope::of(account);
         let project = self.seams().new_id();
+        let (inner, repos) =
+            (self.clone(), pushes_to.iter().map(|&repo| repo.to_owned()).collect::<Vec<_>>());
         self.store()
             .write(move |tx| match pipelines::by_name(tx, scope, &row.name)? {
                 Some(_) => Ok(()),
                 None => {
                     projects::ensure(tx, scope, project, crate::access::project_of(&row.name), now_ms)?;
+                    for repo in &repos {
+                        push_rights::allow(tx, &inner, account, &row.name, repo)?;
+                    }
                     pipelines::create(tx, scope, &row, "slipway")
                 }
             })

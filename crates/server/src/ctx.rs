@@ -16,6 +16,7 @@ use crate::egress::{Egress, EgressRules};
 use crate::error::ApiError;
 use crate::git_host::Pushes;
 use crate::metrics::Metrics;
+use crate::rest::logs::Views;
 use crate::roles::{Role, Roles};
 use crate::seal::{DataKey, Keyring};
 use crate::seams::Seams;
@@ -97,6 +98,7 @@ pub(crate) struct Inner {
     pub(crate) pushes: Pushes,
     pub(crate) floods: Floods,
     pub(crate) shells: Shells,
+    pub(crate) views: Views,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -173,6 +175,7 @@ impl Server {
             pushes,
             floods: Floods::default(),
             shells: Shells::default(),
+            views: Views::default(),
             shutdown,
         };
         Ok(Self { inner: Arc::new(inner) })

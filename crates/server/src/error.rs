@@ -137,6 +137,11 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "5003", "UNAVAILABLE", message)
     }
 
+    /// For the audit trail: what the answer may not say.
+    pub(crate) fn reason(&self) -> String {
+        self.denied.clone().unwrap_or_else(|| self.message.clone())
+    }
+
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -144,6 +149,23 @@ impl ApiError {
     fn internal() -> Self {
         let message = "something went wrong in the server: its log says what, under this request id";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "5000", "INTERNAL_ERROR", message)
+    }
+}
+
+impl ApiError {
+    /// For `git`, which shows a plain text to its user and nothing else.
+    pub(crate) fn into_text(self) -> Response {
+        let (status, text) = (self.status, format!("{}\n", self.message));
+        let mut response = self.into_response();
+        if status.is_client_error() {
+            let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+            let refusal = response.extensions_mut().remove::<Refusal>();
+            response = (status, headers, text).into_response();
+            if let Some(refusal) = refusal {
+                response.extensions_mut().insert(refusal);
+            }
+        }
+        response
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use slipway_bus::Heard;
-use slipway_model::{Change, ChangeKind};
+use slipway_model::{AccountId, Change, ChangeKind};
 use slipway_store::Committed;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -14,9 +14,16 @@ use crate::shells::Piece;
 struct Said {
     by: String,
     #[serde(default)]
-    logs: Vec<String>,
+    logs: Vec<Grown>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     shell: Option<Piece>,
+}
+
+/// Whose log of which build grew.
+#[derive(Serialize, Deserialize)]
+struct Grown {
+    account: AccountId,
+    build: String,
 }
 
 /// To the processes that the other end of a shell may be connected to.
@@ -54,7 +61,7 @@ async fn say(server: &Server) {
             .changes
             .into_iter()
             .filter(|change| change.kind == ChangeKind::Log)
-            .map(|change| change.id)
+            .filter_map(|change| Some(Grown { account: change.account?, build: change.id }))
             .collect();
         if !logs.is_empty() {
             let said = Said { by: server.inner.holder.clone(), logs, shell: None };
@@ -80,8 +87,12 @@ async fn hear(server: &Server) {
                 server.inner.shells.hear(piece);
                 continue;
             }
-            let changes = said.logs.into_iter().map(|id| Change { kind: ChangeKind::Log, id }).collect();
-            server.store().announce(Committed { changes, ..Committed::default() });
+            let changes = said.logs.into_iter().map(|grown| Change {
+                account: Some(grown.account),
+                kind: ChangeKind::Log,
+                id: grown.build,
+            });
+            server.store().announce(Committed { changes: changes.collect(), ..Committed::default() });
         }
     }
 }

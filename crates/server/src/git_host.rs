@@ -5,8 +5,8 @@
 //! at start and now and then, because a `git receive-pack` whose server was killed ends its work after that; and
 //! whoever is about to push has the repository looked at first, because Git would tell them that all is there.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -14,23 +14,31 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use futures::TryStreamExt;
-use slipway_access::{Resource, Verb, Who};
-use slipway_forge::builtin::{self, CgiRequest, GitHostError};
+use slipway_access::{Resource, Verb};
+use slipway_forge::builtin::{
+    self, CgiAnswer, CgiRequest, GitHostError, PushCommands, read_commands, refusal,
+};
 use slipway_model::RepoId;
 use slipway_store::git::{self, MovedRef, Repo};
-use slipway_store::inbox;
+use slipway_store::{Tx, inbox};
 use tokio::io::AsyncReadExt;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::git_rights;
 use crate::leading::lead;
+use crate::trail::{Actor, Entry as TrailEntry, Trail};
 
 /// What Git answers to a push: a few lines and progress, never a pack.
 const PUSH_ANSWER_MAX: u64 = 16 << 20;
 /// Longer than a broker keeps a message under way.
 const INBOX_KEPT_MS: i64 = 14 * 24 * 60 * 60 * 1000;
+/// Of a push that is refused, so much more is heard before it is answered.
+const DRAINED_MAX: u64 = 256 << 20;
+/// A record is for reading.
+const REFERENCES_TOLD_MAX: usize = 100;
 /// Whose push it was died with the process that took it.
 const FOUND_LATER: &str = "unknown (found after a restart)";
 
@@ -42,76 +50,243 @@ pub(crate) async fn serve(
     method: Method,
     headers: HeaderMap,
     body: Body,
-) -> Result<Response<Body>, ApiError> {
+) -> Response<Body> {
     let name = format!("{owner}/{}", name.strip_suffix(".git").unwrap_or(&name));
     let query = query.unwrap_or_default();
-    let pushes = rest == "git-receive-pack" || query.contains("service=git-receive-pack");
-    if !matches!(rest.as_str(), "info/refs" | "git-upload-pack" | "git-receive-pack") {
-        return Err(ApiError::not_found(format!("`{rest}`: this host speaks smart HTTP only")));
+    let call = Call { server, caller, name, rest, query, method, headers };
+    call.answer(body).await.unwrap_or_else(ApiError::into_text)
+}
+
+/// One call of `git`.
+struct Call {
+    server: Server,
+    caller: Caller,
+    name: String,
+    rest: String,
+    query: String,
+    method: Method,
+    headers: HeaderMap,
+}
+
+impl Call {
+    fn receives(&self) -> bool {
+        self.rest == "git-receive-pack"
     }
-    if pushes && matches!(caller.principal.who, Who::Runtime { .. }) {
-        return Err(ApiError::forbidden("a runtime may fetch, not push"));
+
+    fn pushes(&self) -> bool {
+        self.receives() || self.query.contains("service=git-receive-pack")
     }
-    let verb = if pushes { Verb::Write } else { Verb::Read };
-    if !caller.principal.scopes.allow(Resource::Repos, verb) {
-        return Err(ApiError::forbidden(
-            "this key is limited to other scopes: fetching needs `repos:read`, pushing `repos`",
-        ));
+
+    fn header(&self, key: &str) -> String {
+        self.headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
     }
-    let wanted = name.clone();
-    let scope = caller.scope();
-    let repo = server
-        .store()
-        .read(move |tx| git::by_name(tx, scope, &wanted))
-        .await?
-        .ok_or_else(|| ApiError::not_found(format!("repository `{name}`")))?;
-    let text =
-        |key: &str| headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-    let request = CgiRequest {
-        repository: server.repository(repo.id).path().to_owned(),
-        path: format!("/{rest}"),
-        method: method.to_string(),
-        query,
-        content_type: text("content-type"),
-        content_encoding: text("content-encoding"),
-        git_protocol: text("git-protocol"),
-        user: caller.principal.display_name(),
-        body: Box::pin(StreamReader::new(body.into_data_stream().map_err(std::io::Error::other))),
-    };
-    if pushes && rest == "info/refs" {
-        // Git is about to say what is there. A branch that moved and was not noted would be "up to date" to somebody
-        // who pushes again after a refusal, and acknowledged without its build.
-        look(&server, &repo).await?;
+
+    async fn answer(self, body: Body) -> Result<Response<Body>, ApiError> {
+        if !matches!(self.rest.as_str(), "info/refs" | "git-upload-pack" | "git-receive-pack") {
+            return Err(ApiError::not_found(format!("`{}`: this host speaks smart HTTP only", self.rest)));
+        }
+        let verb = if self.pushes() { Verb::Write } else { Verb::Read };
+        if !self.caller.principal.scopes.allow(Resource::Repos, verb) {
+            return Err(ApiError::forbidden(
+                "this key is limited to other scopes: fetching needs `repos:read`, pushing `repos`",
+            ));
+        }
+        let repo = self.find().await?;
+        if !self.receives() {
+            return self.pass(&repo, Box::pin(body_reader(body))).await;
+        }
+        if !matches!(self.header("content-encoding").as_str(), "" | "identity") {
+            return Err(ApiError::bad_request("a push comes as it is: send it without Content-Encoding"));
+        }
+        let mut body: Reader = Box::pin(body_reader(body));
+        let (push, begun) = read_push(&mut body).await?;
+        let (asking, name, commands) = (self.caller.clone(), self.name.clone(), push.commands.clone());
+        let look =
+            self.server.look(move |tx| git_rights::refused_pushes(tx, &asking, &name, &commands)).await;
+        let refused = match look {
+            Ok(refused) => refused,
+            Err(error) => return Err(self.recorded(&repo, &push, error).await?),
+        };
+        if !refused.is_empty() {
+            return self.refuse(&repo, &push, refused, body).await;
+        }
+        let input: Reader = Box::pin(std::io::Cursor::new(begun).chain(body));
+        self.receive(&repo, &push, input).await
     }
-    let _under_way = (rest == "git-receive-pack").then(|| server.inner.pushes.enter(repo.id));
-    let mut answer = builtin::serve(request).await?;
-    let mut response =
-        Response::builder().status(StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY));
+
+    /// The repository, if the caller may do this to it.
+    async fn find(&self) -> Result<Repo, ApiError> {
+        let (asking, name, pushes) = (self.caller.clone(), self.name.clone(), self.pushes());
+        let found = self.server.look(move |tx| {
+            let repo = git::by_name(tx, asking.scope(), &name)?
+                .ok_or_else(|| ApiError::not_found(format!("repository `{name}`")))?;
+            git_rights::require_read(tx, &asking, &name)?;
+            let may = if pushes { git_rights::require_any_push(tx, &asking, &name) } else { Ok(()) };
+            Ok((repo, may))
+        });
+        let (repo, may) = found.await?;
+        match may {
+            Ok(()) => Ok(repo),
+            Err(error) => Err(self.recorded(&repo, &PushCommands::default(), error).await?),
+        }
+    }
+
+    /// A refused push stands in the trail with what it would have moved.
+    async fn recorded(
+        &self,
+        repo: &Repo,
+        push: &PushCommands,
+        error: ApiError,
+    ) -> Result<ApiError, ApiError> {
+        let entry = wanted(repo, push).because(error.reason());
+        let (actor, status) = (self.caller.actor(), error.status().as_u16());
+        self.caller.trail.afterwards(actor, entry, "denied", status).await?;
+        Ok(error)
+    }
+
+    async fn refuse(
+        &self,
+        repo: &Repo,
+        push: &PushCommands,
+        mut refused: Vec<(String, String)>,
+        rest: Reader,
+    ) -> Result<Response<Body>, ApiError> {
+        let error = ApiError::forbidden(refused[0].1.clone());
+        let error = self.recorded(repo, push, error).await?;
+        // All or nothing: what would have been allowed waits for the rest.
+        for command in &push.commands {
+            if !refused.iter().any(|(reference, _)| *reference == command.reference) {
+                refused.push((command.reference.clone(), "another reference of this push is refused".into()));
+            }
+        }
+        let Some(answer) = refusal(push, &refused) else { return Err(error) };
+        // Git reads the answer after it has said everything.
+        let _ = tokio::io::copy(&mut rest.take(DRAINED_MAX), &mut tokio::io::sink()).await;
+        let response = Response::builder()
+            .header(header::CONTENT_TYPE, "application/x-git-receive-pack-result")
+            .header(header::CACHE_CONTROL, "no-cache");
+        Ok(response.body(Body::from(answer)).expect("headers are static"))
+    }
+
+    fn request(&self, repo: &Repo, body: Reader) -> CgiRequest<Reader> {
+        CgiRequest {
+            repository: self.server.repository(repo.id).path().to_owned(),
+            path: format!("/{}", self.rest),
+            method: self.method.to_string(),
+            query: self.query.clone(),
+            content_type: self.header("content-type"),
+            content_encoding: self.header("content-encoding"),
+            git_protocol: self.header("git-protocol"),
+            user: self.caller.principal.display_name(),
+            body,
+        }
+    }
+
+    /// What Git answers, as it comes.
+    async fn pass(&self, repo: &Repo, body: Reader) -> Result<Response<Body>, ApiError> {
+        if self.pushes() {
+            // Git is about to say what is there. A branch that moved and was not noted would be "up to date" to somebody
+            // who pushes again after a refusal, and acknowledged without its build.
+            look(&self.server, repo).await?;
+        }
+        let answer = builtin::serve(self.request(repo, body)).await?;
+        let response = head(&answer);
+        let mut child = answer.child;
+        tokio::spawn(async move { child.wait().await });
+        Ok(response.body(Body::from_stream(ReaderStream::new(answer.body))).expect("headers were checked"))
+    }
+
+    /// Everything of the push is on disk and told before it is answered.
+    async fn receive(
+        &self,
+        repo: &Repo,
+        push: &PushCommands,
+        body: Reader,
+    ) -> Result<Response<Body>, ApiError> {
+        let _under_way = self.server.inner.pushes.enter(repo.id);
+        let mut answer = builtin::serve(self.request(repo, body)).await?;
+        let response = head(&answer);
+        let mut bytes = Vec::new();
+        (&mut answer.body).take(PUSH_ANSWER_MAX).read_to_end(&mut bytes).await.map_err(GitHostError::Io)?;
+        answer.child.wait().await.map_err(GitHostError::Io)?;
+        let pusher = Pusher {
+            name: self.caller.principal.display_name(),
+            actor: self.caller.actor(),
+            trail: self.caller.trail.clone(),
+        };
+        take_note(&self.server, repo, Some(pusher)).await?;
+        let failed = builtin::failures(&bytes);
+        if !failed.is_empty() {
+            let entry = wanted(repo, push).because(failed.join("; "));
+            let (actor, trail) = (self.caller.actor(), self.caller.trail.clone());
+            let record = move |tx: &mut Tx<'_>| trail.record(tx, &actor, &entry, "failed", 200);
+            self.server.store().write(record).await?;
+        }
+        Ok(response.body(Body::from(bytes)).expect("headers were checked"))
+    }
+}
+
+type Reader = std::pin::Pin<Box<dyn tokio::io::AsyncRead + Send>>;
+
+fn body_reader(body: Body) -> impl tokio::io::AsyncRead + Send {
+    StreamReader::new(body.into_data_stream().map_err(std::io::Error::other))
+}
+
+/// Reads up to the end of the commands: what they are, and all bytes that were read.
+async fn read_push(body: &mut Reader) -> Result<(PushCommands, Vec<u8>), ApiError> {
+    let mut begun = Vec::new();
+    loop {
+        let found = read_commands(&begun).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        if let Some((push, _)) = found {
+            return Ok((push, begun));
+        }
+        let cut = || ApiError::bad_request("the push ends in the middle of its commands: try again");
+        if body.read_buf(&mut begun).await.map_err(|_| cut())? == 0 {
+            return Err(cut());
+        }
+    }
+}
+
+fn head(answer: &CgiAnswer) -> axum::http::response::Builder {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    let mut response = Response::builder().status(status);
     for (name, value) in &answer.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             response = response.header(name, value);
         }
     }
-    response = response.header(header::CACHE_CONTROL, "no-cache");
-    let body = if rest == "git-receive-pack" {
-        let mut bytes = Vec::new();
-        (&mut answer.body).take(PUSH_ANSWER_MAX).read_to_end(&mut bytes).await.map_err(GitHostError::Io)?;
-        answer.child.wait().await.map_err(GitHostError::Io)?;
-        take_note(&server, &repo, Some(caller.principal.display_name())).await?;
-        Body::from(bytes)
-    } else {
-        let mut child = answer.child;
-        tokio::spawn(async move { child.wait().await });
-        Body::from_stream(ReaderStream::new(answer.body))
-    };
-    Ok(response.body(body).expect("headers were checked"))
+    response.header(header::CACHE_CONTROL, "no-cache")
+}
+
+/// What a push wanted to move, for the trail.
+fn wanted(repo: &Repo, push: &PushCommands) -> TrailEntry {
+    let commands = || push.commands.iter().take(REFERENCES_TOLD_MAX);
+    let before: BTreeMap<_, _> = commands().map(|one| (&one.reference, &one.before)).collect();
+    let after: BTreeMap<_, _> = commands().map(|one| (&one.reference, &one.after)).collect();
+    TrailEntry::new("push", "repository", repo.id, &repo.name).before(before).after(after)
+}
+
+/// Whose push it is, and in which call it came.
+pub(crate) struct Pusher {
+    name: String,
+    actor: Actor,
+    trail: Trail,
+}
+
+impl Pusher {
+    /// Whose push it was died with the process that took it.
+    fn unknown(server: &Server, repo: &Repo) -> Self {
+        let none = String::new;
+        let trail = Trail::new(server.clone(), none(), none(), none(), none());
+        Self { name: FOUND_LATER.into(), actor: Actor::unknown(Some(repo.account), FOUND_LATER), trail }
+    }
 }
 
 /// Compares Git's references with what is known and records what moved.
 pub(crate) async fn take_note(
     server: &Server,
     repo: &Repo,
-    pusher: Option<String>,
+    pusher: Option<Pusher>,
 ) -> Result<usize, ApiError> {
     let repository = server.repository(repo.id);
     let id = repo.id;
@@ -134,12 +309,23 @@ pub(crate) async fn take_note(
     if moves.is_empty() {
         return Ok(0);
     }
-    let (repo, pusher, url, now_ms) =
-        (repo.clone(), pusher.to_owned(), server.clone_url(&repo.name), server.now_ms());
-    Ok(server
-        .store()
-        .write(move |tx| git::note_moves(tx, &repo, &url, pusher.as_deref(), moves, now_ms))
-        .await?)
+    let (repo, url, now_ms) = (repo.clone(), server.clone_url(&repo.name), server.now_ms());
+    let told = |sha: fn(&MovedRef) -> Option<String>| -> BTreeMap<String, Option<String>> {
+        moves.iter().take(REFERENCES_TOLD_MAX).map(|moved| (moved.name.clone(), sha(moved))).collect()
+    };
+    let after = told(|moved| moved.after.as_ref().map(|commit| commit.sha.clone()));
+    let entry = TrailEntry::new("push", "repository", repo.id, &repo.name)
+        .before(told(|moved| moved.before.clone()))
+        .after(after);
+    let note = move |tx: &mut Tx<'_>| {
+        let name = pusher.as_ref().map(|pusher| pusher.name.as_str());
+        let noted = git::note_moves(tx, &repo, &url, name, moves, now_ms)?;
+        if let Some(pusher) = pusher.filter(|_| noted > 0) {
+            pusher.trail.allowed(tx, &pusher.actor, &entry)?;
+        }
+        Ok(noted)
+    };
+    Ok(server.store().write(note).await?)
 }
 
 /// Looks at start, soon again, and then as a safety net. One process of the platform does.
@@ -178,7 +364,7 @@ async fn look(server: &Server, repo: &Repo) -> Result<(), ApiError> {
     if server.inner.pushes.any(repo.id) {
         return Ok(());
     }
-    let found = take_note(server, repo, Some(FOUND_LATER.into())).await?;
+    let found = take_note(server, repo, Some(Pusher::unknown(server, repo))).await?;
     if found > 0 {
         tracing::info!(repo = repo.name, found, "Found pushes that were not announced before the last stop.");
     }

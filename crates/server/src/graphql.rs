@@ -7,15 +7,14 @@ use async_graphql_axum::{GraphQLProtocol, GraphQLResponse, GraphQLWebSocket};
 use axum::extract::{State, WebSocketUpgrade};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use slipway_access::{Policy, Resource, Verb, Who, decide, decide_on};
 use slipway_model::ChangeKind;
 use slipway_store::builds::Filter;
 use slipway_store::{applications, builds, usage};
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::BroadcastStream;
 
 use crate::auth::Caller;
+use crate::changes::{self, News};
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::graphql_limits::DocumentLimits;
@@ -90,7 +89,7 @@ struct ApplicationNode {
 #[Object]
 impl Query {
     /// Who is signed in.
-    #[graphql(guard = "Door(Policy::Oneself)")]
+    #[graphql(guard = "Door(Policy::Known)")]
     async fn me(&self, context: &Context<'_>) -> Option<Me> {
         match &context.data_unchecked::<Caller>().principal.who {
             Who::User { id, name, email, role, .. } => Some(Me {
@@ -225,28 +224,21 @@ struct ChangeNode {
 
 #[Subscription]
 impl Changes {
-    /// Everything that changes in the account, from now on. Kind `all` after a gap: ask for everything again.
-    #[graphql(guard = "Door(Policy::Oneself)")]
+    /// What changes in the account, from now on, of what you may see. Kind `all` after a gap: ask for everything again.
+    #[graphql(guard = "Door(Policy::Known)")]
     async fn changes(&self, context: &Context<'_>) -> impl Stream<Item = ChangeNode> + use<> {
         let (server, caller) =
             (context.data_unchecked::<Server>().clone(), context.data_unchecked::<Caller>().clone());
         let stop = server.inner.shutdown.clone().cancelled_owned();
-        let revoked = revoked(server.clone(), caller);
-        let changes = BroadcastStream::new(server.store().subscribe()).map(|heard| match heard {
-            Ok(commit) if commit.missed => vec![ChangeNode { kind: "all".into(), id: String::new() }],
-            Ok(commit) => commit
-                .changes
-                .into_iter()
-                .filter(|change| !matches!(change.kind, ChangeKind::Log | ChangeKind::Access))
-                .map(|change| ChangeNode { kind: kind(change.kind).to_owned(), id: change.id })
-                .collect::<Vec<_>>(),
-            Err(_) => vec![ChangeNode { kind: "all".into(), id: String::new() }],
+        let revoked = revoked(server.clone(), caller.clone());
+        let changes = changes::of(server, caller).map(|news| match news {
+            News::Everything => ChangeNode { kind: "all".into(), id: String::new() },
+            News::One(change) => ChangeNode { kind: kind(change.kind).to_owned(), id: change.id },
         });
-        let flat = futures::StreamExt::flat_map(changes, futures::stream::iter);
         let over = async move {
             tokio::select! { () = stop => {}, () = revoked => {} }
         };
-        futures::StreamExt::take_until(flat, Box::pin(over))
+        changes.take_until(Box::pin(over))
     }
 }
 

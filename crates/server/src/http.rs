@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
@@ -19,11 +19,11 @@ use crate::graphql::{self, Endpoint};
 use crate::rest::{
     account_users, accounts, admin, agents, annotations, applications, approvals, audit, auth, badges,
     builds, contexts, debug, domains, explain, hermes, hooks, identities, images, invitations, keys,
-    log_socket, logs, pipelines, projects, registries, repos, revisions, rules, runtime_environments,
-    server_certificates, service_accounts, sign_in, sso, step_types, teams, texts, triggers, usage, user,
-    users, validator, version,
+    log_socket, logs, pipelines, projects, proxied, registries, repos, revisions, rules,
+    runtime_environments, server_certificates, service_accounts, sign_in, sso, step_types, teams, texts,
+    triggers, usage, user, users, validator, version,
 };
-use crate::routes::Routes;
+use crate::routes::{Door, Routes};
 use crate::{agent, git_host, metrics, refusals, web};
 
 const BODY_BYTES_MAX: usize = 8 << 20;
@@ -33,41 +33,7 @@ const GRAPHQL_BYTES_MAX: usize = 256 << 10;
 pub fn router(server: &Server, beside: Option<axum::Router>) -> axum::Router {
     let (api, document) = described(server).finish();
     let document = Arc::new(document.to_pretty_json().expect("the document is JSON"));
-    let endpoint = Endpoint(Arc::new(graphql::schema()));
-    let other = Routes::new(server.clone(), utoipa::openapi::OpenApi::default())
-        .plain(
-            Policy::Git,
-            "/git/{owner}/{repo}/{*rest}",
-            any(git_host::serve).layer(DefaultBodyLimit::disable()),
-        )
-        .plain(
-            Policy::Oneself,
-            "/2.0/api/graphql",
-            get(graphql::subscribe)
-                .post(graphql::query)
-                .layer::<_, std::convert::Infallible>(axum::Extension(endpoint))
-                .layer(DefaultBodyLimit::max(GRAPHQL_BYTES_MAX)),
-        )
-        // Announcements are believed by their signature, and a followed log by the key in its address.
-        .plain(Policy::Public, "/api/webhooks/git/{id}", post(hooks::receive))
-        .plain(Policy::Public, "/nomios/{kind}", post(hermes::announce))
-        .plain(Policy::Public, "/ws/{account}/{id}", get(log_socket::follow))
-        // Without a login: that it lives, and whether it can work; nothing about what it is.
-        .plain(Policy::Public, "/healthz", get(|| async { "ok" }))
-        .plain(Policy::Public, "/readyz", get(ready))
-        .plain(Policy::Platform(Resource::Metrics), "/metrics", get(scrape))
-        .plain(
-            Policy::Oneself,
-            "/api/openapi.json",
-            get(move || async move { ([(header::CONTENT_TYPE, "application/json")], document.to_string()) }),
-        )
-        .plain(
-            Policy::Public,
-            "/api/{*rest}",
-            any(|| async { ApiError::not_found("this path of the API: /api/openapi.json lists them") }),
-        )
-        .finish()
-        .0;
+    let other = undescribed(server, document).finish().0;
     let mut app = api.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).merge(other);
     if let Some(beside) = beside {
         app = app.merge(beside);
@@ -75,6 +41,54 @@ pub fn router(server: &Server, beside: Option<axum::Router>) -> axum::Router {
     app.fallback(web::serve)
         .layer(from_fn_with_state(server.clone(), own_roles))
         .layer(from_fn_with_state(server.clone(), around))
+}
+
+/// Every way in, described or not; what is mounted beside (an app-proxy) asks `POST /api/access/application`.
+pub fn doors(server: &Server) -> Vec<Door> {
+    let (described, undescribed) = (described(server), undescribed(server, Arc::default()));
+    [described.doors(), undescribed.doors()].concat()
+}
+
+/// What is no part of the described API.
+fn undescribed(server: &Server, document: Arc<String>) -> Routes {
+    let endpoint = Endpoint(Arc::new(graphql::schema()));
+    Routes::new(server.clone(), utoipa::openapi::OpenApi::default())
+        .plain(
+            Policy::Git,
+            &[Method::GET, Method::POST],
+            "/git/{owner}/{repo}/{*rest}",
+            any(git_host::serve).layer(DefaultBodyLimit::disable()),
+        )
+        // Every field asks for itself, and there are no mutations.
+        .plain_reading(
+            Policy::Known,
+            &[Method::GET, Method::POST],
+            "/2.0/api/graphql",
+            get(graphql::subscribe)
+                .post(graphql::query)
+                .layer::<_, std::convert::Infallible>(axum::Extension(endpoint))
+                .layer(DefaultBodyLimit::max(GRAPHQL_BYTES_MAX)),
+        )
+        // Announcements are believed by their signature, and a followed log by the key in its address.
+        .plain(Policy::Public, &[Method::POST], "/api/webhooks/git/{id}", post(hooks::receive))
+        .plain(Policy::Public, &[Method::POST], "/nomios/{kind}", post(hermes::announce))
+        .plain(Policy::Public, &[Method::GET], "/ws/{account}/{id}", get(log_socket::follow))
+        // Without a login: that it lives, and whether it can work; nothing about what it is.
+        .plain(Policy::Public, &[Method::GET], "/healthz", get(|| async { "ok" }))
+        .plain(Policy::Public, &[Method::GET], "/readyz", get(ready))
+        .plain(Policy::Platform(Resource::Metrics), &[Method::GET], "/metrics", get(scrape))
+        .plain(
+            Policy::Known,
+            &[Method::GET],
+            "/api/openapi.json",
+            get(move || async move { ([(header::CONTENT_TYPE, "application/json")], document.to_string()) }),
+        )
+        .plain(
+            Policy::Public,
+            &[],
+            "/api/{*rest}",
+            any(|| async { ApiError::not_found("this path of the API: /api/openapi.json lists them") }),
+        )
 }
 
 /// What another role answers is refused here with its name, so that a wrong route in front of the processes shows.
@@ -161,10 +175,10 @@ fn identity(routes: Routes) -> Routes {
         .with(Policy::Oneself, routes!(auth::change_password))
         .with(Policy::Oneself, routes!(auth::sessions))
         .with(Policy::Oneself, routes!(auth::end_session))
-        .with(Policy::Oneself, routes!(user::me))
-        .with(Policy::Oneself, routes!(version::of_server))
+        .with(Policy::Known, routes!(user::me))
+        .with(Policy::Known, routes!(version::of_server))
         .with(Policy::Oneself, routes!(user::change_account))
-        .with(Policy::Oneself, routes!(explain::application))
+        .reading(Policy::Proxied, routes!(proxied::application))
         .with(Policy::Member(Resource::Keys), routes!(keys::list))
         .with(Policy::Member(Resource::Keys), routes!(keys::one))
         .fresh(Policy::Member(Resource::Keys), routes!(keys::create))
@@ -287,7 +301,7 @@ fn pipelines(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Pipelines), routes!(hermes::disconnect))
         .with(Policy::Member(Resource::Pipelines), routes!(hermes::events))
         .with(Policy::Member(Resource::Pipelines), routes!(hermes::event))
-        .fresh(Policy::Administrator(Resource::Pipelines), routes!(hermes::endpoint))
+        .disclosing(Policy::Administrator(Resource::Pipelines), routes!(hermes::endpoint))
         .with(Policy::Administrator(Resource::Pipelines), routes!(hermes::create_event))
         .with(Policy::Administrator(Resource::Pipelines), routes!(hermes::create_event_with_slash))
         .with(Policy::Administrator(Resource::Pipelines), routes!(hermes::delete_event))

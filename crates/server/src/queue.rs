@@ -268,7 +268,7 @@ pub(crate) fn delay(tx: &mut Tx<'_>, now_ms: i64) -> Result<(), StoreError> {
             if *full || held_back(tx, scope, allowed, build)?.is_some() {
                 held.push(build.pipeline);
             } else {
-                builds::delayed(tx, build.id, now_ms)?;
+                builds::delayed(tx, scope, build.id, now_ms)?;
             }
         }
         // Those of a pipeline that holds its own back must not hide the others.

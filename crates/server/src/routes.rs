@@ -44,14 +44,28 @@ impl Guard {
     }
 }
 
+/// One way in: what every test that walks all of them goes by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Door {
+    pub method: String,
+    pub path: String,
+    /// `public`, `known`, `oneself`, `proxied`, `member`, `administrator`, `platform`, `runner`, `runtime` or `git`.
+    pub policy: &'static str,
+    /// What a limited key needs; `None` where no scope opens it, or where the handler knows which.
+    pub scope: Option<String>,
+    /// It may change something.
+    pub changes: bool,
+}
+
 pub(crate) struct Routes {
     server: Server,
     router: OpenApiRouter<Server>,
+    doors: Vec<Door>,
 }
 
 impl Routes {
     pub(crate) fn new(server: Server, document: utoipa::openapi::OpenApi) -> Self {
-        Self { server, router: OpenApiRouter::with_openapi(document) }
+        Self { server, router: OpenApiRouter::with_openapi(document), doors: Vec::new() }
     }
 
     pub(crate) fn with(self, policy: Policy, route: UtoipaMethodRouter<Server>) -> Self {
@@ -83,22 +97,56 @@ impl Routes {
         self.mount(guard, route)
     }
 
-    /// For what is no part of the described API: the Git host, GraphQL, metrics.
+    /// For a GET that answers with a secret: no reading, whatever its method.
+    pub(crate) fn disclosing(self, policy: Policy, route: UtoipaMethodRouter<Server>) -> Self {
+        let guard = Guard { changes: true, fresh: true, ..Guard::new(&self.server, policy) };
+        self.mount(guard, route)
+    }
+
+    /// For what is no part of the described API: the Git host, GraphQL, metrics. Its handler keeps the audit trail.
     pub(crate) fn plain(
-        mut self,
+        self,
         policy: Policy,
+        methods: &[Method],
         path: &str,
         route: axum::routing::MethodRouter<Server>,
     ) -> Self {
         let guard = Guard { audits: false, ..Guard::new(&self.server, policy) };
+        self.put(guard, methods, path, route)
+    }
+
+    /// The same for what changes nothing with any method: a question in a body.
+    pub(crate) fn plain_reading(
+        self,
+        policy: Policy,
+        methods: &[Method],
+        path: &str,
+        route: axum::routing::MethodRouter<Server>,
+    ) -> Self {
+        let guard = Guard { audits: false, reads: true, ..Guard::new(&self.server, policy) };
+        self.put(guard, methods, path, route)
+    }
+
+    fn put(
+        mut self,
+        guard: Guard,
+        methods: &[Method],
+        path: &str,
+        route: axum::routing::MethodRouter<Server>,
+    ) -> Self {
+        self.doors.extend(methods.iter().map(|method| guard.door(method, path)));
         self.router = self.router.route(path, route.layer(from_fn_with_state(guard, check)));
         self
     }
 
     fn mount(mut self, guard: Guard, (schemas, mut paths, methods): UtoipaMethodRouter<Server>) -> Self {
-        declare(&guard, &mut paths);
+        self.doors.extend(declare(&guard, &mut paths));
         self.router = self.router.routes((schemas, paths, methods.layer(from_fn_with_state(guard, check))));
         self
+    }
+
+    pub(crate) fn doors(&self) -> &[Door] {
+        &self.doors
     }
 
     pub(crate) fn finish(self) -> (axum::Router, utoipa::openapi::OpenApi) {
@@ -110,18 +158,9 @@ impl Routes {
 }
 
 /// Who a route is for stands in the document, where clients and the test of every route read it.
-fn declare(guard: &Guard, paths: &mut utoipa::openapi::path::Paths) {
-    let (policy, resource) = match guard.policy {
-        Policy::Member(resource) => ("member", Some(resource)),
-        Policy::Administrator(resource) => ("administrator", Some(resource)),
-        Policy::Platform(resource) => ("platform", Some(resource)),
-        Policy::Public => ("public", None),
-        Policy::Oneself => ("oneself", None),
-        Policy::Runner => ("runner", None),
-        Policy::Runtime => ("runtime", None),
-        Policy::Git => ("git", None),
-    };
-    for item in paths.paths.values_mut() {
+fn declare(guard: &Guard, paths: &mut utoipa::openapi::path::Paths) -> Vec<Door> {
+    let mut doors = Vec::new();
+    for (path, item) in &mut paths.paths {
         let all = [
             (Method::GET, &mut item.get),
             (Method::PUT, &mut item.put),
@@ -131,17 +170,16 @@ fn declare(guard: &Guard, paths: &mut utoipa::openapi::path::Paths) {
         ];
         for (method, operation) in all {
             let Some(operation) = operation else { continue };
-            let scope = resource.map(|resource| match guard.verb(&method) {
-                Verb::Read => format!("{}:read", resource.word()),
-                Verb::Write => resource.word().to_owned(),
-            });
+            let door = guard.door(&method, path);
             // One entry: several would stand in another order each time.
-            let access = serde_json::json!({"policy": policy, "scope": scope});
+            let access = serde_json::json!({"policy": door.policy, "scope": door.scope});
+            doors.push(door);
             let extensions =
                 utoipa::openapi::extensions::ExtensionsBuilder::new().add("x-access", access).build();
             operation.extensions = Some(extensions);
         }
     }
+    doors
 }
 
 /// Handlers of different nouns share names; an operation's id is `noun.handler`.
@@ -223,14 +261,37 @@ fn refused(policy: Policy, error: ApiError) -> Response {
 }
 
 impl Guard {
+    fn door(&self, method: &Method, path: &str) -> Door {
+        let (policy, resource) = match self.policy {
+            Policy::Member(resource) => ("member", Some(resource)),
+            Policy::Administrator(resource) => ("administrator", Some(resource)),
+            Policy::Platform(resource) => ("platform", Some(resource)),
+            Policy::Public => ("public", None),
+            Policy::Known => ("known", None),
+            Policy::Oneself => ("oneself", None),
+            Policy::Proxied => ("proxied", None),
+            Policy::Runner => ("runner", None),
+            Policy::Runtime => ("runtime", None),
+            Policy::Git => ("git", None),
+        };
+        let verb = self.verb(method);
+        let scope = resource.map(|resource| match verb {
+            Verb::Read => format!("{}:read", resource.word()),
+            Verb::Write => resource.word().to_owned(),
+        });
+        Door { method: method.to_string(), path: path.into(), policy, scope, changes: verb == Verb::Write }
+    }
+
     fn verb(&self, method: &Method) -> Verb {
         let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) && !self.changes;
         if reads || self.reads { Verb::Read } else { Verb::Write }
     }
 
-    /// Agents report all the time, and what a push does is told by its facts: of those only denials are kept.
+    /// Agents report all the time: of those only denials are kept. The Git host and an app-proxy's questions keep a
+    /// record of their own, which knows what was pushed or done.
     fn keeps_changes(&self) -> bool {
-        self.audits && !matches!(self.policy, Policy::Runner | Policy::Runtime | Policy::Git)
+        self.audits
+            && !matches!(self.policy, Policy::Runner | Policy::Runtime | Policy::Git | Policy::Proxied)
     }
 }
 
@@ -250,9 +311,12 @@ async fn admit(
     let with_actor = |error: ApiError| (caller.as_ref().map(Caller::actor), error);
     decide(caller.as_ref().map(|caller| &caller.principal), guard.policy, verb)
         .map_err(|denied| with_actor(denied.into()))?;
-    // Git and agents have no session, and a public route changes nothing in anybody's name.
+    // Git and agents have no session, and a public route changes nothing in anybody's name. What an app-proxy asks for its
+    // caller has a method of its own: whether it changes anything, the operation says.
     if let Some(caller) = caller.as_ref().filter(|_| guard.policy != Policy::Public) {
-        auth::check_csrf(caller, method, guard.changes, headers).map_err(with_actor)?;
+        if guard.policy != Policy::Proxied {
+            auth::check_csrf(caller, method, guard.changes, headers).map_err(with_actor)?;
+        }
         if guard.fresh {
             caller.check_fresh(guard.server.now_ms()).map_err(with_actor)?;
         }

@@ -66,7 +66,7 @@ pub fn create(tx: &mut Tx<'_>, new: &Agent) -> Result<(), StoreError> {
             new.created_ms.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Runtime, new.id);
+    tx.changed(new.account, ChangeKind::Runtime, new.id);
     Ok(())
 }
 
@@ -98,7 +98,7 @@ pub fn update(tx: &mut Tx<'_>, scope: Scope, agent: &Agent) -> Result<(), StoreE
             crate::sql::json(&agent.runtimes)?,
         ],
     )?;
-    tx.changed(ChangeKind::Runtime, agent.id);
+    tx.changed(scope.account(), ChangeKind::Runtime, agent.id);
     Ok(())
 }
 
@@ -112,7 +112,7 @@ pub fn reported(tx: &mut Tx<'_>, id: AgentId, message: &str, now_ms: i64) -> Res
 
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: AgentId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM agents WHERE account = $1 AND id = $2", &[scope.account().into(), id.into()])?;
-    tx.changed(ChangeKind::Runtime, id);
+    tx.changed(scope.account(), ChangeKind::Runtime, id);
     Ok(())
 }
 

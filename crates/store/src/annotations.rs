@@ -35,7 +35,7 @@ pub fn set(
             annotation.at_ms.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Build, entity);
+    tx.changed(scope.account(), ChangeKind::Build, entity);
     Ok(())
 }
 
@@ -105,7 +105,7 @@ pub fn delete(
         "DELETE FROM annotations WHERE account = $1 AND entity_kind = $2 AND entity = $3 AND ($4 IS NULL OR name = $4)",
         &[scope.account().into(), kind.into(), entity.into(), name.into()],
     )?;
-    tx.changed(ChangeKind::Build, entity);
+    tx.changed(scope.account(), ChangeKind::Build, entity);
     Ok(())
 }
 

@@ -74,7 +74,7 @@ pub fn put(
          ON CONFLICT (account, runtime, namespace, name) DO UPDATE SET body = excluded.body",
         &[scope.account().into(), runtime.into(), namespace.into(), name.into(), body.into()],
     )?;
-    tx.changed(ChangeKind::Application, format!("{runtime}/{namespace}/{name}"));
+    tx.changed(scope.account(), ChangeKind::Application, format!("{runtime}/{namespace}/{name}"));
     Ok(())
 }
 
@@ -89,7 +89,7 @@ pub fn remove(
         "DELETE FROM applications WHERE account = $1 AND runtime = $2 AND namespace = $3 AND name = $4",
         &[scope.account().into(), runtime.into(), namespace.into(), name.into()],
     )?;
-    tx.changed(ChangeKind::Application, format!("{runtime}/{namespace}/{name}"));
+    tx.changed(scope.account(), ChangeKind::Application, format!("{runtime}/{namespace}/{name}"));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use slipway_model::{BuildId, ChangeKind};
 
-use crate::{Row, StoreError, Tx};
+use crate::{Row, Scope, StoreError, Tx};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
@@ -30,7 +30,7 @@ fn approval(row: &Row) -> Result<Approval, StoreError> {
 const APPROVAL: &str = "SELECT step, approved, by_kind, by_id, by_name, reason, at_ms FROM approvals";
 
 /// Gives back what counts now: this answer, or the one that came before it.
-pub fn decide(tx: &mut Tx<'_>, build: BuildId, new: &Approval) -> Result<Approval, StoreError> {
+pub fn decide(tx: &mut Tx<'_>, scope: Scope, build: BuildId, new: &Approval) -> Result<Approval, StoreError> {
     tx.execute(
         "INSERT INTO approvals (build, step, approved, by_kind, by_id, by_name, reason, at_ms) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (build, step) DO NOTHING",
@@ -45,7 +45,7 @@ pub fn decide(tx: &mut Tx<'_>, build: BuildId, new: &Approval) -> Result<Approva
             new.at_ms.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Build, build);
+    tx.changed(scope.account(), ChangeKind::Build, build);
     let kept = tx.one(
         &format!("{APPROVAL} WHERE build = $1 AND step = $2"),
         &[build.into(), new.step.as_str().into()],

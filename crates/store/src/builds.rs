@@ -135,7 +135,7 @@ pub fn create<O: Serialize>(
     )?;
     let fact = Fact::BuildCreated { account: scope.account(), build: new.id, pipeline: new.pipeline };
     facts::append(tx, scope.account(), &fact, now_ms)?;
-    tx.changed(ChangeKind::Build, new.id);
+    tx.changed(scope.account(), ChangeKind::Build, new.id);
     Ok(new.id)
 }
 
@@ -446,7 +446,7 @@ fn hand_over(tx: &mut Tx<'_>, taker: &Taker<'_>, mut build: Build) -> Result<Bui
             taker.lease_until_ms.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Build, build.id);
+    tx.changed(build.account, ChangeKind::Build, build.id);
     Ok(build)
 }
 
@@ -612,7 +612,7 @@ pub fn report<S: Serialize>(
             report.revision.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Build, id);
+    tx.changed(scope.account(), ChangeKind::Build, id);
     if report.status == BuildStatus::PendingApproval && before.status != Some(BuildStatus::PendingApproval) {
         let fact = Fact::ApprovalAsked { account: scope.account(), build: id };
         facts::append(tx, scope.account(), &fact, now_ms)?;
@@ -654,7 +654,7 @@ pub fn terminate(
             &[id.into(), message.into()],
         )?;
     }
-    tx.changed(ChangeKind::Build, id);
+    tx.changed(scope.account(), ChangeKind::Build, id);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use slipway_model::{BuildId, ChangeKind};
 
-use crate::{Row, StoreError, Tx};
+use crate::{Row, Scope, StoreError, Tx};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DebugOrder {
@@ -35,7 +35,7 @@ fn order(row: &Row) -> Result<DebugOrder, StoreError> {
 
 const ORDER: &str = "SELECT id, build, action, step, phase, by_id, by_name, body, at_ms FROM debug_orders";
 
-pub fn give(tx: &mut Tx<'_>, new: &DebugOrder) -> Result<(), StoreError> {
+pub fn give(tx: &mut Tx<'_>, scope: Scope, new: &DebugOrder) -> Result<(), StoreError> {
     tx.execute(
         "INSERT INTO debug_orders (id, build, action, step, phase, by_id, by_name, body, at_ms) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
@@ -51,7 +51,7 @@ pub fn give(tx: &mut Tx<'_>, new: &DebugOrder) -> Result<(), StoreError> {
             new.at_ms.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Build, new.build);
+    tx.changed(scope.account(), ChangeKind::Build, new.build);
     Ok(())
 }
 

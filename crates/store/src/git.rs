@@ -39,7 +39,7 @@ pub fn create(tx: &mut Tx<'_>, repo: &Repo, now_ms: i64) -> Result<(), StoreErro
             now_ms.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Repository, &repo.name);
+    tx.changed(repo.account, ChangeKind::Repository, &repo.name);
     Ok(())
 }
 
@@ -136,7 +136,7 @@ pub fn note_moves(
             };
             facts::append(tx, repo.account, &fact, now_ms)?;
         }
-        tx.changed(ChangeKind::Repository, &repo.name);
+        tx.changed(repo.account, ChangeKind::Repository, &repo.name);
         noted += 1;
     }
     Ok(noted)

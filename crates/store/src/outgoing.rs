@@ -54,7 +54,7 @@ pub fn add(tx: &mut Tx<'_>, new: &Outgoing) -> Result<(), StoreError> {
             new.created_ms.into(),
         ],
     )?;
-    tx.changed(slipway_model::ChangeKind::Build, &new.build);
+    tx.changed(new.account, slipway_model::ChangeKind::Build, &new.build);
     Ok(())
 }
 

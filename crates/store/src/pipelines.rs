@@ -58,7 +58,7 @@ pub fn create(tx: &mut Tx<'_>, scope: Scope, pipeline: &Pipeline, author: &str) 
         ],
     )?;
     keep_revision(tx, pipeline.id, author)?;
-    tx.changed(ChangeKind::Pipeline, pipeline.id);
+    tx.changed(scope.account(), ChangeKind::Pipeline, pipeline.id);
     Ok(())
 }
 
@@ -133,7 +133,7 @@ pub fn replace(tx: &mut Tx<'_>, scope: Scope, id: PipelineId, change: &Change<'_
         return Err(StoreError::Conflict { what: format!("pipeline `{name}`") });
     }
     keep_revision(tx, id, author)?;
-    tx.changed(ChangeKind::Pipeline, id);
+    tx.changed(scope.account(), ChangeKind::Pipeline, id);
     Ok(())
 }
 
@@ -195,7 +195,7 @@ pub fn rename_project(tx: &mut Tx<'_>, scope: Scope, old: &str, new: &str) -> Re
                 "UPDATE pipelines SET name = $2 WHERE id = $1",
                 &[row.id.into(), format!("{new}/{rest}").into()],
             )?;
-            tx.changed(ChangeKind::Pipeline, row.id);
+            tx.changed(scope.account(), ChangeKind::Pipeline, row.id);
         }
     }
     Ok(())
@@ -203,6 +203,6 @@ pub fn rename_project(tx: &mut Tx<'_>, scope: Scope, old: &str, new: &str) -> Re
 
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: PipelineId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM pipelines WHERE account = $1 AND id = $2", &[scope.account().into(), id.into()])?;
-    tx.changed(ChangeKind::Pipeline, id);
+    tx.changed(scope.account(), ChangeKind::Pipeline, id);
     Ok(())
 }

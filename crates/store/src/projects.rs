@@ -49,7 +49,7 @@ pub fn create(tx: &mut Tx<'_>, scope: Scope, new: &Project) -> Result<(), StoreE
             new.updated_ms.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Pipeline, new.id);
+    tx.changed(scope.account(), ChangeKind::Pipeline, new.id);
     Ok(())
 }
 
@@ -115,12 +115,12 @@ pub fn update(tx: &mut Tx<'_>, scope: Scope, project: &Project) -> Result<(), St
             project.updated_ms.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Pipeline, project.id);
+    tx.changed(scope.account(), ChangeKind::Pipeline, project.id);
     Ok(())
 }
 
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: ProjectId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM projects WHERE account = $1 AND id = $2", &[scope.account().into(), id.into()])?;
-    tx.changed(ChangeKind::Pipeline, id);
+    tx.changed(scope.account(), ChangeKind::Pipeline, id);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Access rules of an account, as rows. What they mean, the `access` room decides.
 
 use serde::{Deserialize, Serialize};
-use slipway_model::{ChangeKind, RuleId};
+use slipway_model::RuleId;
 
 use crate::{Row, Scope, StoreError, Tx};
 
@@ -60,7 +60,7 @@ pub fn create(tx: &mut Tx<'_>, scope: Scope, rule: &Rule) -> Result<(), StoreErr
             rule.created_ms.into(),
         ],
     )?;
-    tx.changed(ChangeKind::Access, rule.id);
+    tx.rights_changed(rule.id);
     Ok(())
 }
 
@@ -80,7 +80,7 @@ pub fn replace(tx: &mut Tx<'_>, scope: Scope, rule: &Rule) -> Result<(), StoreEr
             crate::sql::json(&rule.attributes)?,
         ],
     )?;
-    tx.changed(ChangeKind::Access, rule.id);
+    tx.rights_changed(rule.id);
     Ok(())
 }
 
@@ -111,6 +111,6 @@ pub fn one(tx: &mut Tx<'_>, scope: Scope, id: RuleId) -> Result<Option<Rule>, St
 
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: RuleId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM rules WHERE account = $1 AND id = $2", &[scope.account().into(), id.into()])?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }

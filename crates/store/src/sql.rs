@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use slipway_model::{Change, ChangeKind};
+use slipway_model::{AccountId, Change, ChangeKind};
 
 use crate::session::Session;
 use crate::{Database, StoreError};
@@ -67,9 +67,17 @@ impl<'c> Tx<'c> {
         Self { session, changes: Vec::new(), facts: false, failed: None }
     }
 
-    /// Pages that show `id` hear of it once this transaction is on disk.
-    pub fn changed(&mut self, kind: ChangeKind, id: impl std::fmt::Display) {
-        let change = Change { kind, id: id.to_string() };
+    /// Pages of the account that show `id` hear of it once this transaction is on disk.
+    pub fn changed(&mut self, account: AccountId, kind: ChangeKind, id: impl std::fmt::Display) {
+        self.note(Change { account: Some(account), kind, id: id.to_string() });
+    }
+
+    /// Somebody's rights changed, in whichever accounts: whoever holds a stream open asks again whether it may stay open.
+    pub fn rights_changed(&mut self, id: impl std::fmt::Display) {
+        self.note(Change { account: None, kind: ChangeKind::Access, id: id.to_string() });
+    }
+
+    fn note(&mut self, change: Change) {
         if !self.changes.contains(&change) {
             self.changes.push(change);
         }

@@ -99,7 +99,9 @@ pub fn on_front_page(tx: &mut Tx<'_>) -> Result<Vec<SsoClient>, StoreError> {
         .collect()
 }
 
+/// Identities and sessions that it vouched for go with it.
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: SsoClientId) -> Result<(), StoreError> {
+    tx.rights_changed(id);
     tx.execute(
         "DELETE FROM sso_clients WHERE account = $1 AND id = $2",
         &[scope.account().into(), id.into()],

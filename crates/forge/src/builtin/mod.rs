@@ -1,9 +1,13 @@
 //! The built-in Git host: repositories, their references, and smart HTTP through `git http-backend`.
 
 mod cgi;
+mod commands;
 mod repository;
 
 pub use cgi::{CgiAnswer, CgiRequest, serve};
+pub use commands::{
+    COMMANDS_BYTES_MAX, NoCommands, PushCommands, RefCommand, failures, read_commands, refusal,
+};
 pub use repository::{Repository, SeedFile};
 
 use slipway_model::Next;

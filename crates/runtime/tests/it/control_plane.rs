@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use slipway_api::application::Application;
+use slipway_api::application::{Application, ProxyQuestion, changes_something};
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents, RuntimeReport};
 use slipway_model::Secret;
 use tokio::sync::Notify;
@@ -25,7 +25,7 @@ struct Inner {
     pushed: Notify,
     applications: Mutex<BTreeMap<String, Application>>,
     reports: Mutex<Vec<(bool, usize)>>,
-    users_asked: Mutex<usize>,
+    asked: Mutex<Vec<ProxyQuestion>>,
 }
 
 impl ControlPlane {
@@ -35,7 +35,7 @@ impl ControlPlane {
         let router = Router::new()
             .route("/api/agent/runtime/events", get(events))
             .route("/2.0/api/events", post(report))
-            .route("/api/access/application", get(user))
+            .route("/api/access/application", post(may))
             .with_state(plane.clone());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -60,8 +60,9 @@ impl ControlPlane {
         self.inner.reports.lock().unwrap().clone()
     }
 
-    pub(crate) fn users_asked(&self) -> usize {
-        *self.inner.users_asked.lock().unwrap()
+    /// What the app-proxy asked, in order.
+    pub(crate) fn asked(&self) -> Vec<ProxyQuestion> {
+        self.inner.asked.lock().unwrap().clone()
     }
 
     /// Waits until the reported Application is as the question wants it.
@@ -121,15 +122,26 @@ async fn report(State(plane): State<ControlPlane>, Json(report): Json<RuntimeRep
     Json(json!({}))
 }
 
-async fn user(State(plane): State<ControlPlane>, headers: HeaderMap) -> Result<Json<Value>, StatusCode> {
-    *plane.inner.users_asked.lock().unwrap() += 1;
-    let with = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if with("authorization") != "user-key" && with("cookie") != "session=good" {
-        return Err(StatusCode::UNAUTHORIZED);
-    }
-    if with("x-slipway-runtime") != "agent-key" {
+/// As the control plane decides: by what is asked for, and a header that names nobody is not made good by a cookie.
+async fn may(
+    State(plane): State<ControlPlane>,
+    headers: HeaderMap,
+    Json(question): Json<ProxyQuestion>,
+) -> Result<Json<Value>, StatusCode> {
+    let operation = question.operation;
+    plane.inner.asked.lock().unwrap().push(question);
+    let with = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    if with("x-slipway-runtime") != Some("agent-key") {
         return Err(StatusCode::BAD_REQUEST);
     }
-    Ok(Json(json!({"_id": "1", "userName": "ada", "email": "ada@example.org", "roles": [],
-        "activeAccountName": "a", "account": [], "csrfToken": "token"})))
+    match (with("authorization"), with("cookie")) {
+        (Some("user-key"), _) => {}
+        (Some("read-key"), _) if !changes_something(operation) => {}
+        (Some("read-key"), _) => return Err(StatusCode::FORBIDDEN),
+        (None, Some("session=good")) if !changes_something(operation) => {}
+        (None, Some("session=good")) if with("x-csrf-token") == Some("token") => {}
+        (None, Some("session=good")) => return Err(StatusCode::FORBIDDEN),
+        _ => return Err(StatusCode::UNAUTHORIZED),
+    }
+    Ok(Json(json!({"userName": "ada"})))
 }

@@ -23,6 +23,14 @@ async fn a_push_is_deployed_and_reported_without_polling() {
         (revision.sha.as_str(), revision.author.as_str(), revision.message.as_str()),
         (first.as_str(), "Ada", "A change")
     );
+    // What rules may look at goes with it.
+    assert_eq!(
+        (app.destination_name.as_str(), app.destination_server.as_str(), app.destination.as_str()),
+        ("in-cluster", "https://kubernetes.default.svc", "shop")
+    );
+    assert_eq!(app.git_sources, [world.url()]);
+    world.patch_app("shop", json!({"metadata": {"labels": {"team": "a"}}})).await;
+    plane.until("shop", |app| app.labels.get("team").is_some_and(|team| team == "a")).await;
     assert!(
         plane.reports().iter().any(|(complete, count)| *complete && *count == 1),
         "everything was told once"
@@ -95,9 +103,9 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
     let text = diff.to_string();
     assert!(text.contains("key") && !text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");
     assert_eq!(diff["resources"][0]["change"], "add");
-    let asked = plane.users_asked();
+    let asked = plane.asked().len();
     let plan: Value = get("plan").send().await.expect("answered").json().await.expect("JSON");
-    assert_eq!(plane.users_asked(), asked, "who asks is known for a moment");
+    assert_eq!(plane.asked().len(), asked, "who looks is known for a moment");
     assert_eq!(plan["revision"], first.as_str());
     assert_eq!(plan["steps"].as_array().map(Vec::len), Some(2), "{plan}");
     assert!(plan["text"].as_str().is_some_and(|text| text.contains("ConfigMap shop/a")), "{plan}");
@@ -106,6 +114,17 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
     assert!(!manifests.to_string().contains("hunter2"));
 
     let post = |verb: &str| http.post(format!("{base}/{verb}"));
+    // A key that may look, and no more: every operation is decided by what it does.
+    for verb in ["sync", "refresh", "rollback", "terminate"] {
+        let refused = post(verb).header("authorization", "read-key").json(&json!({"id": 0})).send().await;
+        assert_eq!(refused.expect("answered").status(), 403, "{verb}");
+    }
+    // A header that authenticates nobody is not made good by the cookie beside it.
+    for header in ["Basic YWJj", "Basic !!", "Bearer", "nonsense"] {
+        let mixed = post("refresh").header("authorization", header).header("cookie", "session=good");
+        let mixed = mixed.header("x-csrf-token", "token").send().await.expect("answered");
+        assert_eq!(mixed.status(), 401, "{header}");
+    }
     let forged =
         post("sync").header("cookie", "session=good").json(&json!({})).send().await.expect("answered");
     assert_eq!(forged.status(), 403, "a cookie alone changes nothing");
@@ -145,6 +164,17 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
         .await;
     assert_eq!(app["status"]["sync"]["revision"], second.as_str());
     assert_eq!(world.get("ConfigMap", "a").await.expect("there")["data"]["key"], "1", "the rollback lasts");
+    // Each was asked about by itself, with what was wanted.
+    let asked = plane.asked();
+    let last = asked.iter().rev().find(|question| question.operation.word() == "rollback").expect("asked");
+    assert_eq!(last.detail, Some(json!({"id": 0})));
+    let before = asked.len();
+    for _ in 0..3 {
+        // It may have been taken up meanwhile.
+        let status = order("refresh", json!({})).await.expect("answered").status().as_u16();
+        assert!(matches!(status, 200 | 409), "{status}");
+    }
+    assert_eq!(plane.asked().len(), before + 3, "a change is never remembered");
     assert_eq!(order("terminate", json!({})).await.expect("answered").status(), 409);
     assert_eq!(order("rollback", json!({"id": 77})).await.expect("answered").status(), 404);
 }

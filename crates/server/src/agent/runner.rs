@@ -470,7 +470,7 @@ pub(crate) async fn append_logs(
         pieces.push((piece.step, offset, piece.text));
     }
     let kept = server.store().write(move |tx| {
-        tx.changed(ChangeKind::Log, build);
+        tx.changed(scope.account(), ChangeKind::Log, build);
         logs::append(tx, scope, build, Holder { runner: &runner, epoch: append.epoch }, &pieces)
     });
     let held = kept.await.map_err(|error| fenced(error, &id))?;

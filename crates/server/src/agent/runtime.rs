@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
 use slipway_access::Who;
+use slipway_api::application::Application;
 use slipway_api::error::ErrorBody;
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents, RuntimeReport};
 use slipway_model::{ChangeKind, Fact};
@@ -18,6 +19,11 @@ use crate::error::ApiError;
 use crate::limits;
 
 const BATCH: i64 = 200;
+/// As many as a runtime reports.
+const LABELS_MAX: usize = 64;
+/// A key with its prefix.
+const LABEL_BYTES_MAX: usize = 320;
+const GIT_SOURCES_MAX: usize = 8;
 
 fn runtime_name(caller: &Caller) -> Result<String, ApiError> {
     match &caller.principal.who {
@@ -84,6 +90,23 @@ fn within_limits(tx: &mut Tx<'_>, scope: Scope, report: &RuntimeReport) -> Resul
     Ok(())
 }
 
+/// What rules look at comes from the runtime: no more of it than anybody can mean. What is left out is not known, and a rule
+/// that needs it does not fit.
+fn bound(app: &mut Application) {
+    const TEXT_BYTES_MAX: usize = 2_000;
+    app.labels.retain(|key, value| key.len() <= LABEL_BYTES_MAX && value.len() <= LABEL_BYTES_MAX);
+    while app.labels.len() > LABELS_MAX {
+        app.labels.pop_last();
+    }
+    app.git_sources.retain(|source| source.len() <= TEXT_BYTES_MAX);
+    app.git_sources.truncate(GIT_SOURCES_MAX);
+    for text in [&mut app.destination_name, &mut app.destination_server] {
+        if text.len() > TEXT_BYTES_MAX {
+            text.clear();
+        }
+    }
+}
+
 /// The state of Applications, whole or what changed.
 #[utoipa::path(post, path = "/2.0/api/events", tag = "agents", request_body = RuntimeReport,
     responses((status = 200, body = bool), (status = 403, body = ErrorBody)))]
@@ -107,7 +130,7 @@ pub(crate) async fn report_applications(
             applications: 0,
         };
         applications::runtime_seen(tx, scope, &runtime)?;
-        tx.changed(ChangeKind::Runtime, &runtime.name);
+        tx.changed(scope.account(), ChangeKind::Runtime, &runtime.name);
         if report.complete {
             for (namespace, name) in applications::of_runtime(tx, scope, &runtime.name)? {
                 if !report.applications.iter().any(|app| app.namespace == namespace && app.name == name) {
@@ -117,6 +140,7 @@ pub(crate) async fn report_applications(
         }
         for mut app in report.applications {
             app.runtime.clone_from(&runtime.name);
+            bound(&mut app);
             let body = serde_json::to_string(&app).map_err(slipway_store::StoreError::corrupt)?;
             applications::put(tx, scope, &runtime.name, &app.namespace, &app.name, &body)?;
         }

@@ -5,7 +5,7 @@ use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use slipway_api::build::{Approval, ApprovalAnswer, BuildStep};
 use slipway_api::error::ErrorBody;
-use slipway_store::{Tx, approvals, builds};
+use slipway_store::{Scope, Tx, approvals, builds};
 use utoipa::IntoParams;
 
 use crate::auth::Caller;
@@ -75,7 +75,7 @@ fn decide(
         reason: reason.filter(|reason| !reason.trim().is_empty()),
         at_ms: server.now_ms(),
     };
-    let kept = approvals::decide(tx, build.id, &new)?;
+    let kept = approvals::decide(tx, Scope::of(build.account), build.id, &new)?;
     if kept.approved != approved {
         let (was, by) = (if kept.approved { "approved" } else { "denied" }, &kept.by_name);
         return Err(ApiError::conflict(format!(

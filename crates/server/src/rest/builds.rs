@@ -400,6 +400,8 @@ pub(crate) async fn progress(
     let row = find(&server, &caller, &id).await?;
     // A log that grows is followed; one that is whole is fetched once, by a client that sends no key there.
     let location = if row.status.is_final() {
+        // Whoever has the address reads the log with it.
+        logs_url::viewed(&server, &caller, &row).await?;
         let key = server.data_key(row.account).await?;
         let url = logs_url::sign(&server, &key, row.account, row.id);
         ProgressLocation { kind: "slipway".into(), url: Some(url) }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use slipway_access::{Entity, Role};
+use slipway_access::{Entity, Resource, Role};
 use slipway_api::context::{Context, ContextLabels, ContextMetadata, ContextSpec};
 use slipway_api::error::ErrorBody;
 use slipway_store::{Scope, Tx, contexts, pipelines};
@@ -54,7 +54,7 @@ pub(crate) fn entity(row: &contexts::Context) -> Entity<'_> {
 }
 
 /// Everything but shared configuration and Git integrations is for Administrators.
-pub(super) fn require(
+pub(crate) fn require(
     tx: &mut Tx<'_>,
     caller: &Caller,
     action: &str,
@@ -290,6 +290,7 @@ fn decrypt(
     key: &DataKey,
     caller: &Caller,
     row: &contexts::Context,
+    _may_see: &access::Disclosure,
 ) -> Result<Context, ApiError> {
     let mut context = shown(row);
     if context.metadata.forbid_decrypt {
@@ -304,7 +305,6 @@ fn decrypt(
             row.name
         ))
     })?;
-    caller.check_fresh(caller.trail.now_ms())?;
     if let Some(data) = unsealed(key, caller.scope(), row) {
         context.spec.data = data;
     }
@@ -320,7 +320,8 @@ pub(crate) async fn list(
     Query(query): Query<ContextQuery>,
 ) -> Result<Json<Vec<Context>>, ApiError> {
     let key = server.data_key(caller.principal.account).await?;
-    let reads = query.decrypts();
+    let may_see = query.decrypts().then(|| access::disclose(&caller, Resource::Contexts)).transpose()?;
+    let opens = may_see.is_some();
     let work = move |tx: &mut Tx<'_>| {
         let mut found = Vec::new();
         for row in contexts::list(tx, caller.scope())? {
@@ -332,7 +333,7 @@ pub(crate) async fn list(
                 continue;
             }
             // In a list, what may not be read stays masked.
-            match query.decrypts().then(|| decrypt(tx, &key, &caller, &row)) {
+            match may_see.as_ref().map(|may_see| decrypt(tx, &key, &caller, &row, may_see)) {
                 Some(Ok(context)) => {
                     let entry = Entry::new("decrypt", "context", row.id, &row.name);
                     caller.trail.record(tx, &caller.actor(), &entry, "allowed", 200)?;
@@ -343,7 +344,7 @@ pub(crate) async fn list(
         }
         Ok(found)
     };
-    let found = if reads { server.change(work).await? } else { server.look(work).await? };
+    let found = if opens { server.change(work).await? } else { server.look(work).await? };
     Ok(Json(found))
 }
 
@@ -376,11 +377,12 @@ pub(crate) async fn one(
     if !query.decrypts() {
         return Ok(Json(server.look(move |tx| Ok(shown(&find(tx, &caller, &name, "read")?))).await?));
     }
+    let may_see = access::disclose(&caller, Resource::Contexts)?;
     let key = server.data_key(caller.principal.account).await?;
     let context = server
         .change(move |tx| {
             let row = find(tx, &caller, &name, "read")?;
-            let context = decrypt(tx, &key, &caller, &row)?;
+            let context = decrypt(tx, &key, &caller, &row, &may_see)?;
             let entry = Entry::new("decrypt", "context", row.id, &row.name);
             caller.trail.record(tx, &caller.actor(), &entry, "allowed", 200)?;
             Ok(context)
@@ -469,6 +471,12 @@ async fn put(
                 }
             }
             let new = row(&inner, &key, &caller, context, Some(&old));
+            if entity(&old).kind != entity(&new).kind && caller.principal.role() != Some(Role::Administrator) {
+                return Err(ApiError::forbidden(format!(
+                    "context `{name}` would be looked at by other rules: only an Administrator makes a Git integration of shared configuration, or the other way round"
+                )));
+            }
+            access::keep_what_rules_look_at(tx, &caller, &entity(&old), &entity(&new))?;
             // What it becomes has to be allowed too: nobody moves a secret to where others see it without the right to.
             require(tx, &caller, "update", &new)?;
             contexts::replace(tx, caller.scope(), &new)?;

@@ -84,7 +84,7 @@ fn give(
         body: serde_json::to_string(&order).map_err(StoreError::corrupt)?,
         at_ms: server.now_ms(),
     };
-    debug::give(tx, &row)?;
+    debug::give(tx, caller.scope(), &row)?;
     let action = match order.action.as_str() {
         "shell" => "debug-shell",
         "continue" => "debug-continue",

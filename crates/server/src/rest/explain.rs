@@ -1,16 +1,16 @@
-//! Why somebody may or may not, and the question that an app-proxy asks for its caller.
+//! Why somebody may or may not.
+//!
+//! What the caller may not see is answered as what is not there: this tells nobody that something is.
 
 use axum::Json;
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use serde::Deserialize;
-use slipway_access::{Entity, Principal, Role, Scopes, Who, decide_on};
+use slipway_access::{Entity, Principal, Role, Scopes, Who, decide_on, known_kinds};
 use slipway_api::access::Explanation;
 use slipway_api::application::Application;
-use slipway_api::auth::User;
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::Pipeline;
-use slipway_store::{StoreError, Tx, applications, contexts, identity, pipelines, projects, rules};
+use slipway_store::{StoreError, Tx, applications, contexts, git, identity, pipelines, projects, rules};
 use utoipa::IntoParams;
 
 use crate::access;
@@ -25,7 +25,7 @@ pub(crate) struct ExplainQuery {
     user: Option<String>,
     /// For example `run` or `SYNC`.
     action: String,
-    /// `kind/name`, for example `pipeline/demo/build`, or `gitopsApplications/RUNTIME/NAMESPACE/NAME`.
+    /// `kind/name`, for example `pipeline/demo/build`, `gitopsApplications/RUNTIME/NAMESPACE/NAME`, or `gitRepository/OWNER/NAME#BRANCH`.
     entity: String,
 }
 
@@ -40,7 +40,8 @@ pub(crate) async fn explain(
     let answer = server
         .look(move |tx| {
             let subject = match query.user.as_deref() {
-                None => caller.principal.clone(),
+                // About the person; which of their keys asks is another question.
+                None => Principal { scopes: Scopes::unlimited(), ..caller.principal.clone() },
                 // What others may is an Administrator's business.
                 Some(_) if caller.principal.role() != Some(Role::Administrator) => {
                     return Err(ApiError::forbidden(
@@ -58,29 +59,53 @@ pub(crate) async fn explain(
                     "entity is `kind/name`, for example `pipeline/demo/build`",
                 ));
             };
+            let Some(look) = looks(kind) else {
+                let known: Vec<_> = known_kinds().collect();
+                return Err(ApiError::bad_request(format!(
+                    "nothing here is guarded by rules about `{kind}`: ask about {}",
+                    known.join(", ")
+                )));
+            };
             let rules: Vec<_> = rules::about(tx, caller.scope(), kind)?.iter().map(access::rule).collect();
-            let decide = |entity: &Entity<'_>| decide_on(&subject, &rules, &query.action, entity);
             let what = || ApiError::not_found(format!("{kind} `{name}`"));
+            let asking = Principal { scopes: Scopes::unlimited(), ..caller.principal.clone() };
+            let decide = |entity: &Entity<'_>| {
+                let seen = decide_on(&asking, &rules, look, entity);
+                if !seen.allowed {
+                    return Err(ApiError::hidden(format!("{kind} `{name}`"), seen.reason));
+                }
+                Ok(decide_on(&subject, &rules, &query.action, entity))
+            };
             let decision = match kind {
                 "pipeline" => {
                     let row = pipelines::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
                     let body: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
                     let projects = access::ProjectTags::load(tx, caller.scope())?;
-                    decide(&access::pipeline_entity(&row.name, &body, &projects))
+                    decide(&access::pipeline_entity(&row.name, &body, &projects))?
                 }
                 "gitopsApplications" => {
-                    decide(&access::application_entity(&load(tx, &caller, name)?.ok_or_else(what)?))
+                    decide(&access::application_entity(&load(tx, &caller, name)?.ok_or_else(what)?))?
                 }
                 "shared-configuration" | "git-context" => {
                     let row = contexts::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
-                    decide(&super::contexts::entity(&row))
+                    let entity = super::contexts::entity(&row);
+                    // Asked about as another kind it is not there; nor is what its sharing policy hides.
+                    if entity.kind != kind || super::contexts::require(tx, &caller, "read", &row).is_err() {
+                        return Err(what());
+                    }
+                    decide(&entity)?
                 }
                 "project" => {
                     let row = projects::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
-                    decide(&super::projects::entity(&row))
+                    decide(&super::projects::entity(&row))?
                 }
-                // Entities that are not kept here yet are asked about as if they had no tags.
-                _ => decide(&Entity { kind, name, ..Entity::default() }),
+                // A repository: `gitRepository/OWNER/NAME`, or with `#BRANCH` after it.
+                _ => {
+                    let (repo, branch) = name.split_once('#').map_or((name, None), |(r, b)| (r, Some(b)));
+                    git::by_name(tx, caller.scope(), repo)?.ok_or_else(what)?;
+                    let reference = branch.map(|branch| format!("refs/heads/{branch}"));
+                    decide(&access::repository_entity(repo, reference.as_deref()))?
+                }
             };
             Ok(Explanation {
                 user: subject.display_name(),
@@ -93,6 +118,16 @@ pub(crate) async fn explain(
         })
         .await?;
     Ok(Json(answer))
+}
+
+/// What somebody has to be allowed to know that an entity is there.
+fn looks(kind: &str) -> Option<&'static str> {
+    match kind {
+        "pipeline" | "project" | "shared-configuration" | "gitRepository" => Some("read"),
+        "git-context" => Some("use"),
+        "gitopsApplications" => Some("VIEW"),
+        _ => None,
+    }
 }
 
 /// Why nothing of theirs works here now, whatever the rules say.
@@ -144,64 +179,4 @@ fn load(tx: &mut Tx<'_>, caller: &Caller, path: &str) -> Result<Option<Applicati
     };
     let body = applications::one(tx, caller.scope(), runtime, namespace, name)?;
     Ok(body.and_then(|body| serde_json::from_str(&body).ok()))
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ApplicationQuery {
-    /// For example `SYNC`.
-    action: String,
-    namespace: String,
-    name: String,
-}
-
-/// Asked by a runtime's app-proxy with its caller's credential and, in `X-Slipway-Runtime`, its own key: may the caller
-/// do this to that Application of the runtime? Answers who the caller is.
-#[utoipa::path(get, path = "/api/access/application", tag = "rules", params(ApplicationQuery),
-    responses((status = 200, body = User), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
-pub(crate) async fn application(
-    State(server): State<Server>,
-    caller: Caller,
-    headers: HeaderMap,
-    Query(query): Query<ApplicationQuery>,
-) -> Result<Json<User>, ApiError> {
-    let mut own = HeaderMap::new();
-    if let Some(key) = headers.get("x-slipway-runtime") {
-        own.insert(axum::http::header::AUTHORIZATION, key.clone());
-    }
-    let proxy = auth::authenticate(&server, &own).await?;
-    let Some((Principal { account, who: Who::Runtime { name: runtime }, .. }, _)) = proxy else {
-        return Err(ApiError::bad_request(
-            "this is asked by a runtime, with its own key in X-Slipway-Runtime",
-        ));
-    };
-    let what = format!("application `{}/{}` of runtime `{runtime}`", query.namespace, query.name);
-    // A person of another account learns nothing of what this runtime runs.
-    if account != caller.principal.account {
-        return Err(ApiError::hidden(what, "the runtime is of another account"));
-    }
-    let asking = caller.clone();
-    server
-        .look(move |tx| {
-            let body = applications::one(tx, asking.scope(), &runtime, &query.namespace, &query.name)?;
-            // An Application that was not reported yet goes by where it is.
-            let app: Option<Application> = body.and_then(|body| serde_json::from_str(&body).ok());
-            let at = |name: &str, value: &str| slipway_access::Attribute {
-                name: name.into(),
-                key: String::new(),
-                value: value.into(),
-            };
-            let entity = match &app {
-                Some(app) => access::application_entity(app),
-                None => Entity {
-                    kind: "gitopsApplications",
-                    name: &query.name,
-                    attributes: vec![at("RUNTIME", &runtime), at("NAMESPACE", &query.namespace)],
-                    ..Entity::default()
-                },
-            };
-            access::require(tx, &asking, &query.action, "VIEW", &entity, &what)?
-        })
-        .await?;
-    super::user::me(State(server), caller).await
 }

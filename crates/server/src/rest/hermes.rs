@@ -10,6 +10,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use slipway_access::Resource;
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::Variable;
 use slipway_model::AccountId;
@@ -17,7 +18,7 @@ use slipway_store::trigger_events::{self, EventTrigger, TriggerEvent};
 use slipway_store::{Scope, StoreError, Tx, cron, inbox, pipelines, projects};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::access::project_of;
+use crate::access::{self, project_of};
 use crate::auth::Caller;
 use crate::cron::Schedule;
 use crate::ctx::Server;
@@ -420,6 +421,7 @@ pub(crate) async fn endpoint(
     Path(event): Path<String>,
 ) -> Result<Json<ShownEvent>, ApiError> {
     let (scope, account, uri) = (caller.scope(), caller.principal.account, decoded(&event));
+    let may_see = access::disclose(&caller, Resource::Pipelines)?;
     let key = server.data_key(account).await?;
     let inner = server.clone();
     let found = server
@@ -431,7 +433,7 @@ pub(crate) async fn endpoint(
                 &caller.actor(),
                 &Entry::new("decrypt", "trigger-event", &uri, &row.description),
             )?;
-            let secret = key.unseal(&place(account, &uri), &row.secret).map(|secret| secret.expose().clone());
+            let secret = may_see.open(&key, &place(account, &uri), &row.secret);
             Ok(shown_event(&inner, scope, &row, secret))
         })
         .await?;

@@ -157,6 +157,7 @@ pub(crate) async fn secret(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<ShownHook>, ApiError> {
+    let may_see = crate::access::disclose(&caller, slipway_access::Resource::Pipelines)?;
     let key = server.data_key(caller.principal.account).await?;
     let inner = server.clone();
     let found = server
@@ -172,7 +173,7 @@ pub(crate) async fn secret(
                 &Entry::new("decrypt", "webhook", hook.id, &hook.repo),
             )?;
             let place = providers::secret_place(hook.account, &hook.context, &hook.repo);
-            let secret = key.unseal(&place, &hook.secret).map(|secret| secret.expose().clone());
+            let secret = may_see.open(&key, &place, &hook.secret);
             Ok(shown(&inner, &hook, secret))
         })
         .await?;

@@ -13,10 +13,11 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use slipway_access::{Policy, Resource, Verb, decide};
-use slipway_model::ChangeKind;
-use slipway_store::{Committed, builds, logs};
+use slipway_model::{Change, ChangeKind};
+use slipway_store::{builds, logs};
 
 use super::builds::find;
+use super::logs::viewed;
 use crate::auth::{self, Caller};
 use crate::ctx::Server;
 use crate::error::ApiError;
@@ -26,6 +27,9 @@ const BATCH: i64 = 200;
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
 /// What the client waits for before it prints.
 const PIECES_FIRST: usize = 3;
+
+/// Who may follow logs at all; which, their pipelines decide.
+pub(crate) const LOGS: Policy = Policy::Member(Resource::Builds);
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct SocketQuery {
@@ -45,9 +49,10 @@ pub(crate) async fn follow(
     headers.insert(header::AUTHORIZATION, value);
     let (principal, credential) =
         auth::authenticate(&server, &headers).await?.ok_or_else(ApiError::unauthenticated)?;
-    decide(Some(&principal), Policy::Member(Resource::Builds), Verb::Read)?;
+    decide(Some(&principal), LOGS, Verb::Read)?;
     let caller = Caller { principal, credential, trail };
-    find(&server, &caller, &id).await?;
+    let build = find(&server, &caller, &id).await?;
+    viewed(&server, &caller, &build).await?;
     Ok(upgrade.on_upgrade(move |socket| async move {
         let mut line = Line { server, caller, id, socket, after: 0, sent: 0 };
         // Whoever hangs up is no trouble of ours.
@@ -71,6 +76,7 @@ impl Line {
     async fn serve(&mut self) -> Result<(), Over> {
         let mut commits = self.server.store().subscribe();
         let shutdown = self.server.inner.shutdown.clone();
+        let account = self.caller.principal.account;
         self.news().await?;
         // The client that does not follow prints what it has now.
         self.say(json!({"slot": "keepAlive", "action": "r", "payload": 1})).await?;
@@ -85,24 +91,38 @@ impl Line {
                     Some(Ok(_)) => {}
                 },
                 _ = alive.tick() => {
-                    self.caller = self.caller.again(&self.server).await.ok_or(Over)?;
-                    find(&self.server, &self.caller, &self.id).await.map_err(|_| Over)?;
+                    self.look_again().await?;
                     self.say(json!({"slot": "keepAlive", "action": "r", "payload": 1})).await?;
                     if self.news().await? {
                         return Ok(());
                     }
                 }
                 commit = commits.recv() => {
-                    let mine = |commit: &Committed| commit.missed || commit.changes.iter().any(|change| {
-                        change.id == self.id && matches!(change.kind, ChangeKind::Build | ChangeKind::Log)
-                    });
                     // Having missed some is reason to look.
-                    if commit.as_ref().map_or(true, mine) && self.news().await? {
+                    let about = |wanted: &dyn Fn(&Change) -> bool| {
+                        commit.as_ref().map_or(true, |commit| commit.missed || commit.changes.iter().any(wanted))
+                    };
+                    let rights = about(&|change| change.kind == ChangeKind::Access);
+                    let mine = about(&|change| {
+                        matches!(change.kind, ChangeKind::Build | ChangeKind::Log)
+                            && change.is_of(account)
+                            && change.id == self.id
+                    });
+                    if rights {
+                        self.look_again().await?;
+                    }
+                    if mine && self.news().await? {
                         return Ok(());
                     }
                 }
             }
         }
+    }
+
+    /// The key is still good for logs, and the build still theirs to see.
+    async fn look_again(&mut self) -> Result<(), Over> {
+        self.caller = self.caller.still(&self.server, LOGS).await.ok_or(Over)?;
+        find(&self.server, &self.caller, &self.id).await.map(drop).map_err(|_| Over)
     }
 
     /// Sends what is new; `true` when the build has ended and everything is said.

@@ -1,7 +1,9 @@
 //! Logs of a build: whole, or followed live with a place to resume from.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry as Seen;
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
+use std::sync::Mutex;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -18,13 +20,58 @@ use tokio::sync::broadcast;
 use utoipa::{IntoParams, ToSchema};
 
 use super::builds::find;
+use super::log_socket::LOGS;
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::graphql::RECHECK;
 use crate::seal::DataKey;
+use crate::trail::Entry;
 
 const BATCH: i64 = 200;
+
+/// Somebody who follows a log, or reads it again and again, is one record in this time.
+const VIEW_MS: i64 = 10 * 60 * 1000;
+const VIEWS_MAX: usize = 10_000;
+
+/// Who was recorded lately as having looked at which log.
+#[derive(Default)]
+pub(crate) struct Views(Mutex<HashMap<(String, BuildId), i64>>);
+
+impl Views {
+    fn is_new(&self, who: String, build: BuildId, now_ms: i64) -> bool {
+        let mut views = self.0.lock().expect("not poisoned");
+        if views.len() >= VIEWS_MAX {
+            views.retain(|_, at_ms| now_ms - *at_ms < VIEW_MS);
+        }
+        if views.len() >= VIEWS_MAX {
+            // Recorded twice rather than not at all.
+            views.clear();
+        }
+        match views.entry((who, build)) {
+            Seen::Occupied(known) if now_ms - known.get() < VIEW_MS => false,
+            Seen::Occupied(mut known) => {
+                known.insert(now_ms);
+                true
+            }
+            Seen::Vacant(place) => {
+                place.insert(now_ms);
+                true
+            }
+        }
+    }
+}
+
+/// Somebody looks at a log: that is recorded before they see any of it.
+pub(crate) async fn viewed(server: &Server, caller: &Caller, build: &builds::Build) -> Result<(), ApiError> {
+    let who = caller.principal.reference().1;
+    if !server.inner.views.is_new(who, build.id, server.now_ms()) {
+        return Ok(());
+    }
+    let entry = Entry::new("view-log", "build", build.id, &build.pipeline_name);
+    let (actor, trail) = (caller.actor(), caller.trail.clone());
+    Ok(server.store().write(move |tx| trail.record(tx, &actor, &entry, "allowed", 200)).await?)
+}
 
 /// In the shape that the published CLI prints.
 #[derive(Debug, Serialize, ToSchema)]
@@ -49,6 +96,7 @@ pub(crate) async fn whole(
     Path(id): Path<String>,
 ) -> Result<Json<WholeLog>, ApiError> {
     let build = find(&server, &caller, &id).await?;
+    viewed(&server, &caller, &build).await?;
     Ok(Json(read_whole(&server, caller.scope(), &build).await?))
 }
 
@@ -150,7 +198,9 @@ pub(crate) async fn follow(
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     // Subscribe before the first look, so that nothing falls between the two.
     let commits = server.store().subscribe();
-    let build = find(&server, &caller, &id).await?.id;
+    let build = find(&server, &caller, &id).await?;
+    viewed(&server, &caller, &build).await?;
+    let build = build.id;
     let after = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok()).unwrap_or(0);
     let scope = caller.scope();
     let follow =
@@ -194,7 +244,7 @@ async fn next(mut follow: Follow) -> Option<(Result<Event, Infallible>, Follow)>
 
 /// The caller's credential is still good, and the build still theirs to see.
 async fn still_may(follow: &Follow) -> bool {
-    match follow.caller.again(&follow.server).await {
+    match follow.caller.still(&follow.server, LOGS).await {
         Some(caller) => find(&follow.server, &caller, &follow.build.to_string()).await.is_ok(),
         None => false,
     }
@@ -202,7 +252,7 @@ async fn still_may(follow: &Follow) -> bool {
 
 /// `false` when the server stops (the client reconnects and resumes), or when the caller may no longer look.
 async fn wait_for_news(follow: &mut Follow) -> bool {
-    let id = follow.build.to_string();
+    let (id, account) = (follow.build.to_string(), follow.scope.account());
     let shutdown = follow.server.inner.shutdown.clone();
     loop {
         let heard = tokio::select! {
@@ -219,7 +269,9 @@ async fn wait_for_news(follow: &mut Follow) -> bool {
         match heard {
             Ok(commit) => {
                 let mine = |change: &slipway_model::Change| {
-                    matches!(change.kind, ChangeKind::Build | ChangeKind::Log) && change.id == id
+                    matches!(change.kind, ChangeKind::Build | ChangeKind::Log)
+                        && change.is_of(account)
+                        && change.id == id
                 };
                 if commit.missed || commit.changes.iter().any(mine) {
                     return true;

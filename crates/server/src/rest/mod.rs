@@ -26,6 +26,7 @@ pub(crate) mod log_socket;
 pub(crate) mod logs;
 pub(crate) mod pipelines;
 pub(crate) mod projects;
+pub(crate) mod proxied;
 pub(crate) mod registries;
 pub(crate) mod repos;
 pub(crate) mod revisions;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use slipway_access::{Entity, Role, Rule, Who, decide_on};
+use slipway_access::{Entity, Resource, Role, Rule, Who, decide_on};
 use slipway_api::agent::{Machine, TriggerCommit};
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::{GitTrigger, Pipeline, PipelineList, RunRequest};
@@ -189,13 +189,13 @@ pub(crate) async fn one(
     }
     let account = caller.principal.account;
     let key = server.data_key(account).await?;
-    caller.check_fresh(server.now_ms())?;
+    let may_see = access::disclose(&caller, Resource::Pipelines)?;
     let found = server
         .change(move |tx| {
             let row = find(tx, &caller, &name, "update")?;
             let mut pipeline = shown(&row, &projects::list(tx, caller.scope())?)?;
             pipeline.spec.variables = stored(&row)?.spec.variables;
-            orders::unseal(&key, account, &mut pipeline.spec.variables);
+            orders::disclose(&may_see, &key, account, &mut pipeline.spec.variables);
             caller.trail.allowed(
                 tx,
                 &caller.actor(),
@@ -277,6 +277,7 @@ pub(crate) async fn create(
             let tags = ProjectTags::load(tx, scope)?;
             let entity = access::pipeline_entity(&row.name, &pipeline, &tags);
             access::refuse(access::may(tx, &caller, "create", &entity)?, true, &row.name)?;
+            access::keep_names_that_rules_look_at(tx, &caller, &[&row.name])?;
             pipelines::create(tx, scope, &row, &caller.principal.display_name())?;
             let made = shown(&row, &projects::list(tx, scope)?)?;
             let entry = Entry::new("create", "pipeline", row.id, &row.name).after(&made);
@@ -335,6 +336,10 @@ pub(crate) fn put(
     let tags = ProjectTags::load(tx, scope)?;
     let entity = access::pipeline_entity(&pipeline.metadata.name, &pipeline, &tags);
     access::refuse(access::may(tx, caller, "update", &entity)?, true, name)?;
+    access::keep_what_rules_look_at(tx, caller, &access::pipeline_entity(&known.name, &old, &tags), &entity)?;
+    if pipeline.metadata.name != known.name {
+        access::keep_names_that_rules_look_at(tx, caller, &[&known.name, &pipeline.metadata.name])?;
+    }
     let body = serde_json::to_string(&pipeline).map_err(StoreError::corrupt)?;
     let (id, author) = (known.id, caller.principal.display_name());
     let change = pipelines::Change {
@@ -393,7 +398,7 @@ pub(crate) async fn run(
     Query(query): Query<RunQuery>,
     Json(request): Json<RunRequest>,
 ) -> Result<Json<String>, ApiError> {
-    start(server, caller, name, query, request, false).await
+    start(server, caller, name, query, request, How::Run).await
 }
 
 /// Start a build that stops at the breakpoints of its steps. Whoever does needs the right to debug.
@@ -406,7 +411,16 @@ pub(crate) async fn debug(
     Query(query): Query<RunQuery>,
     Json(request): Json<RunRequest>,
 ) -> Result<Json<String>, ApiError> {
-    start(server, caller, name, query, request, true).await
+    start(server, caller, name, query, request, How::Debug).await
+}
+
+/// As what somebody starts a build by hand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    Run,
+    Debug,
+    /// Of the pipeline that is there for texts which belong to none: who may make pipelines may bring one.
+    Text,
 }
 
 pub(crate) async fn start(
@@ -415,12 +429,14 @@ pub(crate) async fn start(
     name: String,
     query: RunQuery,
     mut request: RunRequest,
-    debug: bool,
+    how: How,
 ) -> Result<Json<String>, ApiError> {
+    let debug = how == How::Debug;
     let action = if debug { "debug" } else { "run" };
     let (asking, wanted) = (caller.clone(), name.clone());
     let row = server.look(move |tx| find(tx, &asking, &wanted, action)).await?;
     let pipeline = stored(&row)?;
+    let brings_text = brings_text(&pipeline, &request);
     let mut wrong = Vec::new();
     check_variables("", &request.variables, &mut wrong);
     if !wrong.is_empty() {
@@ -439,6 +455,9 @@ pub(crate) async fn start(
         .change(move |tx| {
             // Asked again where it counts: the right may have gone since.
             let row = find(tx, &caller, &name, action)?;
+            if let Some(why) = &brings_text {
+                require_text(tx, &caller, &name, if how == How::Text { "create" } else { "update" }, why)?;
+            }
             let project = projects::by_name(tx, caller.scope(), project_of(&row.name))?;
             for context in request.contexts.iter().flatten() {
                 super::contexts::require_use(tx, &caller, context)?;
@@ -480,6 +499,50 @@ pub(crate) async fn start(
         })
         .await?;
     Ok(Json(made.to_string()))
+}
+
+/// Why a run would do something else than what the pipeline does by itself; `None` when it would not.
+///
+/// Who says what runs has everything that the pipeline has: its secrets, its runner, where its builds may push.
+fn brings_text(pipeline: &Pipeline, request: &RunRequest) -> Option<&'static str> {
+    if request.user_yaml_descriptor.as_deref().is_some_and(|yaml| !yaml.trim().is_empty()) {
+        return Some("a text of its own");
+    }
+    let template = pipeline.spec.spec_template.as_ref()?;
+    // Its text is the one of the commit that is built, unless a revision is named.
+    let pinned = template.revision.as_deref().is_some_and(|revision| !revision.is_empty());
+    let trigger = trigger_for(pipeline, request.trigger.as_deref()).ok().flatten();
+    let elsewhere = trigger.is_some_and(|trigger| template.repo.as_deref() != Some(trigger.repo.as_str()));
+    if template.location != "git" || pinned || elsewhere {
+        return None;
+    }
+    if request.sha.as_deref().is_some_and(|sha| !sha.is_empty()) {
+        return Some("the text of a commit of its own choice");
+    }
+    let branch = request.branch.as_deref().filter(|branch| !branch.is_empty())?;
+    // What a push there would have run.
+    let waited_for = trigger.is_some_and(|trigger| {
+        !trigger.disabled
+            && trigger.branch_regex.as_deref().is_none_or(|pattern| queue::fits(pattern, branch))
+    });
+    (!waited_for).then_some("the text of a branch that no trigger of the pipeline waits for")
+}
+
+fn require_text(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    name: &str,
+    right: &str,
+    why: &str,
+) -> Result<(), ApiError> {
+    find(tx, caller, name, right).map(drop).map_err(|refused| {
+        if refused.status() != axum::http::StatusCode::FORBIDDEN {
+            return refused;
+        }
+        ApiError::forbidden(format!(
+            "a run with {why} needs the right to {right} the pipeline, not only to run it: {refused}"
+        ))
+    })
 }
 
 /// The trigger that a run by hand goes as: the one that was named, or the first.

@@ -230,6 +230,17 @@ pub(crate) async fn create(
     Ok(Json(made))
 }
 
+/// A renamed project renames its pipelines, which rules may know by name.
+fn keep_names(tx: &mut Tx<'_>, caller: &Caller, old: &str, new: &str) -> Result<(), ApiError> {
+    let mut names = Vec::new();
+    for row in pipelines::list(tx, caller.scope())? {
+        if let Some(rest) = row.name.strip_prefix(old).and_then(|rest| rest.strip_prefix('/')) {
+            names.extend([format!("{new}/{rest}"), row.name.clone()]);
+        }
+    }
+    access::keep_names_that_rules_look_at(tx, caller, &names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 /// Change a project. With another name its pipelines get other names too.
 #[utoipa::path(patch, path = "/api/projects/{id}", tag = "projects", params(("id" = String, Path)), request_body = ProjectChange,
     responses((status = 200, body = Project), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
@@ -259,6 +270,10 @@ pub(crate) async fn change(
             check(tx, scope, &row.name, &after, &row.contexts)?;
             // Tags decide who may what: nobody tags a project into or out of reach without the right to.
             access::refuse(access::may(tx, &caller, "update", &entity(&row))?, true, &row.name)?;
+            access::keep_what_rules_look_at(tx, &caller, &entity(&old), &entity(&row))?;
+            if row.name != old.name {
+                keep_names(tx, &caller, &old.name, &row.name)?;
+            }
             projects::update(tx, scope, &row)?;
             if row.name != old.name {
                 pipelines::rename_project(tx, scope, &old.name, &row.name)?;

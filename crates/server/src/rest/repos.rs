@@ -10,6 +10,7 @@ use slipway_store::git::{self, Repo};
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::git_rights;
 use crate::seams;
 use crate::trail::Entry;
 
@@ -19,12 +20,13 @@ pub(crate) async fn list(
     State(server): State<Server>,
     caller: Caller,
 ) -> Result<Json<Vec<Repository>>, ApiError> {
-    let scope = caller.scope();
     let rows = server
-        .store()
-        .read(move |tx| {
+        .look(move |tx| {
             let mut rows = Vec::new();
-            for repo in git::list(tx, scope)? {
+            for repo in git::list(tx, caller.scope())? {
+                if git_rights::require_read(tx, &caller, &repo.name).is_err() {
+                    continue;
+                }
                 let head =
                     git::known_refs(tx, repo.id)?.remove(&format!("refs/heads/{}", repo.default_branch));
                 rows.push((repo, head));

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use slipway_access::{TagMatch, known_actions, known_kinds, lint};
+use slipway_access::{TagMatch, goes_by_tags, known_actions, known_attributes, known_kinds, lint};
 use slipway_api::access::{Rule, RuleAttribute, RuleKind, RuleSpec, TagOrAttribute};
 use slipway_api::error::ErrorBody;
 use slipway_model::RuleId;
@@ -45,8 +45,16 @@ fn shown(tx: &mut Tx<'_>, scope: Scope, row: &rules::Rule) -> Result<Rule, ApiEr
             attributes: row.tags.iter().cloned().map(TagOrAttribute::Tag).collect(),
         },
         team_names,
+        note: note(row),
         created: seams::rfc3339(row.created_ms),
     })
+}
+
+/// What a rule that was kept by an older version does not do.
+fn note(row: &rules::Rule) -> Option<String> {
+    let problems: Vec<_> = lint(&access::rule(row)).into_iter().map(|problem| problem.0).collect();
+    (!problems.is_empty())
+        .then(|| format!("this rule guards nothing, or not all that it says: {}", problems.join("; ")))
 }
 
 /// Words of published clients for the same kinds.
@@ -153,7 +161,9 @@ pub(crate) async fn list(
 pub(crate) async fn kinds() -> Json<Vec<RuleKind>> {
     let kinds = known_kinds().map(|kind| RuleKind {
         entity_type: kind.to_owned(),
-        actions: known_actions(kind).iter().map(|&action| action.to_owned()).collect(),
+        actions: known_actions(kind).into_iter().map(str::to_owned).collect(),
+        attributes: known_attributes(kind).iter().map(|&name| name.to_owned()).collect(),
+        by_tags: goes_by_tags(kind),
     });
     Json(kinds.collect())
 }

@@ -16,6 +16,11 @@ pub(crate) fn settings(row: &sso::SsoClient) -> SsoSettings {
     serde_json::from_str(&row.settings).unwrap_or_default()
 }
 
+/// Whether people whom nobody invited become members.
+pub(crate) fn welcomes_all(row: &sso::SsoClient) -> bool {
+    row.enabled && settings(row).create_members
+}
+
 pub(crate) fn callback_url(server: &Server, name: &str) -> String {
     format!("{}/api/auth/{name}/callback", server.public_url())
 }

@@ -11,7 +11,7 @@ use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::{Pipeline, RunRequest};
 use slipway_store::{StoreError, pipelines as rows};
 
-use super::pipelines::{self, RunQuery};
+use super::pipelines::{self, How, RunQuery};
 use crate::access::{self, ProjectTags};
 use crate::auth::Caller;
 use crate::ctx::Server;
@@ -62,5 +62,5 @@ pub(crate) async fn run_text(
             _ => {}
         }
     }
-    pipelines::start(server, caller, NAME.to_owned(), query, request, false).await
+    pipelines::start(server, caller, NAME.to_owned(), query, request, How::Text).await
 }

@@ -146,19 +146,20 @@ async fn attributes_decide_who_sees_and_syncs_an_application() {
     assert_eq!(platform.call("GET", "/api/applications/local/prod/app", &key, None).await.0, 404);
 
     // An app-proxy asks for its caller, with its own key.
-    let ask = |key: String, action: &str, namespace: &str, proxy: String| {
-        let url =
-            format!("{}/api/access/application?action={action}&namespace={namespace}&name=app", platform.url);
+    let ask = |key: String, operation: &str, namespace: &str, proxy: String| {
+        let question = json!({"operation": operation, "namespace": namespace, "name": "app"});
         let request =
-            platform.http().get(url).header("authorization", key).header("x-slipway-runtime", proxy);
+            platform.http().post(format!("{}/api/access/application", platform.url)).json(&question);
+        let request = request.header("authorization", key).header("x-slipway-runtime", proxy);
         async move { request.send().await.unwrap().status().as_u16() }
     };
-    assert_eq!(ask(key.clone(), "SYNC", "dev", runtime.clone()).await, 200);
-    assert_eq!(ask(key.clone(), "REFRESH", "dev", runtime.clone()).await, 200, "SYNC brings REFRESH");
-    assert_eq!(ask(key.clone(), "SYNC", "prod", runtime.clone()).await, 404);
-    assert_eq!(ask(key.clone(), "SYNC", "dev", key.clone()).await, 400, "a person is no runtime");
+    assert_eq!(ask(key.clone(), "sync", "dev", runtime.clone()).await, 200);
+    assert_eq!(ask(key.clone(), "refresh", "dev", runtime.clone()).await, 200, "SYNC brings REFRESH");
+    assert_eq!(ask(key.clone(), "sync", "prod", runtime.clone()).await, 404);
+    assert_eq!(ask(key.clone(), "fly", "dev", runtime.clone()).await, 400, "nothing that can be done");
+    assert_eq!(ask(key.clone(), "sync", "dev", key.clone()).await, 400, "a person is no runtime");
     let (_, elsewhere) = platform.account("elsewhere").await;
-    assert_eq!(ask(elsewhere, "VIEW", "dev", runtime).await, 404, "of another account");
+    assert_eq!(ask(elsewhere, "diff", "dev", runtime).await, 404, "of another account");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,7 +47,7 @@ pub(crate) async fn seed(server: &Server, account: AccountId) -> anyhow::Result<
             "specTemplate": {"location": "git", "repo": APP, "path": "codefresh.yml"},
         },
     }))?;
-    server.seed_pipeline(account, &pipeline).await?;
+    server.seed_pipeline(account, &pipeline, &[DEPLOY]).await?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use slipway_model::{BuildId, ChangeKind, PipelineId};
 
 use super::{BUILD, Build, build};
-use crate::{StoreError, Tx};
+use crate::{Scope, StoreError, Tx};
 
 /// Pending builds that were made before a moment and do not count as delayed yet, oldest first; of all accounts, but
 /// not of these pipelines.
@@ -33,12 +33,12 @@ pub fn waiting_before(tx: &mut Tx<'_>, before_ms: i64, limit: i64) -> Result<Vec
     tx.all(&sql, &[before_ms.into(), limit.into()])?.iter().map(build).collect()
 }
 
-pub fn delayed(tx: &mut Tx<'_>, id: BuildId, now_ms: i64) -> Result<(), StoreError> {
+pub fn delayed(tx: &mut Tx<'_>, scope: Scope, id: BuildId, now_ms: i64) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE builds SET delayed_ms = $2 WHERE id = $1 AND status = 'pending' AND delayed_ms IS NULL",
         &[id.into(), now_ms.into()],
     )?;
-    tx.changed(ChangeKind::Build, id);
+    tx.changed(scope.account(), ChangeKind::Build, id);
     Ok(())
 }
 

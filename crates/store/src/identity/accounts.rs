@@ -1,6 +1,6 @@
 //! Accounts: tenants. A deleted one keeps its row, so that it can be restored and its name is not taken.
 
-use slipway_model::{AccountId, ChangeKind};
+use slipway_model::AccountId;
 
 use crate::{Row, Scope, StoreError, Tx};
 
@@ -108,13 +108,15 @@ pub fn set_account_status(
         "UPDATE accounts SET status = $2, status_ms = $3 WHERE id = $1",
         &[id.into(), status.as_str().into(), now_ms.into()],
     )?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 
 pub fn set_account_settings(tx: &mut Tx<'_>, scope: Scope, settings: &str) -> Result<(), StoreError> {
     let values = [scope.account().into(), settings.into()];
     tx.execute("UPDATE accounts SET settings = $2 WHERE id = $1", &values)?;
+    // Whether a password opens the account is one of them.
+    tx.rights_changed(scope.account());
     Ok(())
 }
 

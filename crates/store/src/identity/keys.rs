@@ -1,6 +1,6 @@
 //! API keys of people, service accounts, agents and builds.
 
-use slipway_model::{AccountId, ApiKeyId, ChangeKind};
+use slipway_model::{AccountId, ApiKeyId};
 
 use crate::{Row, Scope, StoreError, Tx};
 
@@ -131,7 +131,7 @@ pub fn change_key(
         "UPDATE api_keys SET name = $3, scopes = $4 WHERE account = $1 AND id = $2",
         &[scope.account().into(), id.into(), name.into(), crate::sql::json(scopes)?],
     )?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 
@@ -147,7 +147,7 @@ pub fn keys_used(tx: &mut Tx<'_>, used: &[(ApiKeyId, i64)]) -> Result<(), StoreE
 }
 
 pub fn delete_key(tx: &mut Tx<'_>, scope: Scope, id: ApiKeyId) -> Result<bool, StoreError> {
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     let values = [scope.account().into(), id.into()];
     Ok(tx.execute("DELETE FROM api_keys WHERE account = $1 AND id = $2", &values)? > 0)
 }

@@ -1,6 +1,6 @@
 //! Service accounts: robots of an account. They have keys, no password and no session.
 
-use slipway_model::{ChangeKind, ServiceAccountId};
+use slipway_model::ServiceAccountId;
 
 use crate::{Row, Scope, StoreError, Tx};
 
@@ -63,7 +63,7 @@ pub fn rename_service_account(
         "UPDATE service_accounts SET name = $3 WHERE account = $1 AND id = $2",
         &[scope.account().into(), id.into(), name.into()],
     )?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 
@@ -100,7 +100,7 @@ pub fn update_service_account(
         "UPDATE service_accounts SET role = $3, enabled = $4 WHERE account = $1 AND id = $2",
         &[scope.account().into(), id.into(), role.into(), enabled.into()],
     )?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 
@@ -113,6 +113,6 @@ pub fn delete_service_account(tx: &mut Tx<'_>, scope: Scope, id: ServiceAccountI
     )?;
     tx.execute("DELETE FROM team_members WHERE member = $1", &[id.into()])?;
     tx.execute("DELETE FROM service_accounts WHERE account = $1 AND id = $2", &values)?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }

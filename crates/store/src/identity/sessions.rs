@@ -1,6 +1,6 @@
 //! Browser sessions, and failed attempts to sign in.
 
-use slipway_model::{AccountId, ChangeKind, SessionId, SsoClientId, UserId};
+use slipway_model::{AccountId, SessionId, SsoClientId, UserId};
 
 use crate::{Row, StoreError, Tx};
 
@@ -86,19 +86,19 @@ pub fn touch_session(tx: &mut Tx<'_>, token_hash: &str, now_ms: i64) -> Result<(
 
 pub fn end_session(tx: &mut Tx<'_>, token_hash: &str) -> Result<(), StoreError> {
     tx.execute("DELETE FROM sessions WHERE token_hash = $1", &[token_hash.into()])?;
-    tx.changed(ChangeKind::Access, "session");
+    tx.rights_changed("session");
     Ok(())
 }
 
 /// Ends one of the person's sessions by its id.
 pub fn end_session_by_id(tx: &mut Tx<'_>, user: UserId, id: SessionId) -> Result<bool, StoreError> {
-    tx.changed(ChangeKind::Access, user);
+    tx.rights_changed(user);
     Ok(tx.execute("DELETE FROM sessions WHERE user_id = $1 AND id = $2", &[user.into(), id.into()])? > 0)
 }
 
 /// Ends every session of the person, but not the one that is spared.
 pub fn end_sessions_of(tx: &mut Tx<'_>, user: UserId, spare: Option<&str>) -> Result<usize, StoreError> {
-    tx.changed(ChangeKind::Access, user);
+    tx.rights_changed(user);
     tx.execute(
         "DELETE FROM sessions WHERE user_id = $1 AND token_hash <> $2",
         &[user.into(), spare.unwrap_or_default().into()],
@@ -107,7 +107,7 @@ pub fn end_sessions_of(tx: &mut Tx<'_>, user: UserId, spare: Option<&str>) -> Re
 
 /// Ends what began through a provider that is switched off or removed.
 pub fn end_sessions_through(tx: &mut Tx<'_>, client: SsoClientId) -> Result<usize, StoreError> {
-    tx.changed(ChangeKind::Access, client);
+    tx.rights_changed(client);
     tx.execute("DELETE FROM sessions WHERE client = $1", &[client.into()])
 }
 

@@ -1,6 +1,6 @@
 //! Teams. Everybody of the account is in `users`, its administrators are in `admins`; these two have no rows of members.
 
-use slipway_model::{ChangeKind, TeamId};
+use slipway_model::TeamId;
 
 use crate::{Row, Scope, StoreError, Tx};
 
@@ -106,7 +106,7 @@ pub fn delete_team(tx: &mut Tx<'_>, scope: Scope, id: TeamId) -> Result<(), Stor
         &values,
     )?;
     tx.execute("DELETE FROM teams WHERE account = $1 AND id = $2", &values)?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 
@@ -123,12 +123,12 @@ pub fn add_to_team(tx: &mut Tx<'_>, id: TeamId, member: &str, source: &str) -> R
         "INSERT INTO team_members (team, member, source) VALUES ($1, $2, $3) ON CONFLICT (team, member) DO NOTHING",
         &[id.into(), member.into(), source.into()],
     )?;
-    tx.changed(ChangeKind::Access, member);
+    tx.rights_changed(member);
     Ok(())
 }
 
 pub fn remove_from_team(tx: &mut Tx<'_>, id: TeamId, member: &str) -> Result<bool, StoreError> {
-    tx.changed(ChangeKind::Access, member);
+    tx.rights_changed(member);
     Ok(tx.execute("DELETE FROM team_members WHERE team = $1 AND member = $2", &[id.into(), member.into()])?
         > 0)
 }

@@ -1,6 +1,6 @@
 //! People, which accounts they are members of, and who they are at an identity provider.
 
-use slipway_model::{AccountId, ChangeKind, UserId};
+use slipway_model::{AccountId, UserId};
 
 use crate::{Row, Scope, StoreError, Tx};
 
@@ -81,13 +81,13 @@ pub fn set_password(tx: &mut Tx<'_>, id: UserId, hash: &str) -> Result<(), Store
 pub fn set_user_enabled(tx: &mut Tx<'_>, id: UserId, enabled: bool) -> Result<(), StoreError> {
     let status = if enabled { "active" } else { "disabled" };
     tx.execute("UPDATE users SET status = $2 WHERE id = $1", &[id.into(), status.into()])?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 
 pub fn set_platform_admin(tx: &mut Tx<'_>, id: UserId, platform: bool) -> Result<(), StoreError> {
     tx.execute("UPDATE users SET platform_admin = $2 WHERE id = $1", &[id.into(), platform.into()])?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 
@@ -152,7 +152,7 @@ pub fn add_member(
         "INSERT INTO memberships (account, user_id, role, created_ms) VALUES ($1, $2, $3, $4)",
         &[scope.account().into(), user.into(), role.into(), now_ms.into()],
     )?;
-    tx.changed(ChangeKind::Access, user);
+    tx.rights_changed(user);
     Ok(())
 }
 
@@ -205,7 +205,7 @@ pub fn set_role(tx: &mut Tx<'_>, scope: Scope, id: UserId, role: &str) -> Result
         "UPDATE memberships SET role = $3 WHERE account = $1 AND user_id = $2",
         &[scope.account().into(), id.into(), role.into()],
     )?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 
@@ -221,7 +221,7 @@ pub fn set_suspended(tx: &mut Tx<'_>, scope: Scope, id: UserId, suspended: bool)
         "DELETE FROM sessions WHERE account = $1 AND user_id = $2",
         &[scope.account().into(), id.into()],
     )?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 
@@ -239,7 +239,7 @@ pub fn remove_member(tx: &mut Tx<'_>, scope: Scope, id: UserId) -> Result<(), St
         "DELETE FROM api_keys WHERE account = $1 AND subject_kind = 'user' AND subject = $2",
         &values,
     )?;
-    tx.changed(ChangeKind::Access, id);
+    tx.rights_changed(id);
     Ok(())
 }
 

@@ -69,6 +69,7 @@ pub fn identities_of(tx: &mut Tx<'_>, user: UserId) -> Result<Vec<Identity>, Sto
 /// Sessions that began through it end with it.
 pub fn unlink_identity(tx: &mut Tx<'_>, user: UserId, client: SsoClientId) -> Result<usize, StoreError> {
     let values = [user.into(), client.into()];
+    tx.rights_changed(user);
     tx.execute("DELETE FROM sessions WHERE user_id = $1 AND client = $2", &values)?;
     tx.execute("DELETE FROM identities WHERE user_id = $1 AND client = $2", &values)
 }

@@ -144,14 +144,15 @@ mod tests {
     #[test]
     fn an_announcement_fits_or_says_that_anything_may_have_changed() {
         assert_eq!(announcement(&Committed::default(), false), None);
-        let change = |index: usize| Change { kind: ChangeKind::Build, id: format!("{index:024x}") };
+        let account = Some(slipway_model::AccountId::from_parts(1, [0; 5]));
+        let change = |index: usize| Change { account, kind: ChangeKind::Build, id: format!("{index:024x}") };
         let few = Committed { changes: vec![change(1)], ..Committed::default() };
         assert_eq!(serde_json::from_str::<Committed>(&announcement(&few, true).unwrap()).unwrap(), few);
         let many = Committed { changes: (0..500).map(change).collect(), ..Committed::default() };
         let text = announcement(&many, false).unwrap();
         assert!(text.len() < ANNOUNCEMENT_MAX);
         assert!(serde_json::from_str::<Committed>(&text).unwrap().missed);
-        let log = Change { kind: ChangeKind::Log, id: "1".into() };
+        let log = Change { account, kind: ChangeKind::Log, id: "1".into() };
         let grown = Committed { changes: vec![log], ..Committed::default() };
         assert!(announcement(&grown, false).is_some() && announcement(&grown, true).is_none());
     }

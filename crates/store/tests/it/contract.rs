@@ -76,7 +76,7 @@ async fn a_commit_is_announced_after_it_can_be_read_and_a_failed_one_is_not(on: 
     assert_eq!(heard.changes[0].kind, ChangeKind::Build);
     assert_eq!(heard.changes[0].id, made.to_string());
     let refused = fixture.store.write(|tx| {
-        tx.changed(ChangeKind::Pipeline, "x");
+        tx.changed(slipway_model::AccountId::from_parts(1, [0; 5]), ChangeKind::Pipeline, "x");
         Err::<(), _>(StoreError::Closed)
     });
     assert!(refused.await.is_err());

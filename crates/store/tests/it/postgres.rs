@@ -83,7 +83,7 @@ async fn a_commit_wakes_other_processes_once_and_its_own_too() {
     let (one, two) = (Store::connect(&url).unwrap(), Store::connect(&url).unwrap());
     let (mut at_one, mut at_two) = (one.subscribe(), two.subscribe());
     one.write(|tx| {
-        tx.changed(ChangeKind::Build, "it's");
+        tx.changed(account(), ChangeKind::Build, "it's");
         facts::append(tx, account(), &fact(), 1)
     })
     .await
@@ -91,9 +91,10 @@ async fn a_commit_wakes_other_processes_once_and_its_own_too() {
     for heard in [hear(&mut at_one).await, hear(&mut at_two).await] {
         assert!(heard.facts && !heard.missed);
         assert_eq!(heard.changes[0].id, "it's");
+        assert!(heard.changes[0].is_of(account()), "whose it is goes with it");
     }
     two.write(|tx| {
-        (0..2000).for_each(|index| tx.changed(ChangeKind::Build, index));
+        (0..2000).for_each(|index| tx.changed(account(), ChangeKind::Build, index));
         Ok(())
     })
     .await

@@ -114,7 +114,9 @@ async fn builds_that_wait_are_found_by_their_age_and_the_oldest_of_too_many(on: 
     assert_eq!(ids(waiting), [build(1), build(2)], "oldest first, no more than asked for");
     assert_eq!(store.read(move |tx| builds::waiting_since(tx, 350, &[pipeline], 9)).await.unwrap().len(), 0);
     store
-        .write(move |tx| (1..=3).try_for_each(|number| builds::delayed(tx, build(number), 400)))
+        .write(move |tx| {
+            (1..=3).try_for_each(|number| builds::delayed(tx, Scope::of(account()), build(number), 400))
+        })
         .await
         .unwrap();
     assert_eq!(ids(store.read(|tx| builds::waiting_since(tx, 900, &[], 9)).await.unwrap()), [build(4)]);
