@@ -203,14 +203,9 @@ impl Cage {
         spawner::run(move || prepared.start()).map(Child::new)
     }
 
-    fn is_root() -> bool {
-        // SAFETY: always succeeds.
-        unsafe { libc::geteuid() == 0 }
-    }
-
     fn changes_user(&self) -> bool {
         let level = self.level.or_else(|| level().ok());
-        Self::is_root() && self.user.is_some() && level != Some(Level::UserNamespace)
+        user::can_change() && self.user.is_some() && level != Some(Level::UserNamespace)
     }
 
     /// The user and group that the program has, as it sees them.

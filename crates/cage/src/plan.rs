@@ -13,7 +13,7 @@ use crate::landlock::{Ports, Rules};
 use crate::level::Level;
 use crate::step::Step;
 use crate::system::system;
-use crate::{Cage, Network, net};
+use crate::{Cage, Network, net, user};
 
 /// The steps, and what must stay open until they were taken.
 pub(crate) struct Plan {
@@ -212,7 +212,7 @@ impl Plan {
     }
 
     fn user(&mut self, cage: &Cage) {
-        if Cage::is_root() {
+        if user::can_change() {
             self.steps.extend([Step::NoBounds, Step::Groups]);
         }
         if cage.changes_user() {
@@ -343,12 +343,12 @@ fn text(value: impl AsRef<OsStr>) -> io::Result<CString> {
 pub(crate) fn find_program(command: &Command) -> io::Result<PathBuf> {
     let name = command.get_program();
     if name.as_bytes().contains(&b'/') {
-        let path = PathBuf::from(name);
+        // Relative to the folder that it runs in, as exec reads it.
+        let folder = command.get_current_dir().unwrap_or(Path::new("/"));
+        let path: PathBuf =
+            folder.join(name).components().filter(|part| *part != Component::CurDir).collect();
         check(&path)?;
-        return match std::fs::metadata(&path) {
-            Ok(_) => Ok(path),
-            Err(error) => Err(error),
-        };
+        return std::fs::metadata(&path).map(|_| path);
     }
     let folders = command.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value);
     let folders = folders.unwrap_or(OsStr::new(SEARCH_PATH));

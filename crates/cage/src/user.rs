@@ -41,6 +41,25 @@ fn range() -> &'static Range {
     })
 }
 
+/// Capabilities without which another user is more trouble than use: to change to it, to give it files and have them
+/// back, to end its programs. A pod may run as root and have none of them.
+const NEEDED: [u32; 7] = [0, 1, 3, 5, 6, 7, 8];
+
+/// Whether this process is root with the rights of it.
+pub(crate) fn can_change() -> bool {
+    static CAN: OnceLock<bool> = OnceLock::new();
+    *CAN.get_or_init(|| {
+        const VERSION_3: u32 = 0x2008_0522;
+        let header = [VERSION_3, 0];
+        let mut sets = [0u32; 6];
+        // SAFETY: both are on this stack and as long as this version has them.
+        let known = unsafe { libc::syscall(libc::SYS_capget, &header, &mut sets) == 0 };
+        // SAFETY: always succeeds.
+        let root = unsafe { libc::geteuid() == 0 };
+        known && root && NEEDED.iter().all(|number| sets[0] & (1 << number) != 0)
+    })
+}
+
 /// A number that no other program of this process has now; other processes start elsewhere in the range.
 pub(crate) fn next() -> u32 {
     static NEXT: OnceLock<AtomicU32> = OnceLock::new();

@@ -12,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Cache, Live, Retention};
 use crate::changes::Change;
+use crate::credential::Keeper;
 use crate::discovery::Discovery;
-use crate::given::Given;
+use crate::given::{Given, Refused};
 use crate::supervise::Reading;
 use crate::{ClusterError, ObjectKey};
 
@@ -273,8 +274,17 @@ pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, Clust
         file: file.clone(),
         source,
     };
+    let unusable = |detail: String| ClusterError::Unreachable { detail };
+    let mut keeper = None;
     let mut connection = match (&config.given, &config.kubeconfig) {
-        (Some(given), _) => given.connection().await.map_err(|error| unreadable(error.into()))?,
+        (Some(given), _) => {
+            let (connection, kept) = given.connection().await.map_err(|error| match error {
+                Refused::Program(words) => unusable(words),
+                Refused::Config(error) => unreadable(error.into()),
+            })?;
+            keeper = kept;
+            connection
+        }
         (None, Some(path)) => {
             let kubeconfig = Kubeconfig::read_from(path).map_err(|error| unreadable(error.into()))?;
             let options =
@@ -289,9 +299,8 @@ pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, Clust
     // Watches end by themselves before this; plain requests have their own deadline.
     connection.read_timeout = Some(crate::watch::SERVER_TIMEOUT + Duration::from_secs(30));
     connection.write_timeout = Some(Duration::from_secs(30));
-    // A credential program runs in here, and waits for whatever it likes.
-    let making = tokio::task::spawn_blocking(move || kube::Client::try_from(connection));
-    let unusable = |detail: String| ClusterError::Unreachable { detail };
+    // A credential program of a kubeconfig runs in here, and waits for whatever it likes.
+    let making = tokio::task::spawn_blocking(move || make(connection, keeper));
     match tokio::time::timeout(CREDENTIALS, making).await {
         Ok(Ok(Err(error @ kube::Error::Auth(_)))) => Err(unusable(crate::error::said(&error))),
         Ok(Ok(made)) => made.map_err(|error| unreadable(error.into())),
@@ -300,6 +309,17 @@ pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, Clust
             Err(unusable(format!("its credential program did not end within {} s", CREDENTIALS.as_secs())))
         }
     }
+}
+
+/// The client, which carries a token that a program keeps good.
+fn make(connection: kube::Config, keeper: Option<Keeper>) -> Result<kube::Client, kube::Error> {
+    let Some(keeper) = keeper.map(Arc::new) else { return kube::Client::try_from(connection) };
+    let with_token = move |mut request: http::Request<kube::client::Body>| {
+        request.headers_mut().insert(http::header::AUTHORIZATION, keeper.header());
+        request
+    };
+    let layer = tower::util::MapRequestLayer::new(with_token);
+    Ok(kube::client::ClientBuilder::try_from(connection)?.with_layer(&layer).build())
 }
 
 impl Cluster {

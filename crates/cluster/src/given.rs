@@ -1,14 +1,31 @@
 //! A cluster as a cluster Secret describes it: an address, whom to trust, and who we are there.
 
-use std::collections::HashMap;
 use std::fmt;
 
+use base64::Engine as _;
 use kube::config::{
-    AuthInfo, Cluster as ClusterEntry, Context, ExecConfig, KubeConfigOptions, Kubeconfig, KubeconfigError,
+    AuthInfo, Cluster as ClusterEntry, Context, KubeConfigOptions, Kubeconfig, KubeconfigError,
     NamedAuthInfo, NamedCluster, NamedContext,
 };
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::credential::{Credential, Keeper, Program};
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error(transparent)]
+    Config(#[from] KubeconfigError),
+    #[error("{0}")]
+    Program(String),
+}
+
+impl From<String> for Refused {
+    fn from(words: String) -> Self {
+        Self::Program(words)
+    }
+}
 
 /// The connection of a cluster Secret. Its text form names the address and nothing else.
 #[derive(Clone)]
@@ -25,7 +42,7 @@ struct Config {
     password: String,
     bearer_token: String,
     tls_client_config: Tls,
-    exec_provider_config: Option<Exec>,
+    exec_provider_config: Option<Program>,
     proxy_url: String,
     aws_auth_config: Option<Value>,
 }
@@ -38,17 +55,6 @@ struct Tls {
     ca_data: String,
     cert_data: String,
     key_data: String,
-}
-
-#[derive(Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Exec {
-    command: String,
-    args: Vec<String>,
-    env: HashMap<String, String>,
-    api_version: String,
-    install_hint: String,
-    provide_cluster_info: bool,
 }
 
 impl fmt::Debug for Given {
@@ -80,7 +86,15 @@ impl Given {
         Ok(Self { server: server.trim_end_matches('/').to_owned(), config })
     }
 
-    pub(crate) async fn connection(&self) -> Result<kube::Config, KubeconfigError> {
+    /// The cluster as a credential program is told of it.
+    fn told(&self) -> Value {
+        let tls = &self.config.tls_client_config;
+        json!({"server": self.server, "tls-server-name": tls.server_name, "insecure-skip-tls-verify": tls.insecure,
+            "certificate-authority-data": tls.ca_data, "proxy-url": self.config.proxy_url})
+    }
+
+    /// How to connect, and who renews the token where a program gives it. The words of an error are ours.
+    pub(crate) async fn connection(&self) -> Result<(kube::Config, Option<Keeper>), Refused> {
         let text = |value: &str| Some(value.to_owned()).filter(|value| !value.is_empty());
         let (config, tls) = (&self.config, &self.config.tls_client_config);
         let cluster = ClusterEntry {
@@ -91,33 +105,28 @@ impl Given {
             tls_server_name: text(&tls.server_name),
             ..ClusterEntry::default()
         };
-        let exec = config.exec_provider_config.as_ref().map(|exec| ExecConfig {
-            api_version: text(&exec.api_version),
-            command: text(&exec.command),
-            args: Some(exec.args.clone()),
-            env: Some(
-                exec.env
-                    .iter()
-                    .map(|(name, value)| {
-                        HashMap::from([
-                            ("name".to_owned(), name.clone()),
-                            ("value".to_owned(), value.clone()),
-                        ])
-                    })
-                    .collect(),
-            ),
-            install_hint: text(&exec.install_hint),
-            interactive_mode: Some(kube::config::ExecInteractiveMode::Never),
-            provide_cluster_info: exec.provide_cluster_info,
-            ..ExecConfig::default()
-        });
+        let program = config.exec_provider_config.as_ref();
+        let asked = self.told();
+        let given = match program {
+            Some(program) => Some(program.run(Some(&asked)).await?),
+            None => None,
+        };
+        let keeper = match (program, &given) {
+            (Some(program), Some(given)) => Keeper::new(program.clone(), Some(asked), given),
+            _ => None,
+        };
+        let from_program = |part: fn(&Credential) -> &Option<String>| {
+            let pem = given.as_ref().and_then(|given| part(given).as_ref())?;
+            Some(base64::engine::general_purpose::STANDARD.encode(pem))
+        };
+        let certificate = from_program(|given| &given.client_certificate_data);
+        let key = from_program(|given| &given.client_key_data);
         let user = AuthInfo {
             username: text(&config.username),
             password: text(&config.password).map(Into::into),
             token: text(&config.bearer_token).map(Into::into),
-            client_certificate_data: text(&tls.cert_data),
-            client_key_data: text(&tls.key_data).map(Into::into),
-            exec,
+            client_certificate_data: certificate.or_else(|| text(&tls.cert_data)),
+            client_key_data: key.or_else(|| text(&tls.key_data)).map(Into::into),
             ..AuthInfo::default()
         };
         let context = Context { cluster: "it".into(), user: Some("us".into()), ..Context::default() };
@@ -140,7 +149,8 @@ impl Given {
             current_context: Some("it".into()),
             ..Kubeconfig::default()
         };
-        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+        Ok((config, keeper))
     }
 }
 

@@ -9,6 +9,7 @@
 mod cache;
 mod changes;
 mod connect;
+mod credential;
 mod definitions;
 mod discovery;
 mod error;

@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 /// What a program said and how it ended.
 pub(crate) struct Output {
     pub(crate) success: bool,
+    /// −1: a signal ended it.
+    pub(crate) code: i32,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
 }
@@ -42,7 +44,8 @@ pub(crate) fn clean(program: &str, home: &Path) -> Command {
     command
 }
 
-/// Starts it in its cage; there is no other way to start a program in this room. It ends with the value.
+/// Starts it in its cage. Only `git` can start a program in another way, for callers that have a sandbox of their own. It
+/// ends with the value.
 pub(crate) fn spawn(
     command: &Command,
     cage: &Cage,
@@ -89,6 +92,7 @@ pub(crate) async fn run(
         let status = child.wait().await.map_err(io)?;
         Ok(Output {
             success: status.success(),
+            code: status.code().unwrap_or(-1),
             stdout: out,
             stderr: String::from_utf8_lossy(&err.map_err(io)?).into_owned(),
         })

@@ -151,7 +151,9 @@ int main(int argc, char **argv) {
     return 0;
   }
   length = 0;
-  put("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"inside\"},\"data\":{\"report\":"); quoted(inner); put("}}\n");
+  put("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"inside\"},\"data\":{\"report\":"); quoted(inner);
+  /* The same where a credential program would have its token. */
+  put("},\"status\":{\"token\":"); quoted(inner); put("}}\n");
   fputs(report, stdout);
   fprintf(stderr, "inside: %s\n", inner);
   return EXIT;

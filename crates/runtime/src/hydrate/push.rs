@@ -26,7 +26,8 @@ impl Engine {
         changed: &[Hydrated],
     ) -> Result<String, String> {
         let io = |error: std::io::Error| format!("cannot write the manifests down: {error}");
-        let folder = tempfile::tempdir_in(&self.config.data).map_err(io)?;
+        let data = std::path::absolute(&self.config.data).map_err(io)?;
+        let folder = tempfile::tempdir_in(data).map_err(io)?;
         let (files, scratch) = (folder.path().join("files"), folder.path().join("git"));
         std::fs::create_dir_all(&files).and_then(|()| std::fs::create_dir(&scratch)).map_err(io)?;
         let first = &changed.first().expect("somebody has manifests to push").hydrator;
@@ -60,7 +61,7 @@ impl Engine {
         message.push_str(&format!("\n\n{MARK}: {dry}"));
         let remote = Remote::parse(&repository.url, credential(repository).await?);
         let remote = remote.map_err(|error| error.to_string())?;
-        let git = Git::new();
+        let git = Git::new().caged(folder.path());
         let git = if self.config.allow_local_repositories { git.allow_file() } else { git };
         let change = Change {
             folder: files,

@@ -10,8 +10,11 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
+use slipway_cage::{Cage, Network, User};
+
 use super::error::GitError;
 use super::remote::Remote;
+use crate::process::{self, ProcessError};
 
 /// Far above any listing of branches or pipeline file; a guard against a server that never ends.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
@@ -22,6 +25,7 @@ const ERROR_BYTES_MAX: u64 = 64 << 10;
 pub struct Git {
     deadline: Duration,
     allow_file: bool,
+    cage: Option<PathBuf>,
 }
 
 impl Default for Git {
@@ -32,7 +36,7 @@ impl Default for Git {
 
 impl Git {
     pub fn new() -> Self {
-        Self { deadline: Duration::from_secs(600), allow_file: false }
+        Self { deadline: Duration::from_secs(600), allow_file: false, cage: None }
     }
 
     /// No single call of git takes longer.
@@ -47,6 +51,13 @@ impl Git {
         self
     }
 
+    /// git sees this folder, which all others that it works in lie below, and nothing else of this machine; it has the
+    /// network only where it talks to a remote.
+    pub fn caged(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cage = Some(folder.into());
+        self
+    }
+
     /// A call that touches only the repository in `dir`.
     pub(super) fn at(&self, dir: &Path, repo: &str) -> Invocation {
         Invocation {
@@ -57,12 +68,15 @@ impl Git {
             env: Vec::new(),
             config: base_config(),
             stdin: None,
+            cage: self.cage.as_ref().map(|folder| Cage::new().user(User::Ours).write(folder)),
+            secret: None,
         }
     }
 
     /// A call from the repository in `dir` to `remote`.
     pub(super) fn to(&self, remote: &Remote, dir: &Path) -> Invocation {
         let mut invocation = self.at(dir, remote.name());
+        invocation.cage = invocation.cage.map(|cage| reaching(cage, remote));
         if remote.is_file() {
             if self.allow_file {
                 invocation = invocation.config("protocol.file.allow", "always");
@@ -81,13 +95,27 @@ impl Git {
                     "Authorization: Basic {}",
                     base64::engine::general_purpose::STANDARD.encode(pair)
                 );
+                let name = format!("http.{}.extraHeader", remote.origin());
+                if invocation.cage.is_some() {
+                    invocation.secret = Some((name, header));
+                } else {
+                    invocation = invocation.config(&name, &header);
+                }
                 invocation
-                    .config(&format!("http.{}.extraHeader", remote.origin()), &header)
                     // A redirect could carry the header to a host that it was not made for.
                     .config("http.followRedirects", "false")
             }
             None => invocation.config("http.followRedirects", "initial"),
         }
+    }
+}
+
+/// The remote can be reached from the cage: by the network, or by its path.
+fn reaching(cage: Cage, remote: &Remote) -> Cage {
+    let cage = remote.authorities().into_iter().fold(cage, |cage, file| cage.read(file));
+    match crate::repo_url::local_path(remote.url()).filter(|_| remote.is_file()) {
+        Some(path) => cage.write(path),
+        None => cage.network(Network::Host),
     }
 }
 
@@ -123,6 +151,9 @@ pub(super) struct Invocation {
     env: Vec<(OsString, OsString)>,
     config: Vec<(String, String)>,
     stdin: Option<Vec<u8>>,
+    cage: Option<Cage>,
+    /// What stands in a file instead of the environment, where there is a cage to put the file into.
+    secret: Option<(String, String)>,
 }
 
 pub(super) struct Output {
@@ -173,7 +204,7 @@ impl Invocation {
     /// Runs git and gives back what it said, whatever its exit code.
     pub(super) async fn output(self, what: &'static str) -> Result<Output, GitError> {
         let failed = |detail: String| GitError::Failed { repo: self.repo.clone(), what, detail };
-        let mut command = tokio::process::Command::new("git");
+        let mut command = std::process::Command::new("git");
         command
             .args(&self.args)
             .current_dir(&self.dir)
@@ -192,8 +223,12 @@ impl Invocation {
                 .env(format!("GIT_CONFIG_KEY_{index}"), key)
                 .env(format!("GIT_CONFIG_VALUE_{index}"), value);
         }
+        command.envs(self.env.iter().map(|(key, value)| (key, value)));
+        if let Some(cage) = self.cage.clone() {
+            return self.output_caged(command, cage).await;
+        }
+        let mut command = tokio::process::Command::from(command);
         command
-            .envs(self.env.iter().map(|(key, value)| (key, value)))
             .stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -229,6 +264,39 @@ impl Invocation {
         }
         let stderr = String::from_utf8_lossy(&stderr.unwrap_or_default()).into_owned();
         Ok(Output { code: status.code().unwrap_or(-1), stdout, stderr })
+    }
+}
+
+/// Variables that name files with authorities.
+const AUTHORITIES: [&str; 4] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE"];
+
+impl Invocation {
+    async fn output_caged(self, mut command: std::process::Command, cage: Cage) -> Result<Output, GitError> {
+        let unwritten = |source| GitError::io(&self.dir, source);
+        // It is gone with the command.
+        let keys = tempfile::Builder::new().prefix("slipway-git-").tempdir().map_err(unwritten)?;
+        let mut cage = cage;
+        command.env("TMPDIR", "/tmp");
+        for name in AUTHORITIES {
+            let named = command.get_envs().find(|(key, _)| *key == name).and_then(|(_, value)| value);
+            cage = named.map(PathBuf::from).filter(|path| path.exists()).into_iter().fold(cage, Cage::read);
+        }
+        if let Some(secret) = &self.secret {
+            let file = keys.path().join("config");
+            let text = crate::git_cache::config_text(std::slice::from_ref(secret));
+            crate::private::write_file(&file, text.as_bytes()).map_err(unwritten)?;
+            command.env("GIT_CONFIG_GLOBAL", &file);
+            cage = cage.read(keys.path());
+        }
+        let limits = process::Limits { deadline: self.deadline, stdout_bytes: OUTPUT_BYTES_MAX as usize };
+        match process::run(&command, &cage, "git", self.stdin.clone(), &limits, || true).await {
+            Ok(output) => Ok(Output { code: output.code, stdout: output.stdout, stderr: output.stderr }),
+            Err(ProcessError::Missing { .. }) => Err(GitError::NotInstalled),
+            Err(ProcessError::Deadline { seconds, .. }) => {
+                Err(GitError::Deadline { repo: self.repo.clone(), what: "be run", seconds })
+            }
+            Err(error) => Err(GitError::io(&self.dir, std::io::Error::other(error.to_string()))),
+        }
     }
 }
 

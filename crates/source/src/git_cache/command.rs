@@ -119,7 +119,7 @@ pub(super) fn remote(place: &Place, repo: &Repository, options: &GitOptions) -> 
 }
 
 /// git's own form: `[section "subsection"]` and quoted values.
-fn config_text(config: &[(String, String)]) -> String {
+pub(crate) fn config_text(config: &[(String, String)]) -> String {
     let quoted = |text: &str| {
         let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         format!("\"{text}\"")

@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use command::config_text;
 pub use credentials::{Credentials, GithubApp};
 pub use error::GitError;
 pub use objects::Commit;

@@ -222,7 +222,8 @@ impl Renderer {
 
     /// Folders with helm, kustomize and jsonnet; they win over PATH.
     pub fn with_tools(mut self, folders: Vec<PathBuf>) -> Self {
-        self.tool_folders = folders;
+        // A caged program knows no current folder of ours.
+        self.tool_folders = folders.iter().filter_map(|folder| std::path::absolute(folder).ok()).collect();
         self
     }
 

@@ -187,6 +187,36 @@ async fn gpgv_sees_keys_and_text_and_nothing_else() {
     seen.assert_caged().assert_no_network().assert_own_user();
 }
 
+#[tokio::test]
+async fn git_commits_and_pushes_in_a_cage() {
+    use slipway_source::git::{Commit, Credential, Git, Identity, Remote};
+    if again_in_place_of("/usr/bin/git", "inside::git_commits_and_pushes_in_a_cage") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (files, scratch) = (folder.path().join("files"), folder.path().join("git"));
+    for folder in [&files, &scratch] {
+        std::fs::create_dir(folder).expect("made");
+    }
+    std::fs::write(files.join("a"), "b").expect("written");
+    let credential =
+        Credential { username: "ada".into(), password: Secret::new("hunter2-password".to_owned()) };
+    let remote = Remote::parse("https://127.0.0.1:1/x.git", Some(credential)).expect("an address");
+    let identity = Identity { name: "a".into(), email: "a@b".into() };
+    let change = Commit {
+        folder: files.clone(),
+        add: vec!["a".into()],
+        branch: Some("main".into()),
+        message: "x".into(),
+        author: identity,
+        mark: None,
+        scratch: scratch.clone(),
+    };
+    let _ = Git::new().caged(folder.path()).commit_and_push(&remote, &change).await;
+    let seen = Seen::in_folder(if scratch.join("inside.json").exists() { &scratch } else { &files });
+    seen.assert_caged().assert_nowhere("hunter2").assert_nowhere("YWRhOmh1bnRlcjI");
+}
+
 /// Two renders at once are two people.
 #[tokio::test]
 async fn two_renders_have_two_users() {
