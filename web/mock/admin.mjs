@@ -11,9 +11,15 @@ const KINDS = [
   { entityType: 'git-context', actions: ['create', 'update', 'delete', 'use'] },
   {
     entityType: 'gitopsApplications',
-    actions: ['VIEW', 'REFRESH', 'SYNC', 'APP_ROLLBACK', 'DELETE_RESOURCE'],
+    actions: ['VIEW', 'REFRESH', 'SYNC', 'TERMINATE_SYNC', 'APP_ROLLBACK'],
+    attributes: ['CLUSTER', 'NAMESPACE', 'RUNTIME', 'GIT_SOURCE', 'LABEL'],
   },
-];
+  {
+    entityType: 'gitRepository',
+    actions: ['read', 'push'],
+    attributes: ['REPOSITORY', 'BRANCH', 'TAG', 'PIPELINE'],
+  },
+].map((kind) => ({ attributes: [], byTags: !kind.attributes, ...kind }));
 
 const refuse = (status, message) => ({ refuse: status, message });
 const missing = (what) => refuse(404, `could not find ${what}`);

@@ -72,8 +72,8 @@ enum Command {
     Secrets(cli::access::SecretsCommand),
     /// List pipelines
     Pipelines(cli::output::OutputArguments),
-    /// List repositories of the built-in Git host
-    Repos(cli::output::OutputArguments),
+    /// List repositories of the built-in Git host, make one, and say who may push
+    Repos(cli::repos::ReposArguments),
     /// Look at Applications, and act on them
     #[command(subcommand)]
     App(cli::apps::AppCommand),
@@ -230,7 +230,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Audit(command) => cli::access::audit(command).await,
         Command::Secrets(command) => cli::access::secrets(command).await,
         Command::Pipelines(output) => cli::lists::pipelines(&output).await,
-        Command::Repos(output) => cli::lists::repos(&output).await,
+        Command::Repos(arguments) => cli::repos::run(arguments).await,
         Command::App(command) => cli::apps::run(command).await,
         _ => unreachable!("answered without a runtime"),
     }

@@ -19,7 +19,7 @@ export function RepositoriesPage() {
     <Page
       title="Repositories"
       documentTitle="Repositories"
-      subtitle="On the built-in Git host. Clone and push with any user name and an API key as the password."
+      subtitle="On the built-in Git host. Clone and push with any user name and an API key as the password. Members read; who may push, access rules about gitRepository say."
       actions={
         <Button leftSection={<Plus />} onClick={dialog.open}>
           New repository

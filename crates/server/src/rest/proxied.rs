@@ -8,7 +8,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, header};
-use slipway_access::{Principal, Verb, Who, decide_on};
+use slipway_access::{Principal, Resource, Verb, Who, decide_on, lacks_scope};
 use slipway_api::application::{Application, ProxyAnswer, ProxyOperation, ProxyQuestion};
 use slipway_api::error::ErrorBody;
 use slipway_store::{Tx, applications};
@@ -92,7 +92,12 @@ impl Asked {
         if account != self.caller.principal.account {
             return Err(ApiError::hidden(self.what(), "the runtime is of another account"));
         }
-        match self.operation().verb() {
+        let (operation, principal) = (self.operation(), &self.caller.principal);
+        // Said before anything is looked for, so that it tells of nothing.
+        if let Some(reason) = lacks_scope(principal, Resource::Gitops, operation.verb()) {
+            return Err(ApiError::forbidden(reason));
+        }
+        match operation.verb() {
             Verb::Read => Ok(()),
             // A cookie is sent by any page that the browser shows; the token only by ours.
             Verb::Write => auth::check_csrf(&self.caller, &Method::POST, true, headers),

@@ -1,12 +1,11 @@
-//! Pipelines and repositories.
+//! Pipelines.
 
 use std::process::ExitCode;
 
 use slipway_api::pipeline::PipelineList;
-use slipway_api::repo::Repository;
 
 use super::context;
-use super::output::{OutputArguments, print, short};
+use super::output::{OutputArguments, print};
 
 pub(crate) async fn pipelines(output: &OutputArguments) -> anyhow::Result<ExitCode> {
     let list: PipelineList = context::client()?.get("/api/pipelines?limit=10000").await?;
@@ -21,15 +20,5 @@ pub(crate) async fn pipelines(output: &OutputArguments) -> anyhow::Result<ExitCo
         row,
         "There are no pipelines yet.",
     )?;
-    Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) async fn repos(output: &OutputArguments) -> anyhow::Result<ExitCode> {
-    let list: Vec<Repository> = context::client()?.get("/api/repos").await?;
-    let row = |repo: &Repository| {
-        let head = repo.head.as_ref().map(|head| format!("{} {}", &head.sha[..8], short(&head.message)));
-        vec![repo.name.clone(), repo.clone_url.clone(), head.unwrap_or_default()]
-    };
-    print(output.output, &list, &["NAME", "CLONE URL", "LATEST"], row, "There are no repositories yet.")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,3 +12,4 @@ pub(crate) mod login;
 pub(crate) mod nouns;
 pub(crate) mod offline;
 pub(crate) mod output;
+pub(crate) mod repos;

@@ -3,7 +3,7 @@ import { useForm } from '@mantine/form';
 import type { Rule, RuleAttribute, RuleKind, RuleSpec } from '../../api/types';
 import { FormDialog } from '../../ui/FormDialog';
 import { Cross } from '../../ui/icons';
-import { ATTRIBUTES } from './rules';
+import { ruleFields } from './rules';
 import { TeamsField } from './TeamsField';
 
 interface RuleForm {
@@ -39,17 +39,20 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
       attributes: (rule?.entityAttributes ?? []).map((attribute) => ({ ...attribute, id: nextId++ })),
     },
     validate: {
-      teams: (teams) => (teams.length > 0 ? null : 'Name at least one team'),
+      teams: (teams, { attributes }) =>
+        teams.length > 0 || !ruleFields(undefined, attributes).teams ? null : 'Name at least one team',
       actions: (actions) => (actions.length > 0 ? null : 'Name at least one action'),
     },
   });
   const { entityType, attributes } = form.values;
   const kind = kinds.find((each) => each.entityType === entityType);
+  const fields = ruleFields(kind, attributes);
   const submit = () => {
     if (form.validate().hasErrors) return undefined;
-    const { relatedResource, attributes, ...rest } = form.values;
+    const { relatedResource, attributes, teams, ...rest } = form.values;
     const spec: RuleSpec = {
       ...rest,
+      teams: fields.teams ? teams : [],
       ...(relatedResource ? { relatedResource } : {}),
       entityAttributes: attributes.map(({ name, key, value }) => ({ name, value, ...(key ? { key } : {}) })),
     };
@@ -67,9 +70,17 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
         label="About"
         data={kinds.map((each) => each.entityType)}
         {...form.getInputProps('entityType')}
-        onChange={(event) => form.setValues({ entityType: event.currentTarget.value, actions: [] })}
+        onChange={(event) =>
+          form.setValues({
+            entityType: event.currentTarget.value,
+            actions: [],
+            tags: [],
+            relatedResource: '',
+            attributes: [],
+          })
+        }
       />
-      <TeamsField all label="Teams that may" {...form.getInputProps('teams')} />
+      {fields.teams && <TeamsField all label="Teams that may" {...form.getInputProps('teams')} />}
       <MultiSelect
         label="Actions"
         data={kind?.actions ?? []}
@@ -77,79 +88,90 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
         clearable
         {...form.getInputProps('actions')}
       />
-      <div className="row" style={{ alignItems: 'flex-start' }}>
-        <TagsInput
-          style={{ flex: 1 }}
-          label="With tags"
-          description="* is any entity, untagged one without tags"
-          {...form.getInputProps('tags')}
-        />
-        <NativeSelect
-          label="Of which"
-          description="Or every one"
-          data={[
-            { value: 'any', label: 'any fits' },
-            { value: 'all', label: 'all must fit' },
-          ]}
-          {...form.getInputProps('tagMatch')}
-        />
-      </div>
-      <NativeSelect
-        label="Whose tags"
-        data={[
-          { value: '', label: "The entity's own" },
-          { value: 'project', label: "Those of the pipeline's project" },
-        ]}
-        {...form.getInputProps('relatedResource')}
-      />
-      <fieldset className="stack" style={{ border: 0, padding: 0, margin: 0, gap: 6 }}>
-        <legend style={{ padding: 0, marginBottom: 4, fontSize: 13, fontWeight: 560 }}>
-          With attributes (of what GitOps deploys)
-        </legend>
-        {attributes.map((attribute, index) => (
-          <div key={attribute.id} className="row" style={{ alignItems: 'flex-start' }}>
-            <NativeSelect
-              aria-label={`Attribute ${index + 1}`}
-              data={[...ATTRIBUTES]}
-              {...form.getInputProps(`attributes.${index}.name`)}
-            />
-            {attribute.name === 'LABEL' && (
-              <TextInput
-                aria-label={`Key of attribute ${index + 1}`}
-                placeholder="key"
-                style={{ flex: 1 }}
-                {...form.getInputProps(`attributes.${index}.key`)}
-              />
-            )}
-            <TextInput
-              aria-label={`Value of attribute ${index + 1}`}
-              placeholder="value, * for anything"
-              style={{ flex: 1 }}
-              {...form.getInputProps(`attributes.${index}.value`)}
-            />
-            <ActionIcon
-              variant="subtle"
-              color="gray"
-              size="lg"
-              aria-label={`Remove attribute ${index + 1}`}
-              onClick={() => form.removeListItem('attributes', index)}
-            >
-              <Cross />
-            </ActionIcon>
-          </div>
-        ))}
-        <div>
-          <Button
-            variant="subtle"
-            size="compact-sm"
-            onClick={() =>
-              form.insertListItem('attributes', { id: nextId++, name: ATTRIBUTES[0], key: '', value: '' })
-            }
-          >
-            Add an attribute
-          </Button>
+      {fields.tags && (
+        <div className="row" style={{ alignItems: 'flex-start' }}>
+          <TagsInput
+            style={{ flex: 1 }}
+            label="With tags"
+            description="* is any entity, untagged one without tags"
+            {...form.getInputProps('tags')}
+          />
+          <NativeSelect
+            label="Of which"
+            description="Or every one"
+            data={[
+              { value: 'any', label: 'any fits' },
+              { value: 'all', label: 'all must fit' },
+            ]}
+            {...form.getInputProps('tagMatch')}
+          />
         </div>
-      </fieldset>
+      )}
+      {entityType === 'pipeline' && (
+        <NativeSelect
+          label="Whose tags"
+          data={[
+            { value: '', label: "The entity's own" },
+            { value: 'project', label: "Those of the pipeline's project" },
+          ]}
+          {...form.getInputProps('relatedResource')}
+        />
+      )}
+      {fields.attributes.length > 0 && (
+        <fieldset className="stack" style={{ border: 0, padding: 0, margin: 0, gap: 6 }}>
+          <legend style={{ padding: 0, marginBottom: 4, fontSize: 13, fontWeight: 560 }}>
+            With attributes
+          </legend>
+          {attributes.map((attribute, index) => (
+            <div key={attribute.id} className="row" style={{ alignItems: 'flex-start' }}>
+              <NativeSelect
+                aria-label={`Attribute ${index + 1}`}
+                data={fields.attributes}
+                {...form.getInputProps(`attributes.${index}.name`)}
+              />
+              {attribute.name === 'LABEL' && (
+                <TextInput
+                  aria-label={`Key of attribute ${index + 1}`}
+                  placeholder="key"
+                  style={{ flex: 1 }}
+                  {...form.getInputProps(`attributes.${index}.key`)}
+                />
+              )}
+              <TextInput
+                aria-label={`Value of attribute ${index + 1}`}
+                placeholder="value, * for anything"
+                style={{ flex: 1 }}
+                {...form.getInputProps(`attributes.${index}.value`)}
+              />
+              <ActionIcon
+                variant="subtle"
+                color="gray"
+                size="lg"
+                aria-label={`Remove attribute ${index + 1}`}
+                onClick={() => form.removeListItem('attributes', index)}
+              >
+                <Cross />
+              </ActionIcon>
+            </div>
+          ))}
+          <div>
+            <Button
+              variant="subtle"
+              size="compact-sm"
+              onClick={() =>
+                form.insertListItem('attributes', {
+                  id: nextId++,
+                  name: fields.attributes[0] ?? '',
+                  key: '',
+                  value: '',
+                })
+              }
+            >
+              Add an attribute
+            </Button>
+          </div>
+        </fieldset>
+      )}
     </FormDialog>
   );
 }

@@ -14,7 +14,7 @@ import {
   typeOf,
   writePath,
 } from './contextData';
-import { conditionText, splitEntity } from './rules';
+import { conditionText, ruleFields, splitEntity, whoText } from './rules';
 
 describe('days of the audit filter', () => {
   test('a day is all of it, and nothing more', () => {
@@ -147,5 +147,29 @@ describe('settings of an account', () => {
 
   test('what is no number goes to the server, which says so', () => {
     expect([toNumber(' 5 '), toNumber('five'), toNumber('')]).toEqual([5, 'five', undefined]);
+  });
+});
+
+describe('fields of a rule', () => {
+  const repository = {
+    entityType: 'gitRepository',
+    actions: ['read', 'push'],
+    attributes: ['REPOSITORY', 'BRANCH', 'TAG', 'PIPELINE'],
+    byTags: false,
+  };
+  test('are tags or attributes, as the kind goes', () => {
+    expect(ruleFields(repository, [])).toEqual({
+      tags: false,
+      attributes: repository.attributes,
+      teams: true,
+    });
+    const pipeline = { entityType: 'pipeline', actions: ['run'], attributes: [], byTags: true };
+    expect(ruleFields(pipeline, [])).toEqual({ tags: true, attributes: [], teams: true });
+  });
+  test('name no team where builds of a pipeline are meant', () => {
+    expect(ruleFields(repository, [{ name: 'PIPELINE' }]).teams).toBe(false);
+    const attributes = [{ name: 'PIPELINE', value: 'demo/app' }];
+    expect(whoText({ teamNames: [], entityAttributes: attributes })).toBe('builds of demo/app');
+    expect(whoText({ teamNames: ['devs', 'ops'] })).toBe('devs, ops');
   });
 });

@@ -1,16 +1,22 @@
-import type { RuleAttribute, RuleSpec } from '../../api/types';
+import type { RuleAttribute, RuleKind, RuleSpec } from '../../api/types';
 
-/** What GitOps rules can look at. The words are the contract's (`RuleAttribute.name`). */
-export const ATTRIBUTES = [
-  'CLUSTER',
-  'NAMESPACE',
-  'RUNTIME',
-  'GIT_SOURCE',
-  'LABEL',
-  'PRODUCT_NAME',
-  'ENVIRONMENT_NAME',
-  'ENVIRONMENT_KIND',
-] as const;
+/** What a form for rules about a kind shows: tags or attributes, and whether a rule may do without teams. */
+export function ruleFields(kind: RuleKind | undefined, attributes: { name: string }[]) {
+  return {
+    tags: kind?.byTags ?? true,
+    attributes: kind?.attributes ?? [],
+    /** A rule about builds of a pipeline is about nobody's team. */
+    teams: !attributes.some(({ name }) => name === 'PIPELINE'),
+  };
+}
+
+/** Who may by a rule: teams, or builds of pipelines. */
+export function whoText(rule: { teamNames: string[]; entityAttributes?: RuleAttribute[] }): string {
+  const pipelines = (rule.entityAttributes ?? []).filter(({ name }) => name === 'PIPELINE');
+  return pipelines.length > 0
+    ? `builds of ${pipelines.map(({ value }) => value).join(', ')}`
+    : rule.teamNames.join(', ');
+}
 
 /** When a rule applies, in words: "with any of the tags prod, staging", "where RUNTIME local". */
 export function conditionText(rule: RuleSpec): string {

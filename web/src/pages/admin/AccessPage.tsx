@@ -7,7 +7,7 @@ import { ruleKindsQuery, rulesQuery, type Question } from '../../api/adminQuerie
 import type { Rule } from '../../api/types';
 import { Explain } from '../../components/admin/Explain';
 import { RuleDialog } from '../../components/admin/RuleDialog';
-import { conditionText } from '../../components/admin/rules';
+import { conditionText, whoText } from '../../components/admin/rules';
 import { useChange } from '../../hooks/useChange';
 import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
@@ -52,8 +52,8 @@ export function AccessPage() {
           empty={(all) =>
             all.length === 0 && (
               <Empty title="No rule" icon={<Shield />}>
-                Pipelines are closed to users until a rule opens them; what GitOps deploys is open until a
-                rule restricts it.
+                Pipelines are closed to users until a rule opens them, and so is pushing to repositories; what
+                GitOps deploys is open until a rule restricts it.
               </Empty>
             )
           }
@@ -86,9 +86,8 @@ export function AccessPage() {
       >
         {deleting && (
           <>
-            <strong>{deleting.teamNames.join(', ')}</strong> may no longer{' '}
-            {(deleting.actions ?? []).join(', ')} {deleting.entityType} {conditionText(deleting)}, unless
-            another rule says so.
+            <strong>{whoText(deleting)}</strong> may no longer {(deleting.actions ?? []).join(', ')}{' '}
+            {deleting.entityType} {conditionText(deleting)}, unless another rule says so.
           </>
         )}
       </Confirm>
@@ -106,13 +105,16 @@ function RuleTable({ rules, onChange, onDelete }: RuleTableProps) {
   return (
     <DataTable labelledBy="rules" heads={['Teams', 'May', 'About', 'Which', 'Actions']}>
       {rules.map((rule) => {
-        const words = `${rule.teamNames.join(', ')}: ${(rule.actions ?? []).join(', ')} ${rule.entityType}`;
+        const words = `${whoText(rule)}: ${(rule.actions ?? []).join(', ')} ${rule.entityType}`;
         return (
           <tr key={rule.id}>
-            <td>{rule.teamNames.join(', ')}</td>
+            <td>{whoText(rule)}</td>
             <td>{(rule.actions ?? []).join(', ')}</td>
             <td className="nowrap">{rule.entityType}</td>
-            <td style={{ minWidth: 200 }}>{conditionText(rule)}</td>
+            <td style={{ minWidth: 200 }}>
+              {conditionText(rule)}
+              {rule.note && <div className="muted">{rule.note}</div>}
+            </td>
             <RowActions>
               <RowAction label={`Change the rule ${words}`} onClick={() => onChange(rule)}>
                 Change

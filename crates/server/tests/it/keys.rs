@@ -1,0 +1,304 @@
+//! What a key may do is decided by what happens: on the app-proxy, with secrets, on oneself, in streams.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use slipway_store::identity::Subject;
+
+use crate::knock::{Knock, limited, member_in, without_rules};
+use crate::socket::Socket;
+use crate::support::Platform;
+
+pub(crate) const OPERATIONS: [(&str, bool); 7] = [
+    ("manifests", false),
+    ("diff", false),
+    ("plan", false),
+    ("sync", true),
+    ("refresh", true),
+    ("rollback", true),
+    ("terminate", true),
+];
+
+pub(crate) fn app(namespace: &str, extra: Value) -> Value {
+    let mut app = json!({"namespace": namespace, "name": "app", "project": "default", "repoUrl": "r",
+        "path": "p", "targetRevision": "HEAD", "destination": "d", "syncStatus": "Synced",
+        "healthStatus": "Healthy", "summary": "all is well", "observedAt": "2026-01-01T00:00:00Z"});
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        app[key] = value.clone();
+    }
+    app
+}
+
+pub(crate) async fn report(platform: &Platform, runtime: &str, apps: Vec<Value>) {
+    let report =
+        json!({"runtime": "local", "version": "1", "cluster": "c", "applications": apps, "complete": true});
+    let (status, answer) = platform.call("POST", "/2.0/api/events", runtime, Some(report)).await;
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// What an app-proxy asks for its caller.
+pub(crate) fn proxied<'p>(
+    platform: &'p Platform,
+    runtime: &str,
+    operation: &str,
+    namespace: &str,
+) -> Knock<'p> {
+    Knock::new(platform, "POST", "/api/access/application")
+        .header("x-slipway-runtime", runtime)
+        .body(json!({"operation": operation, "namespace": namespace, "name": "app", "detail": {"id": 7}}))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h5_a_limited_key_does_through_the_app_proxy_what_its_scopes_say() {
+    let platform = Platform::start().await;
+    let runtime = platform.agent(Subject::Runtime, "local").await;
+    report(&platform, &runtime, vec![app("dev", json!({}))]).await;
+    let (_, elsewhere) = platform.account("elsewhere").await;
+    for (operation, changes) in OPERATIONS {
+        let door = proxied(&platform, &runtime, operation, "dev");
+        door.needs_scope(if changes { "gitops" } else { "gitops:read" }).await;
+        door.needs_somebody().await;
+        door.is_hidden_from(&elsewhere).await;
+        assert_eq!(door.by(&platform.admin_key).await, (200, json!({"userName": "admin"})), "{operation}");
+    }
+    // With a cookie, what changes something needs the token of the page, whatever else is sent.
+    let browser = platform.sign_in(&platform.email, &platform.password).await.unwrap();
+    for (operation, changes) in OPERATIONS {
+        let alone = proxied(&platform, &runtime, operation, "dev").header("cookie", &browser.cookie);
+        assert_eq!(alone.by("").await.0, if changes { 403 } else { 200 }, "{operation}");
+        assert_eq!(alone.by("Basic YWJj").await.0, 401, "{operation}: a header that names nobody");
+        let page = proxied(&platform, &runtime, operation, "dev")
+            .header("cookie", &browser.cookie)
+            .header("x-csrf-token", &browser.csrf);
+        assert_eq!(page.by("").await.0, 200, "{operation}");
+        assert!(!page.by("").await.1.to_string().contains(&browser.csrf), "a runtime learns no token");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l1_a_header_that_names_nobody_is_never_made_good_by_a_cookie() {
+    let platform = Platform::start().await;
+    platform.post("/api/repos", json!({"name": "demo/app"})).await;
+    let browser = platform.sign_in(&platform.email, &platform.password).await.unwrap();
+    for header in ["Basic YWJj", "Basic !!", "Bearer", "Bearer x", "", "nonsense", "Basic"] {
+        for (name, value) in [("authorization", header), ("x-access-token", header)] {
+            for (method, path) in [
+                ("GET", "/api/user"),
+                ("POST", "/api/team"),
+                ("GET", "/api/applications"),
+                ("POST", "/2.0/api/graphql"),
+                ("GET", "/git/demo/app.git/info/refs?service=git-upload-pack"),
+                ("GET", "/metrics"),
+            ] {
+                let request = browser.request(&platform, method, path).header(name, value);
+                let request = if method == "POST" { request.json(&json!({"name": "x"})) } else { request };
+                let status = request.send().await.unwrap().status().as_u16();
+                assert_eq!(status, 401, "{method} {path} with `{name}: {value}`");
+            }
+        }
+    }
+    assert_eq!(browser.send(&platform, "GET", "/api/user", None).await.0, 200, "the cookie was good");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn l2_a_limited_key_does_nothing_to_its_owner() {
+    let platform = Platform::start().await;
+    let browser = platform.sign_in(&platform.email, &platform.password).await.unwrap();
+    let sessions = platform.get("/api/auth/sessions").await;
+    let id = sessions[0]["id"].as_str().unwrap().to_owned();
+    let password = json!({"current": platform.password, "new": "another long password"});
+    for scopes in [&["usage:read"][..], &["*:read"], &["account", "auth", "user"], &["*"]] {
+        let key = limited(&platform, scopes).await;
+        assert_eq!(platform.call("GET", "/api/user", &key, None).await.0, 200, "who one is");
+        for (method, path, body) in [
+            ("GET", "/api/auth/sessions".to_owned(), None),
+            ("DELETE", format!("/api/auth/sessions/{id}"), None),
+            ("POST", "/api/auth/password".to_owned(), Some(password.clone())),
+            ("POST", "/api/auth/confirm".to_owned(), Some(json!({"password": platform.password}))),
+            ("POST", "/api/user/changeaccount/default".to_owned(), None),
+        ] {
+            let (status, answer) = platform.call(method, &path, &key, body).await;
+            assert_eq!(status, 403, "{method} {path} with {scopes:?}: {answer}");
+        }
+    }
+    assert_eq!(browser.send(&platform, "GET", "/api/user", None).await.0, 200, "still signed in");
+    assert_eq!(
+        platform.call("DELETE", &format!("/api/auth/sessions/{id}"), &platform.admin_key, None).await.0,
+        200,
+        "a key without limits"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m4_a_key_that_reads_is_shown_no_secret_by_any_door() {
+    let platform = Platform::start().await;
+    let secret = json!({"metadata": {"name": "s"}, "spec": {"type": "secret", "data": {"A": "canary-m4"}}});
+    platform.post("/api/contexts/", secret).await;
+    let variables = json!([{"key": "T", "value": "canary-m4", "encrypted": true}]);
+    let steps = json!({"a": {"image": "x", "commands": ["true"]}});
+    let pipeline = json!({"metadata": {"name": "demo/p"}, "spec": {"variables": variables, "steps": steps}});
+    platform.post("/api/pipelines", pipeline).await;
+    let event = json!({"type": "registry", "kind": "dockerhub", "secret": "canary-m4-canary-m4",
+        "values": {"namespace": "library", "name": "redis"}});
+    let event = platform.post("/api/hermes/events", event).await.as_str().unwrap().to_owned();
+    let event = event.replace(':', "%3A");
+    for (path, scope) in [
+        ("/api/contexts?decrypt=true".to_owned(), "context"),
+        ("/api/contexts/s?decrypt=true".to_owned(), "context"),
+        ("/api/contexts/s/prepare?decrypt=true".to_owned(), "context"),
+        ("/api/pipelines/demo%2Fp?decryptVariables=true".to_owned(), "pipeline"),
+        (format!("/api/hermes/events/{event}/endpoint"), "pipeline"),
+    ] {
+        let door = Knock::new(&platform, "GET", &path);
+        door.needs_scope(scope).await;
+        for scopes in [&["*:read"][..], &["context:read", "pipeline:read", "build"]] {
+            let (status, answer) = door.by(&limited(&platform, scopes).await).await;
+            assert_eq!(status, 403, "{path} {scopes:?}");
+            assert!(!answer.to_string().contains("canary-m4"), "{path} {scopes:?}");
+        }
+        let (status, answer) = door.by(&limited(&platform, &[scope]).await).await;
+        assert_eq!(status, 200, "{path}: {answer}");
+        assert!(answer.to_string().contains("canary-m4"), "{path}: {answer}");
+    }
+    // The same without the wish to see: masked, with the scope to read.
+    let reads = limited(&platform, &["*:read"]).await;
+    for path in ["/api/contexts", "/api/contexts/s", "/api/contexts/s/prepare", "/api/pipelines/demo%2Fp"] {
+        let (status, answer) = platform.call("GET", path, &reads, None).await;
+        assert!(status == 200 && !answer.to_string().contains("canary-m4"), "{path}: {answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m2_a_subscription_hears_its_own_account_by_rule_and_by_scope() {
+    let platform = Platform::start().await;
+    let runtime = platform.agent(Subject::Runtime, "local").await;
+    let (_, elsewhere) = platform.account("elsewhere").await;
+    without_rules(&platform).await;
+    let (_, member) = member_in(&platform, "ada@example.com", "devs").await;
+    let rule = json!({"entityType": "pipeline", "teams": ["devs"], "actions": ["read"], "tags": ["dev"]});
+    platform.post("/api/abac", rule).await;
+    let rule = json!({"entityType": "gitopsApplications", "teams": ["devs"], "actions": ["VIEW"],
+        "attributes": [{"name": "NAMESPACE", "value": "dev"}]});
+    platform.post("/api/abac", rule).await;
+    let rule = json!({"entityType": "gitRepository", "teams": ["devs"], "actions": ["read"],
+        "attributes": [{"name": "REPOSITORY", "value": "open/*"}]});
+    platform.post("/api/abac", rule).await;
+
+    let builds = limited(&platform, &["build:read"]).await;
+    let none = limited(&platform, &["usage:read"]).await;
+    let listen = |key: &str| {
+        let (platform, key) = (&platform, key.to_owned());
+        tokio::task::block_in_place(|| Socket::subscribe(platform, &key))
+    };
+    let mut admin = listen(&platform.admin_key);
+    let (mut ada, mut foreign) = (listen(&member), listen(&elsewhere));
+    let (mut only_builds, mut nothing) = (listen(&builds), listen(&none));
+    let steps = json!({"a": {"image": "x", "commands": ["true"]}});
+    let body = |name: &str, tag: &str| json!({"metadata": {"name": name, "labels": {"tags": [tag]}}, "spec": {"steps": steps}});
+    platform.post("/api/pipelines", body("probe/p", "dev")).await;
+    // A subscription is there once it hears: things happen until it does.
+    for (socket, key) in [
+        (&mut admin, &platform.admin_key),
+        (&mut ada, &platform.admin_key),
+        (&mut only_builds, &platform.admin_key),
+        (&mut foreign, &elsewhere),
+    ] {
+        for turn in 0.. {
+            assert!(turn < 100, "never hears anything");
+            if *key == elsewhere {
+                let new = body(&format!("probe/{turn}"), "x");
+                platform.call("POST", "/api/pipelines", key, Some(new)).await;
+            } else {
+                platform.call("POST", "/api/pipelines/run/probe%2Fp", key, Some(json!({}))).await;
+            }
+            if tokio::task::block_in_place(|| socket.hear(Duration::from_millis(300))).is_some() {
+                break;
+            }
+        }
+    }
+    let mut ids = Vec::new();
+    for (name, tag) in [("demo/hidden", "prod"), ("demo/seen", "dev")] {
+        let body = json!({"metadata": {"name": name, "labels": {"tags": [tag]}}, "spec": {"steps": steps}});
+        let made = platform.post("/api/pipelines", body).await;
+        ids.push(made["metadata"]["id"].as_str().unwrap().to_owned());
+        let path = format!("/api/pipelines/run/{}", name.replace('/', "%2F"));
+        ids.push(platform.post(&path, json!({})).await.as_str().unwrap().to_owned());
+    }
+    let [hidden, hidden_build, seen, seen_build] = ids.try_into().unwrap();
+    report(&platform, &runtime, vec![app("prod", json!({})), app("dev", json!({}))]).await;
+    platform.post("/api/repos", json!({"name": "closed/app"})).await;
+    platform.post("/api/repos", json!({"name": "open/app"})).await;
+    // Something of its own ends what the other account hears, and a build what the limited keys hear.
+    let body = json!({"metadata": {"name": "x/y"}, "spec": {"steps": steps}});
+    let (_, theirs) = platform.call("POST", "/api/pipelines", &elsewhere, Some(body)).await;
+    let theirs = theirs["metadata"]["id"].as_str().unwrap().to_owned();
+    let last = platform.post("/api/pipelines/run/demo%2Fseen", json!({})).await.as_str().unwrap().to_owned();
+
+    tokio::task::block_in_place(|| {
+        let heard = admin.changes_until("build", &last);
+        for (kind, id) in [
+            ("pipeline", hidden.as_str()),
+            ("build", &hidden_build),
+            ("application", "local/prod/app"),
+            ("runtime", "local"),
+            ("repository", "closed/app"),
+        ] {
+            assert!(heard.contains(&(kind.into(), id.into())), "{kind} {id}: {heard:?}");
+        }
+        assert!(!heard.iter().any(|(_, id)| *id == theirs), "another account's: {heard:?}");
+
+        let heard = ada.changes_until("build", &last);
+        for (kind, id) in [
+            ("pipeline", seen.as_str()),
+            ("build", &seen_build),
+            ("application", "local/dev/app"),
+            ("repository", "open/app"),
+        ] {
+            assert!(heard.contains(&(kind.into(), id.into())), "{kind} {id}: {heard:?}");
+        }
+        for hidden in [hidden.as_str(), &hidden_build, "local/prod/app", "closed/app", &theirs] {
+            assert!(!heard.iter().any(|(_, id)| id == hidden), "{hidden}: {heard:?}");
+        }
+        let heard = foreign.changes_until("pipeline", &theirs);
+        let own = |(kind, id): &(String, String)| kind == "pipeline" || (kind == "all" && id.is_empty());
+        assert!(heard.iter().all(own), "{heard:?}");
+        for foreign in [&hidden, &seen] {
+            assert!(!heard.iter().any(|(_, id)| id == foreign), "{heard:?}");
+        }
+        let heard = only_builds.changes_until("build", &last);
+        assert!(heard.iter().all(|(kind, _)| kind == "build" || kind == "all"), "{heard:?}");
+        assert_eq!(nothing.hear(Duration::from_secs(2)), None, "a key for something else hears nothing");
+    });
+
+    // A right that is taken away is taken away from what is open, too.
+    without_rules(&platform).await;
+    let after = platform.post("/api/pipelines/run/demo%2Fseen", json!({})).await;
+    platform.post("/api/repos", json!({"name": "open/last"})).await;
+    let heard = tokio::task::block_in_place(|| ada.changes_until("repository", "open/last"));
+    assert!(!heard.iter().any(|(_, id)| after == id.as_str()), "{heard:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_socket_is_for_keys_that_read_builds_of_pipelines_that_they_see() {
+    let platform = Platform::start().await;
+    platform.pipeline("demo/build", "demo/app").await;
+    let build = platform.post("/api/pipelines/run/demo%2Fbuild", json!({})).await;
+    let build = build.as_str().unwrap().to_owned();
+    let (_, elsewhere) = platform.account("elsewhere").await;
+    let (_, member) = member_in(&platform, "ada@example.com", "devs").await;
+    let open = |key: &str| {
+        let path = format!("/ws/{}/{build}?authorization={key}", platform.account);
+        tokio::task::block_in_place(|| Socket::open(&platform, &path, &[]))
+    };
+    for scopes in [&["usage:read"][..], &["pipeline"], &["gitops"]] {
+        assert_eq!(open(&limited(&platform, scopes).await).0, 403, "{scopes:?}");
+    }
+    assert_eq!((open("").0, open("nonsense").0, open(&elsewhere).0), (401, 401, 404));
+    assert_eq!(open(&limited(&platform, &["build:read"]).await).0, 101);
+    let (status, socket) = open(&member);
+    assert_eq!(status, 101);
+    without_rules(&platform).await;
+    let closed = tokio::task::spawn_blocking(move || socket.unwrap().closes());
+    assert!(closed.await.unwrap(), "closed with the right to look");
+    assert_eq!(open(&member).0, 404);
+}
