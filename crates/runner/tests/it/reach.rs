@@ -332,14 +332,8 @@ async fn m1_nothing_of_the_runners_environment_flows_on() {
         let data = place.path().join("data");
         std::fs::create_dir(&data).unwrap();
         let server = Server::start().await;
-        let names = [
-            "SLIPWAY_RUNNER_TOKEN",
-            "CLOUD_KEY",
-            "HTTPS_PROXY",
-            "ftp_proxy",
-            "GIT_SSH_COMMAND",
-            "LC_CANARY",
-        ];
+        let names =
+            ["SLIPWAY_RUNNER_TOKEN", "CLOUD_KEY", "HTTPS_PROXY", "ftp_proxy", "GIT_SSH_COMMAND", "LC_CANARY"];
         let _runner = Process::start_with(&server, &data, executor, &names.map(|name| (name, canary)));
         let image = "localhost/slipway-runner-test:3";
         let app = next_id("team/env");
