@@ -12,9 +12,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::build::{Build, Context, Left, Orders, bequeathed, keep};
+use crate::build::{Build, Context, Left, Orders, ToldReport, bequeathed, keep};
 use crate::journal::Journal;
 use crate::layout::{BuildDir, Lasting, builds, read_if_whole};
+use crate::mask::Masker;
 use crate::uplink::Backoff;
 
 /// How long the server may hold a call, unless leases are shorter.
@@ -378,7 +379,9 @@ pub(crate) async fn cannot(client: &Client, runner: &str, why: &str) -> anyhow::
             ..BuildReport::default()
         };
         let path = format!("/api/agent/runner/builds/{}/state", taken.id);
-        client.send(client.request(reqwest::Method::PUT, &path).json(&report)).await?;
+        let secrets = crate::variables::secrets(&Default::default(), &taken);
+        let told = ToldReport::new(report, &Masker::new(secrets.iter().map(String::as_str)));
+        client.send(client.request(reqwest::Method::PUT, &path).json(&told.with_epoch(taken.epoch))).await?;
     }
     // That nothing is left here to be cleared away is heard by asking once more.
     let _ = sync(client.clone(), request).await;

@@ -15,14 +15,14 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat, readlinkat, renameat};
+use nix::fcntl::{AtFlags, OFlag, RenameFlags, openat, readlinkat, renameat, renameat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstatat, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, fchownat, symlinkat, unlinkat};
 
+use crate::within::file_at;
+
 const FOLDER: OFlag =
     OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// Not for ever: somebody may have put a pipe there.
-const FILE: OFlag = OFlag::O_RDONLY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC).union(OFlag::O_NONBLOCK);
 const NEW: OFlag = OFlag::O_WRONLY
     .union(OFlag::O_CREAT)
     .union(OFlag::O_EXCL)
@@ -30,6 +30,8 @@ const NEW: OFlag = OFlag::O_WRONLY
     .union(OFlag::O_CLOEXEC);
 /// Deeper than anything that people make.
 const DEPTH_MAX: usize = 200;
+/// Against somebody who works against us.
+const TRIES: u32 = 64;
 const ENTRIES_MAX: u64 = 1_000_000;
 const BYTES_MAX: u64 = 32 << 30;
 
@@ -95,12 +97,8 @@ impl<'a> Copy<'a> {
     }
 
     pub(crate) fn file(&mut self, from: &OwnedFd, to: &OwnedFd, name: &OsStr) -> io::Result<()> {
-        let Ok(file) = openat(from, name, FILE, Mode::empty()) else { return Ok(()) };
-        let mut file = File::from(file);
+        let Ok(mut file) = file_at(from, name) else { return Ok(()) };
         let about = file.metadata()?;
-        if !about.is_file() {
-            return Ok(());
-        }
         self.bytes = self.bytes.saturating_add(about.len());
         if self.bytes > BYTES_MAX {
             return Err(too_much());
@@ -156,14 +154,21 @@ fn remove_at(folder: &OwnedFd, name: &OsStr, depth: usize) -> io::Result<()> {
     if depth > DEPTH_MAX {
         return Err(too_much());
     }
-    if is_folder(folder, name)? {
+    for _ in 0..TRIES {
+        if !is_folder(folder, name)? {
+            return gone(unlinkat(folder, name, UnlinkatFlags::NoRemoveDir));
+        }
         let inside = folder_at(folder, name)?;
         for name in names(&inside)? {
             remove_at(&inside, &name, depth + 1)?;
         }
-        return gone(unlinkat(folder, name, UnlinkatFlags::RemoveDir));
+        match unlinkat(folder, name, UnlinkatFlags::RemoveDir) {
+            // Something was put into it meanwhile.
+            Err(Errno::ENOTEMPTY | Errno::EEXIST) => {}
+            done => return gone(done),
+        }
     }
-    gone(unlinkat(folder, name, UnlinkatFlags::NoRemoveDir))
+    Err(io::Error::other("another step puts something into it again and again"))
 }
 
 fn gone(done: nix::Result<()>) -> io::Result<()> {
@@ -226,10 +231,36 @@ fn lay(new: Option<&OwnedFd>, into: &OwnedFd, path: &Path, kept: &Kept, depth: u
             lay(Some(&from), &to, &path.join(&name), kept, depth + 1)?;
             continue;
         }
-        remove_at(into, &name, depth)?;
-        renameat(new, name.as_os_str(), into, name.as_os_str())?;
+        replace(new, into, &name, depth)?;
     }
     Ok(())
+}
+
+/// Moves an entry into a folder, in place of what has its name there. That steps aside within the same folder first: a
+/// step that writes to it meanwhile must neither keep the new one out nor follow the old one out of the volume.
+fn replace(new: &OwnedFd, into: &OwnedFd, name: &OsStr, depth: usize) -> io::Result<()> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    for number in 0..TRIES {
+        match renameat2(new, name, into, name, RenameFlags::RENAME_NOREPLACE) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let aside = format!(".slipway-old-{}-{number}", hex::encode(random));
+        match renameat(into, name, into, aside.as_str()) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let placed = renameat2(new, name, into, name, RenameFlags::RENAME_NOREPLACE);
+        remove_at(into, aside.as_ref(), depth)?;
+        match placed {
+            Ok(()) => return Ok(()),
+            Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Err(io::Error::other("another step puts something in the way again and again"))
 }
 
 /// Every path below a folder but `.git`; nothing when there are more than anybody wants to look at.

@@ -5,6 +5,7 @@
 //! inside are followed, as people expect. What comes out is a descriptor: whatever a step renames afterwards, it is
 //! still the same file. The module knows paths below the volume only.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -70,13 +71,7 @@ impl Volume {
 
     /// A plain file, and nothing else that has its name.
     pub(crate) fn file(&self, relative: &Path) -> io::Result<File> {
-        let found = self.beneath(&plain(relative)?, LOOK)?;
-        if !is(&found, SFlag::S_IFREG)? {
-            return Err(io::Error::other("it is not a file"));
-        }
-        // The same file again, for reading.
-        let again = format!("/proc/self/fd/{}", found.as_raw_fd());
-        Ok(File::from(open(again.as_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?))
+        for_reading(&self.beneath(&plain(relative)?, LOOK)?)
     }
 
     /// At most so much of a file, or an error.
@@ -150,6 +145,21 @@ impl Volume {
 /// At most so much of a plain file in a folder that somebody else writes to.
 pub(crate) fn read_in(folder: &Path, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
     Volume::open(folder)?.read(Path::new(name), bytes_max)
+}
+
+/// A plain file of a folder, and nothing else that has its name: no link, and no device, which merely to open would do
+/// something to the machine.
+pub(crate) fn file_at(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
+    for_reading(&openat(folder, name, LOOK | OFlag::O_NOFOLLOW, Mode::empty()).map_err(told)?)
+}
+
+fn for_reading(found: &OwnedFd) -> io::Result<File> {
+    if !is(found, SFlag::S_IFREG)? {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a file"));
+    }
+    // The same file again, for reading.
+    let again = format!("/proc/self/fd/{}", found.as_raw_fd());
+    Ok(File::from(open(again.as_str(), OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty())?))
 }
 
 fn is(opened: impl AsFd, kind: SFlag) -> io::Result<bool> {

@@ -23,7 +23,8 @@ use nix::sys::stat::{FileStat, SFlag, fstatat};
 use sha2::{Digest, Sha256};
 use tar::{Archive, Builder, EntryType, Header};
 
-use super::inside::{file_at, folder_at, open_parent};
+use super::inside::{folder_at, open_parent};
+use crate::within::file_at;
 
 /// Asked again and again: whether to give up.
 pub(crate) type Stop<'a> = &'a mut dyn FnMut() -> bool;

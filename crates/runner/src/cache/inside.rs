@@ -13,9 +13,9 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{Gid, Uid, fchownat};
 
+use crate::within::file_at;
+
 const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// Not for ever: somebody may have put a pipe there.
-const FILE: OFlag = OFlag::O_NOFOLLOW.union(OFlag::O_CLOEXEC).union(OFlag::O_NONBLOCK);
 
 /// What to do with folders on the way that are not there.
 #[derive(Clone, Copy)]
@@ -27,12 +27,6 @@ enum Missing {
 pub(super) fn open_file(root: &Path, relative: &Path) -> io::Result<File> {
     let (folder, name) = parent(root, relative, Missing::Refuse)?;
     file_at(&folder, name)
-}
-
-/// A plain file of a folder, and nothing else that has its name.
-pub(super) fn file_at(folder: &OwnedFd, name: &OsStr) -> io::Result<File> {
-    let file = File::from(openat(folder, name, FILE | OFlag::O_RDONLY, Mode::empty()).map_err(told)?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
 }
 
 pub(super) fn folder_at(folder: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {

@@ -168,7 +168,7 @@ impl Container {
         place: &Place<'_>,
         args: &mut Vec<String>,
     ) -> Result<Environment<'a>, Refusal> {
-        let environment = Environment::of(&spec.environment, spec.commands.is_some());
+        let environment = Environment::of(&spec.environment, spec.commands.is_some(), self.engine.literal);
         reach::write_environment(&place.at.environment(), environment.lines.iter().copied())?;
         args.push(format!("--env-file={}", place.at.environment().display()));
         args.extend(environment.passed.keys().map(|name| format!("--env={name}")));

@@ -36,6 +36,9 @@ pub(super) struct Engine {
     /// It starts containers with limits of CPU and memory here.
     #[serde(default)]
     pub(super) limits: bool,
+    /// It takes the lines of a file of variables as they are, whatever is in them.
+    #[serde(default)]
+    pub(super) literal: bool,
     /// Tells a machine from another one, or from itself after an upgrade.
     key: String,
 }
@@ -80,7 +83,7 @@ pub(super) fn choose(choice: &ExecutorChoice, data: &Path) -> anyhow::Result<Opt
 fn open(name: &str, data: &Path) -> Result<Engine, String> {
     let version = version(name)?;
     let key = format!(
-        "{version} {} limits",
+        "{version} {} limits literal",
         std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim()
     );
     let kept = data.join(format!("{name}.json"));
@@ -96,6 +99,7 @@ fn open(name: &str, data: &Path) -> Result<Engine, String> {
         run_flags: Vec::new(),
         build_flags: Vec::new(),
         limits: true,
+        literal: true,
         key,
     };
     if name == "podman" {
@@ -152,6 +156,7 @@ fn probe_podman(engine: &mut Engine, dir: &Path) -> Result<(), String> {
                     if run(&init, Duration::from_secs(60)).is_ok() {
                         engine.run_flags.push("--init".to_owned());
                     }
+                    engine.literal = reads_literally(&argv, dir);
                     engine.limits = run(&with_limits(&argv), Duration::from_secs(60)).is_ok();
                     engine.build_flags = probe_build(&engine.program, dir)?;
                     return Ok(());
@@ -161,6 +166,26 @@ fn probe_podman(engine: &mut Engine, dir: &Path) -> Result<(), String> {
         }
     }
     Err(format!("podman cannot start a container here: {why}"))
+}
+
+/// Versions differ in what quotes and signs mean in such a file; this one is asked.
+fn reads_literally(argv: &[String], dir: &Path) -> bool {
+    const ODD: [&str; 5] = ["\"quoted\"", "'quoted' # not a note", " $HOME ${HOME} `x` ", "\\n \\", "a=b=*"];
+    let file = dir.join("variables");
+    let lines: String =
+        ODD.iter().enumerate().map(|(number, odd)| format!("SLIPWAY_{number}={odd}\n")).collect();
+    if std::fs::write(&file, lines).is_err() {
+        return false;
+    }
+    let at = argv.iter().position(|word| word == "--rm").unwrap_or(1);
+    let mut argv = argv.to_vec();
+    argv.insert(at, format!("--env-file={}", file.display()));
+    argv.pop();
+    argv.push("/usr/bin/env".to_owned());
+    let said = run(&argv, Duration::from_secs(60)).unwrap_or_default();
+    ODD.iter()
+        .enumerate()
+        .all(|(number, odd)| said.lines().any(|line| line == format!("SLIPWAY_{number}={odd}")))
 }
 
 fn with_limits(argv: &[String]) -> Vec<String> {

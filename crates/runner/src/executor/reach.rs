@@ -91,11 +91,12 @@ pub(super) struct Environment<'a> {
 }
 
 impl<'a> Environment<'a> {
-    pub(super) fn of(all: &'a BTreeMap<String, String>, has_script: bool) -> Self {
+    /// `literal`: the engine takes lines as they are; else only those without signs are lines.
+    pub(super) fn of(all: &'a BTreeMap<String, String>, has_script: bool, literal: bool) -> Self {
         let mut environment = Self::default();
         for (name, value) in all {
             let identifier = !name.contains(['-', '.']);
-            if is_line(value) {
+            if is_line(value) && (literal || is_plain(value)) {
                 environment.lines.push((name, value));
             } else if has_script && identifier && !value.contains('\0') {
                 environment.exported.insert(name.clone(), value.clone());
@@ -111,6 +112,10 @@ impl<'a> Environment<'a> {
 
 fn is_line(value: &str) -> bool {
     !value.contains(['\n', '\r', '\0']) && value.len() <= LINE_BYTES_MAX
+}
+
+fn is_plain(value: &str) -> bool {
+    value.chars().all(|c| c.is_alphanumeric() || "_-./:@%+,=".contains(c))
 }
 
 /// What a file of variables can hold.
@@ -303,14 +308,17 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
-        let script = Environment::of(&all, true);
+        let script = Environment::of(&all, true, true);
         assert_eq!(script.lines, [("LD_PRELOAD", "/x"), ("PLAIN", "a=b # * $x \"q\"")]);
         assert_eq!(script.exported.keys().collect::<Vec<_>>(), ["CONTAINERS_CONF", "LINES", "RETURN"]);
         assert_eq!(script.passed.keys().collect::<Vec<_>>(), ["dotted.name"]);
         assert_eq!(script.left_out, ["NUL"]);
-        let entry = Environment::of(&all, false);
+        let entry = Environment::of(&all, false, true);
         assert_eq!(entry.passed.keys().collect::<Vec<_>>(), ["LINES", "RETURN", "dotted.name"]);
         assert_eq!(entry.left_out, ["CONTAINERS_CONF", "NUL"]);
+        let picky = Environment::of(&all, true, false);
+        assert_eq!(picky.lines, [("LD_PRELOAD", "/x")]);
+        assert!(picky.exported.contains_key("PLAIN"));
     }
 
     #[test]

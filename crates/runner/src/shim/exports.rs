@@ -1,13 +1,13 @@
 //! `cf_export`: the script that steps call, and what they left for the steps after them.
 
-use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
 
 use crate::task::Export;
+use crate::within::file_at;
 
 const EXPORTS_FILE: &str = "env_vars_to_export";
 /// Names of exports whose values must not be shown.
@@ -43,9 +43,9 @@ done
 
 /// Takes the exports out of the volume, so that the next step starts with none.
 pub(crate) fn take(volume: &Path) -> Vec<Export> {
-    let masked = take_file(&volume.join(MASKS_FILE));
+    let masked = take_file(volume, MASKS_FILE);
     let masked: Vec<&str> = masked.lines().map(str::trim).collect();
-    take_file(&volume.join(EXPORTS_FILE))
+    take_file(volume, EXPORTS_FILE)
         .lines()
         .filter_map(|line| {
             let (name, value) = line.strip_suffix('\r').unwrap_or(line).split_once('=')?;
@@ -61,16 +61,14 @@ pub(crate) fn take(volume: &Path) -> Vec<Export> {
 }
 
 /// A step may have put a link, a pipe or a device there: only a plain file is read.
-fn take_file(path: &Path) -> String {
+fn take_file(volume: &Path, name: &str) -> String {
     let mut text = Vec::new();
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
-    let file: std::io::Result<File> = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path);
-    if let Ok(file) = file
-        && file.metadata().is_ok_and(|meta| meta.is_file())
-    {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let file = nix::fcntl::open(volume, flags, Mode::empty()).map_err(std::io::Error::from);
+    if let Ok(file) = file.and_then(|folder| file_at(&folder, name.as_ref())) {
         let _ = file.take(BYTES_MAX).read_to_end(&mut text);
     }
-    let _ = std::fs::remove_file(path);
+    let _ = std::fs::remove_file(volume.join(name));
     String::from_utf8_lossy(&text).into_owned()
 }
 
