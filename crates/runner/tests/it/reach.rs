@@ -187,8 +187,8 @@ steps:
     commands:
       - |-
         mkdir -p sw; cd sw; rm -rf x; touch ../go; i=0
-        while [ ! -e ../stop ] && [ $i -lt 20000 ]; do
-          i=$((i+1)); rm -f x; mkdir -p x; rm -rf x 2>/dev/null; ln -s {victim} x 2>/dev/null
+        while [ ! -e ../stop ] && [ $i -lt 1500 ]; do
+          i=$((i+1)); rm -f x; mkdir -p x; sleep 0.015; rm -rf x 2>/dev/null; ln -s {victim} x 2>/dev/null; sleep 0.015
         done
         rm -f x; true
   late: {{image: IMAGE, commands: ['while [ ! -e go ]; do :; done']}}
