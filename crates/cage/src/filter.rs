@@ -48,7 +48,16 @@ const SET_ID_BITS: u32 = libc::S_ISUID | libc::S_ISGID;
 const CREATES: u32 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
 
 impl Filter {
-    pub(crate) fn new(sockets: Sockets) -> Self {
+    /// For a program that ends with us, whatever it likes.
+    pub(crate) fn for_child(sockets: Sockets) -> Self {
+        Self::build(sockets, true)
+    }
+
+    fn new(sockets: Sockets) -> Self {
+        Self::build(sockets, false)
+    }
+
+    fn build(sockets: Sockets, child: bool) -> Self {
         let mut program = Program(Vec::with_capacity(400));
         program.load(4);
         program.unless_equal_return(ARCHITECTURE, KILL);
@@ -63,6 +72,12 @@ impl Filter {
             block.if_equal_return(libc::TIOCSTI as u32, refuse(libc::EPERM));
             block.if_equal_return(libc::TIOCLINUX as u32, refuse(libc::EPERM));
         });
+        if child {
+            program.special(libc::SYS_prctl, |block| {
+                block.argument(0);
+                block.if_equal_return(libc::PR_SET_PDEATHSIG as u32, refuse(libc::EPERM));
+            });
+        }
         program.special(libc::SYS_socket, |block| sockets.check(block));
         // A program that runs as the owner of files must leave none that others could run as that owner.
         #[cfg(target_arch = "x86_64")]
@@ -227,7 +242,7 @@ mod tests {
     #[test]
     fn every_jump_lands_inside_the_program() {
         for sockets in [Sockets::None, Sockets::Tcp, Sockets::Internet] {
-            let program = Filter::new(sockets).program;
+            let program = Filter::for_child(sockets).program;
             for (at, instruction) in program.iter().enumerate() {
                 let furthest = usize::from(instruction.jt.max(instruction.jf));
                 assert!(at + furthest + 1 < program.len() || instruction.code & 7 == libc::BPF_RET as u16);

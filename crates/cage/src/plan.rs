@@ -76,7 +76,7 @@ impl Plan {
             }
         }
         plan.steps.push(Step::NoDescriptors);
-        plan.steps.push(Step::Filter(Filter::new(match cage.network {
+        plan.steps.push(Step::Filter(Filter::for_child(match cage.network {
             Network::None => Sockets::None,
             Network::Private(_) => Sockets::Tcp,
             Network::Host => Sockets::Internet,

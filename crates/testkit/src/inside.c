@@ -131,7 +131,7 @@ int main(int argc, char **argv) {
   attempt("ptrace", ptrace(PTRACE_TRACEME, 0, 0, 0)); attempt("setuid", setuid(0));
   attempt("mknod", mknod("/tmp/device", S_IFCHR | 0666, 0x101)); attempt("bpf", syscall(SYS_bpf, 0, 0, 0));
   attempt("io_uring", syscall(SYS_io_uring_setup, 1, 0)); attempt("keyctl", syscall(SYS_keyctl, 0, 0, 0));
-  attempt("set_id", chmod("/tmp", 04777));
+  attempt("outlive", prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0)); attempt("set_id", chmod("/tmp", 04777));
   struct rlimit l;
   getrlimit(RLIMIT_AS, &l); number("limit_memory", (long long)l.rlim_cur);
   getrlimit(RLIMIT_NPROC, &l); number("limit_processes", (long long)l.rlim_cur);

@@ -186,6 +186,7 @@ impl Seen {
             "io_uring",
             "keyctl",
             "set_id",
+            "outlive",
         ] {
             assert_ne!(self.number(name), 0, "{name} was possible: {}", self.0);
         }

@@ -93,6 +93,21 @@ fn with_landlock_nothing_but_the_workspace_can_be_read() {
     assert!(folder.path().join("inside.json").exists(), "the workspace may be written to");
 }
 
+/// Only where the operator said so: files are open, and still there is no socket, no capability and no other user.
+#[test]
+fn with_the_filter_alone_there_is_no_network_and_no_right() {
+    let probe = Probe::named("tool");
+    let cage = Cage::new().at(Level::Filter);
+    let folder = workspace(&cage);
+    let seen = look(&cage.clone().write(folder.path()), &probe, folder.path());
+    seen.assert_no_network().assert_own_user();
+    for name in
+        ["shadow_read", "write_root", "write_usr", "unix", "unshare_user", "mount", "ptrace", "io_uring"]
+    {
+        assert_ne!(seen.number(name), 0, "{name}: {}", seen.0);
+    }
+}
+
 #[test]
 fn what_is_read_cannot_be_written() {
     let cage = Cage::new();

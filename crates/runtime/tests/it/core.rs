@@ -270,3 +270,26 @@ async fn files_that_are_sent_along_are_rendered_in_the_place_of_the_repository()
     let (_, headers) = ask_in_parts(&core, "ResolveRevision", &[question.clone(), question.clone()]);
     assert!(headers.to_lowercase().contains("grpc-status: 12"), "{headers}");
 }
+
+/// Nothing on the wire says who asks, so the kernel does: another person of the machine is hung up on by both.
+#[tokio::test]
+async fn other_people_of_the_machine_are_not_answered() {
+    let core = core().await;
+    for port in [core.at.cache.port(), core.at.repository.port()] {
+        let said = |who: &[&str]| {
+            let script = format!(
+                "exec 3<>/dev/tcp/127.0.0.1/{port}; printf 'PING\\r\\n\\r\\n' >&3; timeout 3 head -c 1 <&3 | wc -c"
+            );
+            let output = Command::new("setpriv")
+                .args(who)
+                .args(["bash", "-c", &script])
+                .output()
+                .expect("setpriv runs");
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        };
+        let stranger = said(&["--reuid=61998", "--regid=61998", "--clear-groups"]);
+        assert_eq!(stranger, "0", "port {port}");
+    }
+    let mut redis = Redis::connect(core.at.cache).await;
+    assert!(!redis.ask(&["PING"]).await.is_empty(), "we are answered");
+}

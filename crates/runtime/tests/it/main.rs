@@ -9,6 +9,7 @@ mod control_plane;
 mod core;
 mod crash;
 mod faults;
+mod hostile;
 mod hydrate;
 mod kube;
 mod lookup;

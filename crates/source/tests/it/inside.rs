@@ -82,6 +82,34 @@ async fn a_plugin_sees_its_workspace_and_what_the_operator_wrote_down() {
     assert_eq!(std::fs::read_to_string(probe.canary()).expect("there"), "CANARY");
 }
 
+/// What the operator allows a plugin is for what was pushed, not for files that somebody sends.
+#[tokio::test]
+async fn a_plugin_gets_nothing_of_the_machine_for_files_that_were_sent() {
+    let repo = Repo::new();
+    repo.write("app/file", "x").commit("Something to render");
+    let probe = Probe::named("maker");
+    let spec = format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: ConfigManagementPlugin\nmetadata: {{name: maker}}\nspec:\n  generate:\n    command: [{}]\n  sandbox: {{network: true, read: [{}]}}\n",
+        probe.path().display(),
+        probe.canary().display()
+    );
+    let renderer = repo.renderer();
+    renderer.set_plugins(vec![PluginSpec::parse(&spec).expect("a specification")]);
+    let mut packed =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    let mut header = tar::Header::new_gnu();
+    header.set_size(1);
+    header.set_mode(0o644);
+    packed.append_data(&mut header, "app/file", &b"x"[..]).expect("packed");
+    let packed = packed.into_inner().and_then(|inner| inner.finish()).expect("packed");
+    let files = slipway_source::Archive::of_folder(&packed).expect("opened");
+    let plugin = SourceOptions::Plugin(Plugin { name: "maker".into(), ..Plugin::default() });
+    let mut asked = request(&repo, &renderer, "app", plugin).await;
+    asked.content = slipway_source::Content::Archive(Arc::new(files));
+    let rendered = renderer.render(&asked).await.expect("the probe is believed");
+    Seen::in_object(&rendered.objects[0]).assert_caged().assert_no_network().assert_own_user();
+}
+
 /// A cache of mirrors, a private repository in it, and the folder of its mirror.
 struct Mirrors {
     folder: tempfile::TempDir,
