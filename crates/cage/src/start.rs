@@ -182,7 +182,10 @@ unsafe fn become_program(
         }
         // A group of its own, so that a signal for our terminal is none for it.
         libc::setpgid(0, 0);
+        // Folders of the new root are for a user who does not own them, however private we are otherwise.
+        let before = libc::umask(0o022);
         step::run(&prepared.plan.steps)?;
+        libc::umask(before);
         if prepared.rehearsal {
             return Ok(());
         }

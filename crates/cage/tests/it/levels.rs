@@ -226,3 +226,25 @@ fn a_process_without_rights_cages_too() {
         assert!(output.status.success() && said.contains("1 passed"), "{who:?} {test}: {said}");
     }
 }
+
+/// The platform keeps what it makes to itself; what a caged program stands on has to be walked by somebody else.
+#[test]
+fn a_private_process_starts_programs_all_the_same() {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "umask 077; exec \"$0\" --exact levels::programs_see_dev_null --nocapture"]);
+    command.arg(std::env::current_exe().expect("this program")).env("SLIPWAY_TEST_PRIVATE", "1");
+    let output = command.output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn programs_see_dev_null() {
+    let cage = Cage::new().at(Level::Namespaces);
+    let folder = workspace(&cage);
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "cat file && exec 3<>/dev/null && cd /tmp && echo seen"]).current_dir(folder.path());
+    let child = cage.clone().write(folder.path()).spawn(&command, Streams::listening()).expect("it starts");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "oursseen\n", "{output:?}");
+}
