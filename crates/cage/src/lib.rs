@@ -78,6 +78,8 @@ pub struct Cage {
     runnable: bool,
     network: Network,
     user: Option<u32>,
+    /// The user is one for folders that outlive the program.
+    lasting: bool,
     limits: Limits,
     level: Option<Level>,
 }
@@ -97,6 +99,7 @@ impl Cage {
             runnable: false,
             network: Network::None,
             user: Some(user::next()),
+            lasting: false,
             limits: Limits::default(),
             level: None,
         }
@@ -143,6 +146,7 @@ impl Cage {
 
     #[must_use]
     pub fn user(mut self, user: User) -> Self {
+        self.lasting = matches!(user, User::Number(_));
         self.user = match user {
             User::Own => Some(user::next()),
             User::Number(number) => Some(number),
@@ -205,7 +209,13 @@ impl Cage {
 
     fn changes_user(&self) -> bool {
         let level = self.level.or_else(|| level().ok());
-        user::can_change() && self.user.is_some() && level != Some(Level::UserNamespace)
+        let may = match level {
+            Some(Level::Namespaces) => true,
+            Some(Level::UserNamespace) | None => false,
+            // The way to folders of ours is closed to others; a throw-away folder lies in the open.
+            Some(Level::Landlock | Level::Filter) => !self.lasting,
+        };
+        may && user::can_change() && self.user.is_some()
     }
 
     /// The user and group that the program has, as it sees them.

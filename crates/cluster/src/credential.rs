@@ -78,7 +78,9 @@ impl Program {
             let hint = if self.install_hint.is_empty() { "" } else { "; its Secret has an installHint" };
             format!("its credential program does not start: {error}{hint}")
         };
-        let home = tempfile::Builder::new().prefix("slipway-login-").tempdir().map_err(starts)?;
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let home = tempfile::Builder::new().prefix("slipway-login-").permissions(private).tempdir();
+        let home = home.map_err(starts)?;
         let mut command = self.command(&home, cluster);
         command.current_dir(home.path());
         let mut cage = Cage::new().network(Network::Host).write(home.path());

@@ -93,7 +93,7 @@ fn with_landlock_nothing_but_the_workspace_can_be_read() {
     assert!(folder.path().join("inside.json").exists(), "the workspace may be written to");
 }
 
-/// Only where the operator said so: files are open, and still there is no socket, no capability and no other user.
+/// Only where the operator said so: files are open, and still there is no socket, no capability and another user.
 #[test]
 fn with_the_filter_alone_there_is_no_network_and_no_right() {
     let probe = Probe::named("tool");

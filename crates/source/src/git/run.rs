@@ -274,7 +274,7 @@ impl Invocation {
     async fn output_caged(self, mut command: std::process::Command, cage: Cage) -> Result<Output, GitError> {
         let unwritten = |source| GitError::io(&self.dir, source);
         // It is gone with the command.
-        let keys = tempfile::Builder::new().prefix("slipway-git-").tempdir().map_err(unwritten)?;
+        let keys = crate::private::throw_away("slipway-git-").map_err(unwritten)?;
         let mut cage = cage;
         command.env("TMPDIR", "/tmp");
         for name in AUTHORITIES {

@@ -11,6 +11,10 @@ use tempfile::TempDir;
 use super::{GitError, GitOptions, Repository};
 use crate::process;
 
+/// Beside the mirrors: folders with keys, each for one command. What a killed process left is removed when the cache is
+/// opened.
+pub(super) const KEYS: &str = ".keys";
+
 /// A git command in a bare repository, the cage that it runs in, and the private files that must outlive it.
 pub(super) struct GitCommand {
     pub(super) command: Command,
@@ -74,9 +78,11 @@ pub(super) fn remote(place: &Place, repo: &Repository, options: &GitOptions) -> 
     if !credentials.proxy.is_empty() {
         config.push(("http.proxy".into(), credentials.proxy.clone()));
     }
-    let unwritten = |source| GitError::Folder { folder: "the temporary folder".to_owned(), source };
+    let unwritten = |source| GitError::Folder { folder: KEYS.to_owned(), source };
     // Outside of the mirror, which git itself may write to, and only there for this one command.
-    let keys = tempfile::Builder::new().prefix("slipway-git-").tempdir().map_err(unwritten)?;
+    let all = git_dir.with_file_name(KEYS);
+    crate::private::make_folder(&all).map_err(unwritten)?;
+    let keys = crate::private::throw_away_in(&all, "git-").map_err(unwritten)?;
     let private = |name: &str, content: &str| private_file(&keys, name, content).map_err(unwritten);
     if let Some(certificate) = &credentials.tls_client_cert {
         config.push(("http.sslCert".into(), private("certificate", certificate.expose())?));

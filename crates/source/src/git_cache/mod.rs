@@ -132,6 +132,10 @@ impl GitCache {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
+        let keys = folder.join(command::KEYS);
+        if keys.exists() {
+            std::fs::remove_dir_all(&keys).map_err(io)?;
+        }
         Ok(Self {
             folder,
             options: Arc::new(options),

@@ -119,7 +119,7 @@ async fn check(
     keys: &Keyring,
 ) -> Result<Vec<String>, SignatureError> {
     let unchecked = |detail: String| SignatureError::Unchecked { commit: id.to_owned(), detail };
-    let folder = tempfile::tempdir().map_err(|error| unchecked(error.to_string()))?;
+    let folder = crate::private::throw_away("slipway-gpgv-").map_err(|error| unchecked(error.to_string()))?;
     let file = |name: &str, content: &[u8]| -> std::io::Result<std::path::PathBuf> {
         let path = folder.path().join(name);
         std::fs::File::create(&path)?.write_all(content)?;

@@ -32,7 +32,7 @@ pub(super) struct With<'a> {
 impl Workspace {
     /// Writes the files below `repo/`. Links were already replaced by what they point at.
     pub(super) fn with(files: &Files) -> Result<Self, RenderError> {
-        let folder = tempfile::Builder::new().prefix("slipway-render-").tempdir().map_err(failed)?;
+        let folder = crate::private::throw_away("slipway-render-").map_err(failed)?;
         let cage = Cage::new().write(folder.path());
         let workspace = Self { folder, cage, shown: Vec::new() };
         for (path, content) in files {

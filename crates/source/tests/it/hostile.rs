@@ -601,22 +601,22 @@ async fn settings_inside_of_a_repository_run_nothing() {
 #[tokio::test]
 async fn keys_of_a_fetch_are_gone_with_it() {
     let folder = tempfile::tempdir().expect("a folder");
+    let left = folder.path().join(".keys/git-left");
+    std::fs::create_dir_all(&left).expect("made");
     let cache = mirrors(&folder);
-    let before = left_keys();
+    assert!(!left.exists(), "what a killed process left");
     let credentials = slipway_source::Credentials {
         ssh_private_key: Some(slipway_model::Secret::new("key".to_owned())),
         ..slipway_source::Credentials::default()
     };
     let repo = Repository { url: "ssh://git@127.0.0.1:1/x".to_owned(), credentials: Arc::new(credentials) };
     cache.resolve(&repo, "main", Since::now()).await.expect_err("nobody is there");
-    assert!(left_keys() <= before, "a folder with keys was left");
-    let mirror = std::fs::read_dir(folder.path()).expect("readable").flatten().map(|entry| entry.path());
-    let mirror: PathBuf = mirror.into_iter().find(|path| path.is_dir()).expect("a mirror");
+    let keys = folder.path().join(".keys");
+    assert_eq!(std::fs::read_dir(&keys).expect("readable").count(), 0, "a folder with keys was left");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&keys).expect("there"));
+    assert_eq!(mode & 0o777, 0o700);
+    let all = std::fs::read_dir(folder.path()).expect("readable").flatten().map(|entry| entry.path());
+    let mirror: PathBuf = all.into_iter().find(|path| path.is_dir() && *path != keys).expect("a mirror");
     let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&mirror).expect("there"));
     assert!(owner > 50_000, "{owner}");
-}
-
-fn left_keys() -> usize {
-    let all = std::fs::read_dir(std::env::temp_dir()).expect("readable").flatten();
-    all.filter(|entry| entry.file_name().to_string_lossy().starts_with("slipway-git-")).count()
 }

@@ -125,7 +125,8 @@ impl Mirrors {
 
     fn mirror(&self) -> PathBuf {
         let all = std::fs::read_dir(self.folder.path()).expect("readable").flatten();
-        all.map(|entry| entry.path()).find(|path| path.is_dir()).expect("a mirror was made")
+        let is_mirror = |path: &PathBuf| path.is_dir() && !path.ends_with(".keys");
+        all.map(|entry| entry.path()).find(is_mirror).expect("a mirror was made")
     }
 }
 
