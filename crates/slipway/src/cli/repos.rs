@@ -100,7 +100,13 @@ async fn rights(format: Format) -> anyhow::Result<()> {
     print(format, &rules, &["RULE", "REPOSITORY", "WHO", "MAY", "WHAT"], row, empty)
 }
 
-fn allowing(name: &str, teams: &[String], pipelines: &[String], branches: &[String], tags: &[String]) -> Value {
+fn allowing(
+    name: &str,
+    teams: &[String],
+    pipelines: &[String],
+    branches: &[String],
+    tags: &[String],
+) -> Value {
     let mut attributes = vec![json!({"name": "REPOSITORY", "value": name})];
     for (kind, values) in [("PIPELINE", pipelines), ("BRANCH", branches), ("TAG", tags)] {
         attributes.extend(values.iter().map(|value| json!({"name": kind, "value": value})));
