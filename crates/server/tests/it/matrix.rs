@@ -3,6 +3,9 @@
 use serde_json::{Value, json};
 use slipway_store::identity::Subject;
 
+use crate::keys::{app, proxied, report};
+use crate::knock::{Knock, SCOPES, limited};
+use crate::socket::Socket;
 use crate::support::Platform;
 
 /// One operation of the document, with who it says it is for.
@@ -111,31 +114,12 @@ async fn every_route_opens_for_those_it_names_and_for_nobody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_scope_opens_its_own_routes_and_no_others() {
     let platform = Platform::start().await;
-    let words = [
-        "account",
-        "user",
-        "team",
-        "service-account",
-        "auth",
-        "abac",
-        "audit",
-        "context",
-        "usage",
-        "sso",
-        "pipeline",
-        "build",
-        "repos",
-        "gitops",
-        "agent",
-        "admin",
-        "metrics",
-    ];
     let routes = routes(&platform).await;
     let by_scope =
         |route: &&Route| route.scope.is_some() || matches!(route.policy.as_str(), "known" | "oneself");
     let scoped: Vec<_> = routes.iter().filter(by_scope).filter(|route| !refuses_inside(route)).collect();
     let (mut seen, mut wrong) = (0, Vec::new());
-    for word in words {
+    for word in SCOPES {
         for scope in [word.to_owned(), format!("{word}:read")] {
             let key = platform.post("/api/auth/key", json!({"name": scope, "scopes": [scope]})).await;
             let key = key.as_str().unwrap().to_owned();
@@ -293,4 +277,72 @@ async fn another_account_finds_nothing_of_this_one() {
     assert!(
         trail["docs"].as_array().unwrap().iter().all(|record| record["userName"] != "member@example.com")
     );
+}
+
+/// What the described API does not list: the Git host, the sockets and an app-proxy's questions, × everybody × scopes.
+#[tokio::test(flavor = "multi_thread")]
+async fn git_sockets_and_the_app_proxy_open_for_those_they_name_and_for_nobody_else() {
+    let platform = Platform::start().await;
+    platform.pipeline("demo/build", "demo/app").await;
+    let build = platform.post("/api/pipelines/run/demo%2Fbuild", json!({})).await;
+    let build = build.as_str().unwrap().to_owned();
+    platform.post("/api/repos", json!({"name": "demo/app"})).await;
+    let runner = platform.agent(Subject::Runner, "r1").await;
+    let runtime = platform.agent(Subject::Runtime, "local").await;
+    report(&platform, &runtime, vec![app("dev", json!({}))]).await;
+    let (_, member) = platform.member("member@example.com", "User").await;
+    let (_, admin) = platform.member("second@example.com", "Admin").await;
+    let (_, elsewhere) = platform.account("elsewhere").await;
+    platform.post("/api/service-users", json!({"name": "bot"})).await;
+    let robot = "/api/auth/key?subjectType=service-account&subjectReference=bot";
+    let robot = platform.post(robot, json!({"name": "k"})).await.as_str().unwrap().to_owned();
+
+    let ask = async |key: &str| {
+        let git = async |service: &str| {
+            let path = format!("/git/demo/app.git/info/refs?service={service}");
+            Knock::new(&platform, "GET", &path).by(key).await.0
+        };
+        let socket = |path: &str, headers: &[(&str, &str)]| {
+            tokio::task::block_in_place(|| Socket::open(&platform, path, headers)).0
+        };
+        let line = format!("/ws/{}/{build}?authorization={key}", platform.account);
+        let mut headers = vec![("sec-websocket-protocol", "graphql-transport-ws")];
+        headers.extend(Some(("authorization", key)).filter(|_| !key.is_empty()));
+        [
+            git("git-upload-pack").await,
+            git("git-receive-pack").await,
+            socket(&line, &[]),
+            socket("/2.0/api/graphql", &headers),
+            proxied(&platform, &runtime, "diff", "dev").by(key).await.0,
+            proxied(&platform, &runtime, "sync", "dev").by(key).await.0,
+        ]
+    };
+    for (who, key, expected) in [
+        ("nobody", "", [401, 401, 401, 401, 401, 401]),
+        ("a made-up key", "acacacacacacacacacacacac.00", [401, 401, 401, 401, 401, 401]),
+        ("a member", &member, [200, 403, 101, 101, 200, 200]),
+        ("an administrator", &admin, [200, 200, 101, 101, 200, 200]),
+        ("a service account", &robot, [200, 403, 101, 101, 200, 200]),
+        ("an administrator elsewhere", &elsewhere, [404, 404, 404, 101, 404, 404]),
+        ("a platform administrator", &platform.admin_key, [200, 200, 101, 101, 200, 200]),
+        ("a runner", &runner, [403, 403, 403, 403, 403, 403]),
+        ("a runtime", &runtime, [200, 403, 403, 403, 403, 403]),
+    ] {
+        assert_eq!(ask(key).await, expected, "{who}");
+    }
+    for word in SCOPES {
+        for scope in [word.to_owned(), format!("{word}:read")] {
+            let is = |open: u16, scopes: &[&str]| if scopes.contains(&scope.as_str()) { open } else { 403 };
+            let expected = [
+                is(200, &["repos", "repos:read"]),
+                is(200, &["repos"]),
+                is(101, &["build", "build:read"]),
+                // Everybody may listen; what they hear is decided change by change.
+                101,
+                is(200, &["gitops", "gitops:read"]),
+                is(200, &["gitops"]),
+            ];
+            assert_eq!(ask(&limited(&platform, &[&scope]).await).await, expected, "`{scope}`");
+        }
+    }
 }

@@ -316,6 +316,48 @@ async fn h7_a_build_pushes_where_a_rule_names_its_pipeline() {
     assert_eq!(platform.call("PATCH", "/api/projects/other", &member, Some(rename)).await.0, 403);
 }
 
+/// A data folder of a version that asked nobody: what builds did there they may go on doing, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn h7_what_builds_of_an_older_version_pushed_is_taken_over_once() {
+    let platform = Platform::start_on_sqlite().await;
+    for name in ["demo/app", "demo/deploy", "demo/other"] {
+        platform.post("/api/repos", json!({"name": name})).await;
+    }
+    platform.pipeline("demo/build", "demo/app").await;
+    let runner = platform.agent(Subject::Runner, "r1").await;
+    let work = working_copy(platform.folder.path(), &platform.clone_url("demo/app", &platform.admin_key));
+    assert!(git(&work, &["push", "origin", "main"]).0);
+    platform.post("/api/pipelines/run/demo%2Fbuild", json!({})).await;
+    let body =
+        json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 0});
+    let (_, taken) = platform.call("POST", "/api/agent/runner/sync", &runner, Some(body)).await;
+    let key = taken["taken"][0]["git"]["password"].as_str().unwrap().to_owned();
+    let rule = json!({"entityType": "gitRepository", "actions": ["push"],
+        "entityAttributes": [{"name": "PIPELINE", "value": "*"}]});
+    let rule = platform.post("/api/abac", rule).await[0]["id"].as_str().unwrap().to_owned();
+    assert!(git(&work, &["push", &platform.clone_url("demo/deploy", &key), "main"]).0);
+    platform.call("DELETE", &format!("/api/abac/{rule}"), &platform.admin_key, None).await;
+    let rules = || platform.get("/api/abac?entityType=gitRepository");
+    let start = || platform.server.first_start("nobody@example.com");
+    // Started before, so nothing is taken over again.
+    start().await.unwrap();
+    assert_eq!(rules().await, json!([]));
+    let older = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1],timeout=10); c.execute(\"DELETE FROM cursors WHERE consumer='push-rights'\"); c.commit()";
+    let file = platform.folder.path().join("slipway.db");
+    let done = std::process::Command::new("python3").args(["-c", older]).arg(&file).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    start().await.unwrap();
+    let made = rules().await;
+    let attributes =
+        json!([{"name": "REPOSITORY", "value": "demo/deploy"}, {"name": "PIPELINE", "value": "demo/build"}]);
+    assert_eq!((made.as_array().unwrap().len(), &made[0]["entityAttributes"]), (1, &attributes), "{made}");
+    let told = platform.get("/api/audit?action=create&entity=rule&limit=1").await;
+    assert!(told["docs"][0]["detail"]["reason"].as_str().unwrap().contains("pushed there before"), "{told}");
+    commit(&work, "second");
+    assert!(git(&work, &["push", &platform.clone_url("demo/deploy", &key), "main"]).0);
+    assert!(!git(&work, &["push", &platform.clone_url("demo/other", &key), "main"]).0);
+}
+
 /// Bodies that a client could make up to be judged as one push and taken as another.
 #[tokio::test(flavor = "multi_thread")]
 async fn h7_a_push_is_judged_by_what_git_would_read() {
