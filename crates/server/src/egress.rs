@@ -101,8 +101,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     // Global unicast and nothing else: everything that is not given out to the public yet is inside.
     let given_out = (parts[0] & 0xe000) == 0x2000;
     // 2001::/23 is for protocols (Teredo, benchmarking, ORCHID), the others for documentation and segment routing.
-    let special = (parts[0] == 0x2001 && parts[1] < 0x0200)
-        || (parts[0] == 0x2001 && parts[1] == 0xdb8)
+    let special = (parts[0] == 0x2001 && (parts[1] < 0x0200 || parts[1] == 0xdb8))
         || (parts[0] == 0x3fff && parts[1] < 0x1000);
     given_out && !special
 }
