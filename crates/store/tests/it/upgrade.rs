@@ -38,3 +38,81 @@ async fn people_of_an_older_database_keep_their_role_and_sign_in_once_more() {
     let found = store.read(move |tx| identity::account_by_id(tx, id)).await.unwrap().unwrap();
     assert_eq!((found.status, found.settings.as_str()), (identity::AccountStatus::Active, "{}"));
 }
+
+/// Identities of before belonged to nobody's provider in particular (REVIEW C4).
+#[tokio::test]
+async fn identities_of_an_older_database_go_to_the_providers_of_the_persons_accounts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (acme, evil, ada) =
+        ("ac0000000000000000000001", "ac0000000000000000000002", "ac0000000000000000000003");
+    let (corp, rogue, other) =
+        ("ac0000000000000000000011", "ac0000000000000000000012", "ac0000000000000000000013");
+    {
+        let old = rusqlite::Connection::open(folder.path().join("slipway.db")).unwrap();
+        for migration in [
+            include_str!("../../migrations/0001_skeleton.sql"),
+            include_str!("../../migrations/0002_control_plane.sql"),
+            include_str!("../../migrations/0003_bus.sql"),
+            include_str!("../../migrations/0004_members_and_groups.sql"),
+            include_str!("../../migrations/0010_pipelines.sql"),
+            include_str!("../../migrations/0014_images_and_step_types.sql"),
+            include_str!("../../migrations/0015_queue_indexes.sql"),
+            include_str!("../../migrations/0016_counted_builds.sql"),
+            include_str!("../../migrations/0017_debugging.sql"),
+            include_str!("../../migrations/0018_agents_run_builds.sql"),
+        ] {
+            old.execute_batch(migration).unwrap();
+        }
+        let client = |id: &str, account: &str, name: &str, issuer: &str| {
+            format!(
+                "INSERT INTO sso_clients (id, account, name, kind, settings, enabled, created_ms) VALUES \
+                ('{id}', '{account}', '{name}', 'oidc', '{{\"displayName\":\"\",\"issuer\":\"{issuer}\",\"clientId\":\"x\"}}', 1, 7);"
+            )
+        };
+        let session = |token: &str, method: &str| {
+            format!(
+                "INSERT INTO sessions (token_hash, user_id, csrf, created_ms, last_seen_ms, id, account, method) VALUES \
+                ('{token}', '{ada}', 'c', 8, 8, 'ac00000000000000000000{token}', '{acme}', '{method}');"
+            )
+        };
+        old.execute_batch(&format!(
+            "INSERT INTO accounts (id, name, created_ms) VALUES ('{acme}', 'acme', 5), ('{evil}', 'evil', 6);
+             INSERT INTO users (id, active_account, email, name, password_hash, created_ms) VALUES ('{ada}', '{acme}', 'ada@example.com', 'Ada', 'hash', 6);
+             INSERT INTO memberships (account, user_id, role, created_ms) VALUES ('{acme}', '{ada}', 'Admin', 6);
+             {}{}{}{}{}
+             INSERT INTO external_identities VALUES ('https://id.example', 's1', '{ada}', 9);
+             PRAGMA user_version = 18;",
+            client(corp, acme, "corp", "https://id.example"),
+            client(rogue, evil, "rogue", "https://id.example"),
+            client(other, acme, "other", "https://id.example.evil"),
+            session("21", "password"),
+            session("22", "corp"),
+        ))
+        .unwrap();
+    }
+    let store = Store::open(folder.path()).unwrap();
+    let (ada, corp, rogue) = (ada.parse().unwrap(), corp.parse().unwrap(), rogue.parse().unwrap());
+    let linked = store.read(move |tx| identity::identities_of(tx, ada)).await.unwrap();
+    let seen: Vec<_> =
+        linked.iter().map(|one| (one.client, one.issuer.as_str(), one.subject.as_str())).collect();
+    assert_eq!(
+        seen,
+        [(corp, "https://id.example", "s1")],
+        "not at the provider of an account that she is not in"
+    );
+    let as_rogue = move |tx: &mut slipway_store::Tx<'_>| {
+        identity::user_by_identity(tx, rogue, "https://id.example", "s1")
+    };
+    assert!(store.read(as_rogue).await.unwrap().is_none());
+    assert!(
+        store.read(|tx| identity::session(tx, "21")).await.unwrap().is_some(),
+        "a session by password goes on"
+    );
+    assert!(
+        store.read(|tx| identity::session(tx, "22")).await.unwrap().is_none(),
+        "one by a provider does not"
+    );
+    let front = store.read(slipway_store::sso::on_front_page).await.unwrap();
+    let names: Vec<_> = front.iter().map(|client| client.name.as_str()).collect();
+    assert_eq!(names, ["corp", "other"], "the first account's stay on everybody's page");
+}
