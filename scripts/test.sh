@@ -52,7 +52,7 @@ real_kubernetes() {
 # Who may do what, and what is kept of it, on the database of the scaled set: the same tests again.
 on_postgres() {
   SLIPWAY_TEST_DATABASE=postgres node scripts/run-tests.mjs slipway-server \
-    access:: agents:: attacks:: audit:: identity:: matrix:: rules:: secrets:: sso::
+    access:: agents:: attacks:: audit:: doors:: identity:: keys:: matrix:: reach:: rules:: secrets:: sso:: vouching::
 }
 
 # The cases that the embedded cluster has just passed, with the real one as the judge.
