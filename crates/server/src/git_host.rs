@@ -170,6 +170,7 @@ impl Call {
 
     fn request(&self, repo: &Repo, body: Reader) -> CgiRequest<Reader> {
         CgiRequest {
+            borrows: Vec::new(),
             repository: self.server.repository(repo.id).path().to_owned(),
             path: format!("/{}", self.rest),
             method: self.method.to_string(),

@@ -13,6 +13,8 @@ use super::repository::{cage, command};
 pub struct CgiRequest<R> {
     /// The folder that holds the repository.
     pub repository: PathBuf,
+    /// Folders of objects that the repository borrows: Git may read them besides. A repository of the host borrows none.
+    pub borrows: Vec<PathBuf>,
     /// What follows the repository in the path: `/info/refs`, `/git-upload-pack` or `/git-receive-pack`.
     pub path: String,
     pub method: String,
@@ -50,7 +52,8 @@ where
         .env("GIT_PROTOCOL", &request.git_protocol)
         .env("REMOTE_USER", &request.user);
     let streams = Streams { stderr: Stream::Null, ..Streams::talking() };
-    let mut child = cage(&request.repository).spawn(&command, streams).map_err(GitHostError::Start)?;
+    let cage = request.borrows.iter().fold(cage(&request.repository), |cage, folder| cage.read(folder));
+    let mut child = cage.spawn(&command, streams).map_err(GitHostError::Start)?;
     let mut stdin = slipway_cage::writer(child.stdin.take().expect("stdin is piped"))?;
     let mut input = request.body;
     tokio::spawn(async move {

@@ -41,6 +41,7 @@ async fn http_backend_sees_its_repository_and_nothing_else() {
         std::fs::create_dir(folder.path().join(name)).unwrap();
     }
     let request = CgiRequest {
+        borrows: Vec::new(),
         repository: folder.path().join("r.git"),
         path: "/info/refs".into(),
         method: "GET".into(),

@@ -39,6 +39,8 @@ struct Inner {
     key: String,
     /// Name and folder of the one repository.
     repository: Option<(String, PathBuf)>,
+    /// Where the rest of its objects is.
+    borrows: Vec<PathBuf>,
     state: Mutex<Table>,
     /// Counts up with everything that a held call may wait for.
     news: watch::Sender<u64>,
@@ -60,6 +62,7 @@ impl Desk {
             url: format!("http://{}", listener.local_addr()?),
             key: format!("{:032x}", u128::from_be_bytes(slipway_server::Seams::system().random())),
             repository: snapshot.map(|taken| (taken.commit.repo.clone(), taken.repository.clone())),
+            borrows: snapshot.map(|taken| taken.borrows.clone()).unwrap_or_default(),
             state: Mutex::default(),
             news: watch::Sender::new(0),
         };
@@ -223,6 +226,7 @@ async fn clone(
         |key: &str| headers.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let request = CgiRequest {
         repository: folder.clone(),
+        borrows: desk.inner.borrows.clone(),
         path: format!("/{rest}"),
         method: method.to_string(),
         query,

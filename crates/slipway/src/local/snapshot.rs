@@ -12,6 +12,8 @@ pub(super) struct Snapshot {
     /// A bare repository with one branch.
     pub(super) repository: PathBuf,
     pub(super) commit: TriggerCommit,
+    /// Folders of the objects that it does not have itself.
+    pub(super) borrows: Vec<PathBuf>,
     /// What the person should know about what is built.
     pub(super) note: Option<String>,
 }
@@ -39,6 +41,7 @@ impl Snapshot {
         let changed = sha != head;
         Ok(Some(Self {
             repository: into.to_owned(),
+            borrows: lenders(objects),
             commit: TriggerCommit {
                 repo: name_of(&top),
                 branch,
@@ -56,6 +59,24 @@ impl Snapshot {
             }),
         }))
     }
+}
+
+/// The folder and those that it borrows from itself, as a clone with `--shared` does.
+fn lenders(objects: PathBuf) -> Vec<PathBuf> {
+    const LENDERS_MAX: usize = 16;
+    let (mut found, mut at) = (vec![objects], 0);
+    while at < found.len() && found.len() < LENDERS_MAX {
+        let text = std::fs::read_to_string(found[at].join("info/alternates")).unwrap_or_default();
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            if let Ok(folder) = found[at].join(line).canonicalize()
+                && !found.contains(&folder)
+            {
+                found.push(folder);
+            }
+        }
+        at += 1;
+    }
+    found
 }
 
 /// HEAD itself when nothing has changed, else a commit of everything that is not ignored.
