@@ -15,6 +15,11 @@ web_checks() {
   (cd web && npm run --silent format:check && npm run --silent lint && npm run --silent typecheck && npm test --silent)
 }
 
+# Every page and dialog in Chromium, against a stand-in that can show each state; e2e/ walks the real platform.
+web_pages() {
+  (cd web && npm run --silent test:browser)
+}
+
 conformance() {
   local suites=../shared/suites slipway=$CARGO_TARGET_DIR/debug/slipway
   [ -d "$suites" ] || { echo "no $suites: nothing to compare with"; return; }
@@ -68,6 +73,7 @@ part "rooms" cargo xtask tidy
 part "dependencies" scripts/deny.sh
 part "web checks" web_checks
 part "web build" make --no-print-directory web/dist/index.html
+part "web pages" web_pages
 part "clippy" cargo clippy --quiet --locked --workspace --all-targets -- --deny warnings
 part "build" cargo build --quiet --locked --package slipway
 part "real Kubernetes" real_kubernetes

@@ -166,7 +166,7 @@ export function createAdmin(user) {
     }),
     'POST auth/invitation/look': ({ body }) =>
       body.token === 'good'
-        ? { accountName: 'default', email: 'barbara@example.com', role: 'User', known: false }
+        ? { accountName: 'default', email: 'barbara@example.com', role: 'User', known: false, password: true, sso: [] }
         : missing('this invitation: it was accepted, revoked or is too old; ask for a new one'),
     'POST auth/invitation/accept': ({ body }) =>
       body.password.length < 12
@@ -239,6 +239,8 @@ export function createAdmin(user) {
       return Object.assign(found, body);
     },
     'DELETE users/*': ({ at }) => drop(members, at[1]),
+    'GET user/identities': () => [],
+    'GET account/domains': () => [],
     'GET invitations': () => invitations,
     'POST invitations': ({ body }) => {
       if (!body.email.includes('@')) return refuse(400, `\`${body.email}\` is not an e-mail address`);

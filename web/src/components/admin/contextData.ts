@@ -44,7 +44,7 @@ const git = (type: string, label: string, host: string): TypeOfContext => ({
     {
       path: 'auth.username',
       label: 'User name',
-      description: 'Where the host asks for one beside the token',
+      description: 'If the host needs one with the token',
     },
     { path: 'auth.password', label: 'Access token', secret: true },
   ],
@@ -66,7 +66,7 @@ export const INTEGRATIONS: TypeOfContext[] = [
   {
     type: 'helm-repository',
     label: 'Helm repository',
-    form: [{ path: 'repositoryUrl', label: 'Address', placeholder: 'https://charts.example.com' }],
+    form: [{ path: 'repositoryUrl', label: 'URL', placeholder: 'https://charts.example.com' }],
   },
   {
     type: 'registry',
@@ -79,12 +79,12 @@ export const INTEGRATIONS: TypeOfContext[] = [
       {
         path: 'repositoryPrefix',
         label: 'Prefix',
-        description: 'Comes between the host and the names of images',
+        description: 'Inserted between the host and image names',
       },
       {
         path: 'default',
         label: 'Default',
-        description: 'Write true to send images there whose steps name no registry',
+        description: 'true: use it for steps that name no registry',
       },
     ],
   },
@@ -149,7 +149,7 @@ export function parseData(text: string): { data: Data } | { problem: string } {
   try {
     const data: unknown = JSON.parse(text);
     if (typeof data === 'object' && data !== null && !Array.isArray(data)) return { data: data as Data };
-    return { problem: 'Write an object: { "name": "value" }' };
+    return { problem: 'Enter a JSON object: { "name": "value" }' };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
   }
