@@ -15,6 +15,7 @@ mod names;
 mod reach;
 pub(crate) mod registries;
 mod script;
+mod secrets;
 mod stores;
 mod typed;
 
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use slipway_api::agent::{GitAccess, GitIntegration, Machine, RegistryAccess};
 use slipway_pipeline::resources::{Amounts, Resources};
 use slipway_pipeline::spec::WorkingDirectory;
-use slipway_pipeline::{StepKind, StepSpec};
+use slipway_pipeline::{StepKind, StepSpec, unsupported};
 
 pub use engine::{Detected, detect};
 pub use kubernetes::{KubernetesConfig, Storage};
@@ -169,6 +170,11 @@ pub(crate) trait Executor: Send + Sync {
                 step.name
             ))),
             StepKind::Build(_) | StepKind::Push(_) | StepKind::PushTag(_) => {
+                if let StepKind::Build(spec) = &step.kind
+                    && let Some(why) = unsupported::refusal(spec.options.keys().map(String::as_str))
+                {
+                    return Err(Refusal::Unsupported(format!("step `{}`: {why}", step.name)));
+                }
                 let (step, said) = registries::resolve(step, place, self.has_own_registry())?;
                 let mut task = self.image(&step, place)?;
                 task.intro.extend(said);

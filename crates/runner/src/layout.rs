@@ -174,6 +174,7 @@ impl AttemptDir {
             self.0.join("cache"),
             self.0.join("shell"),
             self.0.join("login"),
+            self.0.join("secrets"),
         ] {
             let _ = std::fs::remove_dir_all(dir);
         }
