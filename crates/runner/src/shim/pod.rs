@@ -226,6 +226,11 @@ impl<'a> Attempt<'a> {
         loop {
             let others = self.pods.list(PodKind::Pod, &self.work.others).await?;
             if others.is_empty() {
+                // Nobody comes back for its variables either.
+                for secret in self.pods.list(PodKind::Secret, &self.work.others).await? {
+                    let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+                    self.pods.delete(PodKind::Secret, name, None).await?;
+                }
                 return Ok(());
             }
             for other in &others {
