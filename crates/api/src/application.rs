@@ -220,7 +220,92 @@ pub struct SyncRequest {
     pub dry_run: bool,
 }
 
+/// What lists show of an Application: everything but its resources, conditions, images and history.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationRow {
+    pub runtime: String,
+    pub namespace: String,
+    pub name: String,
+    pub project: String,
+    pub repo_url: String,
+    pub path: String,
+    pub target_revision: String,
+    /// The namespace that it deploys to.
+    pub destination: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub destination_name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub destination_server: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub git_sources: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Synced, OutOfSync, Unknown.
+    pub sync_status: String,
+    /// Healthy, Progressing, Degraded, Suspended, Missing, Unknown.
+    pub health_status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+    pub summary: String,
+    #[serde(default)]
+    pub automated: bool,
+    /// When it was last deployed; RFC 3339, absent when it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployed_at: Option<String>,
+    /// When its state last changed; RFC 3339.
+    pub observed_at: String,
+}
+
+impl From<&Application> for ApplicationRow {
+    fn from(app: &Application) -> Self {
+        Self {
+            runtime: app.runtime.clone(),
+            namespace: app.namespace.clone(),
+            name: app.name.clone(),
+            project: app.project.clone(),
+            repo_url: app.repo_url.clone(),
+            path: app.path.clone(),
+            target_revision: app.target_revision.clone(),
+            destination: app.destination.clone(),
+            destination_name: app.destination_name.clone(),
+            destination_server: app.destination_server.clone(),
+            git_sources: app.git_sources.clone(),
+            labels: app.labels.clone(),
+            sync_status: app.sync_status.clone(),
+            health_status: app.health_status.clone(),
+            health_message: app.health_message.clone(),
+            revision: app.revision.clone(),
+            operation: app.operation.clone(),
+            summary: app.summary.clone(),
+            automated: app.automated,
+            deployed_at: app.history.iter().map(|entry| &entry.deployed_at).max().cloned(),
+            observed_at: app.observed_at.clone(),
+        }
+    }
+}
+
+/// One page of the Applications that fit the filters.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ApplicationList {
-    pub applications: Vec<Application>,
+    pub applications: Vec<ApplicationRow>,
+    /// How many fit, over all pages.
+    pub total: usize,
+    pub facets: ApplicationFacets,
+}
+
+/// How many Applications there are by each value. Each is counted over what fits all the other filters, so that a page can
+/// say how many another choice would show.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ApplicationFacets {
+    pub health: BTreeMap<String, usize>,
+    pub sync: BTreeMap<String, usize>,
+    pub runtime: BTreeMap<String, usize>,
+    pub namespace: BTreeMap<String, usize>,
+    pub project: BTreeMap<String, usize>,
 }

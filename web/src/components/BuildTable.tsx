@@ -4,6 +4,7 @@ import { Branch } from '../ui/icons';
 import { Ago, Elapsed } from '../ui/Time';
 import { BuildStatus } from './badges';
 import { CommitLine } from './CommitLine';
+import { TableFrame } from '../ui/TableFrame';
 
 interface BuildTableProps {
   builds: Build[];
@@ -14,7 +15,7 @@ interface BuildTableProps {
 
 export function BuildTable({ builds, caption, withoutPipeline }: BuildTableProps) {
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-label={caption}>
         <thead>
           <tr>
@@ -67,7 +68,7 @@ export function BuildTable({ builds, caption, withoutPipeline }: BuildTableProps
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }
 

@@ -41,7 +41,9 @@ export function PipelineText({ value, onChange }: PipelineTextProps) {
             {errors} {errors === 1 ? 'error' : 'errors'}
           </Status>
         ) : notes.length > 0 ? (
-          <Status tone="warn">Valid, with {notes.length} warnings</Status>
+          <Status tone="warn">
+            Valid, with {notes.length} {notes.length === 1 ? 'warning' : 'warnings'}
+          </Status>
         ) : (
           <Status tone="ok">Valid</Status>
         )}

@@ -57,7 +57,7 @@ const ROOT_KEYS = [
 ];
 
 /** The author's own text, or the steps as YAML. */
-function textOf(pipeline: Pipeline): string {
+export function textOf(pipeline: Pipeline): string {
   const metadata = pipeline.metadata as Loose;
   const spec = pipeline.spec as Loose;
   if (text(metadata['originalYamlString'])) return text(metadata['originalYamlString']);

@@ -5,9 +5,9 @@
 import type { Tone } from '../ui/Status';
 
 const BUILD: Record<string, Tone> = {
-  pending: 'wait',
-  delayed: 'wait',
-  elected: 'wait',
+  pending: 'queue',
+  delayed: 'queue',
+  elected: 'queue',
   'pending-approval': 'wait',
   running: 'run',
   terminating: 'run',
@@ -17,7 +17,7 @@ const BUILD: Record<string, Tone> = {
   skipped: 'off',
 };
 
-const SYNC: Record<string, Tone> = { Synced: 'ok', OutOfSync: 'wait', Unknown: 'off' };
+const SYNC: Record<string, Tone> = { Synced: 'ok', OutOfSync: 'drift', Unknown: 'off' };
 
 const HEALTH: Record<string, Tone> = {
   Healthy: 'ok',

@@ -50,7 +50,8 @@ export function ApplicationPage() {
       }
       documentTitle={`${reference.name} · Applications`}
       subtitle={
-        application.data ? (
+        // A condition below says it in full.
+        application.data && (application.data.conditions ?? []).length === 0 ? (
           <Prose>{application.data.summary}</Prose>
         ) : (
           <>
@@ -113,8 +114,10 @@ function ApplicationTabs({ application, runtime, disabledReason }: ApplicationTa
       resetScroll: false,
     });
   const nothing = resources.length === 0 && (
-    <Empty title="No resource yet" icon={<Layers />}>
-      {application.summary}
+    <Empty title="No resources yet" icon={<Layers />}>
+      {(application.conditions ?? []).length > 0
+        ? 'Resources are shown once the manifests can be read.'
+        : 'Resources are shown after the first sync.'}
     </Empty>
   );
   return (
@@ -149,7 +152,9 @@ function ApplicationTabs({ application, runtime, disabledReason }: ApplicationTa
           </Tabs.Panel>
         </Tabs>
       </div>
-      {selected && <ResourceDetails resource={selected} onClose={() => select(undefined)} />}
+      {selected && (
+        <ResourceDetails key={idOf(selected)} resource={selected} onClose={() => select(undefined)} />
+      )}
     </div>
   );
 }

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link, useLocation } from '@tanstack/react-router';
 import { useMemo, useRef, useState } from 'react';
 import { buildQuery } from '../api/queries';
-import type { Build } from '../api/types';
+import type { Build, BuildStep } from '../api/types';
 import { Approvals } from '../components/Approvals';
 import { BuildStatus } from '../components/badges';
 import { BuildActions } from '../components/BuildActions';
@@ -62,8 +62,12 @@ function BuildView({ build }: { build: Build }) {
   const target = useMemo(() => parseLineHash(hash), [hash]);
   const steps = useMemo(() => build.steps ?? [], [build.steps]);
   const order = useMemo(() => steps.map((step) => step.name), [steps]);
-  // Decided once: somebody who opens a finished build reads it from the start.
+  // Decided once: a running build is followed; a failed one is opened where it failed; any other is read from the start.
   const [follow] = useState(!build.finished);
+  const [startAt] = useState(() => (build.finished ? steps.find(hasFailed)?.name : undefined));
+  const [startFolded] = useState(() =>
+    steps.filter(({ status }) => status === 'skipped').map(({ name }) => name),
+  );
   return (
     <>
       <BuildFacts build={build} />
@@ -79,6 +83,8 @@ function BuildView({ build }: { build: Build }) {
             buffer={buffer}
             order={order}
             follow={follow}
+            startAt={startAt}
+            startFolded={startFolded}
             target={target}
             onPick={(section, line) =>
               void navigate({
@@ -92,7 +98,7 @@ function BuildView({ build }: { build: Build }) {
               <StepHeading name={name} step={steps.find((step) => step.name === name)} {...heading} />
             )}
             status={<StreamSign state={state} />}
-            empty={build.message ?? 'No step has said anything yet.'}
+            empty={build.message ?? 'No output yet.'}
           />
         </div>
       </div>
@@ -100,10 +106,12 @@ function BuildView({ build }: { build: Build }) {
   );
 }
 
+const hasFailed = ({ status }: BuildStep) => status === 'error' || status === 'failure';
+
 function StreamSign({ state }: { state: LogStreamState }) {
   switch (state) {
     case 'connecting':
-      return 'Loading the log…';
+      return 'Loading log…';
     case 'live':
       return 'Live';
     case 'reconnecting':

@@ -6,6 +6,7 @@ import { DataTable } from '../ui/DataTable';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
 import { Ago } from '../ui/Time';
+import { TableFrame } from '../ui/TableFrame';
 
 export function RuntimesPage() {
   const runtimes = useQuery(runtimesQuery);
@@ -14,7 +15,7 @@ export function RuntimesPage() {
     <Page
       title="Runtimes & runners"
       documentTitle="Runtimes & runners"
-      subtitle="They dial Slipway; Slipway dials nobody."
+      subtitle="Runtimes and runners connect to Slipway; no inbound access is needed."
     >
       <section className="panel" aria-labelledby="runtimes">
         <header>
@@ -24,8 +25,10 @@ export function RuntimesPage() {
           query={runtimes}
           empty={(all) =>
             all.length === 0 && (
-              <Empty title="No runtime has reported yet">
-                Start one with <code>slipway runtime</code>; without it nothing is deployed.
+              <Empty title="No runtime is connected">
+                <code>slipway up</code> runs one in its own process. A runtime elsewhere cannot be connected
+                to this server yet; <code>slipway engine gitops</code> runs the engine on a cluster without
+                it.
               </Empty>
             )
           }
@@ -41,8 +44,9 @@ export function RuntimesPage() {
           query={runners}
           empty={(all) =>
             all.length === 0 && (
-              <Empty title="No runner has reported yet">
-                Start one with <code>slipway runner</code>; builds stay pending until then.
+              <Empty title="No runner is connected">
+                Create a token with <code>slipway runner token</code> and start <code>slipway runner</code>{' '}
+                with it; builds stay pending until then.
               </Empty>
             )
           }
@@ -56,7 +60,7 @@ export function RuntimesPage() {
 
 function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-labelledby="runtimes">
         <thead>
           <tr>
@@ -85,7 +89,7 @@ function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }
 

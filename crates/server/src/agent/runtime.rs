@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
 use slipway_access::Who;
-use slipway_api::application::Application;
+use slipway_api::application::{Application, ApplicationRow};
 use slipway_api::error::ErrorBody;
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents, RuntimeReport};
 use slipway_model::{ChangeKind, Fact};
-use slipway_store::applications::{self, Runtime};
+use slipway_store::applications::{self, Report, Runtime};
 use slipway_store::{Scope, Tx, facts};
 use utoipa::IntoParams;
 
@@ -142,7 +142,10 @@ pub(crate) async fn report_applications(
             app.runtime.clone_from(&runtime.name);
             bound(&mut app);
             let body = serde_json::to_string(&app).map_err(slipway_store::StoreError::corrupt)?;
-            applications::put(tx, scope, &runtime.name, &app.namespace, &app.name, &body)?;
+            let summary = serde_json::to_string(&ApplicationRow::from(&app))
+                .map_err(slipway_store::StoreError::corrupt)?;
+            let put = Report { namespace: &app.namespace, name: &app.name, body: &body, summary: &summary };
+            applications::put(tx, scope, &runtime.name, &put)?;
         }
         for gone in &report.removed {
             if let Some((namespace, name)) = gone.split_once('/') {

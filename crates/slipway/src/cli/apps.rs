@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use slipway_api::Client;
 use slipway_api::application::{
-    Application, ApplicationDiff, ApplicationList, ApplicationPlan, ResourceNode,
+    Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow, ResourceNode,
 };
 
 use super::context;
@@ -135,8 +135,19 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn all(client: &Client) -> anyhow::Result<Vec<Application>> {
-    Ok(client.get::<ApplicationList>("/api/applications").await?.applications)
+/// Page by page, until as many came as there are.
+async fn all(client: &Client) -> anyhow::Result<Vec<ApplicationRow>> {
+    const PAGE: usize = 500;
+    let mut found = Vec::new();
+    loop {
+        let path = format!("/api/applications?limit={PAGE}&offset={}", found.len());
+        let page: ApplicationList = client.get(&path).await?;
+        let last = page.applications.len() < PAGE;
+        found.extend(page.applications);
+        if last || found.len() >= page.total {
+            return Ok(found);
+        }
+    }
 }
 
 async fn find(client: &Client, wanted: &Name) -> anyhow::Result<Application> {
@@ -144,11 +155,15 @@ async fn find(client: &Client, wanted: &Name) -> anyhow::Result<Application> {
         Some((namespace, name)) => (Some(namespace), name),
         None => (None, wanted.name.as_str()),
     };
-    let fits =
-        |app: &Application| app.name == name && namespace.is_none_or(|namespace| app.namespace == namespace);
-    let mut found: Vec<_> = all(client).await?.into_iter().filter(fits).collect();
+    let asked = format!("/api/applications?name={}", super::nouns::part(name));
+    let mut found = client.get::<ApplicationList>(&asked).await?.applications;
+    found.retain(|app| namespace.is_none_or(|namespace| app.namespace == namespace));
     match found.len() {
-        1 => Ok(found.remove(0)),
+        1 => {
+            let ApplicationRow { runtime, namespace, name, .. } = &found[0];
+            let path = [runtime, namespace, name].map(|part| super::nouns::part(part)).join("/");
+            Ok(client.get(&format!("/api/applications/{path}")).await?)
+        }
         0 => bail!("could not find application `{}`: `slipway app list` shows them", wanted.name),
         _ => bail!("there are several applications `{name}`: say namespace/name"),
     }
@@ -166,7 +181,7 @@ async fn order(client: &Client, name: &Name, what: &str, body: &Value) -> anyhow
 }
 
 async fn list(client: &Client, output: OutputArguments) -> anyhow::Result<()> {
-    let row = |app: &Application| {
+    let row = |app: &ApplicationRow| {
         let sha =
             app.revision.as_ref().map(|revision| revision.sha.chars().take(8).collect()).unwrap_or_default();
         let name = format!("{}/{}", app.namespace, app.name);

@@ -1,4 +1,4 @@
-import { Button, Checkbox, Modal, TextInput } from '@mantine/core';
+import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
@@ -7,6 +7,7 @@ import { appProxy, type ApplicationRef } from '../../api/appProxy';
 import type { Application, Runtime } from '../../api/types';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
+import { Dialog } from '../../ui/Dialog';
 import { Refresh, Ship, Stop } from '../../ui/icons';
 import { Prose } from '../../ui/Prose';
 import { sentence, toFailure } from '../../ui/States';
@@ -50,7 +51,9 @@ export function ApplicationActions(props: ApplicationActionsProps) {
       <Action
         variant="filled"
         leftSection={<Ship />}
-        disabledReason={disabledReason ?? (running && 'A sync is running; wait for its end or terminate it.')}
+        disabledReason={
+          disabledReason ?? (running && 'A sync is running; wait until it finishes or terminate it.')
+        }
         onClick={syncDialog.open}
       >
         Sync
@@ -74,7 +77,7 @@ export function ApplicationActions(props: ApplicationActionsProps) {
           await renew();
         }}
       >
-        What has been applied stays applied; the rest of the plan is not done.
+        Changes that were already applied stay; the rest of the plan is skipped.
       </Confirm>
     </>
   );
@@ -96,12 +99,12 @@ function SyncDialog({ application, runtime, reference, onClose, onDone }: SyncDi
     },
   });
   return (
-    <Modal opened onClose={onClose} title={`Sync ${application.name}`}>
+    <Dialog onClose={onClose} title={`Sync ${application.name}`}>
       <form className="stack" onSubmit={form.onSubmit((values) => sync.mutate(values))}>
         <TextInput
           data-autofocus
           label="Revision"
-          description={`Left empty: ${application.targetRevision || 'HEAD'}`}
+          description={`Default: ${application.targetRevision || 'HEAD'}`}
           placeholder={application.targetRevision || 'HEAD'}
           {...form.getInputProps('revision')}
         />
@@ -123,6 +126,6 @@ function SyncDialog({ application, runtime, reference, onClose, onDone }: SyncDi
           </Button>
         </div>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

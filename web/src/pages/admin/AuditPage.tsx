@@ -20,6 +20,7 @@ import { Page } from '../../ui/Page';
 import { Empty, QueryView, sentence } from '../../ui/States';
 import { Status, type Tone } from '../../ui/Status';
 import { Ago } from '../../ui/Time';
+import { TableFrame } from '../../ui/TableFrame';
 
 const route = getRouteApi('/signed-in/admin/audit');
 
@@ -314,7 +315,7 @@ interface AuditTableProps {
 
 function AuditTable({ records, open, onOpen }: AuditTableProps) {
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-label="Audit records">
         <thead>
           <tr>
@@ -369,6 +370,6 @@ function AuditTable({ records, open, onOpen }: AuditTableProps) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }

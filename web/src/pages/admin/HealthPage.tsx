@@ -12,6 +12,7 @@ import { Page } from '../../ui/Page';
 import { Properties, Property } from '../../ui/Properties';
 import { Empty, QueryView, sentence } from '../../ui/States';
 import { Status } from '../../ui/Status';
+import { TableFrame } from '../../ui/TableFrame';
 
 /** How the platform is, for those who run it. */
 export function HealthPage() {
@@ -111,7 +112,7 @@ function Builds({ counts }: { counts: Record<string, number> }) {
   const all = Object.entries(counts);
   if (all.length === 0) return <Empty title="No build yet" />;
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-labelledby="builds">
         <thead>
           <tr>
@@ -130,6 +131,6 @@ function Builds({ counts }: { counts: Record<string, number> }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }

@@ -8,6 +8,7 @@ import { Prose } from '../../ui/Prose';
 import { QueryView, sentence } from '../../ui/States';
 import { Status } from '../../ui/Status';
 import styles from './UsagePage.module.css';
+import { TableFrame } from '../../ui/TableFrame';
 
 /** How much of its limits the account uses. */
 export function UsagePage() {
@@ -62,7 +63,7 @@ const day = (at: string) =>
 
 function LimitTable({ states }: { states: UsageState[] }) {
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-labelledby="limits">
         <thead>
           <tr>
@@ -98,7 +99,7 @@ function LimitTable({ states }: { states: UsageState[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }
 
