@@ -21,8 +21,13 @@ web_pages() {
 }
 
 conformance() {
-  local suites=../shared/suites slipway=$CARGO_TARGET_DIR/debug/slipway
-  [ -d "$suites" ] || { echo "no $suites: nothing to compare with"; return; }
+  local suites=${SLIPWAY_SUITES:-../shared/suites} slipway=$CARGO_TARGET_DIR/debug/slipway
+  if [ ! -d "$suites" ]; then
+    [ -z "${CI:-}" ] || { echo "CI needs $suites (or SLIPWAY_SUITES): the recorded suites are what we compare with" >&2; return 1; }
+    echo "WARNING: no $suites on this machine: compared with our own fixtures only" >&2
+    "$slipway" conformance pipelines crates/pipeline/fixtures/conformance
+    return
+  fi
   "$slipway" conformance pipelines "$suites/pipelines"
   "$slipway" conformance gitops "$suites/gitops"
 }

@@ -100,6 +100,10 @@ impl AttemptDir {
     pub(crate) fn exit(&self) -> PathBuf {
         self.0.join("exit.json")
     }
+    /// How the command ended, while what it left behind is being removed.
+    pub(crate) fn settled(&self) -> PathBuf {
+        self.0.join("settled.json")
+    }
     pub(crate) fn cancel(&self) -> PathBuf {
         self.0.join("cancel")
     }
@@ -170,6 +174,7 @@ impl AttemptDir {
             self.0.join("cache"),
             self.0.join("shell"),
             self.0.join("login"),
+            self.0.join("secrets"),
         ] {
             let _ = std::fs::remove_dir_all(dir);
         }

@@ -5,6 +5,7 @@
 
 mod config;
 mod container;
+mod death;
 mod engine;
 mod exec;
 mod logs;
