@@ -70,7 +70,7 @@ describe('who one is', () => {
       await button('Change password').click();
     };
     await change('wrong');
-    await page.getByRole('alert').getByText('do not belong together').waitFor();
+    await page.getByRole('alert').getByText('E-mail or password is wrong').waitFor();
     await change('slipway');
     await page.getByText('Password changed').waitFor();
   });
@@ -147,7 +147,7 @@ describe('what needs a recent sign-in', () => {
     const password = page.getByLabel('Your password');
     await password.fill('wrong');
     await inDialog('Confirm').click();
-    await dialog().getByRole('alert').getByText('do not belong together').waitFor();
+    await dialog().getByRole('alert').getByText('E-mail or password is wrong').waitFor();
     await password.fill('slipway');
     await inDialog('Confirm').click();
     await closed();

@@ -136,7 +136,7 @@ fn as_context(registry: Registry, name: String, old: Option<Value>) -> Result<Co
         data.insert("provider".into(), json!("other"));
     }
     if let Err(why) = reach(&data) {
-        return Err(ApiError::findings("this registry cannot be kept", &[why]));
+        return Err(ApiError::findings("this registry is not valid", &[why]));
     }
     Ok(Context {
         api_version: "v1".into(),
