@@ -64,11 +64,6 @@ export const INTEGRATIONS: TypeOfContext[] = [
   git('git.bitbucket', 'Bitbucket', 'bitbucket.org'),
   git('git.stash', 'Bitbucket Server', 'bitbucket.example.com'),
   {
-    type: 'helm-repository',
-    label: 'Helm repository',
-    form: [{ path: 'repositoryUrl', label: 'URL', placeholder: 'https://charts.example.com' }],
-  },
-  {
     type: 'registry',
     label: 'Image registry',
     start: { provider: 'other' },
@@ -88,13 +83,6 @@ export const INTEGRATIONS: TypeOfContext[] = [
       },
     ],
   },
-  { type: 'secret-store.kubernetes', label: 'Secrets of a cluster', form: 'json' },
-  { type: 'secret-store.kubernetes-runtime', label: "Secrets of a runtime's cluster", form: 'json' },
-  { type: 'secret-store.hashicorp-vault', label: 'Vault', form: 'json' },
-  { type: 'storage.s3', label: 'S3', form: 'json' },
-  { type: 'storage.minio', label: 'MinIO', form: 'json' },
-  { type: 'storage.gc', label: 'Google Cloud Storage', form: 'json' },
-  { type: 'storage.azuref', label: 'Azure Files', form: 'json' },
 ];
 
 const ALL = [...CONFIGURATION, ...INTEGRATIONS];

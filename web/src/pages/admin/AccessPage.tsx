@@ -117,7 +117,7 @@ function RuleTable({ rules, onChange, onDelete }: RuleTableProps) {
             </td>
             <RowActions>
               <RowAction label={`Edit the rule ${words}`} onClick={() => onChange(rule)}>
-                Change
+                Edit
               </RowAction>
               <RowAction label={`Delete the rule ${words}`} onClick={() => onDelete(rule)}>
                 Delete

@@ -11,7 +11,7 @@ import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { Plug, Plus, Sliders } from '../../ui/icons';
 import { Page } from '../../ui/Page';
-import { Empty, QueryView } from '../../ui/States';
+import { Empty, QueryView, sentence } from '../../ui/States';
 import { Status } from '../../ui/Status';
 import { Ago } from '../../ui/Time';
 
@@ -138,6 +138,11 @@ function ContextTable({ label, contexts, onChange, onDelete }: ContextTableProps
                   </Status>
                 )}
               </span>
+              {context.note && (
+                <Status plain tone="warn">
+                  {sentence(context.note)}
+                </Status>
+              )}
             </td>
             <td className="nowrap">{typeOf(spec.type).label}</td>
             <td style={{ maxWidth: 320 }}>
@@ -151,7 +156,7 @@ function ContextTable({ label, contexts, onChange, onDelete }: ContextTableProps
             </td>
             <RowActions>
               <RowAction label={`Edit ${metadata.name}`} onClick={() => onChange(context)}>
-                Change
+                Edit
               </RowAction>
               <RowAction label={`Delete ${metadata.name}`} onClick={() => onDelete(context)}>
                 Delete

@@ -124,7 +124,7 @@ function RobotTable({ robots, shown, onChange, onDelete }: RobotTableProps) {
           </td>
           <RowActions>
             <RowAction label={`Edit ${robot.name}`} onClick={() => onChange(robot)}>
-              Change
+              Edit
             </RowAction>
             <RowAction label={`Delete ${robot.name}`} onClick={() => onDelete(robot)}>
               Delete

@@ -87,7 +87,7 @@ function TeamTable({ teams, onChange, onDelete }: TeamTableProps) {
             {isCustom(team) && (
               <>
                 <RowAction label={`Edit team ${team.name}`} onClick={() => onChange(team)}>
-                  Change
+                  Edit
                 </RowAction>
                 <RowAction label={`Delete team ${team.name}`} onClick={() => onDelete(team)}>
                   Delete
