@@ -87,6 +87,7 @@ impl Service {
                 "pipeline_revisions",
                 "builds",
                 "build_counts",
+                "build_numbers",
                 "approvals",
                 "debug_orders",
                 "annotations",
