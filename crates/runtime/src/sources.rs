@@ -102,6 +102,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) lookup: Option<Arc<dyn Lookup>>,
     /// Files in the place of those of the first source.
     pub(crate) files: Option<Arc<Archive>>,
+    /// Nothing that was rendered or downloaded before counts.
+    pub(crate) fresh: bool,
 }
 
 /// Resolves and renders every source. `pinned` gives revisions instead of the sources' own, one per source.
@@ -156,6 +158,7 @@ pub(crate) async fn load(
             repositories: permitted(around),
             kustomize: kustomize_tool(around.kustomize, &source)?,
             lookup: around.lookup.clone(),
+            fresh: around.fresh,
         };
         desired.parts.push(around.renderer.render(&request).await?);
     }
@@ -185,6 +188,9 @@ async fn fetch(
     };
     let repository = around.access.chart_repository(&source.repo_url);
     let version = charts.resolve(&repository, &source.chart, wanted, since).await?;
+    if around.fresh {
+        charts.forget(&repository, &source.chart, &version);
+    }
     let pass = source.helm.as_ref().is_some_and(|helm| helm.pass_credentials);
     let archive = charts.archive(&repository, &source.chart, &version, pass).await?;
     Ok((Content::Archive(archive), Revision { id: version.version, commit: None }))

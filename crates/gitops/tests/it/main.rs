@@ -7,3 +7,4 @@ mod interruption;
 mod scale;
 mod sim;
 mod sync;
+mod truth;

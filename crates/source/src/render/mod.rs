@@ -111,6 +111,8 @@ pub struct RenderRequest {
     pub kustomize: KustomizeTool,
     /// Who answers `lookup` of charts. None: it finds nothing.
     pub lookup: Option<Arc<dyn Lookup>>,
+    /// Nothing that was rendered or downloaded before counts.
+    pub fresh: bool,
 }
 
 type FindRepository = dyn Fn(&str) -> Option<Repository> + Send + Sync;
@@ -263,7 +265,9 @@ impl Renderer {
             .await?
             .ok_or_else(|| GitError::PathNotFound { path: request.path.clone() })?;
         let key = self.input_key(request, &folder);
-        if let Some(found) = self.remembered(request, &key).await? {
+        if !request.fresh
+            && let Some(found) = self.remembered(request, &key).await?
+        {
             return Ok(found);
         }
         let gate = {
@@ -272,7 +276,9 @@ impl Renderer {
             running.entry(key.clone()).or_default().clone()
         };
         let _turn = gate.lock().await;
-        if let Some(found) = self.remembered(request, &key).await? {
+        if !request.fresh
+            && let Some(found) = self.remembered(request, &key).await?
+        {
             return Ok(found);
         }
         let mut made = self.make(request).await?;

@@ -35,6 +35,7 @@ pub(crate) async fn request(
         repositories: Repositories::default(),
         kustomize: Default::default(),
         lookup: None,
+        fresh: false,
     }
 }
 
