@@ -166,7 +166,8 @@ mod tests {
     #[test]
     fn the_interval_is_the_setting_and_a_steady_share_of_the_jitter() {
         let otherwise = SignedDuration::from_secs(180);
-        let seconds = |settings: &Settings, name: &str| interval(settings, otherwise, name).map(|i| i.as_secs());
+        let seconds =
+            |settings: &Settings, name: &str| interval(settings, otherwise, name).map(|i| i.as_secs());
         let mut settings = Settings::default();
         assert_eq!(seconds(&settings, "a"), Some(180));
         settings.reconciliation = Some(SignedDuration::from_secs(600));

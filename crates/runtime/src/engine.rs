@@ -339,7 +339,8 @@ impl Engine {
             let every = self.reconciles_every();
             // A twelfth of the interval, so that Applications that share a repository share the question. A change of
             // the interval is noticed within seconds.
-            let tick = every.map_or(HOUSE_TICK, |every| (every / 12).clamp(Duration::from_millis(20), HOUSE_TICK));
+            let tick =
+                every.map_or(HOUSE_TICK, |every| (every / 12).clamp(Duration::from_millis(20), HOUSE_TICK));
             tokio::time::sleep(tick).await;
             self.renderer.git().trim(Duration::from_secs(60)).await;
             let now = Instant::now();
@@ -359,7 +360,8 @@ impl Engine {
     /// `timeout.reconciliation`, or what the process was started with; `None`: never.
     fn reconciles_every(&self) -> Option<Duration> {
         let otherwise = self.config.resync.try_into().unwrap_or(jiff::SignedDuration::MAX);
-        let settings = Settings { reconciliation_jitter: jiff::SignedDuration::ZERO, ..(*self.settings()).clone() };
+        let settings =
+            Settings { reconciliation_jitter: jiff::SignedDuration::ZERO, ..(*self.settings()).clone() };
         refresh::interval(&settings, otherwise, "").and_then(|every| every.try_into().ok())
     }
 }

@@ -247,17 +247,15 @@ impl Engine {
                 && desired.looked_up == looks_up
                 && desired.local.is_empty()
         };
-        let found = |desired: &Arc<Desired>, again_at| {
-            Ok(Found { desired: desired.clone(), again_at, stale: None })
-        };
+        let found =
+            |desired: &Arc<Desired>, again_at| Ok(Found { desired: desired.clone(), again_at, stale: None });
         let last = memory.head.last().filter(|(_, desired)| fits(desired));
         if !pinned.is_empty() {
             if let Some((_, desired)) = last.filter(|(_, desired)| desired.revisions() == pinned) {
                 return found(desired, None);
             }
         } else {
-            let still =
-                |why: &Unreadable| why.sources == sources && why.surroundings == surroundings;
+            let still = |why: &Unreadable| why.sources == sources && why.surroundings == surroundings;
             match memory.head.standing(wake.since, fits, still) {
                 Standing::Failure(why) => return Err(why.failure.clone()),
                 Standing::Manifests(desired) => {

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use slipway_api::ErrorBody;
 use slipway_api::application::{
-    ApplicationDiff, ApplicationPlan, OperationOrdered, PlanStep, ProxyAnswer, ProxyOperation, ProxyQuestion, ResourceDiff,
-    SyncRequest, changes_something,
+    ApplicationDiff, ApplicationPlan, OperationOrdered, PlanStep, ProxyAnswer, ProxyOperation, ProxyQuestion,
+    ResourceDiff, SyncRequest, changes_something,
 };
 use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, Info, InitiatedBy, Operation, SyncOperation, names};

@@ -38,7 +38,8 @@ pub(crate) struct Wake {
 
 impl Wake {
     /// The Application object changed, perhaps by our own hand.
-    pub(crate) const APPLICATION: Self = Self { state: false, since: None, timer: false, hard: false, heard: None };
+    pub(crate) const APPLICATION: Self =
+        Self { state: false, since: None, timer: false, hard: false, heard: None };
     /// Live objects or settings changed.
     pub(crate) const STATE: Self = Self { state: true, since: None, timer: false, hard: false, heard: None };
 

@@ -3,8 +3,8 @@
 //! Sending twice is sending once. After a failure, and at the beginning, everything is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -285,7 +285,11 @@ mod tests {
         let apps: Vec<_> = (0..10_000).map(|number| app(number, 2_000)).collect();
         let pages_of_all = pages(apps.clone());
         assert!(pages_of_all.len() > 4, "{}", pages_of_all.len());
-        assert!(pages_of_all.iter().all(|page| serde_json::to_string(page).expect("plain").len() < PAGE_BYTES + 100_000));
+        assert!(
+            pages_of_all
+                .iter()
+                .all(|page| serde_json::to_string(page).expect("plain").len() < PAGE_BYTES + 100_000)
+        );
         assert_eq!(pages_of_all.concat(), apps);
         assert_eq!(pages(Vec::new()), [Vec::new()], "an empty report is one body");
         let heavy = pages(vec![app(1, 1), app(2, PAGE_BYTES), app(3, 1)]);

@@ -441,7 +441,9 @@ mod tests {
             app
         };
         let broken = |kind: &str| {
-            with(json!({"conditions": [{"type": kind, "message": "a.yaml:3:1: no."}], "sync": {"status": "Unknown"}}))
+            with(
+                json!({"conditions": [{"type": kind, "message": "a.yaml:3:1: no."}], "sync": {"status": "Unknown"}}),
+            )
         };
         let compared = |health: Value| {
             with(json!({"sync": {"status": "Synced", "revision": "dcde864f00"}, "health": health}))

@@ -71,8 +71,7 @@ impl Comparison {
         sync.compared_to.destination = spec.destination.clone();
         sync.compared_to.ignore_differences = spec.ignore_differences.clone();
         let revisions = compared.unwrap_or_default();
-        sync.revision =
-            if several { String::new() } else { revisions.first().cloned().unwrap_or_default() };
+        sync.revision = if several { String::new() } else { revisions.first().cloned().unwrap_or_default() };
         sync.revisions = if several { revisions.to_vec() } else { Vec::new() };
         sync
     }

@@ -88,13 +88,9 @@ impl World {
         let shell = Shell::new(&[], vec![config("a", &value.to_string(), &[])]);
         let comparison = match &found {
             Ok(_) => shell.compare(&self.cluster),
-            Err(why) => compare::failed(
-                &shell.application,
-                &shell.settings,
-                "ComparisonError",
-                why,
-                shell.started_at,
-            ),
+            Err(why) => {
+                compare::failed(&shell.application, &shell.settings, "ComparisonError", why, shell.started_at)
+            }
         };
         (shell, comparison, found.ok())
     }
@@ -111,7 +107,8 @@ impl World {
         let of: usize = claim.revision.parse().unwrap_or_else(|_| panic!("synced to nothing: {}", story()));
         assert_eq!(Some(of), self.seen, "a newer revision was seen: {}", story());
         let value = self.commits[of].value.unwrap_or_else(|| panic!("it does not parse: {}", story()));
-        let live = self.cluster.get("ConfigMap", "a").unwrap_or_else(|| panic!("nothing is there: {}", story()));
+        let live =
+            self.cluster.get("ConfigMap", "a").unwrap_or_else(|| panic!("nothing is there: {}", story()));
         assert_eq!(live["data"]["value"], json!(value.to_string()), "{}", story());
     }
 }
@@ -126,7 +123,8 @@ fn synced_is_claimed_only_of_the_revision_that_was_compared() {
             world.now += 1;
             let event = world.chance(8);
             story.push(
-                ["push", "break", "away", "back", "wake", "refresh", "sync", "drift"][event as usize].to_owned(),
+                ["push", "break", "away", "back", "wake", "refresh", "sync", "drift"][event as usize]
+                    .to_owned(),
             );
             match event {
                 0 => {

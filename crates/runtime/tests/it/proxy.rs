@@ -210,10 +210,11 @@ async fn an_order_is_known_to_the_control_plane_before_it_is_answered() {
     let operation = app.operation.expect("an operation");
     assert_eq!(operation.id, id);
     assert!(!operation.is_over(), "{operation:?}");
-    let app = plane.until("shop", |app| app.operation.as_ref().is_some_and(|o| !o.waiting_on.is_empty())).await;
+    let app =
+        plane.until("shop", |app| app.operation.as_ref().is_some_and(|o| !o.waiting_on.is_empty())).await;
     let operation = app.operation.expect("an operation");
     assert_eq!((operation.id.as_str(), operation.phase.as_str()), (id.as_str(), "Running"));
-    assert_eq!(operation.waiting_on, ["Waiting for hook Job/migrate to finish"]);
+    assert_eq!(operation.waiting_on[0], "Waiting for hook Job/migrate to finish");
     assert!(app.summary.ends_with("Waiting for hook Job/migrate to finish."), "{}", app.summary);
     let job = world.get("batch/Job", "migrate").await.expect("the hook runs");
     crate::sync::finish_job(&world, &job).await;

@@ -138,7 +138,8 @@ async fn an_unreadable_head_stays_unreadable_until_it_is_read_again() {
 
     // Something happens in the cluster: twice, so that the second look begins after the first.
     for value in ["touched", "again"] {
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"}});
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"}});
         let patch = json!({"metadata": {"annotations": {"touched": value}}});
         world.client.merge(&map, &patch, WriteOptions::default()).await.expect("patched");
         // An order is looked at in turn: when it has been answered, the event before it has been too.

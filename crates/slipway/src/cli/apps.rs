@@ -263,7 +263,11 @@ async fn finished(
             }
         } else if later(&last.started_at, &ordered.requested_at) {
             // Operations run one after the other, so ours is over; how it ended is in the state that it left.
-            bail!("another sync of {} has started since; `slipway app history {}` shows what was deployed", app.name, app.name);
+            bail!(
+                "another sync of {} has started since; `slipway app history {}` shows what was deployed",
+                app.name,
+                app.name
+            );
         }
         if Instant::now() > until {
             bail!("the sync of {} was not over within {} s; it goes on", app.name, timeout.as_secs());

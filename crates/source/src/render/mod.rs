@@ -7,6 +7,7 @@
 mod cache;
 mod content;
 mod directory;
+mod edit;
 mod environment;
 mod error;
 mod helm;
@@ -370,7 +371,7 @@ impl Renderer {
         };
         let key = digest([
             // Raised when a renderer's output changes for the same input.
-            "render-3",
+            "render-4",
             folder,
             &request.path,
             &options,
