@@ -295,6 +295,7 @@ impl Engine {
             api_versions: &facts.api_versions,
             lookup: eyes.clone().map(|eyes| eyes as Arc<dyn Lookup>),
             files: None,
+            files_everywhere: false,
             fresh: wake.hard,
         };
         match sources::load(&around, app, sources, pinned, since).await {

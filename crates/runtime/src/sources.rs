@@ -102,6 +102,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) lookup: Option<Arc<dyn Lookup>>,
     /// Files in the place of those of the first source.
     pub(crate) files: Option<Arc<Archive>>,
+    /// They stand for every Git repository that the sources name.
+    pub(crate) files_everywhere: bool,
     /// Nothing that was rendered or downloaded before counts.
     pub(crate) fresh: bool,
 }
@@ -128,7 +130,9 @@ pub(crate) async fn load(
     let mut contents = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         let wanted = pinned.get(index).filter(|text| !text.is_empty()).unwrap_or(&source.target_revision);
-        let (content, revision) = match around.files.as_ref().filter(|_| index == 0) {
+        let given = index == 0 || around.files_everywhere;
+        let given = given && !(around.files_everywhere && is_chart(source));
+        let (content, revision) = match around.files.as_ref().filter(|_| given) {
             Some(files) => (Content::Archive(files.clone()), Revision { id: String::new(), commit: None }),
             None => fetch(around, source, wanted, since).await?,
         };

@@ -3,6 +3,7 @@
 mod appset;
 mod compare;
 mod health;
+mod health_scripts;
 mod interruption;
 mod scale;
 mod sim;

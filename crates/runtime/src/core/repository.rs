@@ -185,6 +185,7 @@ impl RepoServer {
             api_versions: &facts.api_versions,
             lookup: None,
             files: Some(Arc::new(files)),
+            files_everywhere: false,
             fresh: false,
         };
         Ok(sources::load(&around, app, &sources, &[], Since::now()).await?)

@@ -86,6 +86,27 @@ pub(crate) enum AppCommand {
         #[arg(long, default_value_t = 300)]
         timeout: u64,
     },
+    /// Render the manifests of an Application from a folder, offline, as the engine renders them
+    Render {
+        /// The Application's manifest, or - for standard input
+        #[arg(short = 'f', long = "filename")]
+        file: PathBuf,
+        /// The work tree of its repository
+        #[arg(long, default_value = ".")]
+        repo: PathBuf,
+        /// What charts are told of the cluster
+        #[arg(long, default_value = "")]
+        kube_version: String,
+        /// An API version that the cluster serves; may be given several times
+        #[arg(long = "api-versions")]
+        api_versions: Vec<String>,
+        /// A manifest of the ConfigMap argocd-cm, for its Kustomize settings
+        #[arg(long)]
+        settings: Option<PathBuf>,
+        /// A folder with helm, kustomize and jsonnet; searched before PATH
+        #[arg(long)]
+        tools: Vec<PathBuf>,
+    },
     /// Judge the health of objects in a file, offline
     Health {
         /// A file of Kubernetes objects, or - for standard input
@@ -99,6 +120,9 @@ pub(crate) enum AppCommand {
 pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
     if let AppCommand::Health { file, output } = &command {
         return super::offline::health(file, output.output);
+    }
+    if let AppCommand::Render { file, repo, kube_version, api_versions, settings, tools } = command {
+        return super::render::run(&file, repo, kube_version, api_versions, settings, tools).await;
     }
     let client = context::client()?;
     match command {
@@ -148,7 +172,7 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
         AppCommand::Rollback { app, id } => order(&client, &app, "rollback", &json!({"id": id})).await?,
         AppCommand::Terminate(app) => order(&client, &app, "terminate", &json!({})).await?,
         AppCommand::Wait { app, timeout } => return wait(&client, &app, Duration::from_secs(timeout)).await,
-        AppCommand::Health { .. } => unreachable!("answered offline"),
+        AppCommand::Health { .. } | AppCommand::Render { .. } => unreachable!("answered offline"),
     }
     Ok(ExitCode::SUCCESS)
 }
