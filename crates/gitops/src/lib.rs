@@ -32,7 +32,6 @@ pub mod settings;
 pub mod sync;
 pub mod tracking;
 mod tree;
-pub mod validate;
 pub mod windows;
 
 pub use auto::{

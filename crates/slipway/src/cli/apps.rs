@@ -1,5 +1,6 @@
 //! Applications: what the control plane knows of them, and what their runtime's app-proxy does with them.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,7 +10,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use slipway_api::Client;
 use slipway_api::application::{
-    Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow, ResourceNode,
+    Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow, OperationOrdered,
+    ResourceNode,
 };
 
 use super::context;
@@ -40,19 +42,34 @@ pub(crate) enum AppCommand {
     Tree(Name),
     /// What was deployed when, and by whom
     History(Name),
-    /// Sync it now
+    /// Sync it now. On a terminal it waits until the sync is over, and fails if the sync does
     Sync {
         #[command(flatten)]
         app: Name,
         /// Delete what is no longer in Git
         #[arg(long)]
         prune: bool,
-        /// This revision instead of the one that the Application names
+        /// Sync this revision instead of the target revision of the Application
         #[arg(long)]
         revision: Option<String>,
+        /// Wait until the sync is over; the default on a terminal
+        #[arg(long, conflicts_with = "no_wait")]
+        wait: bool,
+        /// Return as soon as the sync was requested
+        #[arg(long = "async")]
+        no_wait: bool,
+        /// Stop waiting after this many seconds
+        #[arg(long, default_value_t = 300)]
+        timeout: u64,
     },
-    /// Compare it again now
-    Refresh(Name),
+    /// Compare it with Git again now
+    Refresh {
+        #[command(flatten)]
+        app: Name,
+        /// Render again, without any cache
+        #[arg(long)]
+        hard: bool,
+    },
     /// Go back to a deployment of `history`
     Rollback {
         #[command(flatten)]
@@ -62,13 +79,34 @@ pub(crate) enum AppCommand {
     },
     /// Stop a sync that is under way
     Terminate(Name),
-    /// Wait until it is Synced and Healthy
+    /// Wait until no sync is pending or running, and it is Synced and Healthy
     Wait {
         #[command(flatten)]
         app: Name,
-        /// Give up after this many seconds
+        /// Stop waiting after this many seconds
         #[arg(long, default_value_t = 300)]
         timeout: u64,
+    },
+    /// Render the manifests of an Application from a folder, offline, as the engine renders them
+    Render {
+        /// The Application's manifest, or - for standard input
+        #[arg(short = 'f', long = "filename")]
+        file: PathBuf,
+        /// The work tree of its repository
+        #[arg(long, default_value = ".")]
+        repo: PathBuf,
+        /// What charts are told of the cluster
+        #[arg(long, default_value = "")]
+        kube_version: String,
+        /// An API version that the cluster serves; may be given several times
+        #[arg(long = "api-versions")]
+        api_versions: Vec<String>,
+        /// A manifest of the ConfigMap argocd-cm, for its Kustomize settings
+        #[arg(long)]
+        settings: Option<PathBuf>,
+        /// A folder with helm, kustomize and jsonnet; searched before PATH
+        #[arg(long)]
+        tools: Vec<PathBuf>,
     },
     /// Judge the health of objects in a file, offline
     Health {
@@ -83,6 +121,9 @@ pub(crate) enum AppCommand {
 pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
     if let AppCommand::Health { file, output } = &command {
         return super::offline::health(file, output.output);
+    }
+    if let AppCommand::Render { file, repo, kube_version, api_versions, settings, tools } = command {
+        return super::render::run(&file, repo, kube_version, api_versions, settings, tools).await;
     }
     let client = context::client()?;
     match command {
@@ -119,18 +160,20 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                 "It was never synced.",
             )?;
         }
-        AppCommand::Sync { app, prune, revision } => {
+        AppCommand::Sync { app, prune, revision, wait, no_wait, timeout } => {
             let app = find(&client, &app).await?;
-            client
-                .post::<_, Value>(&proxied(&app, "sync"), &json!({"prune": prune, "revision": revision}))
-                .await?;
-            say!("Sync of {} was ordered; `slipway app wait {}` waits for it", app.name, app.name);
+            let body = json!({"prune": prune, "revision": revision});
+            let ordered: OperationOrdered = client.post(&proxied(&app, "sync"), &body).await?;
+            if wait || (std::io::stdout().is_terminal() && !no_wait) {
+                return finished(&client, &app, &ordered, Duration::from_secs(timeout)).await;
+            }
+            say!("Sync of {} requested; `slipway app wait {}` waits for it", app.name, app.name);
         }
-        AppCommand::Refresh(app) => order(&client, &app, "refresh", &json!({})).await?,
+        AppCommand::Refresh { app, hard } => order(&client, &app, "refresh", &json!({"hard": hard})).await?,
         AppCommand::Rollback { app, id } => order(&client, &app, "rollback", &json!({"id": id})).await?,
         AppCommand::Terminate(app) => order(&client, &app, "terminate", &json!({})).await?,
         AppCommand::Wait { app, timeout } => return wait(&client, &app, Duration::from_secs(timeout)).await,
-        AppCommand::Health { .. } => unreachable!("answered offline"),
+        AppCommand::Health { .. } | AppCommand::Render { .. } => unreachable!("answered offline"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -176,7 +219,7 @@ fn proxied(app: &Application, what: &str) -> String {
 async fn order(client: &Client, name: &Name, what: &str, body: &Value) -> anyhow::Result<()> {
     let app = find(client, name).await?;
     client.post::<_, Value>(&proxied(&app, what), body).await?;
-    say!("{what} of {} was ordered", app.name);
+    say!("{what} of {} requested", app.name);
     Ok(())
 }
 
@@ -206,7 +249,7 @@ fn show(app: &Application) {
     }
     if let Some(operation) = &app.operation {
         say!("  operation {}: {}", operation.phase, operation.message);
-        operation.waiting_on.iter().for_each(|on| say!("            waits for {on}"));
+        operation.waiting_on.iter().for_each(|on| say!("            {on}"));
     }
     app.conditions.iter().for_each(|condition| say!("  {}: {}", condition.kind, condition.message));
 }
@@ -233,6 +276,54 @@ fn tree(nodes: &[ResourceNode], parent: &str, depth: usize) {
     }
 }
 
+/// Waits until the operation that was asked for is over, whatever else happens to the Application.
+async fn finished(
+    client: &Client,
+    app: &Application,
+    ordered: &OperationOrdered,
+    timeout: Duration,
+) -> anyhow::Result<ExitCode> {
+    let until = Instant::now() + timeout;
+    let path = format!("/api/applications/{}/{}/{}", app.runtime, app.namespace, app.name);
+    let mut said = String::new();
+    loop {
+        let app: Application = client.get(&path).await.context("while waiting for the sync")?;
+        let last = app.operation.clone().unwrap_or_default();
+        if last.id == ordered.operation_id {
+            let state = std::iter::once(last.message.clone()).chain(last.waiting_on.clone()).last();
+            let state = format!("{}: {}", last.phase, state.unwrap_or_default());
+            if state != said {
+                say!("{}", state.trim_end_matches(": "));
+                said = state;
+            }
+            match last.phase.as_str() {
+                "Succeeded" => return Ok(ExitCode::SUCCESS),
+                "Failed" | "Error" => bail!("the sync of {} failed: {}", app.name, last.message),
+                _ => {}
+            }
+        } else if later(&last.started_at, &ordered.requested_at) {
+            // Operations run one after the other, so ours is over; how it ended is in the state that it left.
+            bail!(
+                "another sync of {} has started since; `slipway app history {}` shows what was deployed",
+                app.name,
+                app.name
+            );
+        }
+        if Instant::now() > until {
+            bail!("the sync of {} was not over within {} s; it goes on", app.name, timeout.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// Whether the first of two times is after the second.
+fn later(one: &str, other: &str) -> bool {
+    match (one.parse::<jiff::Timestamp>(), other.parse::<jiff::Timestamp>()) {
+        (Ok(one), Ok(other)) => one > other,
+        _ => false,
+    }
+}
+
 async fn wait(client: &Client, name: &Name, timeout: Duration) -> anyhow::Result<ExitCode> {
     let until = Instant::now() + timeout;
     let mut said = String::new();
@@ -243,7 +334,7 @@ async fn wait(client: &Client, name: &Name, timeout: Duration) -> anyhow::Result
             say!("{state}");
             said = state;
         }
-        let busy = app.operation.as_ref().is_some_and(|operation| operation.phase == "Running");
+        let busy = app.operation.as_ref().is_some_and(|operation| !operation.is_over());
         if app.sync_status == "Synced" && app.health_status == "Healthy" && !busy {
             return Ok(ExitCode::SUCCESS);
         }

@@ -12,4 +12,5 @@ pub(crate) mod login;
 pub(crate) mod nouns;
 pub(crate) mod offline;
 pub(crate) mod output;
+mod render;
 pub(crate) mod repos;

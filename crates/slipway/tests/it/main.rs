@@ -5,6 +5,7 @@ mod backup;
 mod killed_audit;
 mod process;
 mod refusals;
+mod render;
 mod restarts;
 mod scaled;
 mod sign;
