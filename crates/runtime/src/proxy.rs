@@ -120,6 +120,7 @@ impl IntoResponse for Refusal {
             code: self.status.as_u16().to_string(),
             name: self.name.into(),
             message: self.message,
+            details: Vec::new(),
             request_id: None,
         };
         (self.status, Json(body)).into_response()

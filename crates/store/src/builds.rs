@@ -226,7 +226,9 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
             filter
                 .revision
                 .as_ref()
-                .map(|sha| format!("%\"sha\":\"{}%", sha.replace(['%', '_', '"'], "")).into()),
+                // Letters and digits alone: big letters, `%`, `_` and `\\` mean different things to the two engines.
+                .map(|sha| sha.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase())
+                .map(|sha| format!("%\"sha\":\"{sha}%").into()),
         ),
     ];
     for (test, value) in more {

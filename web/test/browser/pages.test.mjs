@@ -194,7 +194,7 @@ describe('actions', () => {
 
   test('the address to clone is copied', async () => {
     await visit('/repositories');
-    await page.getByRole('button', { name: 'Copy the clone address' }).first().click();
+    await page.getByRole('button', { name: 'Copy the clone URL' }).first().click();
     await page.getByRole('button', { name: 'Copied' }).waitFor();
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), /demo-app\.git$/);
   });

@@ -5,6 +5,7 @@ use slipway_model::{AccountId, BuildId, DeliveryId, HookId, PipelineId};
 use slipway_store::approvals::Approval;
 use slipway_store::builds::NewBuild;
 use slipway_store::debug::DebugOrder;
+use slipway_store::deferred::Deferred;
 use slipway_store::hooks::Hook;
 use slipway_store::outgoing::Outgoing;
 use slipway_store::pipelines::{Change, Pipeline};
@@ -12,8 +13,8 @@ use slipway_store::projects::Project;
 use slipway_store::step_types::StepType;
 use slipway_store::trigger_events::{EventTrigger, TriggerEvent};
 use slipway_store::{
-    Scope, Store, StoreError, Tx, applications, approvals, builds, cron, debug, hooks, identity, outgoing,
-    pipelines, projects, step_types, trigger_events, usage,
+    Scope, Store, StoreError, Tx, applications, approvals, builds, cron, debug, deferred, hooks, identity,
+    outgoing, pipelines, projects, step_types, trigger_events, usage,
 };
 
 use crate::engines::{On, open};
@@ -24,6 +25,7 @@ crate::on_both!(
     hooks_and_reports_are_due_until_they_are_done,
     types_approvals_and_debug_orders_are_kept,
     applications_are_counted_with_their_runtime,
+    what_cannot_be_followed_up_is_due_again_until_it_is_given_up,
     builds_are_numbered_within_their_pipeline_and_found_by_what_is_shown,
 );
 
@@ -315,7 +317,15 @@ async fn applications_are_counted_with_their_runtime(on: On) {
             applications::list(tx, scope)?,
             applications::one(tx, scope, "one", "default", "web")?,
         );
-        Ok((shown, kept, usage::count(tx, scope)?.applications, usage::everywhere(tx)?.runtimes))
+        let used = usage::count(tx, scope)?;
+        assert_eq!(used.clusters, 2, "two that are called alike");
+        let runtimes = usage::everywhere(tx)?.runtimes;
+        assert!(
+            applications::forget_runtime(tx, scope, "one")?
+                && !applications::forget_runtime(tx, scope, "one")?
+        );
+        assert!(applications::list(tx, scope)?.is_empty());
+        Ok((shown, kept, used.applications, runtimes))
     });
     let (shown, kept, used, runtimes) = counted.await.unwrap();
     assert_eq!(shown, [(7, 1), (1, 0)]);
@@ -349,4 +359,45 @@ async fn builds_are_numbered_within_their_pipeline_and_found_by_what_is_shown(on
     let first = whole[..4].to_owned();
     let several = store.read(move |tx| builds::by_part(tx, scope, &first, 2)).await.unwrap();
     assert_eq!(several.len(), 2, "a part that several builds have is nobody's");
+}
+
+async fn what_cannot_be_followed_up_is_due_again_until_it_is_given_up(on: On) {
+    let (store, scope, _folder) = store(on).await;
+    let row = move |message: &str, about: &str| Deferred {
+        consumer: "triggers".into(),
+        message: message.into(),
+        account: Some(scope.account()),
+        about: about.into(),
+        topic: "facts.repository".into(),
+        body: "{}".into(),
+        attempts: 1,
+        next_ms: 10,
+        problem: "away".into(),
+        created_ms: 1,
+        dead_ms: None,
+    };
+    let done = store.write(move |tx| {
+        for new in [row("1", "a/gh"), row("1", "a/gh"), row("2", "a/gh"), row("3", "a/lab")] {
+            deferred::put(tx, &new)?;
+        }
+        let due = |tx: &mut Tx<'_>, at_ms: i64| -> Result<Vec<String>, StoreError> {
+            Ok(deferred::due(tx, "triggers", at_ms, 10)?.into_iter().map(|one| one.message).collect())
+        };
+        assert!(due(tx, 9)?.is_empty());
+        assert_eq!(due(tx, 10)?.len(), 3);
+        deferred::failed(tx, &row("1", "a/gh"), "still away", 50, None)?;
+        deferred::postpone(tx, "a/gh", 10, 60)?;
+        assert_eq!(due(tx, 10)?, ["3"], "who waits for the same one waits with it");
+        assert_eq!(due(tx, 60)?.len(), 3);
+        deferred::done(tx, "triggers", "3")?;
+        deferred::failed(tx, &row("2", "a/gh"), "gone", 70, Some(65))?;
+        assert_eq!(due(tx, 100)?, ["1"]);
+        assert_eq!(deferred::counts(tx)?, (1, 1));
+        let listed = deferred::list(tx, 10)?;
+        assert_eq!((listed[0].message.as_str(), listed[0].problem.as_str()), ("2", "gone"));
+        assert!(deferred::again(tx, "triggers", "2", 90)? && !deferred::again(tx, "triggers", "9", 90)?);
+        assert_eq!((deferred::counts(tx)?, due(tx, 90)?.len()), ((2, 0), 2));
+        Ok(())
+    });
+    done.await.unwrap();
 }
