@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 /// its own key in `X-Slipway-Runtime`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProxyQuestion {
-    /// `manifests`, `diff`, `plan`, `sync`, `refresh`, `rollback` or `terminate`.
+    /// `manifests`, `diff`, `plan`, `actions`, `sync`, `refresh`, `rollback`, `terminate` or `action`.
     #[schema(value_type = String)]
     pub operation: ProxyOperation,
     pub namespace: String,
@@ -222,6 +222,41 @@ pub struct SyncRequest {
     pub prune: bool,
     #[serde(default, rename = "dryRun")]
     pub dry_run: bool,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/actions?group=&kind=&namespace=&resourceName=`: what can be done to
+/// one of its live objects.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ResourceActions {
+    pub actions: Vec<ResourceAction>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceAction {
+    pub name: String,
+    /// Known for this kind, but pointless in the object's present state.
+    pub disabled: bool,
+    #[serde(default)]
+    pub display_name: String,
+    /// Names of the parameters that it needs.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+}
+
+/// `POST /app-proxy/api/applications/{namespace}/{name}/action`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ActionRequest {
+    #[serde(default)]
+    pub group: String,
+    pub kind: String,
+    #[serde(default)]
+    pub namespace: String,
+    pub resource_name: String,
+    pub action: String,
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
 }
 
 /// The answer to `sync` and `rollback`: which operation was asked for. When it comes, `GET /api/applications/…` shows that

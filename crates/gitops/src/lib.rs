@@ -19,7 +19,6 @@ pub mod health;
 pub mod hooks;
 pub mod hydration;
 pub mod jq;
-#[cfg(feature = "lua")]
 pub mod lua;
 pub mod notify;
 pub mod object;

@@ -3,6 +3,8 @@
 //! Whether the asker may is decided by the control plane, by their own cookie or key and by the operation, which every route
 //! has; what changes something is asked about each time, and recorded there. Answers hold masked objects only.
 
+mod actions;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -97,6 +99,8 @@ fn handler(operation: ProxyOperation) -> MethodRouter<Proxy> {
         ProxyOperation::Refresh => post(refresh),
         ProxyOperation::Rollback => post(rollback),
         ProxyOperation::Terminate => post(terminate),
+        ProxyOperation::Actions => get(actions::list),
+        ProxyOperation::Action => post(actions::run),
     }
 }
 

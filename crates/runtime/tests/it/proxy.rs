@@ -249,3 +249,69 @@ async fn of_an_unreadable_head_plan_and_diff_say_the_error() {
         assert!(body["message"].as_str().is_some_and(|m| m.contains("app/a.yaml:5:")), "{verb}: {body}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn actions_are_run_on_objects_of_the_application_and_on_no_others() {
+    let world = World::new().await;
+    let (plane, client) = ControlPlane::start().await;
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 1\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      schedulerName: nobody\n      containers: [{name: web, image: \"web:1\"}]\n";
+    world.make("v1", "Namespace", "", "shop", json!({})).await;
+    world.make("v1", "ConfigMap", "shop", "stranger", json!({"data": {}})).await;
+    let custom = "discovery.lua: |\n  return {mark = {disabled = false}}\ndefinitions:\n- name: mark\n  action.lua: |\n    obj.data.key = 'marked'\n    return obj\n";
+    world
+        .make(
+            "v1",
+            "ConfigMap",
+            "argocd",
+            "argocd-cm",
+            json!({"data": {"resource.customizations.actions.ConfigMap": custom}}),
+        )
+        .await;
+    let revision = world.commit(&[("app/a.yaml", &config_map("a", "1")), ("app/web.yaml", deployment)]);
+    world.application("shop", json!({})).await;
+    let mut config = world.config();
+    config.server = Some(client);
+    let base = proxy_of(world.start_with(config)).await;
+    world.until("shop", "compared", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
+    world.patch_app("shop", json!({"operation": {"sync": {}}})).await;
+    world.until_synced("shop", &revision).await;
+    let http = reqwest::Client::new();
+    let of = "group=apps&kind=Deployment&namespace=shop&resourceName=web";
+    let listed = http.get(format!("{base}/actions?{of}")).header("authorization", "read-key");
+    let listed: Value = listed.send().await.expect("answered").json().await.expect("JSON");
+    let names: Vec<_> =
+        listed["actions"].as_array().expect("a list").iter().map(|a| a["name"].clone()).collect();
+    assert_eq!(names, ["pause", "restart", "resume", "scale"]);
+    let act = async |key: &str, body: Value| {
+        let post = http.post(format!("{base}/action")).header("authorization", key).json(&body);
+        let answer = post.send().await.expect("answered");
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap_or_default())
+    };
+    let scale = json!({"group": "apps", "kind": "Deployment", "namespace": "shop", "resourceName": "web",
+        "action": "scale", "parameters": {"replicas": "3"}});
+    assert_eq!(act("read-key", scale.clone()).await.0, 403, "a key that may only look");
+    assert_eq!(act("user-key", scale.clone()).await.0, 200);
+    assert_eq!(world.get("apps/Deployment", "web").await.expect("there")["spec"]["replicas"], 3);
+    let last = plane.asked().into_iter().last().expect("asked");
+    assert_eq!((last.operation.word(), last.detail), ("action", Some(scale.clone())));
+    // What is pointless, unknown or not the Application's is refused with a sentence.
+    for (change, status) in [
+        (json!({"action": "resume"}), 409),
+        (json!({"action": "explode"}), 422),
+        (json!({"parameters": {"replicas": "many"}}), 422),
+        (json!({"group": "", "kind": "ConfigMap", "resourceName": "stranger", "action": "mark"}), 404),
+    ] {
+        let mut body = scale.clone();
+        for (name, value) in change.as_object().expect("fields") {
+            body[name] = value.clone();
+        }
+        let (answered, said) = act("user-key", body).await;
+        assert_eq!(answered, status, "{change}: {said}");
+        assert!(said["message"].as_str().is_some_and(|message| !message.is_empty()), "{said}");
+    }
+    // An action of argocd-cm, in Lua.
+    let mark = json!({"kind": "ConfigMap", "namespace": "shop", "resourceName": "a", "action": "mark"});
+    let (status, said) = act("user-key", mark).await;
+    assert_eq!(status, 200, "{said}");
+    assert_eq!(world.get("ConfigMap", "a").await.expect("there")["data"]["key"], "marked");
+}

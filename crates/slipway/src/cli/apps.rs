@@ -10,8 +10,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use slipway_api::Client;
 use slipway_api::application::{
-    Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow, OperationOrdered,
-    ResourceNode,
+    ActionRequest, Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow,
+    OperationOrdered, ResourceAction, ResourceActions, ResourceNode,
 };
 
 use super::context;
@@ -76,6 +76,18 @@ pub(crate) enum AppCommand {
         app: Name,
         /// Its number
         id: i64,
+    },
+    /// Run an action on one of its resources; without an action, list those that there are
+    Action {
+        #[command(flatten)]
+        app: Name,
+        /// The resource as KIND/NAME, or as NAMESPACE/KIND/NAME where several have that name
+        resource: String,
+        /// restart, pause, resume, scale, …
+        action: Option<String>,
+        /// A parameter of the action, as name=value; may be given several times
+        #[arg(long = "param")]
+        parameters: Vec<String>,
     },
     /// Stop a sync that is under way
     Terminate(Name),
@@ -171,6 +183,9 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
         }
         AppCommand::Refresh { app, hard } => order(&client, &app, "refresh", &json!({"hard": hard})).await?,
         AppCommand::Rollback { app, id } => order(&client, &app, "rollback", &json!({"id": id})).await?,
+        AppCommand::Action { app, resource, action, parameters } => {
+            act(&client, &find(&client, &app).await?, &resource, action, &parameters).await?;
+        }
         AppCommand::Terminate(app) => order(&client, &app, "terminate", &json!({})).await?,
         AppCommand::Wait { app, timeout } => return wait(&client, &app, Duration::from_secs(timeout)).await,
         AppCommand::Health { .. } | AppCommand::Render { .. } => unreachable!("answered offline"),
@@ -274,6 +289,58 @@ fn tree(nodes: &[ResourceNode], parent: &str, depth: usize) {
             tree(nodes, &node.uid, depth + 1);
         }
     }
+}
+
+async fn act(
+    client: &Client,
+    app: &Application,
+    resource: &str,
+    action: Option<String>,
+    parameters: &[String],
+) -> anyhow::Result<()> {
+    let parts: Vec<&str> = resource.split('/').collect();
+    let fits = |node: &&ResourceNode| match parts.as_slice() {
+        [kind, name] => node.kind.eq_ignore_ascii_case(kind) && node.name == *name,
+        [namespace, kind, name] => {
+            node.namespace == *namespace && node.kind.eq_ignore_ascii_case(kind) && node.name == *name
+        }
+        _ => false,
+    };
+    let found: Vec<&ResourceNode> = app.resources.iter().filter(fits).collect();
+    let node = match found.as_slice() {
+        [node] => *node,
+        [] => bail!("{} has no resource `{resource}`; `slipway app tree {}` shows them", app.name, app.name),
+        _ => bail!("several resources are called `{resource}`; say NAMESPACE/KIND/NAME"),
+    };
+    let Some(action) = action else {
+        let query = format!(
+            "actions?group={}&kind={}&namespace={}&resourceName={}",
+            node.group, node.kind, node.namespace, node.name
+        );
+        let all: ResourceActions = client.get(&proxied(app, &query)).await?;
+        let row = |action: &ResourceAction| {
+            let state = if action.disabled { "disabled" } else { "available" };
+            vec![action.name.clone(), state.to_owned(), action.parameters.join(", ")]
+        };
+        let nothing = "There are no actions for this kind.";
+        return print(Format::Table, &all.actions, &["ACTION", "STATE", "PARAMETERS"], row, nothing);
+    };
+    let mut given = std::collections::BTreeMap::new();
+    for text in parameters {
+        let (name, value) = text.split_once('=').with_context(|| format!("`{text}` is not name=value"))?;
+        given.insert(name.to_owned(), value.to_owned());
+    }
+    let request = ActionRequest {
+        group: node.group.clone(),
+        kind: node.kind.clone(),
+        namespace: node.namespace.clone(),
+        resource_name: node.name.clone(),
+        action,
+        parameters: given,
+    };
+    let answer: Value = client.post(&proxied(app, "action"), &request).await?;
+    say!("{}", answer["message"].as_str().unwrap_or("done"));
+    Ok(())
 }
 
 /// Waits until the operation that was asked for is over, whatever else happens to the Application.
