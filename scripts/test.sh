@@ -82,6 +82,7 @@ part "clippy" cargo clippy --quiet --locked --workspace --all-targets -- --deny 
 part "build" cargo build --quiet --locked --package slipway
 part "real Kubernetes" real_kubernetes
 part "unit and integration" node scripts/run-tests.mjs
+part "tests that documents name" cargo xtask tidy --ran "$CARGO_TARGET_DIR/tests-ran.txt"
 part "control plane on PostgreSQL" on_postgres
 part "behaviour of the real Kubernetes" behaviour
 part "conformance" conformance
