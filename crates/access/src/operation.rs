@@ -18,11 +18,20 @@ pub enum Operation {
     Refresh,
     Rollback,
     Terminate,
+    SyncPolicy,
 }
 
 impl Operation {
-    pub const ALL: [Self; 7] =
-        [Self::Manifests, Self::Diff, Self::Plan, Self::Sync, Self::Refresh, Self::Rollback, Self::Terminate];
+    pub const ALL: [Self; 8] = [
+        Self::Manifests,
+        Self::Diff,
+        Self::Plan,
+        Self::Sync,
+        Self::Refresh,
+        Self::Rollback,
+        Self::Terminate,
+        Self::SyncPolicy,
+    ];
 
     /// Its last word in a path, and in the audit trail.
     pub fn word(self) -> &'static str {
@@ -34,6 +43,7 @@ impl Operation {
             Self::Refresh => "refresh",
             Self::Rollback => "rollback",
             Self::Terminate => "terminate",
+            Self::SyncPolicy => "sync-policy",
         }
     }
 
@@ -41,7 +51,8 @@ impl Operation {
     pub fn action(self) -> &'static str {
         match self {
             Self::Manifests | Self::Diff | Self::Plan => "VIEW",
-            Self::Sync => "SYNC",
+            // Automation is a standing order to sync.
+            Self::Sync | Self::SyncPolicy => "SYNC",
             Self::Refresh => "REFRESH",
             Self::Rollback => "APP_ROLLBACK",
             Self::Terminate => "TERMINATE_SYNC",

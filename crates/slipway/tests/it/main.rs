@@ -2,6 +2,7 @@
 
 mod appset;
 mod backup;
+mod grammar;
 mod killed_audit;
 mod process;
 mod refusals;
