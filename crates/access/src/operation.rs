@@ -22,10 +22,11 @@ pub enum Operation {
     Terminate,
     /// Does it.
     Action,
+    SyncPolicy,
 }
 
 impl Operation {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Manifests,
         Self::Diff,
         Self::Plan,
@@ -35,6 +36,7 @@ impl Operation {
         Self::Rollback,
         Self::Terminate,
         Self::Action,
+        Self::SyncPolicy,
     ];
 
     /// Its last word in a path, and in the audit trail.
@@ -49,6 +51,7 @@ impl Operation {
             Self::Terminate => "terminate",
             Self::Actions => "actions",
             Self::Action => "action",
+            Self::SyncPolicy => "sync-policy",
         }
     }
 
@@ -56,7 +59,8 @@ impl Operation {
     pub fn action(self) -> &'static str {
         match self {
             Self::Manifests | Self::Diff | Self::Plan | Self::Actions => "VIEW",
-            Self::Sync => "SYNC",
+            // Automation is a standing order to sync.
+            Self::Sync | Self::SyncPolicy => "SYNC",
             Self::Refresh => "REFRESH",
             Self::Rollback => "APP_ROLLBACK",
             Self::Terminate => "TERMINATE_SYNC",

@@ -213,6 +213,21 @@ pub struct PlanStep {
     pub why: String,
 }
 
+/// `POST /app-proxy/api/applications/{namespace}/{name}/sync-policy`: what is absent stays as it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SyncPolicyRequest {
+    /// Whether it syncs by itself when Git changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub automated: Option<bool>,
+    /// Whether that undoes changes made in the cluster too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub self_heal: Option<bool>,
+    /// Whether that deletes what is no longer in Git too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prune: Option<bool>,
+}
+
 /// `POST /app-proxy/api/applications/{namespace}/{name}/sync`
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct SyncRequest {

@@ -32,7 +32,7 @@ use crate::agent::Told;
 use crate::attempt::{Observed, Shims, Watched, cancel, give_up, observe, write_task};
 use crate::executor::{Authority, Executor, Place, StepTypes, make_volume};
 use crate::journal::{Finished, INIT, Journal, log_of};
-use crate::layout::{AttemptDir, BuildDir, Lasting, now_ms, read_json, write_json};
+use crate::layout::{AttemptDir, BuildDir, Lasting, gone, now_ms, read_json, write_json};
 use crate::logs::Logs;
 use crate::mask::Masker;
 use crate::signing::Trusted;
@@ -603,11 +603,6 @@ impl Build {
         let work = tokio::task::spawn_blocking(move || context.executor.release(&build));
         work.await.unwrap_or_else(|error| Err(error.to_string()))
     }
-}
-
-/// What is not there need not be removed.
-fn gone(error: std::io::Error) -> std::io::Result<()> {
-    if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// Waits until the build is to end.

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use slipway_api::ErrorBody;
 use slipway_api::application::{
     ApplicationDiff, ApplicationPlan, OperationOrdered, PlanStep, ProxyAnswer, ProxyOperation, ProxyQuestion,
-    ResourceDiff, SyncRequest, changes_something,
+    ResourceDiff, SyncPolicyRequest, SyncRequest, changes_something,
 };
 use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, Info, InitiatedBy, Operation, SyncOperation, names};
@@ -101,6 +101,7 @@ fn handler(operation: ProxyOperation) -> MethodRouter<Proxy> {
         ProxyOperation::Terminate => post(terminate),
         ProxyOperation::Actions => get(actions::list),
         ProxyOperation::Action => post(actions::run),
+        ProxyOperation::SyncPolicy => post(sync_policy),
     }
 }
 
@@ -532,6 +533,32 @@ async fn rollback(
         message = "rollback requested; automated sync was disabled so that it is not undone";
     }
     proxy.order(&app, operation, patch, message).await
+}
+
+/// Switches automated sync on or off, which a rollback does too. The rest of the policy stays.
+async fn sync_policy(
+    State(proxy): State<Proxy>,
+    path: AppPath,
+    Json(request): Json<SyncPolicyRequest>,
+) -> Result<Json<Value>, Refusal> {
+    let app = proxy.application(&app_key(path))?;
+    let mut automated = serde_json::Map::new();
+    let fields = [("enabled", request.automated), ("selfHeal", request.self_heal), ("prune", request.prune)];
+    for (name, value) in fields {
+        automated.extend(value.map(|value| (name.to_owned(), Value::Bool(value))));
+    }
+    if automated.is_empty() {
+        return Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            "NOTHING_TO_CHANGE",
+            "give automated, selfHeal or prune",
+        ));
+    }
+    // A policy that is not there would be switched on by writing it.
+    let on = request.automated.unwrap_or_else(|| app.spec.automation().is_some());
+    automated.insert("enabled".to_owned(), on.into());
+    proxy.patch(&app, json!({"spec": {"syncPolicy": {"automated": automated}}})).await?;
+    Ok(done(if on { "automated sync is on" } else { "automated sync is off" }))
 }
 
 async fn terminate(State(proxy): State<Proxy>, path: AppPath) -> Result<Json<Value>, Refusal> {

@@ -23,6 +23,10 @@ const LOOKS: [Duration; 5] = [
 
 /// Nudges when the process has ended, also when it already has. Nothing where the kernel does not say (an engine on
 /// another machine): there the events have to do.
+#[expect(
+    deprecated,
+    reason = "the descriptor is owned by what waits for it, and nobody else has it; the other way is unsafe"
+)]
 pub(super) fn watch(pid: i64, notify: Arc<Notify>) -> Option<JoinHandle<()>> {
     let pid = Pid::from_raw(i32::try_from(pid).ok().filter(|pid| *pid > 0)?)?;
     let ended = match pidfd_open(pid, PidfdFlags::NONBLOCK) {

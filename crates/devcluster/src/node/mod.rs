@@ -280,6 +280,10 @@ pub(crate) async fn remove_all(engine: &Engine) -> Result<usize, String> {
     Ok(names.len())
 }
 
+pub(crate) async fn count_all(engine: &Engine) -> Result<usize, String> {
+    Ok(engine.list_own().await?.len())
+}
+
 /// Containers of this cluster whose pod is gone; they are left over from a crash.
 async fn remove_orphans(cluster: &Cluster, engine: &Engine) {
     let Ok(containers) = engine.list_own().await else { return };

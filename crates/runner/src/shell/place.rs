@@ -41,7 +41,7 @@ impl Prepared {
     pub(super) async fn remove(&self) {
         self.clear().await;
         // It has the step's variables in it.
-        let _ = std::fs::remove_dir_all(&self.dir.0);
+        crate::layout::discard(&self.dir.0);
     }
 
     async fn clear(&self) {

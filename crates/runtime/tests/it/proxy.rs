@@ -115,7 +115,7 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
 
     let post = |verb: &str| http.post(format!("{base}/{verb}"));
     // A key that may look, and no more: every operation is decided by what it does.
-    for verb in ["sync", "refresh", "rollback", "terminate"] {
+    for verb in ["sync", "refresh", "rollback", "terminate", "sync-policy"] {
         let refused = post(verb).header("authorization", "read-key").json(&json!({"id": 0})).send().await;
         assert_eq!(refused.expect("answered").status(), 403, "{verb}");
     }
@@ -175,6 +175,18 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
         assert!(matches!(status, 200 | 409), "{status}");
     }
     assert_eq!(plane.asked().len(), before + 3, "a change is never remembered");
+    // What a rollback switched off, a person switches on again.
+    assert_eq!(order("sync-policy", json!({})).await.expect("answered").status(), 400);
+    assert_eq!(
+        order("sync-policy", json!({"automated": true, "prune": true})).await.expect("answered").status(),
+        200
+    );
+    world.until_synced("shop", &second).await;
+    let app = world.app("shop").await;
+    assert_eq!(app["spec"]["syncPolicy"]["automated"], json!({"enabled": true, "prune": true}));
+    assert_eq!(order("sync-policy", json!({"automated": false})).await.expect("answered").status(), 200);
+    let app = world.app("shop").await;
+    assert_eq!(app["spec"]["syncPolicy"]["automated"], json!({"enabled": false, "prune": true}));
     assert_eq!(order("terminate", json!({})).await.expect("answered").status(), 409);
     assert_eq!(order("rollback", json!({"id": 77})).await.expect("answered").status(), 404);
 }

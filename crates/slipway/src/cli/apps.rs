@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use slipway_api::Client;
 use slipway_api::application::{
     ActionRequest, Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow,
-    OperationOrdered, ResourceAction, ResourceActions, ResourceNode,
+    OperationOrdered, ResourceAction, ResourceActions, ResourceNode, SyncPolicyRequest,
 };
 
 use super::context;
-use super::output::{Format, OutputArguments, print};
+use super::output::{Format, OutputArguments, print, print_one};
 
 #[derive(Args)]
 pub(crate) struct Name {
@@ -23,12 +23,25 @@ pub(crate) struct Name {
     name: String,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SyncPolicy {
+    Automated,
+    /// Only when somebody asks
+    #[value(alias = "manual")]
+    None,
+}
+
 #[derive(Subcommand)]
 pub(crate) enum AppCommand {
     /// List Applications
     List(OutputArguments),
-    /// Show one
-    Get(Name),
+    /// Show an Application
+    Get {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
     /// What a sync would do now, in order, and why
     Plan {
         #[command(flatten)]
@@ -36,12 +49,41 @@ pub(crate) enum AppCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// What differs between Git and the cluster: exit 1 when something does
-    Diff(Name),
-    /// The tree of its resources
-    Tree(Name),
-    /// What was deployed when, and by whom
-    History(Name),
+    /// Show the differences between Git and the cluster: exit 1 when there are any
+    Diff {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Show the tree of its resources
+    Tree {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// List what was deployed when, and by whom
+    History {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Change how it is synced
+    Set {
+        #[command(flatten)]
+        app: Name,
+        /// Sync by itself when Git changes, or only when somebody asks
+        #[arg(long, value_enum)]
+        sync_policy: Option<SyncPolicy>,
+        /// Automated sync also undoes changes made in the cluster
+        #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+        self_heal: Option<bool>,
+        /// Automated sync also deletes what is no longer in Git
+        #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+        auto_prune: Option<bool>,
+    },
     /// Sync it now. On a terminal it waits until the sync is over, and fails if the sync does
     Sync {
         #[command(flatten)]
@@ -140,32 +182,53 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
     let client = context::client()?;
     match command {
         AppCommand::List(output) => list(&client, output).await?,
-        AppCommand::Get(app) => show(&find(&client, &app).await?),
+        AppCommand::Get { app, output } => {
+            let app = find(&client, &app).await?;
+            print_one(output.output, &app, &format!("{}/{}", app.namespace, app.name), || {
+                show(&app);
+                Ok(())
+            })?;
+        }
         AppCommand::Plan { app, output } => {
             let plan: ApplicationPlan = client.get(&proxied(&find(&client, &app).await?, "plan")).await?;
-            if output.output == Format::Json {
-                say!("{}", serde_json::to_string_pretty(&plan)?);
-            } else {
+            print_one(output.output, &plan, "", || {
                 say_part!("{}", plan.text);
-            }
+                Ok(())
+            })?;
         }
-        AppCommand::Diff(app) => return diff(&client, &find(&client, &app).await?).await,
-        AppCommand::Tree(app) => tree(&find(&client, &app).await?.resources, "", 0),
-        AppCommand::History(app) => {
+        AppCommand::Diff { app, output } => {
+            return diff(&client, &find(&client, &app).await?, output.output).await;
+        }
+        AppCommand::Tree { app, output } => {
+            let app = find(&client, &app).await?;
+            print_one(output.output, &app.resources, &app.name, || {
+                tree(&app.resources, "", 0);
+                Ok(())
+            })?;
+        }
+        AppCommand::Set { app, sync_policy, self_heal, auto_prune } => {
+            if sync_policy.is_none() && self_heal.is_none() && auto_prune.is_none() {
+                bail!("nothing to change: give --sync-policy, --self-heal or --auto-prune");
+            }
+            let automated = sync_policy.map(|policy| policy == SyncPolicy::Automated);
+            let body = SyncPolicyRequest { automated, self_heal, prune: auto_prune };
+            order(&client, &app, "sync-policy", &serde_json::to_value(&body)?).await?;
+        }
+        AppCommand::History { app, output } => {
             let app = find(&client, &app).await?;
             let row = |entry: &slipway_api::application::Deployment| {
                 let sha = entry.revision.sha.chars().take(8).collect();
                 let message = super::output::short(&entry.revision.message);
                 vec![
                     entry.id.to_string(),
-                    entry.deployed_at.clone(),
+                    super::output::when(&entry.deployed_at),
                     sha,
                     entry.revision.author.clone(),
                     message,
                 ]
             };
             print(
-                Format::Table,
+                output.output,
                 &app.history,
                 &["ID", "DEPLOYED", "REVISION", "AUTHOR", "MESSAGE"],
                 row,
@@ -233,8 +296,12 @@ fn proxied(app: &Application, what: &str) -> String {
 
 async fn order(client: &Client, name: &Name, what: &str, body: &Value) -> anyhow::Result<()> {
     let app = find(client, name).await?;
-    client.post::<_, Value>(&proxied(&app, what), body).await?;
-    say!("{what} of {} requested", app.name);
+    let answer: Value = client.post(&proxied(&app, what), body).await?;
+    // What the runtime did is more than what was asked for: a rollback also switches automated sync off.
+    let said = answer["message"].as_str().unwrap_or("done");
+    let mut letters = said.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    say!("{}: {first}{}", app.name, letters.as_str());
     Ok(())
 }
 
@@ -269,14 +336,17 @@ fn show(app: &Application) {
     app.conditions.iter().for_each(|condition| say!("  {}: {}", condition.kind, condition.message));
 }
 
-async fn diff(client: &Client, app: &Application) -> anyhow::Result<ExitCode> {
-    let diff: ApplicationDiff = client.get(&proxied(app, "diff")).await?;
-    let mut differs = false;
-    for resource in diff.resources.iter().filter(|resource| resource.change != "same") {
-        differs = true;
-        say!("=== {} {}/{}/{}", resource.change, resource.kind, resource.namespace, resource.name);
-        say!("{}", resource.unified);
-    }
+async fn diff(client: &Client, app: &Application, format: Format) -> anyhow::Result<ExitCode> {
+    let mut diff: ApplicationDiff = client.get(&proxied(app, "diff")).await?;
+    diff.resources.retain(|resource| resource.change != "same");
+    let differs = !diff.resources.is_empty();
+    print_one(format, &diff, &app.name, || {
+        for resource in &diff.resources {
+            say!("=== {} {}/{}/{}", resource.change, resource.kind, resource.namespace, resource.name);
+            say!("{}", resource.unified);
+        }
+        Ok(())
+    })?;
     Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 

@@ -3,6 +3,7 @@
 mod appset;
 mod backup;
 mod docs;
+mod grammar;
 mod killed_audit;
 mod process;
 mod refusals;

@@ -31,7 +31,12 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn slipway(arguments: &[&str]) -> Output {
-    command().args(arguments).stdin(Stdio::null()).output().unwrap()
+    slipway_with(&[], arguments)
+}
+
+pub(crate) fn slipway_with(variables: &[(&str, String)], arguments: &[&str]) -> Output {
+    let variables = variables.iter().map(|(name, value)| (name, value));
+    command().envs(variables).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 /// What all processes of one platform share.
