@@ -166,7 +166,14 @@ export function createAdmin(user) {
     }),
     'POST auth/invitation/look': ({ body }) =>
       body.token === 'good'
-        ? { accountName: 'default', email: 'barbara@example.com', role: 'User', known: false, password: true, sso: [] }
+        ? {
+            accountName: 'default',
+            email: 'barbara@example.com',
+            role: 'User',
+            known: false,
+            password: true,
+            sso: [],
+          }
         : missing('this invitation: it was accepted, revoked or is too old; ask for a new one'),
     'POST auth/invitation/accept': ({ body }) =>
       body.password.length < 12
@@ -184,8 +191,7 @@ export function createAdmin(user) {
           },
     'POST auth/password': ({ body }) => {
       if (body.new.length < 12) return refuse(400, 'a password needs at least 12 characters');
-      if (body.current !== 'slipway')
-        return { ...refuse(401, 'e-mail or password is wrong'), code: '2002' };
+      if (body.current !== 'slipway') return { ...refuse(401, 'e-mail or password is wrong'), code: '2002' };
       return user;
     },
     'GET auth/sessions': () => sessions,
@@ -412,6 +418,22 @@ export function createAdmin(user) {
     },
     'POST admin/secrets/rotate': () => ({ master: 'mk-2', dataKeys: accounts.length }),
     'GET admin/health': () => ({
+      parts: { database: true, bus: true, cache: true },
+      jobs: [
+        { name: 'schedules', failing: false, failures: 0, lastRun: iso(1), lastSuccess: iso(1) },
+        {
+          name: 'reports',
+          failing: true,
+          failures: 7,
+          lastRun: iso(2),
+          lastSuccess: iso(900),
+          error: 'mail.example.com could not be reached',
+        },
+      ],
+      leases: [],
+      factsWaiting: 0,
+      deferredMessages: 0,
+      deadMessages: 0,
       version: '0.1.0',
       accounts: 2,
       users: people.length,

@@ -11,6 +11,7 @@ import { HistoryTab } from '../components/application/HistoryTab';
 import { PlanTab } from '../components/application/PlanTab';
 import { ResourceDetails } from '../components/application/ResourceDetails';
 import { ResourceTable } from '../components/application/ResourceTable';
+import { SyncPolicy } from '../components/application/SyncPolicy';
 import { idOf } from '../components/application/resourceTree';
 import { StateBadges } from '../components/ApplicationTable';
 import type { ApplicationTab } from '../routes';
@@ -69,7 +70,10 @@ export function ApplicationPage() {
         {(data) => (
           <>
             <Conditions conditions={data.conditions ?? []} />
-            <ApplicationFacts application={data} />
+            <ApplicationFacts
+              application={data}
+              policy={<SyncPolicy application={data} {...{ runtime, reference, disabledReason }} />}
+            />
             <ApplicationTabs application={data} runtime={runtime} disabledReason={disabledReason} />
           </>
         )}

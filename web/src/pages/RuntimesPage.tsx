@@ -1,7 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { deleteRuntime } from '../api/mutations';
 import { runnersQuery, runtimesQuery } from '../api/queries';
 import type { Runner, Runtime } from '../api/types';
 import { OnlineStatus } from '../components/badges';
+import { useChange } from '../hooks/useChange';
+import { Action } from '../ui/Action';
+import { Confirm } from '../ui/Confirm';
 import { DataTable } from '../ui/DataTable';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
@@ -59,6 +64,8 @@ export function RuntimesPage() {
 }
 
 function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
+  const [deleting, setDeleting] = useState<Runtime>();
+  const change = useChange(['runtimes'], ['applications']);
   return (
     <TableFrame>
       <table className="data" aria-labelledby="runtimes">
@@ -70,6 +77,7 @@ function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
             <th className="right">Applications</th>
             <th>Version</th>
             <th>Last seen</th>
+            <th className="right">Actions</th>
           </tr>
         </thead>
         <tbody>
@@ -85,10 +93,29 @@ function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
               <td>
                 <Ago at={runtime.lastSeen} />
               </td>
+              <td className="right">
+                <Action
+                  size="compact-xs"
+                  onClick={() => setDeleting(runtime)}
+                  disabledReason={runtime.online ? 'Stop it first: it would report again.' : undefined}
+                >
+                  Delete
+                </Action>
+              </td>
             </tr>
           ))}
         </tbody>
       </table>
+      <Confirm
+        opened={deleting !== undefined}
+        onClose={() => setDeleting(undefined)}
+        title={`Delete runtime ${deleting?.name ?? ''}?`}
+        verb="Delete"
+        danger
+        action={() => change(deleteRuntime(deleting?.name ?? ''))}
+      >
+        Its key stops working and its applications are no longer shown. Nothing changes in its cluster.
+      </Confirm>
     </TableFrame>
   );
 }

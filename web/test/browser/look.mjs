@@ -67,11 +67,7 @@ const pages = [
   ['admin-users', '/admin/users'],
   ['admin-invite', '/admin/users', (page) => page.getByRole('button', { name: 'Invite user' }).click()],
   ['admin-teams', '/admin/teams'],
-  [
-    'admin-team',
-    '/admin/teams',
-    (page) => page.getByRole('button', { name: 'Edit team operators' }).click(),
-  ],
+  ['admin-team', '/admin/teams', (page) => page.getByRole('button', { name: 'Edit team operators' }).click()],
   ['admin-service-accounts', '/admin/service-accounts?keys=release-bot'],
   ['admin-access', '/admin/access?user=ada%40example.com&action=delete&entity=pipeline%2Fdemo%2Fdemo-app'],
   [

@@ -27,7 +27,7 @@ export function ApplicationActions(props: ApplicationActionsProps) {
   const queryClient = useQueryClient();
   const renew = () => queryClient.invalidateQueries({ queryKey: ['applications'] });
   const refresh = useMutation({
-    mutationFn: () => appProxy.refresh(runtime, reference),
+    mutationFn: (hard: boolean) => appProxy.refresh(runtime, reference, hard),
     onSuccess: renew,
     onError: (error) =>
       notifications.show({
@@ -44,9 +44,17 @@ export function ApplicationActions(props: ApplicationActionsProps) {
         leftSection={<Refresh />}
         loading={refresh.isPending}
         disabledReason={disabledReason}
-        onClick={() => refresh.mutate()}
+        onClick={() => refresh.mutate(false)}
       >
         Refresh
+      </Action>
+      <Action
+        leftSection={<Refresh />}
+        loading={refresh.isPending}
+        disabledReason={disabledReason}
+        onClick={() => refresh.mutate(true)}
+      >
+        Hard refresh
       </Action>
       <Action
         variant="filled"

@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import type { Application, Condition } from '../../api/types';
 import { Warn } from '../../ui/icons';
 import { Properties, Property } from '../../ui/Properties';
@@ -7,8 +8,14 @@ import { OperationStatus } from '../badges';
 import { CommitLine, nameOf } from '../CommitLine';
 import styles from './ApplicationFacts.module.css';
 
+interface ApplicationFactsProps {
+  application: Application;
+  /** Changes the sync policy. */
+  policy: ReactNode;
+}
+
 /** Where it comes from, which commit by whom, what the last sync did. */
-export function ApplicationFacts({ application }: { application: Application }) {
+export function ApplicationFacts({ application, policy }: ApplicationFactsProps) {
   const { revision, operation } = application;
   // The message may say the same already.
   const waiting = (operation?.waitingOn ?? []).filter((reason) => !operation?.message.includes(reason));
@@ -36,7 +43,9 @@ export function ApplicationFacts({ application }: { application: Application }) 
               runtime {application.runtime}, project {application.project}
             </div>
           </Property>
-          <Property name="Sync policy">{application.automated ? 'Automatic' : 'Manual'}</Property>
+          <Property name="Sync policy">
+            {application.automated ? 'Automatic' : 'Manual'} {policy}
+          </Property>
           {(application.images ?? []).length > 0 && (
             <Property name="Images">
               {(application.images ?? []).map((image) => (

@@ -1,7 +1,8 @@
 import { Button } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { notifications } from '@mantine/notifications';
+import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { createContext, deleteContext, replaceContext } from '../../api/adminMutations';
+import { createContext, deleteContext, replaceContext, testIntegration } from '../../api/adminMutations';
 import { contextsQuery } from '../../api/adminQueries';
 import type { Context } from '../../api/types';
 import { ContextDialog } from '../../components/admin/ContextDialog';
@@ -11,7 +12,7 @@ import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { Plug, Plus, Sliders } from '../../ui/icons';
 import { Page } from '../../ui/Page';
-import { Empty, QueryView, sentence } from '../../ui/States';
+import { Empty, QueryView, sentence, toFailure } from '../../ui/States';
 import { Status } from '../../ui/Status';
 import { Ago } from '../../ui/Time';
 
@@ -122,7 +123,24 @@ interface ContextTableProps {
   onDelete: (context: Context) => void;
 }
 
+const isTestable = (type: string) => type === 'registry' || type.startsWith('git.');
+
 function ContextTable({ label, contexts, onChange, onDelete }: ContextTableProps) {
+  const test = useMutation({
+    mutationFn: ({ name, registry }: { name: string; registry: boolean }) => testIntegration(name, registry),
+    onSuccess: ({ ok, message }, { name }) =>
+      notifications.show({
+        color: ok ? 'green' : 'red',
+        title: ok ? `${name} works` : `${name} does not work`,
+        message: sentence(message),
+      }),
+    onError: (error, { name }) =>
+      notifications.show({
+        color: 'red',
+        title: `Could not test ${name}`,
+        message: sentence(toFailure(error).message),
+      }),
+  });
   return (
     <DataTable label={label} heads={['Name', 'Type', 'Keys', 'Tags', 'Last change', 'Actions']}>
       {contexts.map((context) => {
@@ -155,6 +173,14 @@ function ContextTable({ label, contexts, onChange, onDelete }: ContextTableProps
               <Ago at={metadata.updated_at} />
             </td>
             <RowActions>
+              {isTestable(spec.type) && (
+                <RowAction
+                  label={`Test ${metadata.name}`}
+                  onClick={() => test.mutate({ name: metadata.name, registry: spec.type === 'registry' })}
+                >
+                  Test
+                </RowAction>
+              )}
               <RowAction label={`Edit ${metadata.name}`} onClick={() => onChange(context)}>
                 Edit
               </RowAction>

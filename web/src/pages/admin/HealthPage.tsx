@@ -4,6 +4,7 @@ import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { rotateSecrets } from '../../api/adminMutations';
 import { healthQuery, readinessQuery } from '../../api/adminQueries';
+import type { SystemHealth } from '../../api/types';
 import { BuildStatus } from '../../components/badges';
 import { useChange } from '../../hooks/useChange';
 import { Confirm } from '../../ui/Confirm';
@@ -12,6 +13,8 @@ import { Page } from '../../ui/Page';
 import { Properties, Property } from '../../ui/Properties';
 import { Empty, QueryView, sentence } from '../../ui/States';
 import { Status } from '../../ui/Status';
+import { Ago } from '../../ui/Time';
+import { DataTable } from '../../ui/DataTable';
 import { TableFrame } from '../../ui/TableFrame';
 
 /** How the platform is, for those who run it. */
@@ -68,6 +71,19 @@ export function HealthPage() {
                 </Properties>
               </div>
             </section>
+            <section className="panel" aria-labelledby="jobs">
+              <header>
+                <h2 id="jobs">Background jobs</h2>
+                <span className="row" style={{ gap: 12 }}>
+                  {Object.entries(state.parts).map(([part, answers]) => (
+                    <Status key={part} plain tone={answers ? 'ok' : 'bad'}>
+                      {part} {answers ? 'reachable' : 'not reachable'}
+                    </Status>
+                  ))}
+                </span>
+              </header>
+              <Jobs state={state} />
+            </section>
             <section className="panel" aria-label="Counts">
               <div className="body">
                 <Properties>
@@ -77,6 +93,15 @@ export function HealthPage() {
                   <Property name="Runtimes">{state.runtimes}</Property>
                   <Property name="Applications">{state.applications}</Property>
                   <Property name="Audit records">{state.auditRecords}</Property>
+                  <Property name="Facts waiting for the bus">{state.factsWaiting}</Property>
+                  <Property name="Messages to retry">{state.deferredMessages}</Property>
+                  <Property name="Messages given up">
+                    {state.deadMessages > 0 ? (
+                      <Status tone="bad">{state.deadMessages}</Status>
+                    ) : (
+                      state.deadMessages
+                    )}
+                  </Property>
                 </Properties>
               </div>
             </section>
@@ -132,5 +157,30 @@ function Builds({ counts }: { counts: Record<string, number> }) {
         </tbody>
       </table>
     </TableFrame>
+  );
+}
+
+/** What this process does by itself, and whether it works. */
+function Jobs({ state }: { state: SystemHealth }) {
+  if (state.jobs.length === 0) return <Empty title="Nothing has run yet" />;
+  return (
+    <DataTable labelledBy="jobs" heads={['Job', 'State', 'Last run', 'Last success']}>
+      {state.jobs.map((job) => (
+        <tr key={job.name}>
+          <td>{job.name}</td>
+          <td>
+            <Status plain tone={job.failing ? 'bad' : job.failures > 0 ? 'warn' : 'ok'}>
+              {job.failures === 0 ? 'OK' : `failed ${job.failures} times in a row: ${job.error ?? ''}`}
+            </Status>
+          </td>
+          <td>
+            <Ago at={job.lastRun} />
+          </td>
+          <td>
+            <Ago at={job.lastSuccess} />
+          </td>
+        </tr>
+      ))}
+    </DataTable>
   );
 }
