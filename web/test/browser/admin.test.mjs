@@ -133,7 +133,7 @@ describe('who one is', () => {
     assert.equal(await page.getByRole('link', { name: 'Audit log' }).count(), 0);
     assert.equal(await page.getByRole('link', { name: 'System health' }).count(), 0);
     await visit('/admin/users');
-    await page.getByText('This needs the Administrator role').first().waitFor();
+    await page.getByText('needs the Administrator role').first().waitFor();
   });
 });
 
@@ -346,13 +346,16 @@ describe('shared configuration', () => {
   });
 
   test('an integration is made from fields, and text that is no JSON is not sent', async () => {
+    await visit('/admin/configuration');
+    await button('New configuration').click();
+    await dialog().getByLabel('Type').selectOption('yaml');
+    await dialog().getByLabel('Name', { exact: true }).fill('values');
+    await dialog().getByLabel('written as JSON').fill('replicas: x');
+    await inDialog('Create').click();
+    await dialog().getByText('Enter a JSON object').waitFor();
     await visit('/admin/integrations');
     await button('New integration').click();
-    await dialog().getByLabel('Type').selectOption('storage.s3');
     await dialog().getByLabel('Name', { exact: true }).fill('backups');
-    await dialog().getByLabel('written as JSON').fill('bucket: x');
-    await inDialog('Create').click();
-    await dialog().getByText('JSON').last().waitFor();
     await dialog().getByLabel('Type').selectOption('git.gitea');
     await dialog().getByLabel('Host').fill('git.example.com');
     await dialog().getByLabel('Access token').fill('t0ken');
@@ -481,7 +484,7 @@ describe('everybody can use it', () => {
     ['/admin/users', 'Invite user'],
     ['/admin/users', 'Remove linus'],
     ['/admin/teams', 'Edit team operators'],
-    ['/admin/access', 'Edit rule operators: SYNC, APP_ROLLBACK gitopsApplications'],
+    ['/admin/access', 'Edit the rule operators: SYNC, APP_ROLLBACK gitopsApplications'],
     ['/admin/sso', 'New provider'],
     ['/admin/integrations', 'Edit github'],
     ['/admin/configuration', 'Edit registry-login'],
@@ -513,6 +516,41 @@ describe('everybody can use it', () => {
       },
     );
   }
+
+  test('nor does a page on a narrow screen, or the account menu', { timeout: 240_000 }, async () => {
+    await page.emulateMedia({ reducedMotion: 'reduce' });
+    const found = [];
+    await visit('/');
+    await settled(page);
+    await button('Account of admin').click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).waitFor();
+    await settled(page);
+    found.push(...(await violations(page, 'account menu')));
+    await page.setViewportSize({ width: 390, height: 844 });
+    for (const path of [
+      '/',
+      '/applications',
+      '/applications/local/argocd/demo',
+      '/pipelines',
+      '/pipelines/demo%2Fdemo-app',
+      '/pipelines/demo%2Fdemo-app/edit',
+      '/projects',
+      '/repositories',
+      '/runtimes',
+      '/admin/usage',
+    ]) {
+      await visit(path);
+      await settled(page);
+      found.push(...(await violations(page, `${path} at 390`)));
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= 390, `${path} is ${wide} wide`);
+    }
+    await visit('/repositories');
+    await settled(page);
+    const clone = await page.locator('td code').first().boundingBox();
+    assert.ok(clone.height < 60, `the clone URL is ${clone.height} high`);
+    assert.deepEqual(found, []);
+  });
 
   for (const [mode, text] of [
     ['empty', 'No shared configuration yet'],

@@ -124,7 +124,7 @@ function PeopleTable({ people, onAsk }: { people: PlatformUser[]; onAsk: (ask: A
               variant="default"
               aria-label={
                 person.platformAdmin
-                  ? `Take administration from ${person.userName}`
+                  ? `Revoke administrator of ${person.userName}`
                   : `Make administrator: ${person.userName}`
               }
               onClick={() => onAsk(askPlatform(person))}
