@@ -23,7 +23,7 @@ fn an_application_is_rendered_offline_as_the_engine_does() {
         std::fs::write(path, text).unwrap();
     };
     write("k/kustomization.yaml", "resources: [m.yaml]\nnamePrefix: base-\n");
-    write("k/m.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  k: |\n    x");
+    write("k/m.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  k: |\n    x\n");
     write("c/Chart.yaml", "apiVersion: v2\nname: c\nversion: 0.1.0\n");
     write(
         "c/templates/m.yaml",
@@ -31,7 +31,7 @@ fn an_application_is_rendered_offline_as_the_engine_does() {
     );
     let app = |rest: &str| {
         format!(
-            "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: shop}}\nspec:\n  project: default\n  destination: {{namespace: n, server: https://kubernetes.default.svc}}\n  source: {{repoURL: https://git.example/x.git, targetRevision: main, {rest}}}\n"
+            "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: shop}}\nspec:\n  project: default\n  destination: {{namespace: shop, server: https://kubernetes.default.svc}}\n  source: {{repoURL: https://git.example/x.git, targetRevision: main, {rest}}}\n"
         )
     };
     let out = render(folder.path(), &app("path: k, kustomize: {namePrefix: app-}"), &[]);
