@@ -7,6 +7,12 @@ import { promisify } from "node:util";
 import { createInterface } from "node:readline";
 
 const run = promisify(execFile);
+
+// Nothing of the person whose machine this is: no address, key, port or folder of a platform of their own.
+export function inherited() {
+  const kept = new Set(["SLIPWAY_CACHE", "SLIPWAY_LOG", "SLIPWAY_TOOLS_SEE_THIS_MACHINE"]);
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("SLIPWAY_") || kept.has(name)));
+}
 const binary = resolve(process.env.SLIPWAY_BIN ?? "target/release/slipway");
 
 export async function until(what, check, seconds = 60) {
@@ -82,7 +88,7 @@ export class Platform {
 
   environment() {
     return {
-      ...process.env,
+      ...inherited(),
       HOME: this.folder,
       SLIPWAY_CONFIG: join(this.folder, "contexts.json"),
       GIT_CONFIG_GLOBAL: "/dev/null",
@@ -132,7 +138,8 @@ export class Platform {
   }
 
   async application(name = "demo") {
-    return (await this.api("/api/applications")).applications.find((app) => app.name === name);
+    const [row] = (await this.api(`/api/applications?name=${name}`)).applications;
+    return row && this.api(`/api/applications/${row.runtime}/${row.namespace}/${row.name}`);
   }
 
   async log(build) {

@@ -5,7 +5,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
-import { until } from "./platform.mjs";
+import { inherited, until } from "./platform.mjs";
 
 const binary = resolve(process.env.SLIPWAY_BIN ?? "target/release/slipway");
 
@@ -70,8 +70,8 @@ export class Site {
   }
 
   spawn(words, env = {}) {
-    const { KUBECONFIG: _, ...inherited } = process.env;
-    const child = spawn(binary, words, { stdio: ["ignore", "pipe", "pipe"], env: { ...inherited, HOME: this.folder, SLIPWAY_CONFIG: join(this.folder, "contexts.json"), ...env } });
+    const { KUBECONFIG: _, ...rest } = inherited();
+    const child = spawn(binary, words, { stdio: ["ignore", "pipe", "pipe"], env: { ...rest, HOME: this.folder, SLIPWAY_CONFIG: join(this.folder, "contexts.json"), ...env } });
     child.stderr.on("data", (text) => {
       this.stderr = (this.stderr + text).slice(-200_000);
       if (process.env.SLIPWAY_E2E_VERBOSE) process.stderr.write(text);

@@ -4,7 +4,8 @@
 // A test that failed is run once more, alone. When it holds then, it is named as unsteady: a defect to be mended, in the test or in the product, but no reason to throw the rest away. More than MAY_BE_UNSTEADY of them, and the run has failed. What holds the promises themselves (nothing lost, nothing run twice, nothing let in) has no second chance.
 // Does not know: what the programs test, nor in which order they must run (there must be none).
 import { spawn, spawnSync } from "node:child_process";
-import { dirname } from "node:path";
+import { writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 
 const [only, ...extra] = process.argv.slice(2);
 const AT_ONCE = 3;
@@ -58,7 +59,13 @@ function run(program, chosen = extra) {
   });
 }
 
-const waiting = programs()
+const all = programs();
+// For `cargo xtask tidy --ran`: documents name tests, and each has to be one of these.
+if (!only) {
+  const lists = all.map(({ file, folder }) => spawnSync(file, ["--list", "--format", "terse"], { cwd: folder, encoding: "utf8", maxBuffer: 1 << 26 }).stdout ?? "");
+  writeFileSync(join(process.env.CARGO_TARGET_DIR ?? "target", "tests-ran.txt"), lists.join(""));
+}
+const waiting = all
   .filter(({ name }) => !only || name === `${only} integration`)
   .sort((a, b) => place(a) - place(b));
 const results = [];

@@ -6,14 +6,20 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Platform, until } from "../platform.mjs";
 
-const suite = resolve(import.meta.dirname, "../../../shared/suites/pipelines/cli-calls.jsonl");
+const suite = join(process.env.SLIPWAY_SUITES ?? resolve(import.meta.dirname, "../../../shared/suites"), "pipelines/cli-calls.jsonl");
 const cli = resolve(import.meta.dirname, "../node_modules/codefresh/lib/interface/cli/codefresh");
 const platform = new Platform(["--no-demo", "--executor", "host"]);
 const home = join(platform.folder, "cf-home");
 
+// A few of our own, for machines without the recording: something is always asserted. In CI the recording has to be there.
+const own = ["get pipelines", "get pipelines proj/pipe -o json", "get pipelines nope/zzz", "get projects", "get contexts", "get builds", "create pipeline -f f/pipe.yaml", "validate f/cf.yml"];
+if (!existsSync(suite)) {
+  if (process.env.CI) throw new Error(`CI needs ${suite} (or SLIPWAY_SUITES)`);
+  console.warn(`WARNING: no ${suite} on this machine: only ${own.length} commands of our own are tried`);
+}
 const recorded = existsSync(suite)
   ? readFileSync(suite, "utf8").trim().split("\n").map((line) => JSON.parse(line)).flatMap(({ cmd }) => (cmd ? [cmd] : []))
-  : [];
+  : own;
 const commands = [...new Set(recorded)];
 
 /** Commands that have to end with an error, and what it has to say. */

@@ -5,13 +5,14 @@ import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { inherited } from "../platform.mjs";
 
 const binary = resolve(process.env.SLIPWAY_BIN ?? "target/release/slipway");
 const folder = mkdtempSync(join(tmpdir(), "slipway-e2e-local-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 const env = {
-  ...process.env,
+  ...inherited(),
   HOME: folder,
   TMPDIR: folder,
   GIT_CONFIG_GLOBAL: "/dev/null",

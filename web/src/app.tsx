@@ -1,10 +1,11 @@
 /** Wiring: the query cache, the change stream that keeps it fresh, and the router. */
 import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query';
 import { createRouter } from '@tanstack/react-router';
+import { ApplicationRows } from './api/applicationRows';
 import { Invalidator } from './api/changes';
 import { ApiError, endsSession } from './api/client';
 import { Live } from './api/live';
-import { userQuery } from './api/queries';
+import { fetchApplicationRow, userQuery } from './api/queries';
 import { PageError, PageLoading } from './components/PageStates';
 import { NotFoundPage } from './pages/NotFoundPage';
 import { routeTree } from './routes';
@@ -37,7 +38,8 @@ export function createApp() {
   });
 
   const scheme = location.protocol === 'https:' ? 'wss' : 'ws';
-  const live = new Live(`${scheme}://${location.host}/2.0/api/graphql`, new Invalidator(queryClient));
+  const rows = new ApplicationRows(queryClient, fetchApplicationRow);
+  const live = new Live(`${scheme}://${location.host}/2.0/api/graphql`, new Invalidator(queryClient, rows));
 
   const router = createRouter({
     routeTree,

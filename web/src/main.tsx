@@ -12,16 +12,6 @@ import { theme } from './theme';
 const root = document.getElementById('root');
 if (!root) throw new Error('index.html has an element with the id `root`');
 
-// After an upgrade of the server, the parts that this page has not loaded yet have other names: load the new page.
-// Once: when they are missing from that one too, the error is shown instead of a loop.
-window.addEventListener('vite:preloadError', (event) => {
-  const last = Number(sessionStorage.getItem('slipway-reloaded') ?? 0);
-  if (Date.now() - last < 10_000) return;
-  sessionStorage.setItem('slipway-reloaded', String(Date.now()));
-  event.preventDefault();
-  location.reload();
-});
-
 const { queryClient, router, live } = createApp();
 
 createRoot(root).render(

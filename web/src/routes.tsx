@@ -1,14 +1,9 @@
 /** Every address of the app. View state that is worth sharing (filters, tab, selected resource) is in the address. */
 import type { QueryClient } from '@tanstack/react-query';
-import {
-  createRootRouteWithContext,
-  createRoute,
-  lazyRouteComponent,
-  Outlet,
-  redirect,
-} from '@tanstack/react-router';
+import { createRootRouteWithContext, createRoute, Outlet, redirect } from '@tanstack/react-router';
 import { userQuery } from './api/queries';
 import { Shell } from './components/Shell';
+import { page } from './page';
 import { HomePage } from './pages/HomePage';
 import { NotFoundPage } from './pages/NotFoundPage';
 
@@ -32,7 +27,7 @@ const login = createRoute({
   getParentRoute: () => root,
   path: '/login',
   validateSearch: (search: Record<string, unknown>) => compact({ next: text(search['next']) }),
-  component: lazyRouteComponent(() => import('./pages/LoginPage'), 'LoginPage'),
+  component: page(() => import('./pages/LoginPage'), 'LoginPage'),
 });
 
 /** Everything behind it needs somebody signed in. */
@@ -61,32 +56,32 @@ const pipelines = createRoute({
   getParentRoute: () => signedIn,
   path: '/pipelines',
   validateSearch: (search: Record<string, unknown>) => compact({ page: pageNumber(search['page']) }),
-  component: lazyRouteComponent(() => import('./pages/PipelinesPage'), 'PipelinesPage'),
+  component: page(() => import('./pages/PipelinesPage'), 'PipelinesPage'),
 });
 
 const pipeline = createRoute({
   getParentRoute: () => signedIn,
   path: '/pipelines/$name',
-  component: lazyRouteComponent(() => import('./pages/PipelinePage'), 'PipelinePage'),
+  component: page(() => import('./pages/PipelinePage'), 'PipelinePage'),
 });
 
 const newPipeline = createRoute({
   getParentRoute: () => signedIn,
   path: '/pipelines/new',
   validateSearch: (search: Record<string, unknown>) => compact({ project: text(search['project']) }),
-  component: lazyRouteComponent(() => import('./pages/PipelineEditorPage'), 'NewPipelinePage'),
+  component: page(() => import('./pages/PipelineEditorPage'), 'NewPipelinePage'),
 });
 
 const editPipeline = createRoute({
   getParentRoute: () => signedIn,
   path: '/pipelines/$name/edit',
-  component: lazyRouteComponent(() => import('./pages/PipelineEditorPage'), 'EditPipelinePage'),
+  component: page(() => import('./pages/PipelineEditorPage'), 'EditPipelinePage'),
 });
 
 const projects = createRoute({
   getParentRoute: () => signedIn,
   path: '/projects',
-  component: lazyRouteComponent(() => import('./pages/ProjectsPage'), 'ProjectsPage'),
+  component: page(() => import('./pages/ProjectsPage'), 'ProjectsPage'),
 });
 
 const builds = createRoute({
@@ -98,25 +93,35 @@ const builds = createRoute({
       status: text(search['status']),
       page: pageNumber(search['page']),
     }),
-  component: lazyRouteComponent(() => import('./pages/BuildsPage'), 'BuildsPage'),
+  component: page(() => import('./pages/BuildsPage'), 'BuildsPage'),
 });
 
 const build = createRoute({
   getParentRoute: () => signedIn,
   path: '/builds/$id',
-  component: lazyRouteComponent(() => import('./pages/BuildPage'), 'BuildPage'),
+  component: page(() => import('./pages/BuildPage'), 'BuildPage'),
 });
 
 const repositories = createRoute({
   getParentRoute: () => signedIn,
   path: '/repositories',
-  component: lazyRouteComponent(() => import('./pages/RepositoriesPage'), 'RepositoriesPage'),
+  component: page(() => import('./pages/RepositoriesPage'), 'RepositoriesPage'),
 });
 
 const applications = createRoute({
   getParentRoute: () => signedIn,
   path: '/applications',
-  component: lazyRouteComponent(() => import('./pages/ApplicationsPage'), 'ApplicationsPage'),
+  validateSearch: (search: Record<string, unknown>) =>
+    compact({
+      search: text(search['search']),
+      health: text(search['health']),
+      sync: text(search['sync']),
+      runtime: text(search['runtime']),
+      namespace: text(search['namespace']),
+      project: text(search['project']),
+      sort: ['problems', 'changed'].find((sort) => sort === search['sort']),
+    }),
+  component: page(() => import('./pages/ApplicationsPage'), 'ApplicationsPage'),
 });
 
 export const applicationTabs = ['tree', 'table', 'diff', 'plan', 'history'] as const;
@@ -130,57 +135,57 @@ const application = createRoute({
       tab: applicationTabs.find((tab) => tab === search['tab']),
       resource: text(search['resource']),
     }),
-  component: lazyRouteComponent(() => import('./pages/ApplicationPage'), 'ApplicationPage'),
+  component: page(() => import('./pages/ApplicationPage'), 'ApplicationPage'),
 });
 
 const runtimes = createRoute({
   getParentRoute: () => signedIn,
   path: '/runtimes',
-  component: lazyRouteComponent(() => import('./pages/RuntimesPage'), 'RuntimesPage'),
+  component: page(() => import('./pages/RuntimesPage'), 'RuntimesPage'),
 });
 
 /** Outside the frame: whoever is invited is not signed in yet. The token is behind `#`, where no server sees it. */
 const invitation = createRoute({
   getParentRoute: () => root,
   path: '/invitation',
-  component: lazyRouteComponent(() => import('./pages/InvitationPage'), 'InvitationPage'),
+  component: page(() => import('./pages/InvitationPage'), 'InvitationPage'),
 });
 
 const profile = createRoute({
   getParentRoute: () => signedIn,
   path: '/profile',
-  component: lazyRouteComponent(() => import('./pages/admin/ProfilePage'), 'ProfilePage'),
+  component: page(() => import('./pages/admin/ProfilePage'), 'ProfilePage'),
 });
 
 const keys = createRoute({
   getParentRoute: () => signedIn,
   path: '/profile/keys',
-  component: lazyRouteComponent(() => import('./pages/admin/KeysPage'), 'KeysPage'),
+  component: page(() => import('./pages/admin/KeysPage'), 'KeysPage'),
 });
 
 const adminAccount = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/account',
-  component: lazyRouteComponent(() => import('./pages/admin/AccountPage'), 'AccountPage'),
+  component: page(() => import('./pages/admin/AccountPage'), 'AccountPage'),
 });
 
 const users = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/users',
-  component: lazyRouteComponent(() => import('./pages/admin/UsersPage'), 'UsersPage'),
+  component: page(() => import('./pages/admin/UsersPage'), 'UsersPage'),
 });
 
 const teams = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/teams',
-  component: lazyRouteComponent(() => import('./pages/admin/TeamsPage'), 'TeamsPage'),
+  component: page(() => import('./pages/admin/TeamsPage'), 'TeamsPage'),
 });
 
 const serviceAccounts = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/service-accounts',
   validateSearch: (search: Record<string, unknown>) => compact({ keys: text(search['keys']) }),
-  component: lazyRouteComponent(() => import('./pages/admin/ServiceAccountsPage'), 'ServiceAccountsPage'),
+  component: page(() => import('./pages/admin/ServiceAccountsPage'), 'ServiceAccountsPage'),
 });
 
 const access = createRoute({
@@ -188,25 +193,25 @@ const access = createRoute({
   path: '/admin/access',
   validateSearch: (search: Record<string, unknown>) =>
     compact({ user: text(search['user']), action: text(search['action']), entity: text(search['entity']) }),
-  component: lazyRouteComponent(() => import('./pages/admin/AccessPage'), 'AccessPage'),
+  component: page(() => import('./pages/admin/AccessPage'), 'AccessPage'),
 });
 
 const sso = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/sso',
-  component: lazyRouteComponent(() => import('./pages/admin/SsoPage'), 'SsoPage'),
+  component: page(() => import('./pages/admin/SsoPage'), 'SsoPage'),
 });
 
 const integrations = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/integrations',
-  component: lazyRouteComponent(() => import('./pages/admin/ContextsPage'), 'IntegrationsPage'),
+  component: page(() => import('./pages/admin/ContextsPage'), 'IntegrationsPage'),
 });
 
 const configuration = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/configuration',
-  component: lazyRouteComponent(() => import('./pages/admin/ContextsPage'), 'ConfigurationPage'),
+  component: page(() => import('./pages/admin/ContextsPage'), 'ConfigurationPage'),
 });
 
 /** Filters, the page, and the record that is unfolded. */
@@ -228,32 +233,32 @@ const audit = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/audit',
   validateSearch: auditSearch,
-  component: lazyRouteComponent(() => import('./pages/admin/AuditPage'), 'AuditPage'),
+  component: page(() => import('./pages/admin/AuditPage'), 'AuditPage'),
 });
 
 const usage = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/usage',
-  component: lazyRouteComponent(() => import('./pages/admin/UsagePage'), 'UsagePage'),
+  component: page(() => import('./pages/admin/UsagePage'), 'UsagePage'),
 });
 
 const accounts = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/platform/accounts',
-  component: lazyRouteComponent(() => import('./pages/admin/AccountsPage'), 'AccountsPage'),
+  component: page(() => import('./pages/admin/AccountsPage'), 'AccountsPage'),
 });
 
 const people = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/platform/people',
   validateSearch: (search: Record<string, unknown>) => compact({ page: pageNumber(search['page']) }),
-  component: lazyRouteComponent(() => import('./pages/admin/PeoplePage'), 'PeoplePage'),
+  component: page(() => import('./pages/admin/PeoplePage'), 'PeoplePage'),
 });
 
 const health = createRoute({
   getParentRoute: () => signedIn,
   path: '/admin/platform/health',
-  component: lazyRouteComponent(() => import('./pages/admin/HealthPage'), 'HealthPage'),
+  component: page(() => import('./pages/admin/HealthPage'), 'HealthPage'),
 });
 
 /** Inside the frame, so that the way on is in sight. */

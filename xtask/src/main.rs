@@ -1,15 +1,18 @@
-//! Developer tasks. `cargo xtask tidy` holds the shape of the workspace against ARCHITECTURE.md.
+//! Developer tasks. `cargo xtask tidy` compares the workspace with ARCHITECTURE.md, and the tests that documents name with
+//! those in the sources; `cargo xtask tidy --ran FILE` compares them with those that ran.
 
+mod named_tests;
 mod rooms;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let task = std::env::args().nth(1).unwrap_or_default();
-    let outcome = match task.as_str() {
-        "tidy" => rooms::tidy(),
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => rooms::tidy().and_then(|rooms| Ok(format!("{rooms}\n{}", named_tests::check(None)?))),
+        ["tidy", "--ran", list] => named_tests::check(Some(list.as_ref())),
         _ => {
-            eprintln!("usage: cargo xtask tidy");
+            eprintln!("usage: cargo xtask tidy [--ran FILE]");
             return ExitCode::from(2);
         }
     };

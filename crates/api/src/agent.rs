@@ -203,6 +203,9 @@ pub struct TakenBuild {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<TriggerCommit>,
     pub created_ms: i64,
+    /// Who started it, as people know them; absent when the server does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initiator: Option<String>,
     /// Where the repository of the trigger is: the built-in Git host with a credential that lives as long as the
     /// build, or the Git provider of the trigger's context.
     pub git: GitAccess,

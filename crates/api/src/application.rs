@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 /// its own key in `X-Slipway-Runtime`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProxyQuestion {
-    /// `manifests`, `diff`, `plan`, `sync`, `refresh`, `rollback` or `terminate`.
+    /// `manifests`, `diff`, `plan`, `actions`, `sync`, `refresh`, `rollback`, `terminate` or `action`.
     #[schema(value_type = String)]
     pub operation: ProxyOperation,
     pub namespace: String,
@@ -104,13 +104,17 @@ pub struct Revision {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
-    /// Running, Succeeded, Failed, Error, Terminating.
+    /// The id that the answer to `sync` or `rollback` gave; empty for what others asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// Pending (asked for, not begun), Running, Succeeded, Failed, Error, Terminating.
     pub phase: String,
     pub message: String,
+    /// RFC 3339; empty while it is pending.
     pub started_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
-    /// What the sync still waits for.
+    /// What the sync still waits for, as sentences.
     #[serde(default)]
     pub waiting_on: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,6 +213,21 @@ pub struct PlanStep {
     pub why: String,
 }
 
+/// `POST /app-proxy/api/applications/{namespace}/{name}/sync-policy`: what is absent stays as it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SyncPolicyRequest {
+    /// Whether it syncs by itself when Git changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub automated: Option<bool>,
+    /// Whether that undoes changes made in the cluster too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub self_heal: Option<bool>,
+    /// Whether that deletes what is no longer in Git too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prune: Option<bool>,
+}
+
 /// `POST /app-proxy/api/applications/{namespace}/{name}/sync`
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct SyncRequest {
@@ -220,7 +239,145 @@ pub struct SyncRequest {
     pub dry_run: bool,
 }
 
+/// `GET /app-proxy/api/applications/{namespace}/{name}/actions?group=&kind=&namespace=&resourceName=`: what can be done to
+/// one of its live objects.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ResourceActions {
+    pub actions: Vec<ResourceAction>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceAction {
+    pub name: String,
+    /// Known for this kind, but pointless in the object's present state.
+    pub disabled: bool,
+    #[serde(default)]
+    pub display_name: String,
+    /// Names of the parameters that it needs.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+}
+
+/// `POST /app-proxy/api/applications/{namespace}/{name}/action`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ActionRequest {
+    #[serde(default)]
+    pub group: String,
+    pub kind: String,
+    #[serde(default)]
+    pub namespace: String,
+    pub resource_name: String,
+    pub action: String,
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// The answer to `sync` and `rollback`: which operation was asked for. When it comes, `GET /api/applications/…` shows that
+/// operation as pending already, so that nobody who waits takes the state before for its outcome.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationOrdered {
+    pub message: String,
+    /// `operation.id` of the Application while this operation is the last one.
+    pub operation_id: String,
+    /// RFC 3339.
+    pub requested_at: String,
+}
+
+impl Operation {
+    pub fn is_over(&self) -> bool {
+        !matches!(self.phase.as_str(), "Pending" | "Running" | "Terminating")
+    }
+}
+
+/// What lists show of an Application: everything but its resources, conditions, images and history.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationRow {
+    pub runtime: String,
+    pub namespace: String,
+    pub name: String,
+    pub project: String,
+    pub repo_url: String,
+    pub path: String,
+    pub target_revision: String,
+    /// The namespace that it deploys to.
+    pub destination: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub destination_name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub destination_server: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub git_sources: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Synced, OutOfSync, Unknown.
+    pub sync_status: String,
+    /// Healthy, Progressing, Degraded, Suspended, Missing, Unknown.
+    pub health_status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<Revision>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+    pub summary: String,
+    #[serde(default)]
+    pub automated: bool,
+    /// When it was last deployed; RFC 3339, absent when it never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployed_at: Option<String>,
+    /// When its state last changed; RFC 3339.
+    pub observed_at: String,
+}
+
+impl From<&Application> for ApplicationRow {
+    fn from(app: &Application) -> Self {
+        Self {
+            runtime: app.runtime.clone(),
+            namespace: app.namespace.clone(),
+            name: app.name.clone(),
+            project: app.project.clone(),
+            repo_url: app.repo_url.clone(),
+            path: app.path.clone(),
+            target_revision: app.target_revision.clone(),
+            destination: app.destination.clone(),
+            destination_name: app.destination_name.clone(),
+            destination_server: app.destination_server.clone(),
+            git_sources: app.git_sources.clone(),
+            labels: app.labels.clone(),
+            sync_status: app.sync_status.clone(),
+            health_status: app.health_status.clone(),
+            health_message: app.health_message.clone(),
+            revision: app.revision.clone(),
+            operation: app.operation.clone(),
+            summary: app.summary.clone(),
+            automated: app.automated,
+            deployed_at: app.history.iter().map(|entry| &entry.deployed_at).max().cloned(),
+            observed_at: app.observed_at.clone(),
+        }
+    }
+}
+
+/// One page of the Applications that fit the filters.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct ApplicationList {
-    pub applications: Vec<Application>,
+    pub applications: Vec<ApplicationRow>,
+    /// How many fit, over all pages.
+    pub total: usize,
+    pub facets: ApplicationFacets,
+}
+
+/// How many Applications there are by each value. Each is counted over what fits all the other filters, so that a page can
+/// say how many another choice would show.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ApplicationFacets {
+    pub health: BTreeMap<String, usize>,
+    pub sync: BTreeMap<String, usize>,
+    pub runtime: BTreeMap<String, usize>,
+    pub namespace: BTreeMap<String, usize>,
+    pub project: BTreeMap<String, usize>,
 }

@@ -140,6 +140,17 @@ pub async fn remove_containers(data: &Path, engine: Option<EngineChoice>) -> Res
     node::remove_all(&engine).await.map_err(StartError::Bootstrap)
 }
 
+/// How many containers of pods there are, running or not.
+pub async fn count_containers(data: &Path, engine: Option<EngineChoice>) -> Result<usize, StartError> {
+    if !data.join("cluster-id").exists() {
+        return Ok(0);
+    }
+    let folder = |source| StartError::Folder { path: data.to_owned(), source };
+    let Ok(engine) = node::find_engine(engine) else { return Ok(0) };
+    engine.set_cluster(&bootstrap::cluster_id(data).map_err(folder)?);
+    node::count_all(&engine).await.map_err(StartError::Bootstrap)
+}
+
 struct Parts {
     listener: TcpListener,
     tls: Arc<rustls::ServerConfig>,

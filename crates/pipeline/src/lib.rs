@@ -22,6 +22,7 @@ pub mod signed;
 pub mod spec;
 pub mod state;
 pub mod system;
+pub mod unsupported;
 pub mod variables;
 pub mod volume;
 

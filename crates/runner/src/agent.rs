@@ -16,6 +16,7 @@ use crate::build::{Build, Context, Left, Orders, ToldReport, bequeathed, keep};
 use crate::journal::Journal;
 use crate::layout::{BuildDir, Lasting, builds, read_if_whole};
 use crate::mask::Masker;
+use crate::sweep::{Active, periodically, sweep};
 use crate::uplink::Backoff;
 
 /// How long the server may hold a call, unless leases are shorter.
@@ -32,6 +33,8 @@ pub(crate) struct Agent {
     only: Option<String>,
     shutdown: CancellationToken,
     running: BTreeMap<String, Running>,
+    /// The same builds, for the sweep.
+    active: Active,
     tasks: JoinSet<()>,
     tell: mpsc::Sender<(String, Told)>,
     told: mpsc::Receiver<(String, Told)>,
@@ -70,6 +73,7 @@ impl Agent {
             only,
             shutdown,
             running: BTreeMap::new(),
+            active: Active::default(),
             tasks: JoinSet::new(),
             tell,
             told,
@@ -80,8 +84,9 @@ impl Agent {
     }
 
     /// Runs until it is told to stop, or until its only build is over. Steps go on without us; they are found again at the next start.
-    pub(crate) async fn run(mut self) -> anyhow::Result<()> {
-        self.resume()?;
+    pub(crate) async fn run(mut self, sweep: Duration) -> anyhow::Result<()> {
+        self.resume().await?;
+        tokio::spawn(periodically(self.context.clone(), self.active.clone(), sweep, self.shutdown.clone()));
         let mut backoff = Backoff::new(Duration::from_secs(10));
         let mut over = false;
         while !over && !self.shutdown.is_cancelled() {
@@ -157,10 +162,9 @@ impl Agent {
     }
 
     /// Builds of an earlier life of this runner.
-    fn resume(&mut self) -> anyhow::Result<()> {
+    async fn resume(&mut self) -> anyhow::Result<()> {
         let folder = builds(&self.context.data);
         crate::layout::create_private_dir(&folder)?;
-        let mut active = Vec::new();
         for entry in std::fs::read_dir(&folder)? {
             let dir = BuildDir(entry?.path());
             let journal = Journal::load(&dir)?;
@@ -173,11 +177,11 @@ impl Agent {
             };
             let epoch = journal.map_or(taken.epoch, |journal| journal.epoch.max(taken.epoch));
             tracing::info!(build = %taken.id, "Going on with a build.");
-            active.push(taken.id.clone());
             self.start(&taken.id, epoch);
         }
-        self.context.executor.reap(&active);
-        self.sweep();
+        let (context, active) = (self.context.clone(), self.active.clone());
+        tokio::task::spawn_blocking(move || sweep(&context, &active)).await?;
+        self.forget_old();
         Ok(())
     }
 
@@ -267,6 +271,7 @@ impl Agent {
     fn start(&mut self, id: &str, epoch: i64) {
         let orders = watch::Sender::new(Orders { epoch, ..Orders::default() });
         let seen = orders.subscribe();
+        self.active.insert(id);
         self.running.insert(id.to_owned(), Running { orders, idle: false });
         let (context, shutdown, tell) = (self.context.clone(), self.shutdown.clone(), self.tell.clone());
         let id = id.to_owned();
@@ -282,11 +287,12 @@ impl Agent {
     fn part(&mut self, id: &str, left: Left) {
         tracing::info!(build = %id, ?left, "Build over.");
         self.running.remove(id);
-        self.sweep();
+        self.active.remove(id);
+        self.forget_old();
     }
 
-    /// Removes the oldest finished builds.
-    fn sweep(&self) {
+    /// Removes the folders of the oldest finished builds.
+    fn forget_old(&self) {
         let Ok(entries) = std::fs::read_dir(builds(&self.context.data)) else { return };
         let mut finished: Vec<(i64, BuildDir)> = entries
             .flatten()

@@ -31,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::Told;
 use crate::attempt::{Observed, Shims, Watched, cancel, give_up, observe, write_task};
 use crate::executor::{Authority, Executor, Place, StepTypes, make_volume};
-use crate::journal::{Finished, Journal, log_of};
-use crate::layout::{AttemptDir, BuildDir, Lasting, now_ms, read_json, write_json};
+use crate::journal::{Finished, INIT, Journal, log_of};
+use crate::layout::{AttemptDir, BuildDir, Lasting, gone, now_ms, read_json, write_json};
 use crate::logs::Logs;
 use crate::mask::Masker;
 use crate::signing::Trusted;
@@ -109,6 +109,8 @@ pub(crate) struct Build {
     /// Attempts whose supervisor this process has started or adopted.
     attended: BTreeMap<(String, u32), Watched>,
     resumed: bool,
+    /// Nothing of it is left on the machine, as far as this process could see to it.
+    released: bool,
     /// It waits for a person and for nothing else.
     idle: bool,
     tick: Duration,
@@ -161,6 +163,7 @@ impl Build {
             lengths: watch::Sender::new(BTreeMap::new()),
             attended: BTreeMap::new(),
             resumed,
+            released: false,
             idle: false,
             tick: TICK_LEAST,
             inner_wake: None,
@@ -222,8 +225,7 @@ impl Build {
         self.journal.scrub();
         self.journal.save(&self.dir)?;
         self.bequeath_volume()?;
-        let _ = std::fs::remove_file(self.dir.taken());
-        self.release().await;
+        std::fs::remove_file(self.dir.taken()).or_else(gone)?;
         self.measure_images().await;
         Ok(Left::Reported)
     }
@@ -285,6 +287,17 @@ impl Build {
                 std::mem::replace(known, now.clone()) != now
             });
             self.tick = if news { TICK_LEAST } else { (self.tick * 2).min(TICK_MOST) };
+            if self.journal.finished.is_some() && !self.released {
+                // Said before the end is told: whoever reads that the build is over finds nothing of it running.
+                if let Err(why) = self.release().await {
+                    let line =
+                        format!("Clean-up after the build failed, the runner tries again later: {why}");
+                    self.journal.say(INIT, &line);
+                    self.save()?;
+                }
+                self.released = true;
+                continue;
+            }
             if self.journal.finished.is_some()
                 && self.logs.done()
                 && self.delivered(&held.borrow_and_update())
@@ -577,15 +590,18 @@ impl Build {
                 tokio::time::sleep(TICK_LEAST).await;
             }
         }
-        self.release().await;
+        if let Err(why) = self.release().await {
+            tracing::warn!(build = %self.taken.id, %why, "Clean-up after a lost build failed; the next sweep tries again.");
+        }
         self.context.executor.remove(&self.dir.0)?;
         Ok(())
     }
 
     /// Off this thread: it may ask a cluster.
-    async fn release(&self) {
+    async fn release(&self) -> Result<(), String> {
         let (context, build) = (self.context.clone(), self.taken.id.clone());
-        let _ = tokio::task::spawn_blocking(move || context.executor.release(&build)).await;
+        let work = tokio::task::spawn_blocking(move || context.executor.release(&build));
+        work.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 }
 

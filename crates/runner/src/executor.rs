@@ -7,7 +7,7 @@ mod beside;
 mod builtin;
 mod caches;
 mod container;
-mod engine;
+pub(crate) mod engine;
 mod host;
 mod kubernetes;
 mod layers;
@@ -15,6 +15,7 @@ mod names;
 mod reach;
 pub(crate) mod registries;
 mod script;
+mod secrets;
 mod stores;
 mod typed;
 
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use slipway_api::agent::{GitAccess, GitIntegration, Machine, RegistryAccess};
 use slipway_pipeline::resources::{Amounts, Resources};
 use slipway_pipeline::spec::WorkingDirectory;
-use slipway_pipeline::{StepKind, StepSpec};
+use slipway_pipeline::{StepKind, StepSpec, unsupported};
 
 pub use engine::{Detected, detect};
 pub use kubernetes::{KubernetesConfig, Storage};
@@ -44,6 +45,8 @@ use crate::within::{Made, Volume};
 /// 1 GiB a step, then the log says that it is full.
 const OUTPUT_BYTES_MAX: u64 = 1 << 30;
 const GRACE_MS: u64 = 5_000;
+/// Marks the containers of one attempt with the name of the step's own.
+pub(crate) const ATTEMPT: &str = "io.slipway.attempt";
 
 /// What the person who starts the runner asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -126,10 +129,13 @@ pub(crate) trait Executor: Send + Sync {
     fn image(&self, step: &StepSpec, place: &Place<'_>) -> Result<Task, Refusal>;
     /// Removes a folder that steps have written to.
     fn remove(&self, folder: &Path) -> std::io::Result<()>;
-    /// Removes what builds of this runner other than these have left behind.
-    fn reap(&self, active: &[String]);
-    /// Removes what a build that is over may have left behind. May take a while.
-    fn release(&self, _build: &str) {}
+    /// Removes what builds of this runner other than the active ones have left behind. `active` is asked after what is
+    /// there was listed: whatever was listed then belongs to one of these, or to nobody.
+    fn reap(&self, active: &dyn Fn() -> Vec<String>) -> Result<(), String>;
+    /// Removes what a build that is over may have left behind, and retries until it holds. May take a while.
+    fn release(&self, _build: &str) -> Result<(), String> {
+        Ok(())
+    }
     /// Images that name no registry go to one of the runner's own.
     fn has_own_registry(&self) -> bool {
         false
@@ -164,6 +170,11 @@ pub(crate) trait Executor: Send + Sync {
                 step.name
             ))),
             StepKind::Build(_) | StepKind::Push(_) | StepKind::PushTag(_) => {
+                if let StepKind::Build(spec) = &step.kind
+                    && let Some(why) = unsupported::refusal(spec.options.keys().map(String::as_str))
+                {
+                    return Err(Refusal::Unsupported(format!("step `{}`: {why}", step.name)));
+                }
                 let (step, said) = registries::resolve(step, place, self.has_own_registry())?;
                 let mut task = self.image(&step, place)?;
                 task.intro.extend(said);

@@ -100,6 +100,10 @@ impl AttemptDir {
     pub(crate) fn exit(&self) -> PathBuf {
         self.0.join("exit.json")
     }
+    /// How the command ended, while what it left behind is being removed.
+    pub(crate) fn settled(&self) -> PathBuf {
+        self.0.join("settled.json")
+    }
     pub(crate) fn cancel(&self) -> PathBuf {
         self.0.join("cancel")
     }
@@ -159,7 +163,7 @@ impl AttemptDir {
             self.0.join("auth.json"),
             self.0.join("config.json"),
         ] {
-            let _ = std::fs::remove_file(file);
+            discard(&file);
         }
         for dir in [
             self.bin(),
@@ -170,13 +174,34 @@ impl AttemptDir {
             self.0.join("cache"),
             self.0.join("shell"),
             self.0.join("login"),
+            self.0.join("secrets"),
         ] {
-            let _ = std::fs::remove_dir_all(dir);
+            discard(&dir);
         }
-        if unmounted.is_ok() {
-            let _ = std::fs::remove_dir_all(self.mounts());
+        match unmounted {
+            Ok(()) => discard(&self.mounts()),
+            Err(error) => {
+                tracing::warn!(folder = %self.0.display(), %error, "Folders of a step are still mounted; the next sweep tries again.");
+            }
         }
     }
+}
+
+/// Removes a file or folder that may not be there. What stays may hold secrets, so it is said.
+pub(crate) fn discard(path: &Path) {
+    let removed = match path.symlink_metadata() {
+        Ok(about) if about.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = removed.or_else(gone) {
+        tracing::warn!(path = %path.display(), %error, "What a step no longer needs cannot be removed.");
+    }
+}
+
+/// What is not there need not be removed.
+pub(crate) fn gone(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 /// A file name for a step or build name, which may hold slashes and be long.

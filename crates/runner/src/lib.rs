@@ -25,6 +25,7 @@ mod registration;
 mod shell;
 pub mod shim;
 pub mod signing;
+mod sweep;
 mod task;
 mod tree;
 mod trust;
@@ -51,6 +52,8 @@ pub const CACHE_BYTES_MAX: u64 = 10 << 30;
 const CACHE_SHARE_OF_DISK: u64 = 4;
 /// As long as the platform that pipelines come from lets a debugger wait.
 pub const PAUSE: std::time::Duration = std::time::Duration::from_secs(15 * 60);
+/// Unless [`Config::sweep`] says otherwise.
+pub const SWEEP: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 
 /// How a runner is set up.
 pub struct Config {
@@ -82,6 +85,8 @@ pub struct Config {
     pub cache_bytes_max: u64,
     /// How long a step may stand at a breakpoint before its build goes on without anybody.
     pub pause: std::time::Duration,
+    /// How often what ended builds have left on this machine is looked for and removed.
+    pub sweep: std::time::Duration,
     /// An executable that calls [`shim::main`] for its first argument [`shim::SUBCOMMAND`]; this one when absent.
     pub shim: Option<PathBuf>,
 }
@@ -103,6 +108,7 @@ impl Config {
             clusters: std::collections::BTreeMap::new(),
             cache_bytes_max: CACHE_BYTES_MAX,
             pause: PAUSE,
+            sweep: SWEEP,
             shim: None,
         }
     }
@@ -157,7 +163,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> anyhow::Result<
         pause: config.pause,
         may_start: seen,
     });
-    agent::Agent::new(context, config.capacity, config.only, may_start, shutdown).run().await
+    agent::Agent::new(context, config.capacity, config.only, may_start, shutdown).run(config.sweep).await
 }
 
 fn bytes_of_disk(data: &std::path::Path) -> std::io::Result<u64> {

@@ -23,6 +23,7 @@ mod shell;
 mod silence;
 mod stage;
 mod supervise;
+pub(crate) mod tidy;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -31,9 +32,8 @@ use std::process::{Command, ExitCode};
 
 pub(crate) use exports::{SCRIPT as CF_EXPORT, take as take_exports};
 pub(crate) use pod::{CONTAINER, made};
-pub(crate) use sandbox::{probe, unprivileged_user};
+pub(crate) use sandbox::{mounted_below, probe, unprivileged_user};
 pub(crate) use stage::unmount_below;
-pub(crate) use supervise::remove_container;
 
 /// There is no sandbox around it.
 const ALONE: &str = "alone";

@@ -1,7 +1,8 @@
 //! The variables of a build: what the server sent, and what the platform says about the build itself.
 
-use slipway_api::agent::{PullRequest, TakenBuild, TriggerCommit};
+use slipway_api::agent::{TakenBuild, TriggerCommit};
 use slipway_pipeline::Variables;
+use slipway_pipeline::system::{BuildInfo, GitInfo, PullRequestInfo};
 use slipway_pipeline::variables::Layer;
 
 use crate::layout::VOLUME;
@@ -62,103 +63,43 @@ fn layer_of(name: &str) -> Layer {
 }
 
 fn system(taken: &TakenBuild, about: &About<'_>) -> Vec<(&'static str, String)> {
-    let url = about.server_url.trim_end_matches('/');
-    let trigger = if taken.commit.is_some() { "webhook" } else { "build" };
-    let mut all = vec![
-        ("CI", "true".to_owned()),
-        ("CF_BUILD_ID", taken.id.clone()),
-        ("CF_BUILD_TIMESTAMP", taken.created_ms.to_string()),
-        ("CF_BUILD_TRIGGER", trigger.to_owned()),
-        ("CF_BUILD_URL", format!("{url}/build/{}", taken.id)),
-        ("CF_URL", url.to_owned()),
-        ("CF_HOST_NAME", host(url).to_owned()),
-        ("CF_ACCOUNT", taken.account_name.clone()),
-        ("CF_PIPELINE_NAME", taken.pipeline_name.clone()),
-        ("CF_VOLUME_NAME", format!("slipway-{}", taken.id)),
-        ("CF_VOLUME_PATH", VOLUME.to_owned()),
-        ("SLIPWAY_EXECUTOR", about.executor.to_owned()),
-    ];
-    if let Some(commit) = &taken.commit {
-        all.extend(of_commit(commit, &taken.git.base_url));
-    }
+    let by_webhook = taken.commit.as_ref().is_some_and(|commit| !commit.event.is_empty());
+    let author = taken.commit.as_ref().map(|commit| commit.author.clone());
+    let build = BuildInfo {
+        build_id: taken.id.clone(),
+        account: taken.account_name.clone(),
+        pipeline_name: taken.pipeline_name.clone(),
+        initiator: taken.initiator.clone().or(author.filter(|_| by_webhook)).unwrap_or_default(),
+        by_webhook,
+        created_at_ms: taken.created_ms,
+        url: about.server_url.to_owned(),
+        volume_name: format!("slipway-{}", taken.id),
+        volume_path: VOLUME.to_owned(),
+    };
+    let git = taken.commit.as_ref().map(|commit| git(commit, &taken.git.base_url));
+    let mut all = slipway_pipeline::system::variables(&build, git.as_ref());
+    all.push(("SLIPWAY_EXECUTOR", about.executor.to_owned()));
     all
 }
 
-fn of_commit(commit: &TriggerCommit, git: &str) -> Vec<(&'static str, String)> {
+fn git(commit: &TriggerCommit, base_url: &str) -> GitInfo {
     let (owner, name) = commit.repo.rsplit_once('/').unwrap_or(("", &commit.repo));
-    let mut all = vec![
-        ("CF_REPO_OWNER", owner.to_owned()),
-        ("CF_REPO_NAME", name.to_owned()),
-        ("CF_COMMIT_URL", format!("{}/{}/commit/{}", git.trim_end_matches('/'), commit.repo, commit.sha)),
-        ("CF_BUILD_INITIATOR", commit.author.clone()),
-    ];
-    all.extend(of_revision(&commit.sha, Some(&commit.branch), &commit.author, &commit.message));
-    if let Some(url) = &commit.url {
-        all.push(("CF_COMMIT_URL", url.clone()));
+    let own = || format!("{}/{}/commit/{}", base_url.trim_end_matches('/'), commit.repo, commit.sha);
+    GitInfo {
+        repo_owner: owner.to_owned(),
+        repo_name: name.to_owned(),
+        branch: commit.branch.clone(),
+        revision: commit.sha.clone(),
+        commit_author: commit.author.clone(),
+        commit_url: commit.url.clone().unwrap_or_else(own),
+        commit_message: commit.message.clone(),
+        pull_request: commit.pull_request.as_ref().map(|request| PullRequestInfo {
+            action: request.action.clone(),
+            number: request.number.to_string(),
+            target: request.target.clone(),
+            title: request.title.clone(),
+            labels: request.labels.clone(),
+            merged: request.merged,
+        }),
     }
-    if let Some(request) = &commit.pull_request {
-        all.extend(of_pull_request(request, commit));
-    }
-    all
-}
-
-fn of_pull_request(request: &PullRequest, commit: &TriggerCommit) -> Vec<(&'static str, String)> {
-    vec![
-        ("CF_BASE_BRANCH", request.target.clone()),
-        ("CF_PULL_REQUEST_ACTION", request.action.clone()),
-        ("CF_PULL_REQUEST_ID", request.number.to_string()),
-        ("CF_PULL_REQUEST_NUMBER", request.number.to_string()),
-        ("CF_PULL_REQUEST_TARGET", request.target.clone()),
-        ("CF_PULL_REQUEST_LABELS", request.labels.join(",")),
-        ("CF_PULL_REQUEST_TITLE", request.title.clone()),
-        ("CF_PULL_REQUEST_TITLE_ESCAPED", escaped(&request.title)),
-        ("CF_PULL_REQUEST_MERGED", request.merged.to_string()),
-        ("CF_PULL_REQUEST_HEAD_BRANCH", commit.branch.clone()),
-        ("CF_PULL_REQUEST_HEAD_COMMIT_SHA", commit.sha.clone()),
-    ]
-}
-
-/// What a checkout tells, also when no commit started the build.
-pub(crate) fn of_revision(
-    sha: &str,
-    branch: Option<&str>,
-    author: &str,
-    message: &str,
-) -> Vec<(&'static str, String)> {
-    let mut all = vec![
-        ("CF_REVISION", sha.to_owned()),
-        ("CF_SHORT_REVISION", sha.chars().take(7).collect()),
-        ("CF_COMMIT_AUTHOR", author.to_owned()),
-        ("CF_COMMIT_MESSAGE", message.to_owned()),
-        ("CF_COMMIT_MESSAGE_ESCAPED", escaped(message)),
-    ];
-    if let Some(branch) = branch {
-        let normal = normalized(branch);
-        all.push(("CF_BRANCH", branch.to_owned()));
-        all.push(("CF_BRANCH_TAG_NORMALIZED_LOWER_CASE", normal.to_lowercase()));
-        all.push(("CF_BRANCH_TAG_NORMALIZED", normal));
-    }
-    all
-}
-
-/// A branch as a tag of an image.
-fn normalized(branch: &str) -> String {
-    branch.chars().map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' }).collect()
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '"' | '\'' | '\\' | '$' | '`' => out.extend(['\\', c]),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-fn host(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split('/').next().unwrap_or(rest)
 }

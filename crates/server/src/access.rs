@@ -1,11 +1,11 @@
 //! From a caller and an entity of the store to the one access decision.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use slipway_access::{
     Attribute, Decision, Entity, Resource, Role, Rule, TagMatch, Verb, decide_on, lacks_scope, looks_at,
 };
-use slipway_api::application::Application;
+use slipway_api::application::{Application, ApplicationRow};
 use slipway_api::pipeline::Pipeline;
 use slipway_store::{Scope, StoreError, Tx, projects, rules};
 
@@ -135,14 +135,30 @@ pub(crate) fn pipeline_entity<'a>(
 
 /// What is not reported is not an attribute, so that a rule which needs it does not fit.
 pub(crate) fn application_entity(app: &Application) -> Entity<'_> {
-    let mut attributes =
-        vec![Attribute::new("RUNTIME", &*app.runtime), Attribute::new("NAMESPACE", &*app.namespace)];
-    let clusters =
-        [&app.destination_name, &app.destination_server].into_iter().filter(|text| !text.is_empty());
-    attributes.extend(clusters.map(|cluster| Attribute::new("CLUSTER", cluster.as_str())));
-    attributes.extend(app.git_sources.iter().map(|source| Attribute::new("GIT_SOURCE", source.as_str())));
-    attributes.extend(app.labels.iter().map(|(key, value)| Attribute::label(key, value)));
-    Entity { kind: "gitopsApplications", name: &app.name, attributes, ..Entity::default() }
+    let clusters = [&*app.destination_name, &*app.destination_server];
+    application_at(&app.runtime, &app.namespace, &app.name, clusters, &app.git_sources, &app.labels)
+}
+
+/// The same of a row of a list: a row holds all that rules look at.
+pub(crate) fn row_entity(app: &ApplicationRow) -> Entity<'_> {
+    let clusters = [&*app.destination_name, &*app.destination_server];
+    application_at(&app.runtime, &app.namespace, &app.name, clusters, &app.git_sources, &app.labels)
+}
+
+fn application_at<'a>(
+    runtime: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    clusters: [&'a str; 2],
+    git_sources: &'a [String],
+    labels: &'a BTreeMap<String, String>,
+) -> Entity<'a> {
+    let mut attributes = vec![Attribute::new("RUNTIME", runtime), Attribute::new("NAMESPACE", namespace)];
+    let clusters = clusters.into_iter().filter(|text| !text.is_empty());
+    attributes.extend(clusters.map(|cluster| Attribute::new("CLUSTER", cluster)));
+    attributes.extend(git_sources.iter().map(|source| Attribute::new("GIT_SOURCE", source.as_str())));
+    attributes.extend(labels.iter().map(|(key, value)| Attribute::label(key, value)));
+    Entity { kind: "gitopsApplications", name, attributes, ..Entity::default() }
 }
 
 /// A repository of the built-in Git host; with a reference, that branch or tag of it.

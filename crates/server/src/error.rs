@@ -59,7 +59,7 @@ impl ApiError {
     }
 
     pub fn wrong_credentials() -> Self {
-        let message = "this e-mail and password do not belong together: check both and try again";
+        let message = "e-mail or password is wrong: check both and try again";
         Self::new(StatusCode::UNAUTHORIZED, "2002", "WRONG_CREDENTIALS", message)
     }
 
@@ -138,7 +138,7 @@ impl ApiError {
         let mut letters = what.chars();
         let message = match letters.next().filter(|_| what.ends_with('`')) {
             Some(first) => {
-                format!("{}{} not found: it does not exist here", first.to_uppercase(), letters.as_str())
+                format!("{}{} not found", first.to_uppercase(), letters.as_str())
             }
             None => format!("could not find {what}"),
         };

@@ -8,7 +8,7 @@ use axum::extract::{State, WebSocketUpgrade};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt};
-use slipway_access::{Policy, Resource, Verb, Who, decide, decide_on};
+use slipway_access::{Policy, Resource, Verb, Who, decide};
 use slipway_model::ChangeKind;
 use slipway_store::builds::Filter;
 use slipway_store::{applications, builds, usage};
@@ -18,7 +18,7 @@ use crate::changes::{self, News};
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::graphql_limits::DocumentLimits;
-use crate::{access, limits};
+use crate::limits;
 
 pub(crate) type SlipwaySchema = Schema<Query, EmptyMutation, Changes>;
 
@@ -146,29 +146,20 @@ impl Query {
     async fn applications(&self, context: &Context<'_>) -> async_graphql::Result<Vec<ApplicationNode>> {
         let (server, caller) =
             (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().clone());
-        let asking = caller.clone();
-        let (bodies, rules) = server
+        let place = applications::Place::default();
+        let rows = server
             .store()
-            .read(move |tx| {
-                let rules = access::rules_about(tx, &asking, "gitopsApplications")?;
-                Ok((applications::list(tx, asking.scope())?, rules))
-            })
+            .read(move |tx| crate::rest::applications::visible(tx, &caller, &place))
             .await
             .map_err(refuse)?;
-        let nodes = bodies.iter().filter_map(|body| {
-            let app: slipway_api::application::Application = serde_json::from_str(body).ok()?;
-            if !decide_on(&caller.principal, &rules, "VIEW", &access::application_entity(&app)).allowed {
-                return None;
-            }
-            Some(ApplicationNode {
-                runtime: app.runtime,
-                namespace: app.namespace,
-                name: app.name,
-                sync_status: app.sync_status,
-                health_status: app.health_status,
-                summary: app.summary,
-                revision: app.revision.map(|revision| revision.sha),
-            })
+        let nodes = rows.into_iter().map(|app| ApplicationNode {
+            runtime: app.runtime,
+            namespace: app.namespace,
+            name: app.name,
+            sync_status: app.sync_status,
+            health_status: app.health_status,
+            summary: app.summary,
+            revision: app.revision.map(|revision| revision.sha),
         });
         Ok(nodes.collect())
     }

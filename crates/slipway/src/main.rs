@@ -15,6 +15,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use cli::create;
+use cli::nouns::{KeptCommand, NounCommand, SeenCommand};
+
 /// A self-hosted CI/CD and GitOps platform in one binary.
 #[derive(Parser)]
 #[command(name = "slipway", version, max_term_width = 100)]
@@ -27,59 +30,108 @@ struct Arguments {
 enum Command {
     /// Run the whole platform on this machine, with a demo
     Up(up::UpArguments),
-    /// Run one process of a platform that may have several, on PostgreSQL, RabbitMQ and Redis
+    /// Run one control-plane process of a platform on PostgreSQL, RabbitMQ and Redis
     Server(serve::ServerArguments),
     /// Run a runner: an agent that takes builds from a server; or install one in a cluster
     Runner(Box<runner::RunnerArguments>),
-    /// Back up, restore, and other work beside the platform
+    /// Back up, restore and other administration of a platform
     #[command(subcommand)]
     Admin(admin::AdminCommand),
-    /// Remove the containers that a stopped platform's pods left running; its data stays
+    /// Remove the containers of a stopped platform's pods; its data stays
     Down {
-        /// The folder that `up` was given
+        /// Data folder of `slipway up`
         #[arg(long, default_value = ".slipway", env = "SLIPWAY_DATA")]
         data: PathBuf,
     },
-    /// Run only the embedded Kubernetes: for one machine, for trying out and testing
+    /// Run only the embedded Kubernetes, for trying out and testing on one machine
     Devcluster(DevclusterArguments),
-    /// Save where a server is and who you are
+    /// Manage contexts: which server, and who you are there
     #[command(subcommand)]
     Auth(cli::context::AuthCommand),
-    /// Follow or print the log of a build (the latest one when none is named)
-    Logs(cli::builds::LogsArguments),
-    /// List, show, start, stop and restart builds
+    /// Sign in to a server (short for `auth login`)
+    Login(cli::context::LoginArguments),
+    /// Show who you are to the server (short for `auth whoami`)
+    Whoami(cli::output::OutputArguments),
+    /// Manage pipelines: list, get, create, edit, delete, export, run
     #[command(subcommand)]
-    Build(cli::builds::BuildCommand),
+    Pipeline(Box<cli::pipelines::PipelineCommand>),
+    /// Manage builds: list, get, logs, terminate, restart, debug, wait
+    #[command(subcommand)]
+    Build(Box<cli::builds::BuildCommand>),
+    /// Print or follow the log of a build (short for `build logs`)
+    Logs(cli::builds::LogsArguments),
     /// Run a pipeline file on this machine, or start a build of a pipeline on the server
     Run(cli::builds::RunArguments),
-    /// List: users, teams, service-accounts, api-keys, contexts, rules, audit, usage, …
-    Get(cli::nouns::GetArguments),
-    /// Show one of them whole
-    Describe(cli::nouns::DescribeArguments),
-    /// Make a user, a team, a service account, an API key, a context, a rule or an account
-    #[command(subcommand)]
-    Create(cli::create::CreateCommand),
-    /// Delete one of them
-    Delete(cli::nouns::DeleteArguments),
-    /// Ask who may do what
-    #[command(subcommand)]
-    Access(cli::access::AccessCommand),
-    /// Check or download the audit trail
-    #[command(subcommand)]
-    Audit(cli::access::AuditCommand),
-    /// Keys that secrets are sealed with
-    #[command(subcommand)]
-    Secrets(cli::access::SecretsCommand),
-    /// List pipelines
-    Pipelines(cli::output::OutputArguments),
-    /// List repositories of the built-in Git host, make one, and say who may push
-    Repos(cli::repos::ReposArguments),
-    /// Look at Applications, and act on them
+    /// Manage Applications: list, get, plan, diff, sync, rollback, set, wait
     #[command(subcommand)]
     App(cli::apps::AppCommand),
-    /// Try ApplicationSets out
+    /// Try out ApplicationSets
     #[command(subcommand)]
     Appset(cli::appset::AppsetCommand),
+    /// Manage projects
+    #[command(subcommand)]
+    Project(NounCommand<create::ProjectArguments>),
+    /// Manage repositories of the built-in Git host, and who may push
+    #[command(alias = "repos")]
+    Repo(cli::repos::ReposArguments),
+    /// List GitOps runtimes
+    #[command(subcommand)]
+    Runtime(SeenCommand),
+    /// List runners; `slipway runner` runs one
+    #[command(subcommand)]
+    Runners(SeenCommand),
+    /// Manage users; `create` invites one
+    #[command(subcommand)]
+    User(NounCommand<create::UserArguments>),
+    /// Manage open invitations
+    #[command(subcommand)]
+    Invitation(KeptCommand),
+    /// Manage teams
+    #[command(subcommand)]
+    Team(NounCommand<create::TeamArguments>),
+    /// Manage service accounts
+    #[command(subcommand)]
+    ServiceAccount(NounCommand<create::ServiceAccountArguments>),
+    /// Manage API keys
+    #[command(subcommand, alias = "api-key")]
+    Key(NounCommand<create::KeyArguments>),
+    /// Manage shared configuration and integrations of the account
+    #[command(subcommand)]
+    Context(NounCommand<create::ContextArguments>),
+    /// Manage access rules
+    #[command(subcommand)]
+    Rule(NounCommand<create::RuleArguments>),
+    /// Manage accounts (administrators of the platform only)
+    #[command(subcommand)]
+    Account(NounCommand<create::AccountArguments>),
+    /// Explain who may do what
+    #[command(subcommand)]
+    Access(cli::access::AccessCommand),
+    /// Verify or download the audit log; `slipway get audit` lists it
+    #[command(subcommand)]
+    Audit(cli::access::AuditCommand),
+    /// Rotate the keys that secrets are encrypted with
+    #[command(subcommand)]
+    Secrets(cli::access::SecretsCommand),
+    /// List resources: usage, audit, identity-providers, …; for others older form of `slipway <noun> list`
+    #[command(hide = true)]
+    Get(cli::nouns::GetArguments),
+    #[command(hide = true)]
+    Describe(cli::nouns::DescribeArguments),
+    #[command(subcommand, hide = true)]
+    Create(create::CreateCommand),
+    #[command(hide = true)]
+    Delete(cli::nouns::DeleteArguments),
+    #[command(hide = true)]
+    Pipelines(cli::output::OutputArguments),
+    /// Open the platform, or one of its pages, in a browser
+    Open {
+        /// Path of the page, for example /builds
+        #[arg(default_value = "/")]
+        path: String,
+    },
+    /// Print the version
+    Version,
     /// Check pipeline files: exit 0 when valid, 1 with findings, 2 when a file cannot be read
     Lint(cli::offline::LintArguments),
     /// Sign a pipeline file, for runners that run signed pipelines alone (`slipway runner --trust`)
@@ -169,12 +221,16 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());
             return ExitCode::SUCCESS;
         }
+        Command::Version => {
+            say!("slipway {}", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
         online => run(online),
     };
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            note!("error: {error:#}");
+            note!("error: {}", cli::context::explain(&error));
             ExitCode::FAILURE
         }
     }
@@ -219,19 +275,34 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             up::engine(config).await
         }
         Command::Auth(command) => cli::context::run(command).await,
+        Command::Login(arguments) => cli::context::login(arguments).await,
+        Command::Whoami(output) => cli::context::whoami(output).await,
+        Command::Pipeline(command) => cli::pipelines::run(*command).await,
+        Command::Build(command) => cli::builds::run(*command).await,
         Command::Logs(arguments) => cli::builds::logs(arguments).await,
-        Command::Build(command) => cli::builds::run(command).await,
         Command::Run(arguments) => cli::builds::start(arguments).await,
+        Command::App(command) => cli::apps::run(command).await,
+        Command::Project(command) => cli::nouns::run("project", command).await,
+        Command::Repo(arguments) => cli::repos::run(arguments).await,
+        Command::Runtime(command) => cli::nouns::run_seen("runtime", command).await,
+        Command::Runners(command) => cli::nouns::run_seen("runner", command).await,
+        Command::User(command) => cli::nouns::run("user", command).await,
+        Command::Invitation(command) => cli::nouns::run_kept("invitation", command).await,
+        Command::Team(command) => cli::nouns::run("team", command).await,
+        Command::ServiceAccount(command) => cli::nouns::run("service-account", command).await,
+        Command::Key(command) => cli::nouns::run("api-key", command).await,
+        Command::Context(command) => cli::nouns::run("context", command).await,
+        Command::Rule(command) => cli::nouns::run("rule", command).await,
+        Command::Account(command) => cli::nouns::run("account", command).await,
+        Command::Access(command) => cli::access::access(command).await,
+        Command::Audit(command) => cli::access::audit(command).await,
+        Command::Secrets(command) => cli::access::secrets(command).await,
         Command::Get(arguments) => cli::nouns::get(arguments).await,
         Command::Describe(arguments) => cli::nouns::describe(arguments).await,
         Command::Create(command) => cli::create::run(command).await,
         Command::Delete(arguments) => cli::nouns::delete(arguments).await,
-        Command::Access(command) => cli::access::access(command).await,
-        Command::Audit(command) => cli::access::audit(command).await,
-        Command::Secrets(command) => cli::access::secrets(command).await,
-        Command::Pipelines(output) => cli::lists::pipelines(&output).await,
-        Command::Repos(arguments) => cli::repos::run(arguments).await,
-        Command::App(command) => cli::apps::run(command).await,
+        Command::Pipelines(output) => cli::pipelines::list_all(output).await,
+        Command::Open { path } => cli::open::open(&path),
         _ => unreachable!("answered without a runtime"),
     }
 }

@@ -72,21 +72,30 @@ pub fn runtimes(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Runtime>, StoreErro
     .collect()
 }
 
-/// `body` is JSON of the `api` room's Application.
-pub fn put(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    runtime: &str,
-    namespace: &str,
-    name: &str,
-    body: &str,
-) -> Result<(), StoreError> {
+/// An Application as JSON of the `api` room: all of it, and what lists show of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Report<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub body: &'a str,
+    pub summary: &'a str,
+}
+
+pub fn put(tx: &mut Tx<'_>, scope: Scope, runtime: &str, app: &Report<'_>) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO applications (account, runtime, namespace, name, body) VALUES ($1, $2, $3, $4, $5) \
-         ON CONFLICT (account, runtime, namespace, name) DO UPDATE SET body = excluded.body",
-        &[scope.account().into(), runtime.into(), namespace.into(), name.into(), body.into()],
+        "INSERT INTO applications (account, runtime, namespace, name, body, summary) VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (account, runtime, namespace, name) DO UPDATE SET body = excluded.body, summary = excluded.summary",
+        &[
+            scope.account().into(),
+            runtime.into(),
+            app.namespace.into(),
+            app.name.into(),
+            app.body.into(),
+            app.summary.into(),
+        ],
     )?;
-    tx.changed(scope.account(), ChangeKind::Application, format!("{runtime}/{namespace}/{name}"));
+    let id = format!("{runtime}/{}/{}", app.namespace, app.name);
+    tx.changed(scope.account(), ChangeKind::Application, id);
     Ok(())
 }
 
@@ -116,14 +125,31 @@ pub fn of_runtime(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<Vec<(S
     .collect()
 }
 
-pub fn list(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<String>, StoreError> {
-    tx.all(
-        "SELECT body FROM applications WHERE account = $1 ORDER BY runtime, namespace, name",
-        &[scope.account().into()],
-    )?
-    .iter()
-    .map(|row| row.text(0))
-    .collect()
+/// Where an Application is; what is absent is any.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    pub runtime: Option<String>,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+}
+
+/// What lists show of each, by name. Rows of an older database have no summary until their runtime reports them again:
+/// their whole body holds the same fields.
+pub fn list(tx: &mut Tx<'_>, scope: Scope, place: &Place) -> Result<Vec<String>, StoreError> {
+    let mut sql =
+        "SELECT CASE WHEN summary = '' THEN body ELSE summary END FROM applications WHERE account = $1"
+            .to_owned();
+    let mut values = vec![scope.account().into()];
+    for (column, wanted) in
+        [("runtime", &place.runtime), ("namespace", &place.namespace), ("name", &place.name)]
+    {
+        if let Some(wanted) = wanted {
+            values.push(wanted.as_str().into());
+            sql.push_str(&format!(" AND {column} = ${}", values.len()));
+        }
+    }
+    sql.push_str(" ORDER BY name, namespace, runtime");
+    tx.all(&sql, &values)?.iter().map(|row| row.text(0)).collect()
 }
 
 pub fn one(

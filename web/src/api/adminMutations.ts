@@ -149,6 +149,12 @@ export const createContext = (context: Context) => unwrap(http.POST('/api/contex
 export const replaceContext = (name: string, context: Context) =>
   unwrap(http.PUT('/api/contexts/{name}', { params: { path: { name } }, body: context }));
 
+/** Whether its credential is good: asked of the Git provider or the registry now. */
+export const testIntegration = (name: string, registry: boolean) =>
+  registry
+    ? unwrap(http.POST('/api/registries/{name}/test', { params: { path: { name } } }))
+    : unwrap(http.POST('/api/contexts/{name}/test', { params: { path: { name } } }));
+
 export const deleteContext = (name: string) =>
   unwrap(http.DELETE('/api/contexts/{name}', { params: { path: { name } } }));
 

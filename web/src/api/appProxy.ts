@@ -45,8 +45,10 @@ export const appProxy = {
     ask(ref, client(runtime).GET(`${BASE}/plan`, { params: at(ref), signal })),
   sync: (runtime: Runtime | undefined, ref: ApplicationRef, body: SyncRequest): Promise<Done> =>
     ask(ref, client(runtime).POST(`${BASE}/sync`, { params: at(ref), body })),
-  refresh: (runtime: Runtime | undefined, ref: ApplicationRef): Promise<Done> =>
-    ask(ref, client(runtime).POST(`${BASE}/refresh`, { params: at(ref) })),
+  refresh: (runtime: Runtime | undefined, ref: ApplicationRef, hard = false): Promise<Done> =>
+    ask(ref, client(runtime).POST(`${BASE}/refresh`, { params: at(ref), body: { hard } })),
+  syncPolicy: (runtime: Runtime | undefined, ref: ApplicationRef, automated: boolean): Promise<Done> =>
+    ask(ref, client(runtime).POST(`${BASE}/sync-policy`, { params: at(ref), body: { automated } })),
   terminate: (runtime: Runtime | undefined, ref: ApplicationRef): Promise<Done> =>
     ask(ref, client(runtime).POST(`${BASE}/terminate`, { params: at(ref) })),
   rollback: (runtime: Runtime | undefined, ref: ApplicationRef, id: number): Promise<Done> =>

@@ -17,7 +17,7 @@ describe('which answers a change makes old', () => {
     otherBuild: buildQuery('b'),
     builds: buildsQuery({ limit: 25 }),
     application: applicationQuery({ runtime: 'local', namespace: 'argocd', name: 'demo' }),
-    applications: applicationsQuery,
+    applications: applicationsQuery({}),
     runtimes: runtimesQuery,
     repositories: repositoriesQuery,
   };
@@ -34,7 +34,8 @@ describe('which answers a change makes old', () => {
 
   test.each([
     ['build', 'a', ['build', 'builds']],
-    ['application', 'local/argocd/demo', ['application', 'applications']],
+    ['application', 'local/argocd/demo', ['application']],
+    ['application', 'an id of another form', ['application', 'applications']],
     ['runtime', 'local', ['runtimes']],
     ['repository', 'x', ['repositories']],
     ['all', '', Object.keys(queries)],
@@ -48,7 +49,7 @@ describe('the invalidator', () => {
 
   test('tells of each key once in a moment, however often it changed', async () => {
     const invalidateQueries = vi.fn().mockResolvedValue(undefined);
-    const invalidator = new Invalidator({ invalidateQueries }, 100);
+    const invalidator = new Invalidator({ invalidateQueries }, undefined, 100);
     for (let index = 0; index < 50; index++) invalidator.changed({ kind: 'build', id: 'a' });
     await vi.advanceTimersByTimeAsync(100);
     expect(invalidateQueries.mock.calls.map(([{ queryKey }]) => queryKey)).toEqual([
@@ -60,7 +61,7 @@ describe('the invalidator', () => {
   test('lets a slow round finish before the next, and loses nothing that came meanwhile', async () => {
     let finish = () => {};
     const invalidateQueries = vi.fn(() => new Promise<void>((done) => (finish = done)));
-    const invalidator = new Invalidator({ invalidateQueries }, 100);
+    const invalidator = new Invalidator({ invalidateQueries }, undefined, 100);
     invalidator.changed({ kind: 'repository', id: 'a' });
     await vi.advanceTimersByTimeAsync(100);
     invalidator.changed({ kind: 'repository', id: 'a' });
@@ -73,7 +74,7 @@ describe('the invalidator', () => {
 
   test('everything is told as one', async () => {
     const invalidateQueries = vi.fn().mockResolvedValue(undefined);
-    const invalidator = new Invalidator({ invalidateQueries }, 100);
+    const invalidator = new Invalidator({ invalidateQueries }, undefined, 100);
     invalidator.changed({ kind: 'build', id: 'a' });
     invalidator.everything();
     await vi.advanceTimersByTimeAsync(100);

@@ -3,6 +3,8 @@
  * invalidations of the query cache. It holds no connection; see `live.ts`.
  */
 import type { QueryClient, QueryKey } from '@tanstack/react-query';
+import type { ApplicationRef } from './appProxy';
+import { refOf, type ApplicationRows } from './applicationRows';
 
 export interface Change {
   kind: string;
@@ -19,9 +21,13 @@ export function keysOf(change: Change): QueryKey[] {
       ];
     case 'pipeline':
       return [['pipelines']];
-    case 'application':
-      // The id's form is the runtime's business, and a person rarely looks at more than one application at a time.
-      return [['applications']];
+    case 'application': {
+      const ref = refOf(change.id);
+      if (!ref) return [['applications']];
+      const { runtime, namespace, name } = ref;
+      // The list's rows are patched one by one; see `applicationRows.ts`.
+      return ['one', 'diff', 'plan'].map((view) => ['applications', view, runtime, namespace, name]);
+    }
     case 'runtime':
     case 'runner':
       return [['runtimes'], ['runners']];
@@ -42,14 +48,23 @@ export class Invalidator {
   private pending = new Map<string, QueryKey>();
   private busy = false;
   private readonly cache: Pick<QueryClient, 'invalidateQueries'>;
+  private readonly rows: Pick<ApplicationRows, 'changed'> | undefined;
   private readonly windowMs: number;
+  private applications = new Map<string, ApplicationRef>();
 
-  constructor(cache: Pick<QueryClient, 'invalidateQueries'>, windowMs = WINDOW_MS) {
+  constructor(
+    cache: Pick<QueryClient, 'invalidateQueries'>,
+    rows?: Pick<ApplicationRows, 'changed'>,
+    windowMs = WINDOW_MS,
+  ) {
     this.cache = cache;
+    this.rows = rows;
     this.windowMs = windowMs;
   }
 
   changed(change: Change): void {
+    const application = change.kind === 'application' && refOf(change.id);
+    if (application) this.applications.set(change.id, application);
     for (const key of keysOf(change)) this.pending.set(JSON.stringify(key), key);
     this.schedule();
   }
@@ -69,8 +84,13 @@ export class Invalidator {
   private async flush(): Promise<void> {
     const all = this.pending.get('[]');
     const keys = all ? [all] : [...this.pending.values()];
+    const applications = all ? [] : [...this.applications.values()];
     this.pending.clear();
-    await Promise.allSettled(keys.map((queryKey) => this.cache.invalidateQueries({ queryKey })));
+    this.applications.clear();
+    await Promise.allSettled([
+      ...keys.map((queryKey) => this.cache.invalidateQueries({ queryKey })),
+      ...(applications.length > 0 && this.rows ? [this.rows.changed(applications)] : []),
+    ]);
     this.busy = false;
     if (this.pending.size > 0) this.schedule();
   }

@@ -44,3 +44,7 @@ export function validateYaml(yaml: string): Promise<ValidateResponse> {
 export function createRepository(name: string): Promise<Repository> {
   return unwrap(http.POST('/api/repos', { body: { name } }));
 }
+
+export function deleteRuntime(name: string) {
+  return unwrap(http.DELETE('/api/runtimes/{name}', { params: { path: { name } } }));
+}

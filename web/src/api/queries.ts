@@ -5,7 +5,7 @@
 import { queryOptions } from '@tanstack/react-query';
 import { appProxy, type ApplicationRef } from './appProxy';
 import { ApiError, http, setCsrfToken, unwrap } from './client';
-import type { Runtime } from './types';
+import type { ApplicationRow, Runtime } from './types';
 
 export interface BuildFilter {
   pipeline?: string | undefined;
@@ -82,10 +82,40 @@ export const runnersQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(http.GET('/api/runners', { signal })),
 });
 
-export const applicationsQuery = queryOptions({
-  queryKey: ['applications', 'list'],
-  queryFn: async ({ signal }) => (await unwrap(http.GET('/api/applications', { signal }))).applications,
-});
+/** What the list of applications is narrowed to; several values of one kind with commas. */
+export interface ApplicationFilter {
+  search?: string | undefined;
+  health?: string | undefined;
+  sync?: string | undefined;
+  runtime?: string | undefined;
+  namespace?: string | undefined;
+  project?: string | undefined;
+  sort?: string | undefined;
+}
+
+export const APPLICATIONS_PAGE = 100;
+
+/** One page of them, with the total and how many there are by state. */
+export const applicationsQuery = (
+  filter: ApplicationFilter,
+  { limit = APPLICATIONS_PAGE, offset = 0 }: { limit?: number; offset?: number } = {},
+) =>
+  queryOptions({
+    queryKey: ['applications', 'list', filter, { limit, offset }],
+    queryFn: ({ signal }) => {
+      const given = Object.entries(filter).filter(([, value]) => value);
+      const query = { ...(Object.fromEntries(given) as Record<string, string>), limit, offset };
+      return unwrap(http.GET('/api/applications', { params: { query }, signal }));
+    },
+  });
+
+/** One row of the list as it is now, or nothing when it is gone or not to be seen. */
+export async function fetchApplicationRow(ref: ApplicationRef): Promise<ApplicationRow | undefined> {
+  const answer = await unwrap(
+    http.GET('/api/applications', { params: { query: { ...ref, limit: 1 } }, cache: 'no-store' }),
+  );
+  return answer.applications[0];
+}
 
 export const applicationQuery = (ref: ApplicationRef) =>
   queryOptions({

@@ -1,77 +1,96 @@
 import { Link } from '@tanstack/react-router';
-import type { Application } from '../api/types';
+import { memo } from 'react';
+import type { Application, ApplicationRow } from '../api/types';
 import { Prose } from '../ui/Prose';
 import { Ago } from '../ui/Time';
+import styles from './ApplicationTable.module.css';
 import { HealthStatus, OperationStatus, SyncStatus } from './badges';
 import { CommitLine } from './CommitLine';
+import { TableFrame } from '../ui/TableFrame';
 
-export function ApplicationTable({
-  applications,
-  compact,
-}: {
-  applications: Application[];
-  compact?: boolean;
-}) {
+/** Every row has it, so that long lists can be drawn in part. */
+export const ROW_HEIGHT = 46;
+
+/** A few applications, all of them drawn. */
+export function ApplicationTable({ applications }: { applications: ApplicationRow[] }) {
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-label="Applications">
-        <thead>
-          <tr>
-            <th>Application</th>
-            <th>State</th>
-            <th>What is going on</th>
-            {!compact && (
-              <>
-                <th>Revision</th>
-                <th>Runtime</th>
-              </>
-            )}
-            <th>Seen</th>
-          </tr>
-        </thead>
+        <ApplicationHeads compact />
         <tbody>
           {applications.map((application) => (
-            <tr key={keyOf(application)}>
-              <td className="nowrap">
-                <ApplicationLink application={application} />
-                <div className="muted" style={{ fontSize: 12 }}>
-                  {application.namespace}
-                </div>
-              </td>
-              <td>
-                <StateBadges application={application} />
-              </td>
-              <td style={{ minWidth: 220, maxWidth: 420 }}>
-                <Prose>{application.summary}</Prose>
-              </td>
-              {!compact && (
-                <>
-                  <td style={{ maxWidth: 340 }}>
-                    <CommitLine
-                      sha={application.revision?.sha}
-                      message={application.revision?.message}
-                      author={application.revision?.author}
-                    />
-                  </td>
-                  <td>{application.runtime}</td>
-                </>
-              )}
-              <td>
-                <Ago at={application.observedAt} />
-              </td>
-            </tr>
+            <ApplicationCells key={keyOf(application)} application={application} compact />
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }
 
-/** Sync, health, and the operation while it has no end. */
-export function StateBadges({ application }: { application: Application }) {
+export function ApplicationHeads({ compact }: { compact?: boolean }) {
+  return (
+    <thead className={styles.heads}>
+      <tr>
+        <th>Application</th>
+        <th>State</th>
+        <th className={styles.summary}>Status</th>
+        {!compact && (
+          <>
+            <th>Revision</th>
+            <th>Runtime</th>
+          </>
+        )}
+        <th>Deployed</th>
+      </tr>
+    </thead>
+  );
+}
+
+interface ApplicationCellsProps {
+  application: ApplicationRow;
+  compact?: boolean;
+  /** Its place in the whole list, where only a part is drawn. */
+  index?: number;
+}
+
+/** Drawn again only when this very application changed. */
+export const ApplicationCells = memo(function ApplicationCells({
+  application,
+  compact,
+  index,
+}: ApplicationCellsProps) {
+  return (
+    <tr className={styles.row} aria-rowindex={index}>
+      <td className={styles.name}>
+        <ApplicationLink application={application} />
+        <div className={styles.namespace}>{application.namespace}</div>
+      </td>
+      <td className="nowrap">
+        <StateBadges application={application} />
+      </td>
+      <td className={styles.summary} title={application.summary.replaceAll('`', '')}>
+        <Prose>{application.summary}</Prose>
+      </td>
+      {!compact && (
+        <>
+          <td className={styles.commit}>
+            <CommitLine sha={application.revision?.sha} message={application.revision?.message} />
+          </td>
+          <td className="nowrap">{application.runtime}</td>
+        </>
+      )}
+      <td>
+        {application.deployedAt ? <Ago at={application.deployedAt} /> : <span className="muted">never</span>}
+      </td>
+    </tr>
+  );
+});
+
+/** Sync, health, and the operation while it is running. */
+export function StateBadges({ application }: { application: ApplicationRow | Application }) {
   const { operation } = application;
   return (
-    <span className="row" style={{ flexWrap: 'wrap', gap: 4 }}>
+    <span className="row" style={{ gap: 4 }}>
       {operation && !operation.finishedAt && <OperationStatus operation={operation} />}
       <SyncStatus status={application.syncStatus} />
       <HealthStatus status={application.healthStatus} message={application.healthMessage} />
@@ -79,8 +98,8 @@ export function StateBadges({ application }: { application: Application }) {
   );
 }
 
-export function ApplicationLink({ application }: { application: Application }) {
-  const { runtime = '', namespace, name } = application;
+export function ApplicationLink({ application }: { application: ApplicationRow }) {
+  const { runtime, namespace, name } = application;
   return (
     <Link to="/applications/$runtime/$namespace/$name" params={{ runtime, namespace, name }}>
       {name}
@@ -88,6 +107,6 @@ export function ApplicationLink({ application }: { application: Application }) {
   );
 }
 
-export function keyOf(application: Application): string {
-  return `${application.runtime ?? ''}/${application.namespace}/${application.name}`;
+export function keyOf(application: ApplicationRow): string {
+  return `${application.runtime}/${application.namespace}/${application.name}`;
 }

@@ -24,7 +24,7 @@ function useNext<Words = void>(start: (words: Words) => Promise<string>) {
     onError: (error) =>
       notifications.show({
         color: 'red',
-        title: 'The build was not restarted',
+        title: 'Could not restart the build',
         message: sentence(toFailure(error).message),
       }),
   });
@@ -55,7 +55,7 @@ export function BuildActions({ build }: { build: Build }) {
           onClick={() => again.mutate()}
           disabledReason={undefined}
         >
-          Debug again
+          Restart in debug mode
         </Action>
       )}
       {build.can?.restartFromFailed && (
@@ -65,16 +65,14 @@ export function BuildActions({ build }: { build: Build }) {
           onClick={() => goOn.mutate(undefined)}
           disabledReason={undefined}
         >
-          Restart from the failed step
+          Restart from failed step
         </Action>
       )}
       <Action
         leftSection={<Stop />}
         onClick={ask.open}
         disabledReason={
-          build.can?.terminate
-            ? undefined
-            : `There is nothing for you to terminate: the build is ${build.status}.`
+          build.can?.terminate ? undefined : `There is nothing to terminate: the build is ${build.status}.`
         }
       >
         Terminate
@@ -87,7 +85,7 @@ export function BuildActions({ build }: { build: Build }) {
         danger
         action={() => terminateBuild(build.id)}
       >
-        The steps that run are stopped; what they have already done stays done.
+        Running steps are stopped. What they have already done is not undone.
       </Confirm>
     </>
   );

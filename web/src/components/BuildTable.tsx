@@ -4,6 +4,7 @@ import { Branch } from '../ui/icons';
 import { Ago, Elapsed } from '../ui/Time';
 import { BuildStatus } from './badges';
 import { CommitLine } from './CommitLine';
+import { TableFrame } from '../ui/TableFrame';
 
 interface BuildTableProps {
   builds: Build[];
@@ -14,7 +15,7 @@ interface BuildTableProps {
 
 export function BuildTable({ builds, caption, withoutPipeline }: BuildTableProps) {
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-label={caption}>
         <thead>
           <tr>
@@ -31,11 +32,11 @@ export function BuildTable({ builds, caption, withoutPipeline }: BuildTableProps
           {builds.map((build) => (
             <tr key={build.id}>
               <td>
-                <BuildStatus status={build.status} />
+                <BuildStatus status={build.outcome ?? build.status} />
               </td>
               <td>
                 <Link to="/builds/$id" params={{ id: build.id }} className="mono" title={build.id}>
-                  {shortId(build.id)}
+                  {buildName(build)}
                 </Link>
               </td>
               {!withoutPipeline && (
@@ -67,8 +68,13 @@ export function BuildTable({ builds, caption, withoutPipeline }: BuildTableProps
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
+}
+
+/** `#17`, which the command line takes behind the pipeline's name; builds without a number have the end of their id. */
+export function buildName(build: Pick<Build, 'id' | 'number'>): string {
+  return build.number ? `#${build.number}` : shortId(build.id);
 }
 
 /** Ids are ordered by time, so the end is the part that differs. */

@@ -1,8 +1,9 @@
-import { Button, Modal, PasswordInput } from '@mantine/core';
+import { Button, PasswordInput } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { confirmPassword } from '../api/confirm';
 import { userQuery } from '../api/queries';
+import { Dialog } from '../ui/Dialog';
 import { FormError } from '../ui/FormDialog';
 
 /** Asks whoever is signed in for the password before something that needs a recent sign-in. */
@@ -17,10 +18,9 @@ export function ConfirmIdentity({ onAnswer }: { onAnswer: (confirmed: boolean) =
     },
   });
   return (
-    <Modal
-      opened
+    <Dialog
       onClose={() => onAnswer(false)}
-      title="Confirm that it is you"
+      title="Confirm your identity"
       // Above the dialog whose change it lets through.
       zIndex={300}
     >
@@ -54,6 +54,6 @@ export function ConfirmIdentity({ onAnswer }: { onAnswer: (confirmed: boolean) =
           </Button>
         </div>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

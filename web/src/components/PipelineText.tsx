@@ -24,7 +24,7 @@ export function PipelineText({ value, onChange }: PipelineTextProps) {
       (check.data?.details ?? []).map((detail) => ({
         line: detail.line ?? 0,
         column: detail.column ?? 0,
-        message: detail.message,
+        message: detail.hint ? `${detail.message} (${detail.hint})` : detail.message,
         severity: detail.level === 'warning' ? ('warning' as const) : ('error' as const),
       })),
     [check.data],
@@ -41,7 +41,9 @@ export function PipelineText({ value, onChange }: PipelineTextProps) {
             {errors} {errors === 1 ? 'error' : 'errors'}
           </Status>
         ) : notes.length > 0 ? (
-          <Status tone="warn">Valid, with {notes.length} warnings</Status>
+          <Status tone="warn">
+            Valid, with {notes.length} {notes.length === 1 ? 'warning' : 'warnings'}
+          </Status>
         ) : (
           <Status tone="ok">Valid</Status>
         )}

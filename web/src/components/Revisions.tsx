@@ -1,4 +1,4 @@
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
 import { restoreRevision } from '../api/pipelineMutations';
@@ -6,8 +6,10 @@ import { revisionDiffQuery, revisionsQuery } from '../api/pipelineQueries';
 import type { PipelineRevision } from '../api/types';
 import { useChange } from '../hooks/useChange';
 import { Confirm } from '../ui/Confirm';
+import { Dialog } from '../ui/Dialog';
 import { QueryView } from '../ui/States';
 import { Ago } from '../ui/Time';
+import { TableFrame } from '../ui/TableFrame';
 
 const SideBySide = lazy(() => import('../ui/SideBySide').then((module) => ({ default: module.SideBySide })));
 const SHOWN = 10;
@@ -25,7 +27,7 @@ export function Revisions({ name }: { name: string }) {
       </header>
       <QueryView query={revisions}>
         {(all) => (
-          <div className="table-frame">
+          <TableFrame>
             <table className="data" aria-label="Revisions">
               <thead>
                 <tr>
@@ -49,7 +51,7 @@ export function Revisions({ name }: { name: string }) {
                 ))}
               </tbody>
             </table>
-          </div>
+          </TableFrame>
         )}
       </QueryView>
       {compared !== undefined && (
@@ -58,11 +60,11 @@ export function Revisions({ name }: { name: string }) {
       <Confirm
         opened={back !== undefined}
         onClose={() => goBack(undefined)}
-        title={`Go back to revision ${back}?`}
-        verb="Go back"
+        title={`Restore revision ${back}?`}
+        verb="Restore"
         action={() => renew(restoreRevision(name, back ?? 0))}
       >
-        It becomes a new revision; nothing is lost.
+        It becomes a new revision; the current one stays in the list.
       </Confirm>
     </section>
   );
@@ -88,12 +90,12 @@ function Row({ revision, current, onCompare, onBack }: RowProps) {
       <td className="right">
         {revision.revision > 0 && (
           <Button variant="subtle" size="compact-sm" onClick={onCompare}>
-            What changed
+            View changes
           </Button>
         )}
         {!current && (
           <Button variant="subtle" size="compact-sm" onClick={onBack}>
-            Go back to it
+            Restore
           </Button>
         )}
       </td>
@@ -104,7 +106,7 @@ function Row({ revision, current, onCompare, onBack }: RowProps) {
 function Comparison({ name, revision, onClose }: { name: string; revision: number; onClose: () => void }) {
   const diff = useQuery(revisionDiffQuery(name, revision - 1, revision));
   return (
-    <Modal opened onClose={onClose} size="90%" title={`What revision ${revision} changed`}>
+    <Dialog onClose={onClose} size="90%" title={`Changes in revision ${revision}`}>
       <QueryView query={diff}>
         {({ before, after }) => (
           <Suspense fallback={null}>
@@ -117,6 +119,6 @@ function Comparison({ name, revision, onClose }: { name: string; revision: numbe
           </Suspense>
         )}
       </QueryView>
-    </Modal>
+    </Dialog>
   );
 }

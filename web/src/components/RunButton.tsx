@@ -18,7 +18,7 @@ export function RunButton({ pipeline, primary }: { pipeline: Pipeline; primary?:
         Run
       </Button>
       {/* Drawn only while it is open, so that it starts empty each time. */}
-      {opened && <RunDialog pipeline={pipeline} opened onClose={dialog.close} />}
+      {opened && <RunDialog pipeline={pipeline} onClose={dialog.close} />}
     </>
   );
 }

@@ -1,16 +1,16 @@
-import { ActionIcon, Button, Checkbox, Modal, NativeSelect, TextInput } from '@mantine/core';
+import { ActionIcon, Button, Checkbox, NativeSelect, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { runPipeline } from '../api/mutations';
 import type { Pipeline } from '../api/types';
+import { Dialog } from '../ui/Dialog';
 import { Cross, Play } from '../ui/icons';
 import { Prose } from '../ui/Prose';
 import { sentence, toFailure } from '../ui/States';
 
 interface RunDialogProps {
   pipeline: Pipeline;
-  opened: boolean;
   onClose: () => void;
 }
 
@@ -35,7 +35,7 @@ const DEBUG = {
 let nextId = 0;
 
 /** Asks for branch and variables, starts the build and goes to it. */
-export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
+export function RunDialog({ pipeline, onClose }: RunDialogProps) {
   const { name } = pipeline.metadata;
   const triggers = pipeline.spec.triggers ?? [];
   const navigate = useNavigate();
@@ -45,10 +45,8 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
     validate: {
       variables: {
         key: (key, { variables }) => {
-          if (!key.trim()) return 'Give it a name, or remove the line';
-          return variables.filter((other) => other.key === key).length > 1
-            ? 'This name is there twice'
-            : null;
+          if (!key.trim()) return 'Enter a name, or remove the line';
+          return variables.filter((other) => other.key === key).length > 1 ? 'This name is used twice' : null;
         },
       },
     },
@@ -70,12 +68,12 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
   });
 
   return (
-    <Modal opened={opened} onClose={onClose} title={`Run ${name}`} size="lg">
+    <Dialog onClose={onClose} title={`Run ${name}`} size="lg">
       <form className="stack" onSubmit={form.onSubmit((values) => run.mutate(values))}>
         {triggers.length > 1 && (
           <NativeSelect
             label="Trigger"
-            description="Whose repository and variables to use"
+            description="Use this trigger’s repository and variables"
             data={triggers.map((trigger) => ({
               value: trigger.name,
               label: `${trigger.name} (${trigger.repo})`,
@@ -86,7 +84,7 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
         <TextInput
           data-autofocus
           label="Branch"
-          description="Left empty, the repository's default branch is used"
+          description="Default: the repository’s default branch"
           placeholder="main"
           {...form.getInputProps('branch')}
         />
@@ -123,12 +121,12 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
               size="compact-sm"
               onClick={() => form.insertListItem('variables', { id: nextId++, key: '', value: '' })}
             >
-              Add a variable
+              Add variable
             </Button>
           </div>
         </fieldset>
         <Checkbox
-          label="Debug: stop at breakpoints, and after a step that fails"
+          label="Debug: pause at breakpoints and after a step that fails"
           {...form.getInputProps('debug', { type: 'checkbox' })}
         />
         {run.isError && (
@@ -145,6 +143,6 @@ export function RunDialog({ pipeline, opened, onClose }: RunDialogProps) {
           </Button>
         </div>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -4,7 +4,6 @@ import { notifications } from '@mantine/notifications';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useRouter, useRouterState, type LinkProps } from '@tanstack/react-router';
 import { Suspense, useEffect, type ComponentType } from 'react';
-import type { LiveState } from '../api/live';
 import { signOut, switchAccount } from '../api/mutations';
 import { userQuery } from '../api/queries';
 import type { User } from '../api/types';
@@ -101,17 +100,16 @@ export function Shell() {
   return (
     <div className={styles.shell}>
       <a className="skip-link" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <aside className={styles.side} aria-label="Slipway">
-        <Side live={live} />
+        <Side />
       </aside>
       <header className={styles.bar}>
         <ActionIcon variant="transparent" color="white" aria-label="Open the menu" onClick={menu.open}>
           <Menu />
         </ActionIcon>
         <Brand />
-        <LiveSign state={live} />
       </header>
       <Drawer
         opened={opened}
@@ -121,9 +119,15 @@ export function Shell() {
         attributes={{ content: { 'aria-label': 'Menu' } }}
         classNames={{ content: styles.drawer ?? '', body: styles.drawerBody ?? '' }}
       >
-        <Side live={live} />
+        <Side />
       </Drawer>
       <main id="main" className={styles.main} tabIndex={-1}>
+        {live === 'reconnecting' && (
+          <div className={styles.away} role="status">
+            <span className={styles.pulse} aria-hidden="true" />
+            The connection to the server is lost. What you see may be out of date; reconnecting…
+          </div>
+        )}
         <Suspense fallback={<Loading rows={6} />}>
           <Outlet />
         </Suspense>
@@ -142,7 +146,7 @@ function Brand() {
   );
 }
 
-function Side({ live }: { live: LiveState }) {
+function Side() {
   const { data: user } = useQuery(userQuery);
   return (
     <>
@@ -177,25 +181,10 @@ function Side({ live }: { live: LiveState }) {
           ))}
       </nav>
       <div className={styles.foot}>
-        <LiveSign state={live} />
         <ColorSchemeSwitch />
         <Account />
       </div>
     </>
-  );
-}
-
-/** Says nothing while all is well; a page that does not renew itself must not look as if it did. */
-function LiveSign({ state }: { state: LiveState }) {
-  return (
-    <div className={styles.live} role="status">
-      {state === 'reconnecting' && (
-        <>
-          <span className={styles.pulse} aria-hidden="true" />
-          Reconnecting…
-        </>
-      )}
-    </div>
   );
 }
 
@@ -207,7 +196,7 @@ async function enter(account: string): Promise<void> {
   } catch (error) {
     notifications.show({
       color: 'red',
-      title: 'The account was not switched',
+      title: 'Could not switch accounts',
       message: sentence(toFailure(error).message),
     });
   }
@@ -225,7 +214,7 @@ function Account() {
   if (!user) return null;
   const others = user.account.filter(({ active, name }) => !active && name !== user.activeAccountName);
   return (
-    <DropMenu position="top-start" width={220}>
+    <DropMenu position="top-start" width={220} withinPortal={false}>
       <DropMenu.Target>
         <UnstyledButton className={styles.account} aria-label={`Account of ${user.userName}`}>
           <Person />
@@ -268,7 +257,7 @@ function Account() {
           target="_blank"
           rel="noreferrer"
         >
-          HTTP contract
+          API reference
         </DropMenu.Item>
         <DropMenu.Item onClick={() => void leave()}>Sign out</DropMenu.Item>
       </DropMenu.Dropdown>

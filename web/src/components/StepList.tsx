@@ -15,9 +15,7 @@ interface StepListProps {
 export function StepList({ steps, onShow }: StepListProps) {
   return (
     <nav className={styles.list} aria-label="Steps">
-      {steps.length === 0 && (
-        <p className={styles.none}>The steps are known once a runner has read the pipeline.</p>
-      )}
+      {steps.length === 0 && <p className={styles.none}>Steps appear once a runner has read the pipeline.</p>}
       {groupByStage(steps).map((group, index) => (
         <section key={`${index}-${group.stage}`} aria-label={group.stage || 'Steps'}>
           {group.stage && <h2 className={styles.stage}>{group.stage}</h2>}
@@ -34,7 +32,7 @@ export function StepList({ steps, onShow }: StepListProps) {
                       {typeof step.exitCode === 'number' &&
                         step.exitCode !== 0 &&
                         ` · exit code ${step.exitCode}`}
-                      {step.previouslyExecuted && ' · taken over'}
+                      {step.previouslyExecuted && ' · reused'}
                       {step.tests &&
                         ` · ${step.tests.passed} tests passed, ${step.tests.failed} failed, ${step.tests.skipped} skipped`}
                     </span>

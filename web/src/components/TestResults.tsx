@@ -1,4 +1,5 @@
 import type { Build } from '../api/types';
+import { TableFrame } from '../ui/TableFrame';
 
 /**
  * What the tests of a build came to: counts and names. Cases that failed are shown, the others unfold. What they
@@ -13,7 +14,7 @@ export function TestResults({ build }: { build: Build }) {
         <h2 id="tests" style={{ fontSize: 14, margin: '0 0 6px' }}>
           Tests
         </h2>
-        <div className="table-frame">
+        <TableFrame>
           <table className="data">
             <thead>
               <tr>
@@ -40,7 +41,7 @@ export function TestResults({ build }: { build: Build }) {
               ))}
             </tbody>
           </table>
-        </div>
+        </TableFrame>
       </div>
     </section>
   );

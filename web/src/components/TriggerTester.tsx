@@ -2,22 +2,11 @@ import { Button, Checkbox, NativeSelect, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useMutation } from '@tanstack/react-query';
 import { tryTriggers } from '../api/pipelineMutations';
+import { eventChoices } from './events';
 import { FormError } from '../ui/FormDialog';
 import { Prose } from '../ui/Prose';
 import { sentence } from '../ui/States';
 import { Status } from '../ui/Status';
-
-const EVENTS = [
-  'push.heads',
-  'push.tags',
-  'push.newBranch',
-  'pullrequest.opened',
-  'pullrequest.synchronize',
-  'pullrequest.closed',
-  'pullrequest.merged',
-  'pullrequest.commentAdded',
-  'release',
-];
 
 const COMMENT = 'pullrequest.commentAdded';
 
@@ -53,7 +42,7 @@ export function TriggerTester({ name }: { name: string }) {
   return (
     <form className="body stack" onSubmit={form.onSubmit((values) => attempt.mutate(values))}>
       <div className="row" style={{ flexWrap: 'wrap', alignItems: 'flex-end' }}>
-        <NativeSelect label="Event" data={EVENTS} {...form.getInputProps('event')} />
+        <NativeSelect label="Event" data={eventChoices} {...form.getInputProps('event')} />
         <TextInput label="Branch or tag" {...form.getInputProps('branch')} />
         {isPullRequest && <TextInput label="Target branch" {...form.getInputProps('target')} />}
         {isPullRequest && (
@@ -69,14 +58,14 @@ export function TriggerTester({ name }: { name: string }) {
       <FormError error={attempt.error} />
       {attempt.data && (
         <ul role="status" style={{ margin: 0, paddingLeft: 0, listStyle: 'none' }} className="stack">
-          {attempt.data.length === 0 && <li className="muted">The pipeline has no Git trigger.</li>}
+          {attempt.data.length === 0 && <li className="muted">The pipeline has no Git triggers.</li>}
           {attempt.data.map((tried) => (
             <li key={tried.trigger} className="row">
               <Status plain tone={tried.fires ? 'ok' : 'off'}>
                 {tried.trigger}
               </Status>
               <span>
-                {tried.fires ? 'fires' : <Prose>{sentence(tried.reason ?? 'it does not fire')}</Prose>}
+                {tried.fires ? 'fires' : <Prose>{sentence(tried.reason ?? 'does not fire')}</Prose>}
               </span>
             </li>
           ))}

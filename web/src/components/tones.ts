@@ -5,19 +5,20 @@
 import type { Tone } from '../ui/Status';
 
 const BUILD: Record<string, Tone> = {
-  pending: 'wait',
-  delayed: 'wait',
-  elected: 'wait',
+  pending: 'queue',
+  delayed: 'queue',
+  elected: 'queue',
   'pending-approval': 'wait',
   running: 'run',
   terminating: 'run',
   success: 'ok',
   error: 'bad',
+  denied: 'bad',
   terminated: 'off',
   skipped: 'off',
 };
 
-const SYNC: Record<string, Tone> = { Synced: 'ok', OutOfSync: 'wait', Unknown: 'off' };
+const SYNC: Record<string, Tone> = { Synced: 'ok', OutOfSync: 'drift', Unknown: 'off' };
 
 const HEALTH: Record<string, Tone> = {
   Healthy: 'ok',

@@ -11,6 +11,7 @@ import { HistoryTab } from '../components/application/HistoryTab';
 import { PlanTab } from '../components/application/PlanTab';
 import { ResourceDetails } from '../components/application/ResourceDetails';
 import { ResourceTable } from '../components/application/ResourceTable';
+import { SyncPolicy } from '../components/application/SyncPolicy';
 import { idOf } from '../components/application/resourceTree';
 import { StateBadges } from '../components/ApplicationTable';
 import type { ApplicationTab } from '../routes';
@@ -50,7 +51,8 @@ export function ApplicationPage() {
       }
       documentTitle={`${reference.name} · Applications`}
       subtitle={
-        application.data ? (
+        // A condition below says it in full.
+        application.data && (application.data.conditions ?? []).length === 0 ? (
           <Prose>{application.data.summary}</Prose>
         ) : (
           <>
@@ -68,7 +70,10 @@ export function ApplicationPage() {
         {(data) => (
           <>
             <Conditions conditions={data.conditions ?? []} />
-            <ApplicationFacts application={data} />
+            <ApplicationFacts
+              application={data}
+              policy={<SyncPolicy application={data} {...{ runtime, reference, disabledReason }} />}
+            />
             <ApplicationTabs application={data} runtime={runtime} disabledReason={disabledReason} />
           </>
         )}
@@ -113,8 +118,10 @@ function ApplicationTabs({ application, runtime, disabledReason }: ApplicationTa
       resetScroll: false,
     });
   const nothing = resources.length === 0 && (
-    <Empty title="No resource yet" icon={<Layers />}>
-      {application.summary}
+    <Empty title="No resources yet" icon={<Layers />}>
+      {(application.conditions ?? []).length > 0
+        ? 'Resources are shown once the manifests can be read.'
+        : 'Resources are shown after the first sync.'}
     </Empty>
   );
   return (
@@ -149,7 +156,9 @@ function ApplicationTabs({ application, runtime, disabledReason }: ApplicationTa
           </Tabs.Panel>
         </Tabs>
       </div>
-      {selected && <ResourceDetails resource={selected} onClose={() => select(undefined)} />}
+      {selected && (
+        <ResourceDetails key={idOf(selected)} resource={selected} onClose={() => select(undefined)} />
+      )}
     </div>
   );
 }

@@ -2,14 +2,14 @@ import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link, useLocation } from '@tanstack/react-router';
 import { useMemo, useRef, useState } from 'react';
 import { buildQuery } from '../api/queries';
-import type { Build } from '../api/types';
+import type { Build, BuildStep } from '../api/types';
 import { Approvals } from '../components/Approvals';
 import { BuildStatus } from '../components/badges';
 import { BuildActions } from '../components/BuildActions';
 import { BuildFacts } from '../components/BuildFacts';
 import { DebugPanel } from '../components/DebugPanel';
 import { TestResults } from '../components/TestResults';
-import { shortId } from '../components/BuildTable';
+import { buildName, shortId } from '../components/BuildTable';
 import { StepGraph } from '../components/StepGraph';
 import { StepHeading } from '../components/StepHeading';
 import { StepList } from '../components/StepList';
@@ -40,11 +40,13 @@ export function BuildPage() {
           ) : (
             'Build'
           )}
-          <span className="mono muted">{shortId(id)}</span>
-          {build.data && <BuildStatus status={build.data.status} />}
+          <span className="mono muted" title={id}>
+            {build.data ? buildName(build.data) : shortId(id)}
+          </span>
+          {build.data && <BuildStatus status={build.data.outcome ?? build.data.status} />}
         </span>
       }
-      documentTitle={`${name ? `${name} ` : ''}${shortId(id)} · Builds`}
+      documentTitle={`${name ? `${name} ` : ''}${build.data ? buildName(build.data) : shortId(id)} · Builds`}
       subtitle={build.data?.message && <Prose>{sentence(build.data.message)}</Prose>}
       actions={build.data && <BuildActions build={build.data} />}
     >
@@ -62,8 +64,12 @@ function BuildView({ build }: { build: Build }) {
   const target = useMemo(() => parseLineHash(hash), [hash]);
   const steps = useMemo(() => build.steps ?? [], [build.steps]);
   const order = useMemo(() => steps.map((step) => step.name), [steps]);
-  // Decided once: somebody who opens a finished build reads it from the start.
+  // Decided once: a running build is followed; a failed one is opened where it failed; any other is read from the start.
   const [follow] = useState(!build.finished);
+  const [startAt] = useState(() => (build.finished ? steps.find(hasFailed)?.name : undefined));
+  const [startFolded] = useState(() =>
+    steps.filter(({ status }) => status === 'skipped').map(({ name }) => name),
+  );
   return (
     <>
       <BuildFacts build={build} />
@@ -79,6 +85,8 @@ function BuildView({ build }: { build: Build }) {
             buffer={buffer}
             order={order}
             follow={follow}
+            startAt={startAt}
+            startFolded={startFolded}
             target={target}
             onPick={(section, line) =>
               void navigate({
@@ -92,7 +100,7 @@ function BuildView({ build }: { build: Build }) {
               <StepHeading name={name} step={steps.find((step) => step.name === name)} {...heading} />
             )}
             status={<StreamSign state={state} />}
-            empty={build.message ?? 'No step has said anything yet.'}
+            empty={build.message ?? 'No output yet.'}
           />
         </div>
       </div>
@@ -100,10 +108,12 @@ function BuildView({ build }: { build: Build }) {
   );
 }
 
+const hasFailed = ({ status }: BuildStep) => status === 'error' || status === 'failure';
+
 function StreamSign({ state }: { state: LogStreamState }) {
   switch (state) {
     case 'connecting':
-      return 'Loading the log…';
+      return 'Loading log…';
     case 'live':
       return 'Live';
     case 'reconnecting':

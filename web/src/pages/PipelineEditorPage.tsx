@@ -11,33 +11,22 @@ import { useForm, type UseFormReturnType } from '@mantine/form';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
+import { ApiError } from '../api/client';
 import { createPipeline, replacePipeline } from '../api/pipelineMutations';
 import { pipelineQuery } from '../api/queries';
 import type { Pipeline } from '../api/types';
-import { fieldsOf, toPipeline, type PipelineFields, type Source } from '../components/pipelineForm';
+import { eventChoices } from '../components/events';
+import { UnsavedChanges } from '../components/UnsavedChanges';
+import { fieldOf, fieldsOf, toPipeline, type PipelineFields, type Source } from '../components/pipelineForm';
 import { useChange } from '../hooks/useChange';
 import { FormError } from '../ui/FormDialog';
 import { Page } from '../ui/Page';
-import { QueryView } from '../ui/States';
+import { QueryView, sentence } from '../ui/States';
+import styles from './PipelineEditorPage.module.css';
 
 const PipelineText = lazy(() =>
   import('../components/PipelineText').then((module) => ({ default: module.PipelineText })),
 );
-
-const EVENTS = [
-  'push.heads',
-  'push.tags',
-  'push.newBranch',
-  'push.deleteBranch',
-  'pullrequest.opened',
-  'pullrequest.synchronize',
-  'pullrequest.reopened',
-  'pullrequest.closed',
-  'pullrequest.merged',
-  'pullrequest.labeled',
-  'pullrequest.commentAdded',
-  'release',
-];
 
 const newRoute = getRouteApi('/signed-in/pipelines/new');
 const editRoute = getRouteApi('/signed-in/pipelines/$name/edit');
@@ -49,7 +38,7 @@ export function NewPipelinePage() {
   const start = project ? ({ ...EMPTY, metadata: { name: `${project}/` } } as unknown as Pipeline) : EMPTY;
   return (
     <Page title="New pipeline" documentTitle="New pipeline" subtitle={<Link to="/pipelines">Pipelines</Link>}>
-      <PipelineForm pipeline={start} save={createPipeline} verb="Make it" />
+      <PipelineForm pipeline={start} save={createPipeline} verb="Create" />
     </Page>
   );
 }
@@ -94,11 +83,24 @@ function PipelineForm({ pipeline, save, verb }: PipelineFormProps) {
   const renew = useChange(['pipelines']);
   const form = useForm<PipelineFields>({
     initialValues: fieldsOf(pipeline),
-    validate: { name: (name) => (name.trim() && !name.endsWith('/') ? null : 'Such as project/pipeline') },
+    validate: {
+      name: (name) => (name.trim() && !name.endsWith('/') ? null : 'Enter a name such as project/pipeline'),
+    },
   });
   const send = useMutation({
-    mutationFn: (values: PipelineFields) => renew(save(toPipeline(values, pipeline))),
-    onSuccess: (made) => navigate({ to: '/pipelines/$name', params: { name: made.metadata.name } }),
+    mutationFn: (values: PipelineFields) => save(toPipeline(values, pipeline)),
+    // What the server refuses is said at its field, too.
+    onError: (error) => {
+      const details = error instanceof ApiError ? error.details : [];
+      for (const { path, message } of details) {
+        const field = fieldOf(path);
+        if (field) form.setFieldError(field, sentence(message));
+      }
+    },
+    onSuccess: async (made) => {
+      await navigate({ to: '/pipelines/$name', params: { name: made.metadata.name }, ignoreBlocker: true });
+      await renew(Promise.resolve());
+    },
   });
   return (
     <form className="stack" noValidate onSubmit={form.onSubmit((values) => send.mutate(values))}>
@@ -106,10 +108,10 @@ function PipelineForm({ pipeline, save, verb }: PipelineFormProps) {
         <header>
           <h2 id="general">General</h2>
         </header>
-        <div className="body stack">
+        <div className={`body stack ${styles.narrow}`}>
           <TextInput label="Name" description="project/pipeline" {...form.getInputProps('name')} />
           <TextInput label="Description" {...form.getInputProps('description')} />
-          <TagsInput label="Tags" description="Access rules go by them" {...form.getInputProps('tags')} />
+          <TagsInput label="Tags" description="Used by access rules" {...form.getInputProps('tags')} />
         </div>
       </section>
       <section className="panel" aria-labelledby="steps">
@@ -117,13 +119,13 @@ function PipelineForm({ pipeline, save, verb }: PipelineFormProps) {
           <h2 id="steps">Steps</h2>
           <SegmentedControl
             size="xs"
-            aria-label="Where the steps come from"
+            aria-label="Source of the steps"
             value={form.values.source}
             onChange={(source) => form.setFieldValue('source', source as Source)}
             data={[
-              { value: 'inline', label: 'Here' },
-              { value: 'git', label: 'From Git' },
-              { value: 'url', label: 'From an address' },
+              { value: 'inline', label: 'Inline' },
+              { value: 'git', label: 'Git repository' },
+              { value: 'url', label: 'URL' },
             ]}
           />
         </header>
@@ -136,43 +138,35 @@ function PipelineForm({ pipeline, save, verb }: PipelineFormProps) {
       <Variables form={form} />
       <section className="panel" aria-labelledby="queue">
         <header>
-          <h2 id="queue">Queue</h2>
+          <h2 id="queue">Concurrency and queue</h2>
         </header>
         <div className="body row" style={{ flexWrap: 'wrap', alignItems: 'flex-end' }}>
           <Limit
             form={form}
             field="concurrency"
-            label="Builds at once"
-            description="Empty: any number; 0: frozen"
+            label="Concurrency"
+            description="Empty: unlimited; 0: paused"
           />
-          <Limit
-            form={form}
-            field="triggerConcurrency"
-            label="Of one trigger"
-            description="Empty: any number"
-          />
-          <Limit
-            form={form}
-            field="branchConcurrency"
-            label="Of one branch"
-            description="Empty: any number"
-          />
+          <Limit form={form} field="triggerConcurrency" label="Per trigger" description="Empty: unlimited" />
+          <Limit form={form} field="branchConcurrency" label="Per branch" description="Empty: unlimited" />
           <NumberInput
             label="Priority"
-            description="−100 to 100, higher goes first"
+            description="−100 to 100; higher runs first"
             min={-100}
             max={100}
             value={form.values.priority === '' ? '' : Number(form.values.priority)}
             onChange={(value) => form.setFieldValue('priority', String(value))}
           />
           <Checkbox
-            label="A new build ends older ones of its branch"
+            label="Cancel older builds of the same branch"
             {...form.getInputProps('endOlder', { type: 'checkbox' })}
           />
         </div>
       </section>
       <FormError error={send.error} />
-      <div className="row" style={{ justifyContent: 'flex-end' }}>
+      <UnsavedChanges when={form.isDirty() && !send.isPending && !send.isSuccess} />
+      <div className={`row ${styles.save}`}>
+        {form.isDirty() && <span className="muted">Unsaved changes</span>}
         <Button type="submit" loading={send.isPending}>
           {verb}
         </Button>
@@ -189,14 +183,14 @@ function StepsSource({ form }: { form: Form }) {
         <TextInput label="File" {...form.getInputProps('path')} />
         <TextInput
           label="Revision"
-          description="Left empty, the commit that triggered the build; of a fork's pull request the target branch"
+          description="Default: the commit that triggered the build (for pull requests from forks, the target branch)"
           {...form.getInputProps('revision')}
         />
       </>
     );
   }
   if (form.values.source === 'url') {
-    return <TextInput label="Address" placeholder="https://…/codefresh.yml" {...form.getInputProps('url')} />;
+    return <TextInput label="URL" placeholder="https://…/codefresh.yml" {...form.getInputProps('url')} />;
   }
   return (
     <Suspense fallback={null}>
@@ -248,11 +242,13 @@ function Triggers({ form }: { form: Form }) {
             })
           }
         >
-          Add a trigger
+          Add trigger
         </Button>
       </header>
       <div className="body stack">
-        {form.values.triggers.length === 0 && <p className="muted">None: it runs when somebody runs it.</p>}
+        {form.values.triggers.length === 0 && (
+          <p className="muted">No triggers: it runs when somebody runs it.</p>
+        )}
         {form.values.triggers.map((trigger, index) => (
           <fieldset
             key={trigger.id}
@@ -276,7 +272,11 @@ function Triggers({ form }: { form: Form }) {
                 Remove
               </Button>
             </div>
-            <MultiSelect label="Events" data={EVENTS} {...form.getInputProps(`triggers.${index}.events`)} />
+            <MultiSelect
+              label="Events"
+              data={eventChoices}
+              {...form.getInputProps(`triggers.${index}.events`)}
+            />
             <div className="row" style={{ flexWrap: 'wrap' }}>
               <TextInput
                 label="Branches"
@@ -304,7 +304,7 @@ function Crons({ form }: { form: Form }) {
   return (
     <section className="panel" aria-labelledby="crons">
       <header>
-        <h2 id="crons">By the clock</h2>
+        <h2 id="crons">Schedule</h2>
         <Button
           variant="subtle"
           size="compact-sm"
@@ -318,15 +318,15 @@ function Crons({ form }: { form: Form }) {
             })
           }
         >
-          Add a time
+          Add schedule
         </Button>
       </header>
       <div className="body stack">
-        {form.values.crons.length === 0 && <p className="muted">It does not start by the clock.</p>}
+        {form.values.crons.length === 0 && <p className="muted">No schedule.</p>}
         {form.values.crons.map((cron, index) => (
           <div key={cron.id} className="row" style={{ flexWrap: 'wrap', alignItems: 'flex-end' }}>
             <TextInput label="Name" {...form.getInputProps(`crons.${index}.name`)} />
-            <TextInput label="Schedule" {...form.getInputProps(`crons.${index}.expression`)} />
+            <TextInput label="Cron expression" {...form.getInputProps(`crons.${index}.expression`)} />
             <TextInput
               label="Time zone"
               placeholder="UTC"
@@ -354,11 +354,11 @@ function Variables({ form }: { form: Form }) {
             form.insertListItem('variables', { id: nextId++, key: '', value: '', encrypted: false })
           }
         >
-          Add a variable
+          Add variable
         </Button>
       </header>
       <div className="body stack">
-        {form.values.variables.length === 0 && <p className="muted">None of its own.</p>}
+        {form.values.variables.length === 0 && <p className="muted">No variables.</p>}
         {form.values.variables.map((variable, index) => (
           <div key={variable.id} className="row" style={{ alignItems: 'flex-end' }}>
             <TextInput label="Name" {...form.getInputProps(`variables.${index}.key`)} />

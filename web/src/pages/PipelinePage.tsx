@@ -1,22 +1,29 @@
-import { useQuery } from '@tanstack/react-query';
-import { getRouteApi, Link } from '@tanstack/react-router';
+import { Button } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
+import { deletePipeline } from '../api/pipelineMutations';
 import { buildsQuery, pipelineQuery } from '../api/queries';
 import type { GitTrigger, Pipeline } from '../api/types';
 import { BuildTable } from '../components/BuildTable';
+import { eventText } from '../components/events';
+import { textOf } from '../components/pipelineForm';
 import { Revisions } from '../components/Revisions';
 import { RunButton } from '../components/RunButton';
 import { TriggerTester } from '../components/TriggerTester';
+import { Confirm } from '../ui/Confirm';
+import { Cross, Pencil } from '../ui/icons';
 import { Page } from '../ui/Page';
 import { Properties, Property } from '../ui/Properties';
-import { Empty, QueryView } from '../ui/States';
+import { Prose } from '../ui/Prose';
+import { Empty, QueryView, sentence } from '../ui/States';
 import { Status } from '../ui/Status';
 import { Ago } from '../ui/Time';
 import { lazy, Suspense } from 'react';
+import { TableFrame } from '../ui/TableFrame';
 
 const route = getRouteApi('/signed-in/pipelines/$name');
-const YamlCheck = lazy(() =>
-  import('../components/YamlCheck').then((module) => ({ default: module.YamlCheck })),
-);
+const Editor = lazy(() => import('../ui/Editor').then((module) => ({ default: module.Editor })));
 
 export function PipelinePage() {
   const { name } = route.useParams();
@@ -25,13 +32,24 @@ export function PipelinePage() {
     <Page
       title={name}
       documentTitle={`${name} · Pipelines`}
-      subtitle={<Link to="/pipelines">Pipelines</Link>}
+      subtitle={
+        <>
+          <Link to="/pipelines">Pipelines</Link>
+          {descriptionOf(pipeline.data) && <> · {descriptionOf(pipeline.data)}</>}
+        </>
+      }
       actions={
         pipeline.data && (
           <>
-            <Link to="/pipelines/$name/edit" params={{ name }}>
+            <Button
+              variant="default"
+              component={Link}
+              to={`/pipelines/${encodeURIComponent(name)}/edit`}
+              leftSection={<Pencil />}
+            >
               Edit
-            </Link>
+            </Button>
+            <DeletePipeline name={name} />
             <RunButton pipeline={pipeline.data} primary />
           </>
         )
@@ -40,8 +58,9 @@ export function PipelinePage() {
       <QueryView query={pipeline}>
         {(data) => (
           <>
-            <Definition pipeline={data} />
+            <Warnings pipeline={data} />
             <Builds pipeline={data} />
+            <Definition pipeline={data} />
             <section className="panel" aria-labelledby="try-triggers">
               <header>
                 <h2 id="try-triggers">Try the triggers</h2>
@@ -49,18 +68,60 @@ export function PipelinePage() {
               <TriggerTester name={name} />
             </section>
             <Revisions name={name} />
-            <section className="panel" aria-labelledby="yaml-check">
-              <header>
-                <h2 id="yaml-check">Check a pipeline file</h2>
-              </header>
-              <Suspense fallback={null}>
-                <YamlCheck />
-              </Suspense>
-            </section>
           </>
         )}
       </QueryView>
     </Page>
+  );
+}
+
+/** What was written and has no effect. */
+function Warnings({ pipeline }: { pipeline: Pipeline }) {
+  const warnings = pipeline.warnings ?? [];
+  if (warnings.length === 0) return null;
+  return (
+    <section className="panel" aria-label="Warnings">
+      <div className="body stack" style={{ gap: 4 }}>
+        {warnings.map((warning) => (
+          <Status key={warning} plain tone="warn">
+            <Prose>{sentence(warning)}</Prose>
+          </Status>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function descriptionOf(pipeline: Pipeline | undefined): string {
+  const { description } = (pipeline?.metadata ?? {}) as { description?: unknown };
+  return typeof description === 'string' ? description : '';
+}
+
+function DeletePipeline({ name }: { name: string }) {
+  const [asking, ask] = useDisclosure();
+  const navigate = useNavigate();
+  const queryClient = useQueryClient();
+  return (
+    <>
+      <Button variant="default" leftSection={<Cross />} onClick={ask.open}>
+        Delete
+      </Button>
+      <Confirm
+        opened={asking}
+        onClose={ask.close}
+        title={`Delete pipeline ${name}?`}
+        verb="Delete"
+        danger
+        action={async () => {
+          await deletePipeline(name);
+          await navigate({ to: '/pipelines' });
+          // After leaving its page: what is gone must not be asked for again there.
+          await queryClient.invalidateQueries({ queryKey: ['pipelines', 'list'] });
+        }}
+      >
+        Its triggers, schedules and revisions are deleted with it. Its builds and their logs are kept.
+      </Confirm>
+    </>
   );
 }
 
@@ -74,7 +135,7 @@ function Definition({ pipeline }: { pipeline: Pipeline }) {
       </header>
       <div className="body stack">
         <Properties>
-          <Property name="Steps come from">
+          <Property name="Steps">
             {source ? (
               <>
                 <code>{source.path ?? source.url ?? ''}</code>
@@ -82,12 +143,12 @@ function Definition({ pipeline }: { pipeline: Pipeline }) {
                 {source.revision && <> at {source.revision}</>}
               </>
             ) : (
-              'the pipeline itself'
+              'defined inline'
             )}
           </Property>
           {metadata.project && <Property name="Project">{metadata.project}</Property>}
           {metadata.updated_at && (
-            <Property name="Changed">
+            <Property name="Last change">
               <Ago at={metadata.updated_at} />
             </Property>
           )}
@@ -98,6 +159,11 @@ function Definition({ pipeline }: { pipeline: Pipeline }) {
           ))}
         </Properties>
         <Triggers triggers={spec.triggers ?? []} />
+        {!source && (
+          <Suspense fallback={null}>
+            <Editor key={metadata.revision} readOnly value={textOf(pipeline)} label="Steps of the pipeline" />
+          </Suspense>
+        )}
       </div>
     </section>
   );
@@ -105,10 +171,10 @@ function Definition({ pipeline }: { pipeline: Pipeline }) {
 
 function Triggers({ triggers }: { triggers: GitTrigger[] }) {
   if (triggers.length === 0) {
-    return <p className="muted">No trigger: it runs when somebody runs it.</p>;
+    return <p className="muted">No triggers: it runs when somebody runs it.</p>;
   }
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-label="Triggers">
         <thead>
           <tr>
@@ -124,8 +190,8 @@ function Triggers({ triggers }: { triggers: GitTrigger[] }) {
             <tr key={trigger.name}>
               <td>{trigger.name}</td>
               <td>{trigger.repo}</td>
-              <td>{(trigger.events ?? []).join(', ')}</td>
-              <td>{trigger.branchRegex ? <code>{trigger.branchRegex}</code> : 'every branch'}</td>
+              <td>{(trigger.events ?? []).map(eventText).join(', ')}</td>
+              <td>{trigger.branchRegex ? <code>{trigger.branchRegex}</code> : 'all branches'}</td>
               <td>
                 <Status plain tone={trigger.disabled ? 'off' : 'ok'}>
                   {trigger.disabled ? 'Disabled' : 'Enabled'}
@@ -135,7 +201,7 @@ function Triggers({ triggers }: { triggers: GitTrigger[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }
 
@@ -153,7 +219,7 @@ function Builds({ pipeline }: { pipeline: Pipeline }) {
       <QueryView
         query={builds}
         empty={(page) =>
-          page.docs.length === 0 && <Empty title="It has never run">Run it, or push a commit.</Empty>
+          page.docs.length === 0 && <Empty title="No builds yet">Run it, or push a commit.</Empty>
         }
       >
         {(page) => <BuildTable builds={page.docs} caption="Builds of this pipeline" withoutPipeline />}

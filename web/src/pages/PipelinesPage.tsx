@@ -1,15 +1,17 @@
-import { Pagination } from '@mantine/core';
+import { Button, Pagination } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { buildsQuery, pipelinesQuery } from '../api/queries';
 import type { Pipeline } from '../api/types';
 import { BuildStatus } from '../components/badges';
-import { shortId } from '../components/BuildTable';
+import { buildName } from '../components/BuildTable';
+import { eventText } from '../components/events';
 import { RunButton } from '../components/RunButton';
-import { Play } from '../ui/icons';
+import { Play, Plus } from '../ui/icons';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
 import { Ago } from '../ui/Time';
+import { TableFrame } from '../ui/TableFrame';
 
 const route = getRouteApi('/signed-in/pipelines');
 const PAGE_SIZE = 25;
@@ -25,11 +27,11 @@ export function PipelinesPage() {
     <Page
       title="Pipelines"
       documentTitle="Pipelines"
-      subtitle="What turns a commit into an image, step by step."
+      subtitle="The steps that turn a commit into a tested, published image."
       actions={
-        <Link to="/pipelines/new" search={{}}>
+        <Button component={Link} to="/pipelines/new" leftSection={<Plus />}>
           New pipeline
-        </Link>
+        </Button>
       }
     >
       <div className="panel">
@@ -58,10 +60,9 @@ export function PipelinesPage() {
 
 function NoPipelines() {
   return (
-    <Empty title="No pipeline yet" icon={<Play />}>
-      Make one{' '}
+    <Empty title="No pipelines yet" icon={<Play />}>
       <Link to="/pipelines/new" search={{}}>
-        here
+        Create one here
       </Link>
       , or put a <code>codefresh.yml</code> into a repository and create a pipeline for it with{' '}
       <code>slipway pipeline create -f pipeline.yaml</code>, or with the <code>codefresh</code> command line.
@@ -71,7 +72,7 @@ function NoPipelines() {
 
 function PipelineTable({ pipelines }: { pipelines: Pipeline[] }) {
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-label="Pipelines">
         <thead>
           <tr>
@@ -90,7 +91,7 @@ function PipelineTable({ pipelines }: { pipelines: Pipeline[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }
 
@@ -110,9 +111,9 @@ function PipelineRow({ pipeline }: { pipeline: Pipeline }) {
       <td>
         {build ? (
           <span className="row">
-            <BuildStatus status={build.status} />
+            <BuildStatus status={build.outcome ?? build.status} />
             <Link to="/builds/$id" params={{ id: build.id }} className="mono">
-              {shortId(build.id)}
+              {buildName(build)}
             </Link>
           </span>
         ) : (
@@ -129,8 +130,8 @@ function PipelineRow({ pipeline }: { pipeline: Pipeline }) {
 
 function triggerText(pipeline: Pipeline): string {
   const triggers = (pipeline.spec.triggers ?? []).filter((trigger) => !trigger.disabled);
-  if (triggers.length === 0) return 'by hand';
+  if (triggers.length === 0) return 'manual';
   return triggers
-    .map((trigger) => `${(trigger.events ?? []).join(', ') || 'push'} to ${trigger.repo}`)
+    .map((trigger) => `${(trigger.events ?? []).map(eventText).join(', ') || 'Push'} (${trigger.repo})`)
     .join('; ');
 }

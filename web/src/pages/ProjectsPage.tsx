@@ -23,7 +23,7 @@ export function ProjectsPage() {
     <Page
       title="Projects"
       documentTitle="Projects"
-      subtitle="Pipelines that belong together, with tags that access rules look at and variables that their builds get."
+      subtitle="Groups of pipelines, with tags for access rules and variables for their builds."
       actions={
         <Button leftSection={<Plus />} onClick={dialog.open}>
           New project
@@ -34,8 +34,8 @@ export function ProjectsPage() {
         query={projects}
         empty={(all) =>
           all.length === 0 && (
-            <Empty title="No project yet" icon={<Box />}>
-              A project is made with its first pipeline, or here.
+            <Empty title="No projects yet" icon={<Box />}>
+              A project is created with its first pipeline, or here.
             </Empty>
           )
         }
@@ -69,7 +69,7 @@ function ProjectPanel({ project }: { project: Project }) {
             New pipeline
           </Link>
           <Action size="compact-sm" onClick={change.open}>
-            Change
+            Edit
           </Action>
           <Action
             size="compact-sm"
@@ -88,10 +88,10 @@ function ProjectPanel({ project }: { project: Project }) {
         </span>
         <QueryView
           query={pipelines}
-          empty={(list) => list.docs.length === 0 && <p className="muted">No pipeline in it yet.</p>}
+          empty={(list) => list.docs.length === 0 && <p className="muted">No pipelines yet.</p>}
         >
           {(list) => (
-            <ul style={{ margin: 0, paddingLeft: 18 }}>
+            <ul style={{ margin: 0, paddingLeft: 18, lineHeight: '26px' }}>
               {list.docs.map(({ metadata }) => (
                 <li key={metadata.name}>
                   <Link to="/pipelines/$name" params={{ name: metadata.name }}>
@@ -112,7 +112,7 @@ function ProjectPanel({ project }: { project: Project }) {
         danger
         action={() => renew(deleteProject(project.id ?? ''))}
       >
-        Its variables and tags go with it.
+        Its variables and tags are deleted with it.
       </Confirm>
     </section>
   );
@@ -129,7 +129,9 @@ function ProjectDialog({ project, onClose }: { project?: Project; onClose: () =>
   const renew = useChange(['pipelines']);
   const form = useForm({
     initialValues: { name: project?.projectName ?? '', tags: project?.tags ?? [] },
-    validate: { name: (name) => (name.trim() && !name.includes('/') ? null : 'A name without a slash') },
+    validate: {
+      name: (name) => (name.trim() && !name.includes('/') ? null : 'Enter a name without a slash'),
+    },
   });
   const [rows, setRows] = useState<Row[]>(
     (project?.variables ?? []).map(({ key, value, encrypted }, id) => ({
@@ -143,8 +145,8 @@ function ProjectDialog({ project, onClose }: { project?: Project; onClose: () =>
     setRows(rows.map((row) => (row.id === id ? { ...row, ...part } : row)));
   return (
     <FormDialog
-      title={project ? `Change ${project.projectName}` : 'New project'}
-      verb={project ? 'Change it' : 'Make it'}
+      title={project ? `Edit ${project.projectName}` : 'New project'}
+      verb={project ? 'Save' : 'Create'}
       onClose={onClose}
       submit={() => {
         if (form.validate().hasErrors) return undefined;
@@ -163,10 +165,10 @@ function ProjectDialog({ project, onClose }: { project?: Project; onClose: () =>
       <TextInput
         data-autofocus
         label="Name"
-        description={project ? 'Its pipelines are renamed with it' : 'The first part of its pipelines’ names'}
+        description={project ? 'Its pipelines are renamed, too' : 'The first part of its pipelines’ names'}
         {...form.getInputProps('name')}
       />
-      <TagsInput label="Tags" description="Access rules go by them" {...form.getInputProps('tags')} />
+      <TagsInput label="Tags" description="Used by access rules" {...form.getInputProps('tags')} />
       {project && (
         <fieldset className="stack" style={{ border: 0, padding: 0, margin: 0, gap: 6 }}>
           <legend style={{ padding: 0, fontSize: 13, fontWeight: 560 }}>Variables</legend>
@@ -199,7 +201,7 @@ function ProjectDialog({ project, onClose }: { project?: Project; onClose: () =>
               size="compact-sm"
               onClick={() => setRows([...rows, { id: Date.now(), key: '', value: '', encrypted: false }])}
             >
-              Add a variable
+              Add variable
             </Button>
           </div>
         </fieldset>

@@ -19,7 +19,7 @@ export function RepositoriesPage() {
     <Page
       title="Repositories"
       documentTitle="Repositories"
-      subtitle="On the built-in Git host. Clone and push with any user name and an API key as the password. Members read; who may push, access rules about gitRepository say."
+      subtitle="On the built-in Git host. Clone and push with any user name and an API key as the password. Every member can read; gitRepository access rules decide who can push."
       actions={
         <Button leftSection={<Plus />} onClick={dialog.open}>
           New repository
@@ -31,8 +31,8 @@ export function RepositoriesPage() {
           query={repositories}
           empty={(all) =>
             all.length === 0 && (
-              <Empty title="No repository yet" icon={<Branch />}>
-                Make one here, then push to it: its address to clone from is shown in the list.
+              <Empty title="No repositories yet" icon={<Branch />}>
+                Create one here, then push to it; the list shows its clone URL.
               </Empty>
             )
           }
@@ -52,7 +52,7 @@ function RepositoryTable({ repositories }: { repositories: Repository[] }) {
         <tr key={repository.id}>
           <td className="nowrap">{repository.name}</td>
           <td>
-            <CopyText text={repository.cloneUrl} what="clone address" />
+            <CopyText text={repository.cloneUrl} what="clone URL" />
           </td>
           <td className="nowrap">{repository.defaultBranch}</td>
           <td style={{ maxWidth: 320 }}>
@@ -63,7 +63,7 @@ function RepositoryTable({ repositories }: { repositories: Repository[] }) {
                 author={repository.head.author}
               />
             ) : (
-              <span className="muted">nothing pushed yet</span>
+              <span className="muted">no commits yet</span>
             )}
           </td>
           <td>

@@ -1,11 +1,17 @@
 import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { deleteRuntime } from '../api/mutations';
 import { runnersQuery, runtimesQuery } from '../api/queries';
 import type { Runner, Runtime } from '../api/types';
 import { OnlineStatus } from '../components/badges';
+import { useChange } from '../hooks/useChange';
+import { Action } from '../ui/Action';
+import { Confirm } from '../ui/Confirm';
 import { DataTable } from '../ui/DataTable';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
 import { Ago } from '../ui/Time';
+import { TableFrame } from '../ui/TableFrame';
 
 export function RuntimesPage() {
   const runtimes = useQuery(runtimesQuery);
@@ -14,7 +20,7 @@ export function RuntimesPage() {
     <Page
       title="Runtimes & runners"
       documentTitle="Runtimes & runners"
-      subtitle="They dial Slipway; Slipway dials nobody."
+      subtitle="Runtimes and runners connect to Slipway; no inbound access is needed."
     >
       <section className="panel" aria-labelledby="runtimes">
         <header>
@@ -24,8 +30,10 @@ export function RuntimesPage() {
           query={runtimes}
           empty={(all) =>
             all.length === 0 && (
-              <Empty title="No runtime has reported yet">
-                Start one with <code>slipway runtime</code>; without it nothing is deployed.
+              <Empty title="No runtime is connected">
+                <code>slipway up</code> runs one in its own process. A runtime elsewhere cannot be connected
+                to this server yet; <code>slipway engine gitops</code> runs the engine on a cluster without
+                it.
               </Empty>
             )
           }
@@ -41,8 +49,9 @@ export function RuntimesPage() {
           query={runners}
           empty={(all) =>
             all.length === 0 && (
-              <Empty title="No runner has reported yet">
-                Start one with <code>slipway runner</code>; builds stay pending until then.
+              <Empty title="No runner is connected">
+                Create a token with <code>slipway runner token</code> and start <code>slipway runner</code>{' '}
+                with it; builds stay pending until then.
               </Empty>
             )
           }
@@ -55,8 +64,10 @@ export function RuntimesPage() {
 }
 
 function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
+  const [deleting, setDeleting] = useState<Runtime>();
+  const change = useChange(['runtimes'], ['applications']);
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-labelledby="runtimes">
         <thead>
           <tr>
@@ -66,6 +77,7 @@ function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
             <th className="right">Applications</th>
             <th>Version</th>
             <th>Last seen</th>
+            <th className="right">Actions</th>
           </tr>
         </thead>
         <tbody>
@@ -81,11 +93,30 @@ function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
               <td>
                 <Ago at={runtime.lastSeen} />
               </td>
+              <td className="right">
+                <Action
+                  size="compact-xs"
+                  onClick={() => setDeleting(runtime)}
+                  disabledReason={runtime.online ? 'Stop it first: it would report again.' : undefined}
+                >
+                  Delete
+                </Action>
+              </td>
             </tr>
           ))}
         </tbody>
       </table>
-    </div>
+      <Confirm
+        opened={deleting !== undefined}
+        onClose={() => setDeleting(undefined)}
+        title={`Delete runtime ${deleting?.name ?? ''}?`}
+        verb="Delete"
+        danger
+        action={() => change(deleteRuntime(deleting?.name ?? ''))}
+      >
+        Its key stops working and its applications are no longer shown. Nothing changes in its cluster.
+      </Confirm>
+    </TableFrame>
   );
 }
 

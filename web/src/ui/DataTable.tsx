@@ -1,5 +1,6 @@
 import { Button } from '@mantine/core';
 import type { ReactNode } from 'react';
+import { TableFrame } from './TableFrame';
 
 interface DataTableProps {
   /** What the table holds, for those who do not see it; or the id of a heading that says so. */
@@ -13,7 +14,7 @@ interface DataTableProps {
 /** A table with its frame, which scrolls by itself where the window is narrow. */
 export function DataTable({ label, labelledBy, heads, children }: DataTableProps) {
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-label={label} aria-labelledby={labelledBy}>
         <thead>
           <tr>
@@ -26,7 +27,7 @@ export function DataTable({ label, labelledBy, heads, children }: DataTableProps
         </thead>
         <tbody>{children}</tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }
 

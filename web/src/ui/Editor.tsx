@@ -15,17 +15,21 @@ export interface EditorNote {
 
 interface EditorProps {
   value: string;
-  onChange: (value: string) => void;
-  notes: EditorNote[];
+  onChange?: (value: string) => void;
+  notes?: EditorNote[];
   label: string;
+  /** For reading and copying only. */
+  readOnly?: boolean;
 }
 
+const NO_NOTES: EditorNote[] = [];
+
 /** A YAML editor with notes at their lines. Tab leaves it: a keyboard must not be caught in it. */
-export function Editor({ value, onChange, notes, label }: EditorProps) {
+export function Editor({ value, onChange, notes = NO_NOTES, label, readOnly = false }: EditorProps) {
   const parent = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(undefined);
   const change = useRef(onChange);
-  const initial = useRef({ value, label });
+  const initial = useRef({ value, label, readOnly });
   useEffect(() => {
     change.current = onChange;
   });
@@ -38,14 +42,14 @@ export function Editor({ value, onChange, notes, label }: EditorProps) {
         doc: initial.current.value,
         extensions: [
           lineNumbers(),
-          lintGutter(),
-          history(),
-          highlightActiveLine(),
+          ...(initial.current.readOnly
+            ? [EditorState.readOnly.of(true)]
+            : [lintGutter(), history(), highlightActiveLine()]),
           keymap.of([...defaultKeymap, ...historyKeymap]),
           yamlLook,
           EditorView.contentAttributes.of({ 'aria-label': initial.current.label }),
           EditorView.updateListener.of((update) => {
-            if (update.docChanged) change.current(update.state.doc.toString());
+            if (update.docChanged) change.current?.(update.state.doc.toString());
           }),
         ],
       }),

@@ -1,6 +1,7 @@
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import type { FormEvent, ReactNode } from 'react';
+import { Dialog } from './Dialog';
 import { Prose } from './Prose';
 import { sentence, toFailure } from './States';
 
@@ -44,7 +45,7 @@ export function FormDialog({ title, verb, onClose, submit, onDone, size, childre
     if (work && !send.isPending) send.mutate(work);
   };
   return (
-    <Modal opened onClose={onClose} title={title} {...(size ? { size } : {})}>
+    <Dialog onClose={onClose} title={title} {...(size ? { size } : {})}>
       <form className="stack" noValidate onSubmit={onSubmit}>
         {children}
         <FormError error={send.error} />
@@ -57,6 +58,6 @@ export function FormDialog({ title, verb, onClose, submit, onDone, size, childre
           </Button>
         </div>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,6 +1,7 @@
-import { Button, Modal } from '@mantine/core';
+import { Button } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { CopyText } from './CopyText';
+import { Dialog } from './Dialog';
 
 interface ShownOnceProps {
   title: string;
@@ -14,7 +15,7 @@ interface ShownOnceProps {
 /** Something that the server tells once: to be copied now. A click beside it does not lose it. */
 export function ShownOnce({ title, text, what, onClose, children }: ShownOnceProps) {
   return (
-    <Modal opened onClose={onClose} title={title} closeOnClickOutside={false} size="lg">
+    <Dialog onClose={onClose} title={title} closeOnClickOutside={false} size="lg">
       <div className="stack">
         <div>{children}</div>
         <CopyText text={text} what={what} />
@@ -22,6 +23,6 @@ export function ShownOnce({ title, text, what, onClose, children }: ShownOncePro
           <Button onClick={onClose}>Done</Button>
         </div>
       </div>
-    </Modal>
+    </Dialog>
   );
 }

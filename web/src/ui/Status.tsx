@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
-import { Check, Clock, Cross, Dash, Warn } from './icons';
+import { Check, Clock, Cross, Dash, Dots, NotEqual, Warn } from './icons';
 import styles from './Status.module.css';
 
 /** How a state is drawn. What the state is called, and when it holds, the server says. */
-export type Tone = 'ok' | 'run' | 'wait' | 'bad' | 'warn' | 'off';
+export type Tone = 'ok' | 'run' | 'wait' | 'queue' | 'drift' | 'bad' | 'warn' | 'off';
 
 interface StatusProps {
   tone: Tone;
@@ -49,6 +49,10 @@ function signOf(tone: Tone): ReactNode {
       return <Warn />;
     case 'wait':
       return <Clock />;
+    case 'queue':
+      return <Dots />;
+    case 'drift':
+      return <NotEqual />;
     case 'run':
       return <span className={styles.spinner} />;
     case 'off':

@@ -100,8 +100,11 @@ export const Person = icon(
 );
 export const Play = icon(<path d="M4.5 2.8v10.4L13 8z" />);
 export const Plug = icon(<path d="M6 1.8v3.4M10 1.8v3.4M4.2 5.2h7.6v2.2a3.8 3.8 0 0 1-7.6 0zM8 11.2v3" />);
+export const Pencil = icon(<path d="m3 13 .8-3L11 2.8l2.2 2.2L6 12.2zM9.5 4.3l2.2 2.2" />);
 export const Plus = icon(<path d="M8 3v10M3 8h10" />);
 export const Pulse = icon(<path d="M1.5 8.5h3l2-5 3 9 2-4h3" />);
+export const Dots = icon(<path d="M3.5 8h.01M8 8h.01M12.5 8h.01" strokeWidth="2.4" />);
+export const NotEqual = icon(<path d="M3 6h10M3 10h10M10 3 6 13" />);
 export const Refresh = icon(<path d="M13.5 8a5.5 5.5 0 1 1-1.7-4M13.5 2v3.2h-3.2" />);
 export const Robot = icon(
   <>

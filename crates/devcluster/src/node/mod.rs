@@ -5,6 +5,7 @@
 
 mod config;
 mod container;
+mod death;
 mod engine;
 mod exec;
 mod logs;
@@ -277,6 +278,10 @@ pub(crate) async fn remove_all(engine: &Engine) -> Result<usize, String> {
     let names: Vec<String> = engine.list_own().await?.into_iter().map(|(name, _)| name).collect();
     engine.remove(&names).await;
     Ok(names.len())
+}
+
+pub(crate) async fn count_all(engine: &Engine) -> Result<usize, String> {
+    Ok(engine.list_own().await?.len())
 }
 
 /// Containers of this cluster whose pod is gone; they are left over from a crash.

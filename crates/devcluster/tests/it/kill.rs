@@ -255,6 +255,74 @@ async fn containers_are_found_again_after_kill_9_and_none_is_left_over() {
     drop(process);
 }
 
+/// The engine's event stream may lose events, or hang: the end of a container is heard all the same, and at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_job_is_seen_when_the_engine_says_nothing_about_it() {
+    make_image();
+    let data = folder("deaf");
+    let process = Process::start(&data, free_port());
+    let access = ready(&data).await;
+    let account = "/api/v1/namespaces/default/serviceaccounts/default";
+    let end = Instant::now() + Duration::from_secs(60);
+    while call(&access, "GET", account, None).await.is_none_or(|(code, _)| code != 200) {
+        assert!(Instant::now() < end, "the default service account is there");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let run = async |name: &str, command: &str| {
+        let started = Instant::now();
+        let container = json!({"name": "main", "image": image(), "imagePullPolicy": "IfNotPresent", "command": ["sh", "-c", command]});
+        let template = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
+        let job = json!({"metadata": {"name": name}, "spec": {"template": template}});
+        assert_eq!(call(&access, "POST", jobs, Some(job)).await.expect("an answer").0, 201);
+        loop {
+            let (_, job) = call(&access, "GET", &format!("{jobs}/{name}"), None).await.expect("an answer");
+            if job["status"]["succeeded"] == 1 {
+                return started.elapsed();
+            }
+            assert!(started.elapsed() < Duration::from_secs(120), "{name} never ends: {job}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    // The first shows that the stream is up; then it is stopped and says nothing more.
+    run("first", "exit 0").await;
+    let streams = event_streams(process.child.id());
+    assert!(!streams.is_empty(), "the engine's events are followed");
+    assert!(Command::new("kill").arg("-STOP").args(&streams).status().expect("kill runs").success());
+    let took = run("second", "sleep 2").await;
+    assert!(Command::new("kill").arg("-CONT").args(&streams).status().expect("kill runs").success());
+    for name in ["first", "second"] {
+        let path = format!("{jobs}/{name}?propagationPolicy=Background");
+        call(&access, "DELETE", &path, None).await.expect("an answer");
+    }
+    let end = Instant::now() + Duration::from_secs(30);
+    while call(&access, "GET", "/api/v1/namespaces/default/pods", None)
+        .await
+        .is_none_or(|(_, pods)| pods["items"].as_array().is_none_or(|items| !items.is_empty()))
+    {
+        assert!(Instant::now() < end, "the pods of the jobs go");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(took < Duration::from_secs(30), "a job of two seconds took {took:?}");
+}
+
+/// Processes below this one that follow an engine's events.
+fn event_streams(parent: u32) -> Vec<String> {
+    let parent = parent.to_string();
+    std::fs::read_dir("/proc")
+        .expect("there is a /proc")
+        .flatten()
+        .filter(|entry| {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            let above = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)).unwrap_or("");
+            line.contains(" events ") && above == parent
+        })
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_process_on_the_same_folder_is_refused_with_a_sentence() {
     let data = folder("taken");

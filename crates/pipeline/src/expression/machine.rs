@@ -8,6 +8,33 @@ use super::value::Value;
 use super::{ExpressionError, Reference, STRING_BYTES_MAX};
 
 pub(super) fn run(program: &[Op], scope: &Map<String, Json>) -> Result<bool, ExpressionError> {
+    match result(program, scope)? {
+        None => Ok(false),
+        Some(Value::Object(_)) => {
+            let reason =
+                "the result is an object, which is neither true nor false; compare one of its members";
+            Err(ExpressionError::new(1, reason))
+        }
+        Some(value) => Ok(value.is_truthy()),
+    }
+}
+
+/// Nothing but true and false counts.
+pub(super) fn run_strictly(program: &[Op], scope: &Map<String, Json>) -> Result<bool, ExpressionError> {
+    let kind = match result(program, scope)? {
+        Some(Value::Boolean(result)) => return Ok(result),
+        Some(Value::String(_)) => "text",
+        Some(Value::Number(_)) => "a number",
+        Some(Value::Object(_)) => "an object",
+        Some(Value::Null) | None => "nothing",
+    };
+    let reason = format!(
+        "this is not a condition: the result is {kind}, not true or false; compare it with something"
+    );
+    Err(ExpressionError::new(1, reason))
+}
+
+fn result(program: &[Op], scope: &Map<String, Json>) -> Result<Option<Value>, ExpressionError> {
     let mut stack: Vec<Value> = Vec::new();
     for op in program {
         let fail = |reason: String| ExpressionError::new(op.column, reason);
@@ -33,15 +60,7 @@ pub(super) fn run(program: &[Op], scope: &Map<String, Json>) -> Result<bool, Exp
         }
         stack.push(value);
     }
-    match stack.pop() {
-        None => Ok(false),
-        Some(Value::Object(_)) => {
-            let reason =
-                "the result is an object, which is neither true nor false; compare one of its members";
-            Err(ExpressionError::new(1, reason))
-        }
-        Some(value) => Ok(value.is_truthy()),
-    }
+    Ok(stack.pop())
 }
 
 /// What can be said without values. Reads are listed with their member path.

@@ -56,6 +56,13 @@ pub fn evaluate(expression: &str, scope: &Map<String, Json>) -> Result<bool, Exp
     machine::run(&program, scope)
 }
 
+/// As [`evaluate`], for a person who tries a condition out: a result that is neither true nor false is an error.
+/// In a pipeline such a condition counts by its truth, as the language has it.
+pub fn evaluate_strictly(expression: &str, scope: &Map<String, Json>) -> Result<bool, ExpressionError> {
+    let program = parser::parse(expression)?;
+    machine::run_strictly(&program, scope)
+}
+
 /// Checks what can be known without values: the grammar, function names and their number of arguments.
 pub fn check(expression: &str) -> Result<Vec<Reference>, ExpressionError> {
     let program = parser::parse(expression)?;

@@ -2,14 +2,16 @@
 //! do not exist, values from outside in places where they are code. Warnings, except for a matrix
 //! that cannot be run.
 
-use slipway_yaml::{Node, NodeKind};
+use slipway_yaml::{Node, NodeKind, Span};
 
 use crate::expand::CHILDREN_MAX;
 use crate::expression::{self, JsRegex};
 use crate::interpolate::{Piece, references};
 use crate::lint::model::lifted;
 use crate::lint::{Finding, Suggestion, nearest};
+use crate::parse::KNOWN_TYPES;
 use crate::pipeline::MAIN_CLONE;
+use crate::unsupported::{self, Unsupported};
 use crate::variables::is_untrusted;
 
 pub(super) fn lint(root: &Node, findings: &mut Vec<Finding>) {
@@ -42,6 +44,7 @@ impl Advice<'_> {
             self.criteria(step, Some(&name));
             self.expansion(&name, step);
             self.shell(&name, step);
+            self.unsupported(&name, step);
             if step.get("type").and_then(Node::as_str) == Some("parallel") {
                 if let Some((place, _)) = step.entry("hooks") {
                     let finding = Finding::warning("hooks on a parallel step do not run", place.span);
@@ -133,6 +136,28 @@ impl Advice<'_> {
         if self.parallel && made && step.span.line > 0 {
             let message = "scale and matrix do not go together with `mode: parallel`";
             self.add(Finding::warning(message, step.span), name, "mode");
+        }
+    }
+
+    /// Fields of the language that nothing here acts on.
+    fn unsupported(&mut self, name: &str, step: &Node) {
+        let type_name = step.get("type").and_then(Node::as_str).unwrap_or("freestyle");
+        // Arguments of other types are their own.
+        let built_in = KNOWN_TYPES.contains(&type_name);
+        let fields_of = if built_in { lifted(step) } else { step.clone() };
+        let fields = |known: &[Unsupported]| {
+            known
+                .iter()
+                .filter_map(|known| Some((*known, fields_of.entry(known.field)?.0.span)))
+                .collect::<Vec<(Unsupported, Span)>>()
+        };
+        for (known, place) in fields(if type_name == "build" { unsupported::BUILD } else { &[] }) {
+            let message = format!("`{}` is not supported: runners refuse this step", known.field);
+            self.add(Finding::warning(message, place).hint(known.instead), name, known.field);
+        }
+        for (known, place) in fields(unsupported::WITHOUT_EFFECT) {
+            let message = format!("`{}` is not supported and has no effect", known.field);
+            self.add(Finding::warning(message, place).hint(known.instead), name, known.field);
         }
     }
 

@@ -47,6 +47,19 @@ fn a_slip_of_the_hand_is_seen_where_any_field_is_allowed() {
 }
 
 #[test]
+fn fields_that_nothing_acts_on_are_named_with_their_place() {
+    let text = "version: '1.0'\nsteps:\n  image:\n    type: build\n    image_name: a/b\n    cosign: {sign: true}\n    arguments: {ssh: default}\n  run:\n    image: alpine\n    docker_machine: {use: {node: big}}\n  plugin:\n    type: acme/deploy:1.0.0\n    arguments: {role_arn: its-own, env: its-own}\n";
+    expect(
+        text,
+        &[
+            ("6:5 image", "`cosign` is not supported: runners refuse this step"),
+            ("7:17 image", "`ssh` is not supported: runners refuse this step"),
+            ("10:5 run", "`docker_machine` is not supported and has no effect"),
+        ],
+    );
+}
+
+#[test]
 fn broken_yaml_names_every_tab_and_both_places_of_a_repeated_key() {
     expect("version: '1.0'\nsteps:\n\ta: {}\n\tb: {}\n", &[("3:1", "tab"), ("4:1", "tab")]);
     expect("version: '1.0'\nversion: '1.0'\nsteps: {}\n", &[("2:1", "the first is at 1:1")]);

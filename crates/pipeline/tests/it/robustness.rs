@@ -9,7 +9,11 @@ const EVERY_FEATURE: &str = include_str!("../../fixtures/every-feature.yml");
 #[test]
 fn a_file_with_every_feature_is_clean_and_runs() {
     let (pipeline, findings) = Pipeline::parse(EVERY_FEATURE);
-    assert_eq!(findings, []);
+    // The language has a little more than runners act on; that is said, and nothing else.
+    let (unsupported, others): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|finding| finding.message.contains("is not supported"));
+    assert_eq!(others, []);
+    assert!(unsupported.iter().all(|finding| !finding.is_error() && finding.line > 0), "{unsupported:#?}");
     let end = run(&pipeline.expect("parses"), &|_, _| StepStatus::Success, Disturbance::default());
     assert_eq!(end.status, BuildStatus::Success);
     assert_eq!(end.steps.get("browsers_4").map(|(status, _)| *status), Some(StepStatus::Success));
@@ -56,7 +60,11 @@ fn three_hundred_dependent_steps_run_to_the_end() {
         }
     }
     let (pipeline, findings) = Pipeline::parse(&text);
-    assert_eq!(findings, []);
+    // The language has a little more than runners act on; that is said, and nothing else.
+    let (unsupported, others): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|finding| finding.message.contains("is not supported"));
+    assert_eq!(others, []);
+    assert!(unsupported.iter().all(|finding| !finding.is_error() && finding.line > 0), "{unsupported:#?}");
     let end = run(&pipeline.expect("parses"), &|_, _| StepStatus::Success, Disturbance::default());
     assert_eq!(end.steps.len(), 300);
 }

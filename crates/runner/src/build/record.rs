@@ -10,7 +10,7 @@ use crate::executor::Refusal;
 use crate::journal::log_of;
 use crate::layout::now_ms;
 use crate::task::{Exit, How};
-use crate::variables::of_revision;
+use slipway_pipeline::system::of_revision;
 
 /// A step that takes the machine down with it is not started for ever.
 const INTERRUPTIONS_MAX: u32 = 3;

@@ -58,7 +58,8 @@ impl Build {
         }
         let path = note(&self.context.data, &self.trust);
         let Some(found) = read_if_whole::<Note>(&path)? else { return Ok(()) };
-        let _ = std::fs::remove_file(&path);
+        // Before it is taken: two builds must not have one volume.
+        std::fs::remove_file(&path).or_else(crate::layout::gone)?;
         let given = if self.taken.options.reset_volume { Given::Layers } else { Given::VolumeAndLayers };
         if self.take_from(&found.build, given)? {
             self.journal.say(INIT, &format!("Using the volume that build {} left behind", found.build));
@@ -101,14 +102,16 @@ impl Build {
             && given != Given::All
             && forget_names(&self.dir).is_err()
         {
-            let _ = self.context.executor.remove(&self.dir.images());
+            // Under the names of another pipeline they must not be found.
+            self.context.executor.remove(&self.dir.images())?;
         }
         if given == Given::Layers {
             return Ok(false);
         }
         let taken = std::fs::rename(old.volume(), self.dir.volume());
         for left in ["env_vars_to_export", "env_vars_to_mask"] {
-            let _ = std::fs::remove_file(self.dir.volume().join(left));
+            // Else they would be exports of this build.
+            std::fs::remove_file(self.dir.volume().join(left)).or_else(crate::layout::gone)?;
         }
         Ok(taken.is_ok())
     }
@@ -161,7 +164,7 @@ pub(crate) fn bequeathed(data: &Path, images_bytes_max: u64) -> Vec<String> {
         .collect();
     notes.sort_by_key(|(note, _)| std::cmp::Reverse(note.at_ms));
     for (_, path) in notes.iter().skip(KEPT) {
-        let _ = std::fs::remove_file(path);
+        crate::layout::discard(path);
     }
     let mut images_bytes = 0u64;
     for (note, _) in notes.iter().take(KEPT) {
@@ -169,7 +172,7 @@ pub(crate) fn bequeathed(data: &Path, images_bytes_max: u64) -> Vec<String> {
         let bytes: u64 = read_if_whole(&dir.images_bytes()).ok().flatten().unwrap_or(0);
         images_bytes = images_bytes.saturating_add(bytes);
         if bytes > 0 && images_bytes > images_bytes_max {
-            let _ = std::fs::remove_dir_all(dir.images());
+            crate::layout::discard(&dir.images());
         }
     }
     notes.into_iter().take(KEPT).map(|(note, _)| note.build).collect()

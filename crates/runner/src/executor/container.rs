@@ -20,10 +20,12 @@ use super::engine::{self, Engine};
 use super::reach::Environment;
 use super::stores::Stores;
 use super::{
-    Executor, Place, Refusal, container_name, make_working_directory, reach, script, task, working_directory,
+    ATTEMPT, Executor, Place, Refusal, container_name, make_working_directory, reach, script, task,
+    working_directory,
 };
 use crate::layout::{BIN, BuildDir, VOLUME};
 use crate::shell::shell_name;
+use crate::shim::tidy;
 use crate::task::{Limits, Run, Sandbox, Staged, Task};
 use services::{Side, services_folder};
 
@@ -88,6 +90,7 @@ impl Container {
             format!("--name={}", container_name(step, place)),
             format!("--label={LABEL}={}", place.build),
             format!("--label={OWNER}={}", self.owner),
+            format!("--label={ATTEMPT}={}", container_name(step, place)),
         ];
         args.extend(self.login_flag(place)?);
         args.extend(self.network(side));
@@ -184,7 +187,8 @@ impl Container {
         environment: &BTreeMap<String, String>,
         mounts: &mut Vec<Staged>,
     ) -> Result<Vec<String>, Refusal> {
-        let own = ["--rm=", "--name=", "--log-driver="];
+        let attempt = format!("--label={ATTEMPT}=");
+        let own = ["--rm=", "--name=", "--log-driver=", attempt.as_str()];
         let mut args: Vec<String> = self
             .run_args(step, spec, place, &Side::default(), mounts)?
             .into_iter()
@@ -296,49 +300,55 @@ impl Executor for Container {
     }
 
     /// Containers of steps end with their steps; those of the build end here.
-    fn release(&self, build: &str) {
+    fn release(&self, build: &str) -> Result<(), String> {
         let dir = BuildDir::new(&self.data, build);
         let fork = dir.images().exists();
         if !fork && !services_folder(&dir).exists() {
-            return;
+            return Ok(());
         }
-        if let Err(error) = crate::shim::unmount_below(&services_folder(&dir)) {
-            tracing::warn!(build, %error, "Folders of a build are still mounted.");
-        }
-        let program = match self.stores.program(&self.engine, &dir) {
-            Ok(program) if fork => program,
-            _ => self.engine.program.clone(),
+        let program = if fork {
+            self.stores.program(&self.engine, &dir).map_err(|error| error.to_string())?
+        } else {
+            self.engine.program.clone()
         };
-        let command = |args: &[&str]| -> Vec<String> {
-            program.iter().cloned().chain(args.iter().map(|arg| (*arg).to_owned())).collect()
-        };
-        let list = command(&["ps", "--all", "--quiet", &format!("--filter=label={LABEL}={build}")]);
-        for id in engine::run(&list, Duration::from_secs(30)).unwrap_or_default().lines() {
-            let _ = engine::run(&command(&["rm", "--force", "--volumes", id]), Duration::from_secs(30));
-        }
-        if fork && let Err(error) = self.stores.remove(&dir, |folder| self.remove(folder)) {
-            tracing::warn!(build, %error, "The images of a fork's build are not removed; the next look does it.");
-        }
+        tidy::labelled(&program, &format!("{LABEL}={build}"))?;
+        tidy::retry(|| {
+            crate::shim::unmount_below(&services_folder(&dir))
+                .map_err(|error| format!("folders of its services cannot be unmounted: {error}"))?;
+            if fork {
+                self.stores
+                    .remove(&dir, |folder| self.remove(folder))
+                    .map_err(|error| format!("the images of a fork's build cannot be removed: {error}"))?;
+            }
+            Ok(())
+        })
     }
 
-    fn reap(&self, active: &[String]) {
-        for build in self.stores.left_behind(&self.data, active) {
-            self.release(&build);
-        }
+    fn reap(&self, active: &dyn Fn() -> Vec<String>) -> Result<(), String> {
+        let mut left = Vec::new();
         let format = format!("--format={{{{.ID}}}} {{{{index .Labels \"{LABEL}\"}}}}");
         let format =
             if self.podman() { format } else { format!("--format={{{{.ID}}}} {{{{.Label \"{LABEL}\"}}}}") };
         let filter = format!("--filter=label={OWNER}={}", self.owner);
-        let Ok(text) =
-            engine::run(&self.command(&["ps", "--all", &filter, &format]), Duration::from_secs(30))
-        else {
-            return;
-        };
-        for (id, build) in text.lines().filter_map(|line| line.split_once(' ')) {
-            if !active.iter().any(|kept| kept == build.trim()) {
-                let _ = engine::run(&self.command(&["rm", "--force", id]), Duration::from_secs(30));
+        let found = engine::run(&self.command(&["ps", "--all", &filter, &format]), Duration::from_secs(30));
+        let stores = self.stores.of_builds(&self.data);
+        let active = active();
+        match &found {
+            Ok(text) => {
+                let dead: Vec<String> = text
+                    .lines()
+                    .filter_map(|line| line.split_once(' '))
+                    .filter(|(_, build)| !active.iter().any(|kept| kept == build.trim()))
+                    .map(|(id, _)| id.to_owned())
+                    .collect();
+                left.extend(tidy::remove(&self.engine.program, dead.iter()).err());
             }
+            Err(why) => left.push(format!("containers cannot be listed: {why}")),
         }
+        for build in stores.iter().filter(|build| !active.contains(build)) {
+            left.extend(self.release(build).err());
+        }
+        if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
     }
 }
 

@@ -261,7 +261,7 @@ fn limits() -> Vec<String> {
 }
 
 /// Runs a short command; the error is what it said last.
-pub(super) fn run<S: AsRef<std::ffi::OsStr>>(argv: &[S], deadline: Duration) -> Result<String, String> {
+pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(argv: &[S], deadline: Duration) -> Result<String, String> {
     let mut child = Command::new(&argv[0])
         .args(&argv[1..])
         .env_clear()

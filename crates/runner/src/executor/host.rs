@@ -89,7 +89,9 @@ impl Executor for Host {
     }
 
     /// Nothing outlives its supervisor here.
-    fn reap(&self, _: &[String]) {}
+    fn reap(&self, _: &dyn Fn() -> Vec<String>) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 fn argv(spec: &Freestyle) -> Result<Vec<String>, Refusal> {

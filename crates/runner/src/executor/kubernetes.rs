@@ -24,6 +24,7 @@ use super::beside::Beside;
 use super::script::Output;
 use super::{Executor, Place, Refusal, make_working_directory, reach, script, task, working_directory};
 use crate::layout::create_private_dir;
+use crate::shim::tidy;
 use crate::task::{Members, PodWork, Run, Sandbox, Task};
 use crate::within::{self, Made};
 use pod::{BUILD, Mount, Of, PodShape, RUNNER, label_value};
@@ -298,37 +299,58 @@ impl Executor for Kubernetes {
         std::fs::remove_dir_all(folder)
     }
 
-    fn reap(&self, active: &[String]) {
-        let active: Vec<String> = active.iter().map(|build| label_value(build)).collect();
-        self.delete_all(&format!("{RUNNER}={}", self.owner), |build| {
-            !active.iter().any(|kept| kept == build)
-        });
+    fn reap(&self, active: &dyn Fn() -> Vec<String>) -> Result<(), String> {
+        let found = self.list(&format!("{RUNNER}={}", self.owner))?;
+        let active: Vec<String> = active().iter().map(|build| label_value(build)).collect();
+        self.delete(found.into_iter().filter(|object| !active.contains(&object.build)).collect())
     }
 
-    fn release(&self, build: &str) {
-        self.delete_all(&format!("{RUNNER}={},{BUILD}={}", self.owner, label_value(build)), |_| true);
+    fn release(&self, build: &str) -> Result<(), String> {
+        let selector = format!("{RUNNER}={},{BUILD}={}", self.owner, label_value(build));
+        tidy::retry(|| self.delete(self.list(&selector)?))
     }
 }
 
 impl Kubernetes {
-    fn delete_all(&self, selector: &str, unwanted: impl Fn(&str) -> bool + Send + Sync) {
-        let done = blocking(async {
+    fn list(&self, selector: &str) -> Result<Vec<Left>, String> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        blocking(async {
             let pods = Pods::connect(&self.cluster).await?;
+            let mut all = Vec::new();
             for kind in [PodKind::Pod, PodKind::Secret] {
-                for object in pods.list(kind, selector).await? {
-                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                    if unwanted(&text(&object["metadata"]["labels"][BUILD])) {
-                        let grace = (kind == PodKind::Pod).then_some(0);
-                        pods.delete(kind, &text(&object["metadata"]["name"]), grace).await?;
-                    }
-                }
+                all.extend(pods.list(kind, selector).await?.iter().map(|object| Left {
+                    kind,
+                    name: text(&object["metadata"]["name"]),
+                    build: text(&object["metadata"]["labels"][BUILD]),
+                }));
+            }
+            Ok::<_, ClusterError>(all)
+        })
+        .map_err(|error| format!("pods cannot be listed: {error}"))
+    }
+
+    fn delete(&self, all: Vec<Left>) -> Result<(), String> {
+        if all.is_empty() {
+            return Ok(());
+        }
+        blocking(async {
+            let pods = Pods::connect(&self.cluster).await?;
+            for object in &all {
+                let grace = (object.kind == PodKind::Pod).then_some(0);
+                pods.delete(object.kind, &object.name, grace).await?;
             }
             Ok::<_, ClusterError>(())
-        });
-        if let Err(error) = done {
-            tracing::warn!(%error, "Pods of ended builds are not removed; the next look does it.");
-        }
+        })
+        .map_err(|error| format!("pods cannot be removed: {error}"))
     }
+}
+
+/// An object of this runner's in the cluster.
+struct Left {
+    kind: PodKind,
+    name: String,
+    /// As its label says.
+    build: String,
 }
 
 /// A name for this runner that stays as long as its storage does.

@@ -69,14 +69,13 @@ impl Stores {
         Ok(())
     }
 
-    /// Builds that are over and still have one.
-    pub(super) fn left_behind(&self, data: &Path, active: &[String]) -> Vec<String> {
+    /// Builds that have one.
+    pub(super) fn of_builds(&self, data: &Path) -> Vec<String> {
         let Ok(found) = std::fs::read_dir(builds(data)) else { return Vec::new() };
-        let active: Vec<PathBuf> = active.iter().map(|build| BuildDir::new(data, build).0).collect();
         found
             .flatten()
             .map(|entry| BuildDir(entry.path()))
-            .filter(|dir| dir.images().exists() && !active.contains(&dir.0))
+            .filter(|dir| dir.images().exists())
             .filter_map(|dir| Some(dir.0.file_name()?.to_str()?.to_owned()))
             .collect()
     }

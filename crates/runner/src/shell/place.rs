@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use slipway_cluster::{PodKind, Pods};
+use slipway_cluster::{ClusterError, PodKind, Pods};
 
 use crate::layout::{AttemptDir, Lasting, VOLUME, create_private_dir, write_json};
-use crate::shim::remove_container;
+use crate::shim::tidy;
 use crate::task::{Limits, PodWork, Program, Run, Sandbox, Task};
 
 /// A shell that is ready to be started, and how it is taken away.
@@ -41,22 +41,30 @@ impl Prepared {
     pub(super) async fn remove(&self) {
         self.clear().await;
         // It has the step's variables in it.
-        let _ = std::fs::remove_dir_all(&self.dir.0);
+        crate::layout::discard(&self.dir.0);
     }
 
     async fn clear(&self) {
-        match &self.task.run {
+        let done = match &self.task.run {
             Run::Container { engine, name, .. } => {
-                let (engine, name) = (engine.clone(), name.clone());
-                let _ = tokio::task::spawn_blocking(move || remove_container(&engine, &name)).await;
+                let (engine, names) = (engine.clone(), [name.clone()]);
+                tokio::task::spawn_blocking(move || tidy::named(&engine, &names))
+                    .await
+                    .unwrap_or_else(|error| Err(error.to_string()))
             }
-            Run::Pod(work) => {
-                let Ok(pods) = Pods::connect(&work.cluster).await else { return };
-                let _ = pods.delete(PodKind::Pod, &work.name, Some(0)).await;
-                let _ = pods.delete(PodKind::Secret, &work.name, None).await;
-            }
-            _ => {}
+            Run::Pod(work) => self.delete(work).await.map_err(|error| error.to_string()),
+            _ => Ok(()),
+        };
+        // A shell is no part of a step's result; the sweep finds what is left by its label.
+        if let Err(why) = done {
+            tracing::warn!(%why, "A debug shell is not removed yet; the next sweep tries again.");
         }
+    }
+
+    async fn delete(&self, work: &PodWork) -> Result<(), ClusterError> {
+        let pods = Pods::connect(&work.cluster).await?;
+        pods.delete(PodKind::Pod, &work.name, Some(0)).await?;
+        pods.delete(PodKind::Secret, &work.name, None).await.map(drop)
     }
 }
 

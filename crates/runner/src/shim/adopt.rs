@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use super::supervise::{Supervisor, Target, child_signals, finish, lock, remove_container};
+use super::supervise::{Supervisor, Target, child_signals, finish, lock};
 use super::{exports, part, pod};
 use crate::layout::{AttemptDir, now_ms, read_if_whole};
 use crate::task::{Exit, How, Run};
@@ -32,16 +32,34 @@ pub(super) fn main(dir: &Path) -> ExitCode {
 }
 
 fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
+    let settled: Option<Exit> = read_if_whole(&supervisor.dir.settled())?;
     if let Run::Pod(work) = supervisor.task.run.clone() {
         supervisor.deadline = remaining(&supervisor);
-        return pod::run(&mut supervisor, &work, true);
+        return match settled {
+            Some(exit) => pod::tidy(&mut supervisor, &work, exit),
+            None => pod::run(&mut supervisor, &work, true),
+        };
     }
-    let Run::Container { engine, name, beside, also, .. } = supervisor.task.run.clone() else {
+    if let Some(exit) = settled {
+        return supervisor.tidy(exit);
+    }
+    if !matches!(supervisor.task.run, Run::Container { .. }) {
+        return Ok(interrupted());
+    }
+    let exit = rejoin(&mut supervisor)
+        .unwrap_or_else(|error| Exit { message: Some(error.to_string()), ..interrupted() });
+    supervisor.settle(&exit)?;
+    supervisor.tidy(exit)
+}
+
+/// Stays with a container until its end.
+fn rejoin(supervisor: &mut Supervisor) -> io::Result<Exit> {
+    let Run::Container { engine, name, also, .. } = supervisor.task.run.clone() else {
         return Ok(interrupted());
     };
     let exit = match state(&engine, &name) {
         State::Running => {
-            supervisor.deadline = remaining(&supervisor);
+            supervisor.deadline = remaining(supervisor);
             let signals = child_signals()?;
             let mut command = part("exec");
             command.args(&engine).args(["wait", &name]);
@@ -62,17 +80,13 @@ fn adopt(mut supervisor: Supervisor) -> io::Result<Exit> {
     let exit = if exit.how == How::Interrupted {
         exit
     } else {
-        rest_of_output(&mut supervisor, &engine, &name)?;
+        rest_of_output(supervisor, &engine, &name)?;
         let signals = child_signals()?;
         supervisor.others(exit, &engine, &also, &signals)?
     };
     let mut exit = exit;
-    supervisor.unstage();
     exit.exports = exports::take(&supervisor.task.volume);
     supervisor.save_caches(&exit)?;
-    supervisor.settle(&exit)?;
-    remove_container(&engine, &name);
-    beside.iter().for_each(|other| remove_container(&engine, other));
     Ok(exit)
 }
 

@@ -95,7 +95,13 @@ pub(super) fn ran_out(dir: &AttemptDir) -> bool {
 
 pub(super) fn remove(dir: &AttemptDir) {
     for (place, _) in places(dir) {
-        let _ = fs::remove_dir(place);
+        // Busy as long as a process is in it.
+        let removed = super::tidy::retry(|| {
+            fs::remove_dir(&place).or_else(crate::layout::gone).map_err(|error| error.to_string())
+        });
+        if let Err(why) = removed {
+            eprintln!("slipway: the control group {} cannot be removed: {why}", place.display());
+        }
     }
 }
 

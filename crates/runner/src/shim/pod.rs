@@ -36,22 +36,29 @@ const STUCK_PATIENCE: Duration = Duration::from_secs(60);
 const CREATE_PATIENCE: Duration = Duration::from_secs(300);
 /// After the grace period: a node that does not confirm is not waited for longer.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// A cluster that does not take the pod away.
+const TIDY_PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn run(supervisor: &mut Supervisor, work: &PodWork, adopting: bool) -> io::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let pods = Pods::connect(&work.cluster).await.map_err(io::Error::other)?;
         let mut attempt = Attempt::new(supervisor, work, pods)?;
-        let mut exit = attempt.drive(adopting).await?;
-        attempt.rest_of_tail()?;
-        if exit.is_success() {
-            exit.members = work.members.read();
-        }
-        exit.exports = exports::take(&attempt.supervisor.task.volume);
-        attempt.supervisor.save_caches(&exit)?;
+        // Whatever went wrong, the pod may be there.
+        let exit = attempt.whole(adopting).await.unwrap_or_else(|error| {
+            Exit::new(How::Interrupted, None, Some(format!("the step could not be followed: {error}")))
+        });
         attempt.supervisor.settle(&exit)?;
-        attempt.tidy().await;
-        Ok(exit)
+        attempt.tidy(exit).await
+    })
+}
+
+/// Of an attempt whose end is known and whose supervisor was killed before its pod was removed.
+pub(super) fn tidy(supervisor: &mut Supervisor, work: &PodWork, exit: Exit) -> io::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let pods = Pods::connect(&work.cluster).await.map_err(io::Error::other)?;
+        Attempt::new(supervisor, work, pods)?.tidy(exit).await
     })
 }
 
@@ -81,6 +88,18 @@ impl<'a> Attempt<'a> {
         let tail = Tail::open(&supervisor.dir.pod_log(), cursor.tail(), ahead)?;
         let ahead = if tail.is_some() { 0 } else { ahead };
         Ok(Self { supervisor, work, pods, cursor, tail, ahead, stopping: None, said: String::new() })
+    }
+
+    /// To its end, with everything that it gave back.
+    async fn whole(&mut self, adopting: bool) -> io::Result<Exit> {
+        let mut exit = self.drive(adopting).await?;
+        self.rest_of_tail()?;
+        if exit.is_success() {
+            exit.members = self.work.members.read();
+        }
+        exit.exports = exports::take(&self.supervisor.task.volume);
+        self.supervisor.save_caches(&exit)?;
+        Ok(exit)
     }
 
     async fn drive(&mut self, adopting: bool) -> io::Result<Exit> {
@@ -207,6 +226,11 @@ impl<'a> Attempt<'a> {
         loop {
             let others = self.pods.list(PodKind::Pod, &self.work.others).await?;
             if others.is_empty() {
+                // Nobody comes back for its variables either.
+                for secret in self.pods.list(PodKind::Secret, &self.work.others).await? {
+                    let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+                    self.pods.delete(PodKind::Secret, name, None).await?;
+                }
                 return Ok(());
             }
             for other in &others {
@@ -365,12 +389,27 @@ impl<'a> Attempt<'a> {
         Exit::new(How::TimedOut, None, Some(why))
     }
 
-    /// The cluster forgets the attempt; what is left behind is found by its labels.
-    async fn tidy(&self) {
-        let _ = self.pods.delete(PodKind::Pod, &self.work.name, Some(0)).await;
-        if self.work.secret.is_some() {
-            let _ = self.pods.delete(PodKind::Secret, &self.work.name, None).await;
+    /// The cluster forgets the attempt. What stays is said in the step's log; the runner's sweep finds it by its labels.
+    async fn tidy(&mut self, mut exit: Exit) -> io::Result<Exit> {
+        let until = Instant::now() + TIDY_PATIENCE;
+        let mut pause = LOOK_LEAST;
+        while let Err(why) = self.delete().await {
+            if Instant::now() > until {
+                self.supervisor.left_behind(&mut exit, &why.to_string())?;
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOOK_MOST);
         }
+        Ok(exit)
+    }
+
+    async fn delete(&self) -> Result<(), ClusterError> {
+        self.pods.delete(PodKind::Pod, &self.work.name, Some(0)).await?;
+        if self.work.secret.is_some() {
+            self.pods.delete(PodKind::Secret, &self.work.name, None).await?;
+        }
+        Ok(())
     }
 
     /// Notes that the output will be this much longer with bytes that are not the pod's.

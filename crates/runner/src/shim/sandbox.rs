@@ -210,7 +210,7 @@ fn mounts_below(target: &Path) -> io::Result<Vec<(PathBuf, MsFlags)>> {
 }
 
 /// Mount points at and below a path, the outer ones first.
-pub(super) fn mounted_below(target: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn mounted_below(target: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(mounts_below(target)?.into_iter().map(|(point, _)| point).collect())
 }
 

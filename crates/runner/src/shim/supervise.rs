@@ -20,7 +20,8 @@ use nix::unistd::Pid;
 
 use super::private::Private;
 use super::silence::{Silence, sentence};
-use super::{ALONE, cgroup, exports, part, pod, sandbox, stage};
+use super::{ALONE, cgroup, exports, part, pod, sandbox, stage, tidy};
+use crate::executor::ATTEMPT;
 use crate::layout::{AttemptDir, Lasting, now_ms, read_json, write_json};
 use crate::task::{Builtin, Exit, How, Members, Outcome, Run, Task};
 
@@ -66,10 +67,8 @@ pub(super) fn lock(dir: &AttemptDir) -> io::Result<Flock<File>> {
 }
 
 pub(super) fn finish(dir: &AttemptDir, exit: io::Result<Exit>) -> ExitCode {
-    let exit = exit.unwrap_or_else(|error| {
-        Exit::new(How::NotStarted, None, Some(format!("the step could not be started: {error}")))
-    });
-    // It was settled before it was tidied up, and whoever read it may have taken the folder away since.
+    let exit = exit.unwrap_or_else(|error| not_started(&error));
+    // Whoever gave the build up may have taken the folder away.
     if dir.exit().exists() || !dir.0.exists() {
         return ExitCode::SUCCESS;
     }
@@ -78,6 +77,10 @@ pub(super) fn finish(dir: &AttemptDir, exit: io::Result<Exit>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+fn not_started(error: &io::Error) -> Exit {
+    Exit::new(How::NotStarted, None, Some(format!("the step could not be started: {error}")))
 }
 
 pub(super) struct Supervisor {
@@ -106,9 +109,38 @@ impl Supervisor {
     }
 
     /// Writes the end down before its container or pod goes: killed in between, the next supervisor would find neither,
-    /// and take a step that is done for one that was interrupted.
+    /// and take a step that is done for one that was interrupted. The attempt is over when what it left is removed.
     pub(super) fn settle(&self, exit: &Exit) -> io::Result<()> {
-        write_json(&self.dir.exit(), exit, Lasting::Process)
+        write_json(&self.dir.settled(), exit, Lasting::Process)
+    }
+
+    /// Removes what the attempt has on this machine. What stays is said in the step's log and in its result.
+    pub(super) fn tidy(&mut self, mut exit: Exit) -> io::Result<Exit> {
+        let mut left = Vec::new();
+        left.extend(self.unstage().err());
+        if let Run::Container { engine, name, before, beside, .. } = &self.task.run {
+            if !before.is_empty() {
+                // First, because it uses the network of the others: what prepares services has no name, and goes on when
+                // only its client was stopped.
+                left.extend(tidy::labelled(engine, &format!("{ATTEMPT}={name}")).err());
+            }
+            let names: Vec<String> = beside.iter().chain([name]).cloned().collect();
+            left.extend(tidy::named(engine, &names).err());
+        }
+        if !left.is_empty() {
+            self.left_behind(&mut exit, &left.join("; "))?;
+        }
+        Ok(exit)
+    }
+
+    pub(super) fn left_behind(&mut self, exit: &mut Exit, why: &str) -> io::Result<()> {
+        let line = format!("clean-up after the step failed, the runner tries again later: {why}");
+        self.output.line(&format!("slipway: {line}"))?;
+        exit.message = Some(match exit.message.take() {
+            Some(message) => format!("{message}; {line}"),
+            None => line,
+        });
+        Ok(())
     }
 
     fn run(mut self) -> io::Result<Exit> {
@@ -144,29 +176,11 @@ impl Supervisor {
             Run::Builtin { sandbox, work, owner } => {
                 self.builtin(sandbox.as_ref(), &work, owner, &signals)?
             }
-            Run::Container { engine, name, args, environment, before, beside, also, shell: _, mounts } => {
-                stage::stage(&self.task.volume, &mounts)?;
-                let prepared = self.engine(&before, &BTreeMap::new(), &Members::default(), &signals)?;
-                if !prepared.is_success() {
-                    self.unstage();
-                    beside.iter().for_each(|other| remove_container(&engine, other));
-                    let why = "the step did not begin: its services did not get ready".to_owned();
-                    return Ok(Exit { message: prepared.message.clone().or(Some(why)), ..prepared });
-                }
-                let mut command = part("exec");
-                command.args(&engine).arg("run").args(&args).envs(&environment).stdin(Stdio::null());
-                command.current_dir(&self.dir.0);
-                let target = Target::Container { engine: engine.clone(), name: name.clone() };
-                let ended = self.spawn_and_watch(command.process_group(0), &signals, &target)?;
-                let exit = self.container_exit(&engine[0], &ended);
-                let mut exit = self.others(exit, &engine, &also, &signals)?;
-                self.unstage();
-                exit.exports = exports::take(&self.task.volume);
-                self.save_caches(&exit)?;
+            Run::Container { .. } => {
+                // Whatever went wrong, containers and mounts may be there.
+                let exit = self.contained(&signals).unwrap_or_else(|error| not_started(&error));
                 self.settle(&exit)?;
-                remove_container(&engine, &name);
-                beside.iter().for_each(|other| remove_container(&engine, other));
-                return Ok(exit);
+                return self.tidy(exit);
             }
             Run::Engine { commands, members, environment, context } => {
                 if let Some(context) = &context
@@ -185,6 +199,31 @@ impl Supervisor {
                 return pod::run(&mut self, &work, false);
             }
         };
+        exit.exports = exports::take(&self.task.volume);
+        self.save_caches(&exit)?;
+        Ok(exit)
+    }
+
+    /// A container, with those that have to run beside it.
+    fn contained(&mut self, signals: &SignalFd) -> io::Result<Exit> {
+        let Run::Container { engine, name, args, environment, before, also, mounts, .. } =
+            self.task.run.clone()
+        else {
+            unreachable!("called for containers only")
+        };
+        stage::stage(&self.task.volume, &mounts)?;
+        let prepared = self.engine(&before, &BTreeMap::new(), &Members::default(), signals)?;
+        if !prepared.is_success() {
+            let why = "the step did not begin: its services did not get ready".to_owned();
+            return Ok(Exit { message: prepared.message.clone().or(Some(why)), ..prepared });
+        }
+        let mut command = part("exec");
+        command.args(&engine).arg("run").args(&args).envs(&environment).stdin(Stdio::null());
+        command.current_dir(&self.dir.0);
+        let target = Target::Container { engine: engine.clone(), name: name.clone() };
+        let ended = self.spawn_and_watch(command.process_group(0), signals, &target)?;
+        let exit = self.container_exit(&engine[0], &ended);
+        let mut exit = self.others(exit, &engine, &also, signals)?;
         exit.exports = exports::take(&self.task.volume);
         self.save_caches(&exit)?;
         Ok(exit)
@@ -219,10 +258,12 @@ impl Supervisor {
     }
 
     /// Containers hold what is mounted in them by themselves.
-    pub(super) fn unstage(&mut self) {
-        if let Err(error) = stage::unmount_below(&self.dir.mounts()) {
-            eprintln!("slipway: {} is still mounted: {error}", self.dir.mounts().display());
-        }
+    fn unstage(&self) -> Result<(), String> {
+        let folder = self.dir.mounts();
+        tidy::retry(|| {
+            stage::unmount_below(&folder)
+                .map_err(|error| format!("{} cannot be unmounted: {error}", folder.display()))
+        })
     }
 
     /// The step has failed before it began, and the log says why.
@@ -467,10 +508,6 @@ impl Target {
             }
         }
     }
-}
-
-pub(crate) fn remove_container(engine: &[String], name: &str) {
-    run_quietly(engine, &["rm", "--force", "--volumes", name]);
 }
 
 fn run_quietly(engine: &[String], args: &[&str]) -> bool {

@@ -177,6 +177,102 @@ steps:
     }
 }
 
+#[tokio::test]
+async fn system_variables_say_who_started_it_and_link_to_the_page_of_the_build() {
+    let harness = crate::runner::host();
+    let yaml = r#"
+version: '1.0'
+steps:
+  show:
+    image: x
+    commands: ['echo "<$CF_BUILD_URL> <$CF_BUILD_INITIATOR> <$CF_BUILD_TRIGGER> <$CF_BASE_BRANCH> <$CF_PULL_REQUEST_TARGET> <$CF_KUBECONFIG_PATH>"']
+"#;
+    let run = async |initiator: Option<&str>, event: &str| {
+        let id = next_id("system");
+        let mut taken = harness.server.build(&id, yaml);
+        taken.initiator = initiator.map(str::to_owned);
+        taken.commit = Some(slipway_api::agent::TriggerCommit {
+            repo: "team/app".into(),
+            branch: "topic".into(),
+            sha: "0123456789abcdef".into(),
+            author: "ada".into(),
+            event: event.into(),
+            pull_request: Some(slipway_api::agent::PullRequest {
+                target: "main".into(),
+                ..Default::default()
+            }),
+            ..Default::default()
+        });
+        harness.server.add(taken);
+        let log = harness.server.finish(&id).await.log("show").to_owned();
+        log.replace(&format!("{}/builds/{id}", harness.server.url), "URL")
+    };
+    let log = run(None, "pullrequest.opened").await;
+    assert!(log.contains("<URL> <ada> <webhook> <main> <main> <>"), "{log}");
+    let log = run(Some("grace"), "").await;
+    assert!(
+        log.contains("<URL> <grace> <build> <main> <main> <>"),
+        "by hand, for the commit of a trigger: {log}"
+    );
+}
+
+#[tokio::test]
+async fn a_build_that_asks_for_what_is_not_supported_is_refused_and_its_secrets_reach_it() {
+    for harness in harnesses() {
+        let name = next_id("options");
+        let record = run(
+            harness,
+            &r#"
+version: '1.0'
+steps:
+  signed:
+    type: build
+    image_name: NAME
+    disable_push: true
+    fail_fast: false
+    cosign: {sign: true}
+    provider: {type: gcb}
+    dockerfile: {content: "FROM IMAGE"}
+  token: {image: IMAGE, commands: ['mkdir -p keys; printf b00k-of-secrets > keys/token']}
+  secret:
+    type: build
+    image_name: NAME
+    disable_push: true
+    fail_fast: false
+    secrets: ['id=token,src=keys/token']
+    working_directory: /codefresh/volume
+    dockerfile: {content: "FROM IMAGE\nRUN --mount=type=secret,id=token [\"/usr/bin/sh\", \"-c\", \"wc -c < /run/secrets/token\"]\n"}
+  elsewhere:
+    type: build
+    image_name: NAME
+    disable_push: true
+    fail_fast: false
+    secrets: [{id: token, src: /etc/passwd}]
+    dockerfile: {content: "FROM IMAGE"}
+"#
+            .replace("NAME", &name),
+        )
+        .await;
+        let signed = record.step("signed");
+        let why = signed.message.clone().unwrap_or_default();
+        assert_eq!(signed.status, "error", "{}: {why}", harness.executor);
+        assert!(why.contains("`cosign`") && why.contains("`provider`"), "{}: {why}", harness.executor);
+        let log = record.log("secret");
+        if harness.executor == "podman" {
+            assert_eq!(record.step("secret").status, "success", "{log}");
+            assert!(log.contains("\n15\n"), "{log}");
+            let why = record.step("elsewhere").message.unwrap_or_default();
+            assert!(why.contains("/etc/passwd is not a file of the build's volume"), "{why}");
+            let _ = std::process::Command::new("podman").args(["rmi", "--force", &name]).output();
+        } else if matches!(harness.executor, "host" | "kubernetes") {
+            assert_eq!(record.step("secret").status, "error", "{}: {log}", harness.executor);
+        } else {
+            // With a builder that has no secrets the engine says so; without them it never succeeds.
+            assert!(record.step("secret").status == "error" || log.contains("15"), "{log}");
+        }
+    }
+}
+
 /// A number of seconds that no other process sleeps for: it is how one is found.
 fn mark(beginning: &str, harness: &Harness) -> String {
     let executor: u32 = harness.executor.bytes().map(u32::from).sum();

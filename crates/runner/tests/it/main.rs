@@ -7,6 +7,7 @@ mod contract;
 mod crash;
 mod debug;
 mod kubernetes;
+mod leftovers;
 mod reach;
 mod registries;
 mod residency;

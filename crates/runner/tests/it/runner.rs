@@ -115,6 +115,7 @@ fn start(executor: &'static str, image: String) -> Harness {
             tell.send(server.clone()).unwrap();
             let mut config = config(&server, &folder, executor);
             config.capacity = 8;
+            config.sweep = std::time::Duration::from_secs(2);
             slipway_runner::run(config, CancellationToken::new()).await.unwrap();
         });
     });

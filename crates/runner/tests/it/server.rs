@@ -24,6 +24,8 @@ pub const GIT_PASSWORD: &str = "git-p4ssw0rd-of-the-build";
 pub struct Record {
     pub taken: Option<TakenBuild>,
     pub epoch: i64,
+    /// Of the runner that has it.
+    pub executor: String,
     pub terminate: bool,
     pub lost: bool,
     /// What people have answered.
@@ -179,6 +181,7 @@ impl Server {
     pub async fn finish(&self, id: &str) -> Record {
         let record = self.wait(id, "its end", Record::is_over).await;
         assert_eq!(self.breaches(), Vec::<String>::new());
+        crate::leftovers::none(id, &record.executor).await;
         record
     }
 
@@ -244,6 +247,7 @@ async fn sync(State(server): State<Server>, Json(request): Json<RunnerSync>) -> 
             for running in &request.running {
                 if let Some(record) = inner.builds.get_mut(&running.id) {
                     record.heard = running.debug_heard.clone();
+                    record.executor.clone_from(&request.executor);
                 }
             }
             if inner.down {

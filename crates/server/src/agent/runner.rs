@@ -362,6 +362,7 @@ fn hand_over(
         variables: order.variables,
         commit: order.commit,
         created_ms: build.created_ms,
+        initiator: None,
         git: foreign.unwrap_or(own),
         integrations,
         registries,

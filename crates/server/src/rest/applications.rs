@@ -1,41 +1,50 @@
 //! Applications and runtimes as they were last reported, and runners.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use slipway_access::decide_on;
-use slipway_api::application::{Application, ApplicationList};
+use slipway_api::application::{Application, ApplicationList, ApplicationRow};
 use slipway_api::error::ErrorBody;
 use slipway_api::runtime::{Runner, Runtime};
-use slipway_store::{applications, builds};
+use slipway_store::applications::Place;
+use slipway_store::{StoreError, Tx, applications, builds};
 
 use crate::access;
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
+use crate::rest::application_filter::{Filter, ListQuery};
 use crate::seams;
 
 /// An agent that was not heard of for this long is shown as offline.
 const OFFLINE_AFTER_MS: i64 = 45_000;
 
-/// Applications of every runtime.
-#[utoipa::path(get, path = "/api/applications", tag = "gitops", responses((status = 200, body = ApplicationList), (status = 401, body = ErrorBody)))]
+/// Applications of every runtime: a page of those that fit, and how many there are by state.
+#[utoipa::path(get, path = "/api/applications", tag = "gitops", params(ListQuery),
+    responses((status = 200, body = ApplicationList), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody)))]
 pub(crate) async fn list(
     State(server): State<Server>,
     caller: Caller,
+    Query(query): Query<ListQuery>,
 ) -> Result<Json<ApplicationList>, ApiError> {
-    let applications = server
-        .store()
-        .read(move |tx| {
-            let rules = access::rules_about(tx, &caller, "gitopsApplications")?;
-            let bodies = applications::list(tx, caller.scope())?;
-            let all = bodies.iter().filter_map(|body| serde_json::from_str::<Application>(body).ok());
-            let sees = |app: &Application| {
-                decide_on(&caller.principal, &rules, "VIEW", &access::application_entity(app)).allowed
-            };
-            Ok(all.filter(sees).collect())
-        })
-        .await?;
-    Ok(Json(ApplicationList { applications }))
+    let filter = Filter::read(&query)?;
+    let place = Place { runtime: None, namespace: None, name: query.name.clone() };
+    let visible = server.store().read(move |tx| visible(tx, &caller, &place)).await?;
+    Ok(Json(filter.page(visible)))
+}
+
+/// What the caller may see of what is there, by name.
+pub(crate) fn visible(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    place: &Place,
+) -> Result<Vec<ApplicationRow>, StoreError> {
+    let rules = access::rules_about(tx, caller, "gitopsApplications")?;
+    let rows = applications::list(tx, caller.scope(), place)?;
+    let rows = rows.iter().filter_map(|row| serde_json::from_str::<ApplicationRow>(row).ok());
+    let sees =
+        |app: &ApplicationRow| decide_on(&caller.principal, &rules, "VIEW", &access::row_entity(app)).allowed;
+    Ok(rows.filter(sees).collect())
 }
 
 /// One Application with its resource tree and history.

@@ -219,7 +219,7 @@ pub(super) fn check(context: &Context, is_there: bool) -> Result<(), ApiError> {
     if context.spec.data.to_string().len() > BYTES_MAX {
         wrong.push(format!("spec.data is larger than {BYTES_MAX} bytes"));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this context cannot be kept", &wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this context is not valid", &wrong)) }
 }
 
 /// From the wire to a row. `old` is what is there already.

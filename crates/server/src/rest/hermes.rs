@@ -388,7 +388,7 @@ async fn create_schedule(server: Server, caller: Caller, new: &NewEvent) -> Resu
         wrong.push("values.message is needed: letters, digits, blanks, `_`, `-` and `.`".to_owned());
     }
     if !wrong.is_empty() {
-        return Err(ApiError::findings("this schedule cannot be kept", &wrong));
+        return Err(ApiError::findings("this schedule is not valid", &wrong));
     }
     let (scope, now_ms) = (caller.scope(), server.now_ms());
     let uri = format!("{CRON}{expression}:{message}:{}", caller.principal.account);

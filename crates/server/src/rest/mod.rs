@@ -5,6 +5,7 @@ pub(crate) mod accounts;
 pub(crate) mod admin;
 pub(crate) mod agents;
 pub(crate) mod annotations;
+pub(crate) mod application_filter;
 pub(crate) mod applications;
 pub(crate) mod approvals;
 pub(crate) mod audit;

@@ -242,7 +242,7 @@ fn prepare(
         }
     }
     if !wrong.is_empty() {
-        return Err(ApiError::fields("this pipeline cannot be kept", wrong));
+        return Err(ApiError::fields("this pipeline is not valid", wrong));
     }
     let key = server.keyring().account(tx, account)?;
     let before = old.map(|old| old.spec.variables.clone()).unwrap_or_default();

@@ -194,7 +194,7 @@ fn check(
             wrong.push(format!("there is no context `{context}`"));
         }
     }
-    if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this project cannot be kept", &wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this project is not valid", &wrong)) }
 }
 
 /// Make a project.

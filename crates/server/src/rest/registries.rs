@@ -72,7 +72,7 @@ fn has_secret(data: &Value) -> Result<(), ApiError> {
     let empty = Map::new();
     match reach(data.as_object().unwrap_or(&empty)) {
         Ok((_, _, secret)) if secret.trim().is_empty() => Err(ApiError::findings(
-            "this registry cannot be kept",
+            "this registry is not valid",
             &["a password, token or key file is needed: builds sign in with it".to_owned()],
         )),
         _ => Ok(()),
@@ -154,7 +154,7 @@ fn as_context(registry: Registry, name: String, old: Option<Value>) -> Result<Co
         data.insert("provider".into(), json!("other"));
     }
     if let Err(why) = reach(&data) {
-        return Err(ApiError::findings("this registry cannot be kept", &[why]));
+        return Err(ApiError::findings("this registry is not valid", &[why]));
     }
     Ok(Context {
         api_version: "v1".into(),

@@ -9,7 +9,9 @@ use crate::knock::{Knock, limited, member_in, without_rules};
 use crate::socket::Socket;
 use crate::support::Platform;
 
-pub(crate) const OPERATIONS: [(&str, bool); 7] = [
+pub(crate) const OPERATIONS: [(&str, bool); 10] = [
+    ("actions", false),
+    ("action", true),
     ("manifests", false),
     ("diff", false),
     ("plan", false),
@@ -17,6 +19,7 @@ pub(crate) const OPERATIONS: [(&str, bool); 7] = [
     ("refresh", true),
     ("rollback", true),
     ("terminate", true),
+    ("sync-policy", true),
 ];
 
 pub(crate) fn app(namespace: &str, extra: Value) -> Value {

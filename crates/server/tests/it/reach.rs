@@ -20,7 +20,7 @@ async fn every_attribute_of_an_application_decides_at_every_door() {
     let door = |attributes: Value| {
         let (platform, runtime, key) = (&platform, runtime.clone(), key.clone());
         async move {
-            let actions = ["VIEW", "SYNC", "REFRESH", "APP_ROLLBACK", "TERMINATE_SYNC"];
+            let actions = ["VIEW", "SYNC", "REFRESH", "APP_ROLLBACK", "TERMINATE_SYNC", "RESOURCE_ACTION"];
             let rule = json!({"entityType": "gitopsApplications", "teams": ["devs"], "actions": actions,
                 "entityAttributes": attributes});
             let rule = platform.post("/api/abac", rule).await[0]["id"].as_str().unwrap().to_owned();

@@ -14,19 +14,19 @@ use super::output::{OutputArguments, print};
 
 #[derive(Subcommand)]
 pub(crate) enum AccessCommand {
-    /// Say whether somebody may do something, and why: exit 0 when allowed, 1 when not
+    /// Explain whether a user may do something, and why: exit 0 when allowed, 1 when denied
     Explain {
-        /// E-mail or id, or the name of a service account; yourself when left out
+        /// E-mail, id, or name of a service account; yourself by default
         #[arg(long)]
         user: Option<String>,
-        /// For example run or SYNC
+        /// Action, for example run or SYNC
         #[arg(long)]
         action: String,
-        /// For example pipeline/demo/build or gitopsApplications/RUNTIME/NAMESPACE/NAME
+        /// Resource, for example pipeline/demo/build or gitopsApplications/RUNTIME/NAMESPACE/NAME
         #[arg(long)]
         entity: String,
     },
-    /// List what rules can be about
+    /// List the kinds of resources and actions that rules can be about
     Kinds(OutputArguments),
 }
 
@@ -52,15 +52,15 @@ pub(crate) async fn access(command: AccessCommand) -> anyhow::Result<ExitCode> {
 
 #[derive(Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Check that no record was changed, dropped, added or moved: exit 0 when the chain is whole, 1 when not
+    /// Verify that no record was changed, removed, added or moved: exit 0 when the chain is intact, 1 when not
     Verify {
-        /// The chain of the platform instead of the account's
+        /// Verify the chain of the platform instead of the account's
         #[arg(long)]
         platform: bool,
     },
     /// Save the records as CSV
     Download {
-        /// Where to
+        /// File to write
         #[arg(long, default_value = "audit.csv")]
         file: PathBuf,
     },
@@ -94,7 +94,7 @@ pub(crate) async fn audit(command: AuditCommand) -> anyhow::Result<ExitCode> {
 
 #[derive(Subcommand)]
 pub(crate) enum SecretsCommand {
-    /// Make a new master key and wrap every account's key with it; the old one opens nothing afterwards
+    /// Create a new master key and re-encrypt every account's key with it; the old one is useless afterwards
     Rotate,
 }
 

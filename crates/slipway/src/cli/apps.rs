@@ -1,5 +1,6 @@
 //! Applications: what the control plane knows of them, and what their runtime's app-proxy does with them.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,11 +10,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use slipway_api::Client;
 use slipway_api::application::{
-    Application, ApplicationDiff, ApplicationList, ApplicationPlan, ResourceNode,
+    ActionRequest, Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow,
+    OperationOrdered, ResourceAction, ResourceActions, ResourceNode, SyncPolicyRequest,
 };
 
 use super::context;
-use super::output::{Format, OutputArguments, print};
+use super::output::{Format, OutputArguments, print, print_one};
 
 #[derive(Args)]
 pub(crate) struct Name {
@@ -21,12 +23,25 @@ pub(crate) struct Name {
     name: String,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SyncPolicy {
+    Automated,
+    /// Only when somebody asks
+    #[value(alias = "manual")]
+    None,
+}
+
 #[derive(Subcommand)]
 pub(crate) enum AppCommand {
     /// List Applications
     List(OutputArguments),
-    /// Show one
-    Get(Name),
+    /// Show an Application
+    Get {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
     /// What a sync would do now, in order, and why
     Plan {
         #[command(flatten)]
@@ -34,25 +49,69 @@ pub(crate) enum AppCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// What differs between Git and the cluster: exit 1 when something does
-    Diff(Name),
-    /// The tree of its resources
-    Tree(Name),
-    /// What was deployed when, and by whom
-    History(Name),
-    /// Sync it now
+    /// Show the differences between Git and the cluster: exit 1 when there are any
+    Diff {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Show the tree of its resources
+    Tree {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// List what was deployed when, and by whom
+    History {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Change how it is synced
+    Set {
+        #[command(flatten)]
+        app: Name,
+        /// Sync by itself when Git changes, or only when somebody asks
+        #[arg(long, value_enum)]
+        sync_policy: Option<SyncPolicy>,
+        /// Automated sync also undoes changes made in the cluster
+        #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+        self_heal: Option<bool>,
+        /// Automated sync also deletes what is no longer in Git
+        #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+        auto_prune: Option<bool>,
+    },
+    /// Sync it now. On a terminal it waits until the sync is over, and fails if the sync does
     Sync {
         #[command(flatten)]
         app: Name,
         /// Delete what is no longer in Git
         #[arg(long)]
         prune: bool,
-        /// This revision instead of the one that the Application names
+        /// Sync this revision instead of the target revision of the Application
         #[arg(long)]
         revision: Option<String>,
+        /// Wait until the sync is over; the default on a terminal
+        #[arg(long, conflicts_with = "no_wait")]
+        wait: bool,
+        /// Return as soon as the sync was requested
+        #[arg(long = "async")]
+        no_wait: bool,
+        /// Stop waiting after this many seconds
+        #[arg(long, default_value_t = 300)]
+        timeout: u64,
     },
-    /// Compare it again now
-    Refresh(Name),
+    /// Compare it with Git again now
+    Refresh {
+        #[command(flatten)]
+        app: Name,
+        /// Render again, without any cache
+        #[arg(long)]
+        hard: bool,
+    },
     /// Go back to a deployment of `history`
     Rollback {
         #[command(flatten)]
@@ -60,15 +119,48 @@ pub(crate) enum AppCommand {
         /// Its number
         id: i64,
     },
+    /// Run an action on one of its resources; without an action, list those that there are
+    Action {
+        #[command(flatten)]
+        app: Name,
+        /// The resource as KIND/NAME, or as NAMESPACE/KIND/NAME where several have that name
+        resource: String,
+        /// restart, pause, resume, scale, …
+        action: Option<String>,
+        /// A parameter of the action, as name=value; may be given several times
+        #[arg(long = "param")]
+        parameters: Vec<String>,
+    },
     /// Stop a sync that is under way
     Terminate(Name),
-    /// Wait until it is Synced and Healthy
+    /// Wait until no sync is pending or running, and it is Synced and Healthy
     Wait {
         #[command(flatten)]
         app: Name,
-        /// Give up after this many seconds
+        /// Stop waiting after this many seconds
         #[arg(long, default_value_t = 300)]
         timeout: u64,
+    },
+    /// Render the manifests of an Application from a folder, offline, as the engine renders them
+    Render {
+        /// The Application's manifest, or - for standard input
+        #[arg(short = 'f', long = "filename")]
+        file: PathBuf,
+        /// The work tree of its repository
+        #[arg(long, default_value = ".")]
+        repo: PathBuf,
+        /// What charts are told of the cluster
+        #[arg(long, default_value = "")]
+        kube_version: String,
+        /// An API version that the cluster serves; may be given several times
+        #[arg(long = "api-versions")]
+        api_versions: Vec<String>,
+        /// A manifest of the ConfigMap argocd-cm, for its Kustomize settings
+        #[arg(long)]
+        settings: Option<PathBuf>,
+        /// A folder with helm, kustomize and jsonnet; searched before PATH
+        #[arg(long)]
+        tools: Vec<PathBuf>,
     },
     /// Judge the health of objects in a file, offline
     Health {
@@ -84,59 +176,99 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
     if let AppCommand::Health { file, output } = &command {
         return super::offline::health(file, output.output);
     }
+    if let AppCommand::Render { file, repo, kube_version, api_versions, settings, tools } = command {
+        return super::render::run(&file, repo, kube_version, api_versions, settings, tools).await;
+    }
     let client = context::client()?;
     match command {
         AppCommand::List(output) => list(&client, output).await?,
-        AppCommand::Get(app) => show(&find(&client, &app).await?),
+        AppCommand::Get { app, output } => {
+            let app = find(&client, &app).await?;
+            print_one(output.output, &app, &format!("{}/{}", app.namespace, app.name), || {
+                show(&app);
+                Ok(())
+            })?;
+        }
         AppCommand::Plan { app, output } => {
             let plan: ApplicationPlan = client.get(&proxied(&find(&client, &app).await?, "plan")).await?;
-            if output.output == Format::Json {
-                say!("{}", serde_json::to_string_pretty(&plan)?);
-            } else {
+            print_one(output.output, &plan, "", || {
                 say_part!("{}", plan.text);
-            }
+                Ok(())
+            })?;
         }
-        AppCommand::Diff(app) => return diff(&client, &find(&client, &app).await?).await,
-        AppCommand::Tree(app) => tree(&find(&client, &app).await?.resources, "", 0),
-        AppCommand::History(app) => {
+        AppCommand::Diff { app, output } => {
+            return diff(&client, &find(&client, &app).await?, output.output).await;
+        }
+        AppCommand::Tree { app, output } => {
+            let app = find(&client, &app).await?;
+            print_one(output.output, &app.resources, &app.name, || {
+                tree(&app.resources, "", 0);
+                Ok(())
+            })?;
+        }
+        AppCommand::Set { app, sync_policy, self_heal, auto_prune } => {
+            if sync_policy.is_none() && self_heal.is_none() && auto_prune.is_none() {
+                bail!("nothing to change: give --sync-policy, --self-heal or --auto-prune");
+            }
+            let automated = sync_policy.map(|policy| policy == SyncPolicy::Automated);
+            let body = SyncPolicyRequest { automated, self_heal, prune: auto_prune };
+            order(&client, &app, "sync-policy", &serde_json::to_value(&body)?).await?;
+        }
+        AppCommand::History { app, output } => {
             let app = find(&client, &app).await?;
             let row = |entry: &slipway_api::application::Deployment| {
                 let sha = entry.revision.sha.chars().take(8).collect();
                 let message = super::output::short(&entry.revision.message);
                 vec![
                     entry.id.to_string(),
-                    entry.deployed_at.clone(),
+                    super::output::when(&entry.deployed_at),
                     sha,
                     entry.revision.author.clone(),
                     message,
                 ]
             };
             print(
-                Format::Table,
+                output.output,
                 &app.history,
                 &["ID", "DEPLOYED", "REVISION", "AUTHOR", "MESSAGE"],
                 row,
                 "It was never synced.",
             )?;
         }
-        AppCommand::Sync { app, prune, revision } => {
+        AppCommand::Sync { app, prune, revision, wait, no_wait, timeout } => {
             let app = find(&client, &app).await?;
-            client
-                .post::<_, Value>(&proxied(&app, "sync"), &json!({"prune": prune, "revision": revision}))
-                .await?;
-            say!("Sync of {} was ordered; `slipway app wait {}` waits for it", app.name, app.name);
+            let body = json!({"prune": prune, "revision": revision});
+            let ordered: OperationOrdered = client.post(&proxied(&app, "sync"), &body).await?;
+            if wait || (std::io::stdout().is_terminal() && !no_wait) {
+                return finished(&client, &app, &ordered, Duration::from_secs(timeout)).await;
+            }
+            say!("Sync of {} requested; `slipway app wait {}` waits for it", app.name, app.name);
         }
-        AppCommand::Refresh(app) => order(&client, &app, "refresh", &json!({})).await?,
+        AppCommand::Refresh { app, hard } => order(&client, &app, "refresh", &json!({"hard": hard})).await?,
         AppCommand::Rollback { app, id } => order(&client, &app, "rollback", &json!({"id": id})).await?,
+        AppCommand::Action { app, resource, action, parameters } => {
+            act(&client, &find(&client, &app).await?, &resource, action, &parameters).await?;
+        }
         AppCommand::Terminate(app) => order(&client, &app, "terminate", &json!({})).await?,
         AppCommand::Wait { app, timeout } => return wait(&client, &app, Duration::from_secs(timeout)).await,
-        AppCommand::Health { .. } => unreachable!("answered offline"),
+        AppCommand::Health { .. } | AppCommand::Render { .. } => unreachable!("answered offline"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn all(client: &Client) -> anyhow::Result<Vec<Application>> {
-    Ok(client.get::<ApplicationList>("/api/applications").await?.applications)
+/// Page by page, until as many came as there are.
+async fn all(client: &Client) -> anyhow::Result<Vec<ApplicationRow>> {
+    const PAGE: usize = 500;
+    let mut found = Vec::new();
+    loop {
+        let path = format!("/api/applications?limit={PAGE}&offset={}", found.len());
+        let page: ApplicationList = client.get(&path).await?;
+        let last = page.applications.len() < PAGE;
+        found.extend(page.applications);
+        if last || found.len() >= page.total {
+            return Ok(found);
+        }
+    }
 }
 
 async fn find(client: &Client, wanted: &Name) -> anyhow::Result<Application> {
@@ -144,11 +276,15 @@ async fn find(client: &Client, wanted: &Name) -> anyhow::Result<Application> {
         Some((namespace, name)) => (Some(namespace), name),
         None => (None, wanted.name.as_str()),
     };
-    let fits =
-        |app: &Application| app.name == name && namespace.is_none_or(|namespace| app.namespace == namespace);
-    let mut found: Vec<_> = all(client).await?.into_iter().filter(fits).collect();
+    let asked = format!("/api/applications?name={}", super::nouns::part(name));
+    let mut found = client.get::<ApplicationList>(&asked).await?.applications;
+    found.retain(|app| namespace.is_none_or(|namespace| app.namespace == namespace));
     match found.len() {
-        1 => Ok(found.remove(0)),
+        1 => {
+            let ApplicationRow { runtime, namespace, name, .. } = &found[0];
+            let path = [runtime, namespace, name].map(|part| super::nouns::part(part)).join("/");
+            Ok(client.get(&format!("/api/applications/{path}")).await?)
+        }
         0 => bail!("could not find application `{}`: `slipway app list` shows them", wanted.name),
         _ => bail!("there are several applications `{name}`: say namespace/name"),
     }
@@ -160,13 +296,17 @@ fn proxied(app: &Application, what: &str) -> String {
 
 async fn order(client: &Client, name: &Name, what: &str, body: &Value) -> anyhow::Result<()> {
     let app = find(client, name).await?;
-    client.post::<_, Value>(&proxied(&app, what), body).await?;
-    say!("{what} of {} was ordered", app.name);
+    let answer: Value = client.post(&proxied(&app, what), body).await?;
+    // What the runtime did is more than what was asked for: a rollback also switches automated sync off.
+    let said = answer["message"].as_str().unwrap_or("done");
+    let mut letters = said.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    say!("{}: {first}{}", app.name, letters.as_str());
     Ok(())
 }
 
 async fn list(client: &Client, output: OutputArguments) -> anyhow::Result<()> {
-    let row = |app: &Application| {
+    let row = |app: &ApplicationRow| {
         let sha =
             app.revision.as_ref().map(|revision| revision.sha.chars().take(8).collect()).unwrap_or_default();
         let name = format!("{}/{}", app.namespace, app.name);
@@ -191,19 +331,22 @@ fn show(app: &Application) {
     }
     if let Some(operation) = &app.operation {
         say!("  operation {}: {}", operation.phase, operation.message);
-        operation.waiting_on.iter().for_each(|on| say!("            waits for {on}"));
+        operation.waiting_on.iter().for_each(|on| say!("            {on}"));
     }
     app.conditions.iter().for_each(|condition| say!("  {}: {}", condition.kind, condition.message));
 }
 
-async fn diff(client: &Client, app: &Application) -> anyhow::Result<ExitCode> {
-    let diff: ApplicationDiff = client.get(&proxied(app, "diff")).await?;
-    let mut differs = false;
-    for resource in diff.resources.iter().filter(|resource| resource.change != "same") {
-        differs = true;
-        say!("=== {} {}/{}/{}", resource.change, resource.kind, resource.namespace, resource.name);
-        say!("{}", resource.unified);
-    }
+async fn diff(client: &Client, app: &Application, format: Format) -> anyhow::Result<ExitCode> {
+    let mut diff: ApplicationDiff = client.get(&proxied(app, "diff")).await?;
+    diff.resources.retain(|resource| resource.change != "same");
+    let differs = !diff.resources.is_empty();
+    print_one(format, &diff, &app.name, || {
+        for resource in &diff.resources {
+            say!("=== {} {}/{}/{}", resource.change, resource.kind, resource.namespace, resource.name);
+            say!("{}", resource.unified);
+        }
+        Ok(())
+    })?;
     Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
@@ -218,6 +361,106 @@ fn tree(nodes: &[ResourceNode], parent: &str, depth: usize) {
     }
 }
 
+async fn act(
+    client: &Client,
+    app: &Application,
+    resource: &str,
+    action: Option<String>,
+    parameters: &[String],
+) -> anyhow::Result<()> {
+    let parts: Vec<&str> = resource.split('/').collect();
+    let fits = |node: &&ResourceNode| match parts.as_slice() {
+        [kind, name] => node.kind.eq_ignore_ascii_case(kind) && node.name == *name,
+        [namespace, kind, name] => {
+            node.namespace == *namespace && node.kind.eq_ignore_ascii_case(kind) && node.name == *name
+        }
+        _ => false,
+    };
+    let found: Vec<&ResourceNode> = app.resources.iter().filter(fits).collect();
+    let node = match found.as_slice() {
+        [node] => *node,
+        [] => bail!("{} has no resource `{resource}`; `slipway app tree {}` shows them", app.name, app.name),
+        _ => bail!("several resources are called `{resource}`; say NAMESPACE/KIND/NAME"),
+    };
+    let Some(action) = action else {
+        let query = format!(
+            "actions?group={}&kind={}&namespace={}&resourceName={}",
+            node.group, node.kind, node.namespace, node.name
+        );
+        let all: ResourceActions = client.get(&proxied(app, &query)).await?;
+        let row = |action: &ResourceAction| {
+            let state = if action.disabled { "disabled" } else { "available" };
+            vec![action.name.clone(), state.to_owned(), action.parameters.join(", ")]
+        };
+        let nothing = "There are no actions for this kind.";
+        return print(Format::Table, &all.actions, &["ACTION", "STATE", "PARAMETERS"], row, nothing);
+    };
+    let mut given = std::collections::BTreeMap::new();
+    for text in parameters {
+        let (name, value) = text.split_once('=').with_context(|| format!("`{text}` is not name=value"))?;
+        given.insert(name.to_owned(), value.to_owned());
+    }
+    let request = ActionRequest {
+        group: node.group.clone(),
+        kind: node.kind.clone(),
+        namespace: node.namespace.clone(),
+        resource_name: node.name.clone(),
+        action,
+        parameters: given,
+    };
+    let answer: Value = client.post(&proxied(app, "action"), &request).await?;
+    say!("{}", answer["message"].as_str().unwrap_or("done"));
+    Ok(())
+}
+
+/// Waits until the operation that was asked for is over, whatever else happens to the Application.
+async fn finished(
+    client: &Client,
+    app: &Application,
+    ordered: &OperationOrdered,
+    timeout: Duration,
+) -> anyhow::Result<ExitCode> {
+    let until = Instant::now() + timeout;
+    let path = format!("/api/applications/{}/{}/{}", app.runtime, app.namespace, app.name);
+    let mut said = String::new();
+    loop {
+        let app: Application = client.get(&path).await.context("while waiting for the sync")?;
+        let last = app.operation.clone().unwrap_or_default();
+        if last.id == ordered.operation_id {
+            let state = std::iter::once(last.message.clone()).chain(last.waiting_on.clone()).last();
+            let state = format!("{}: {}", last.phase, state.unwrap_or_default());
+            if state != said {
+                say!("{}", state.trim_end_matches(": "));
+                said = state;
+            }
+            match last.phase.as_str() {
+                "Succeeded" => return Ok(ExitCode::SUCCESS),
+                "Failed" | "Error" => bail!("the sync of {} failed: {}", app.name, last.message),
+                _ => {}
+            }
+        } else if later(&last.started_at, &ordered.requested_at) {
+            // Operations run one after the other, so ours is over; how it ended is in the state that it left.
+            bail!(
+                "another sync of {} has started since; `slipway app history {}` shows what was deployed",
+                app.name,
+                app.name
+            );
+        }
+        if Instant::now() > until {
+            bail!("the sync of {} was not over within {} s; it goes on", app.name, timeout.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// Whether the first of two times is after the second.
+fn later(one: &str, other: &str) -> bool {
+    match (one.parse::<jiff::Timestamp>(), other.parse::<jiff::Timestamp>()) {
+        (Ok(one), Ok(other)) => one > other,
+        _ => false,
+    }
+}
+
 async fn wait(client: &Client, name: &Name, timeout: Duration) -> anyhow::Result<ExitCode> {
     let until = Instant::now() + timeout;
     let mut said = String::new();
@@ -228,7 +471,7 @@ async fn wait(client: &Client, name: &Name, timeout: Duration) -> anyhow::Result
             say!("{state}");
             said = state;
         }
-        let busy = app.operation.as_ref().is_some_and(|operation| operation.phase == "Running");
+        let busy = app.operation.as_ref().is_some_and(|operation| !operation.is_over());
         if app.sync_status == "Synced" && app.health_status == "Healthy" && !busy {
             return Ok(ExitCode::SUCCESS);
         }

@@ -16,7 +16,7 @@ const ROUNDS_MAX: usize = 8;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum AppsetCommand {
-    /// Print the Applications that ApplicationSets in a file would make; nothing is changed anywhere
+    /// Print the Applications that the ApplicationSets of a file would create; changes nothing
     Generate(GenerateArguments),
 }
 
@@ -25,13 +25,13 @@ pub(crate) struct GenerateArguments {
     /// The file with the ApplicationSets; `-` is standard input
     #[arg(short, long)]
     file: PathBuf,
-    /// A folder that answers for the repository of every git generator
+    /// Folder to use as the repository of every git generator
     #[arg(long)]
     git_tree: Option<PathBuf>,
     /// A file with clusters: Argo CD's cluster Secrets, or a list of {name, server, project, labels, annotations}
     #[arg(long)]
     clusters: Option<PathBuf>,
-    /// How to print them
+    /// Output format
     #[arg(short, long, value_enum, default_value = "yaml")]
     output: Output,
 }
@@ -40,7 +40,7 @@ pub(crate) struct GenerateArguments {
 enum Output {
     Yaml,
     Json,
-    /// Only the names
+    /// Names only
     Name,
 }
 
@@ -123,7 +123,7 @@ fn applications(
             answers.put(need, answer);
         }
     }
-    bail!("the generators never stop asking; this is a defect of slipway")
+    bail!("the generators do not terminate; this is a bug in slipway")
 }
 
 fn answer(need: &Need, tree: Option<&Path>) -> anyhow::Result<Result<Answer, String>> {

@@ -6,101 +6,143 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use futures::StreamExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use slipway_api::Client;
 use slipway_api::build::{Build, BuildPage, LogChunk, RestartRequest};
 use slipway_runner::ExecutorChoice;
 
 use super::context;
-use super::output::{OutputArguments, print, short};
+use super::nouns::part;
+use super::output::{Format, OutputArguments, print, print_one, short, when};
+
+/// Which build: its id, the short id that pages show, or its number as `PIPELINE#NUMBER`
+#[derive(Args)]
+pub(crate) struct Which {
+    /// Id, short id, or PIPELINE#NUMBER (for example demo/demo-app#17)
+    id: String,
+}
 
 #[derive(Subcommand)]
 pub(crate) enum BuildCommand {
     /// List builds, newest first
-    List {
-        #[command(flatten)]
-        output: OutputArguments,
-        /// How many
-        #[arg(long, default_value_t = 25)]
-        limit: u32,
-    },
+    List(ListArguments),
     /// Show a build and its steps
     Get {
-        id: String,
+        #[command(flatten)]
+        build: Which,
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// Stop a build
-    Terminate { id: String },
-    /// Start a build again: same commit, same variables
+    /// Print or follow the log of a build (the latest one by default)
+    Logs(LogsArguments),
+    /// Terminate a build
+    Terminate(Which),
+    /// Start a build again with the same commit and variables
     Restart {
-        id: String,
+        #[command(flatten)]
+        build: Which,
         /// Stop at breakpoints, and after a step that fails
         #[arg(long)]
         debug: bool,
-        /// STEP[:before|after|override], as often as needed; implies --debug
+        /// Breakpoint as STEP[:before|after|override]; repeatable; implies --debug
         #[arg(long = "breakpoint")]
         breakpoints: Vec<String>,
     },
-    /// Open a shell in a paused step, where it runs; waits until one is paused
+    /// Open a shell in a paused step; waits until a step is paused
     Debug {
-        id: String,
-        /// Which step; the first that is paused when left out
+        #[command(flatten)]
+        build: Which,
+        /// Name of the step; the first paused one by default
         #[arg(long)]
         step: Option<String>,
     },
-    /// Let a paused step go on
+    /// Let a paused step continue
     Continue {
-        id: String,
+        #[command(flatten)]
+        build: Which,
+        /// Name of the step; the first paused one by default
         #[arg(long)]
         step: Option<String>,
     },
-    /// Set breakpoints of a build that runs: STEP[:before|after|override]
+    /// Set breakpoints of a running build: STEP[:before|after|override]
     Break {
-        id: String,
+        #[command(flatten)]
+        build: Which,
         #[arg(required = true)]
         breakpoints: Vec<String>,
     },
     /// Wait until a build has ended: exit 0 on success, 1 on error, 2 when terminated
-    Wait { id: String },
+    Wait(Which),
+}
+
+#[derive(Args)]
+pub(crate) struct ListArguments {
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Maximum number of builds
+    #[arg(short = 'n', long, default_value_t = 25)]
+    limit: u32,
+    /// Only builds with this status: pending, running, pending-approval, success, error, terminated, delayed, …
+    #[arg(long)]
+    status: Option<String>,
+    /// Only builds of this pipeline, by name
+    #[arg(long)]
+    pipeline: Option<String>,
+    /// Only builds of this branch
+    #[arg(short, long)]
+    branch: Option<String>,
+    /// Only builds that this trigger started, by its name
+    #[arg(long)]
+    trigger: Option<String>,
+    /// Only builds of commits whose id begins with this
+    #[arg(long)]
+    revision: Option<String>,
+    /// Only builds created at or after this date or RFC 3339 time
+    #[arg(long)]
+    since: Option<String>,
+    /// Only builds created before this date or RFC 3339 time
+    #[arg(long)]
+    until: Option<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct LogsArguments {
-    /// Id of the build; the latest one when left out
+    /// Id, short id, or PIPELINE#NUMBER of the build; the latest build by default
     build: Option<String>,
-    /// Go on until the build has ended
+    /// Follow the log until the build has ended
     #[arg(short, long)]
     follow: bool,
-    /// Only this step
+    /// Only the log of this step
     #[arg(long)]
     step: Option<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct RunArguments {
-    /// A pipeline file (runs here, needs no server), or the name of a pipeline, `project/pipeline` (runs there)
+    /// A pipeline file (runs on this machine, needs no server), or the name of a pipeline on the server: project/pipeline
     pipeline: String,
+    /// Branch to build; of a file, the branch that the build sees
     #[arg(short, long)]
     branch: Option<String>,
+    /// Commit to build
     #[arg(short, long)]
     sha: Option<String>,
-    /// NAME=VALUE, as often as needed
+    /// Variable as NAME=VALUE; repeatable
     #[arg(short, long = "variable")]
     variables: Vec<String>,
-    /// Print the build's id and do not follow its log
+    /// Print the id of the build and return, without following its log
     #[arg(short, long)]
     detach: bool,
     /// Stop at breakpoints, and after a step that fails: `slipway build debug` opens a shell there
     #[arg(long)]
     debug: bool,
-    /// STEP[:before|after|override], as often as needed; implies --debug
+    /// Breakpoint as STEP[:before|after|override]; repeatable; implies --debug
     #[arg(long = "breakpoint")]
     breakpoints: Vec<String>,
     /// For a file: where its steps run
     #[arg(long, value_enum, default_value = "auto")]
     executor: Executor,
-    /// For a file: leave the volume and the logs behind
+    /// For a file: keep the volume and the logs
     #[arg(long)]
     keep: bool,
 }
@@ -127,70 +169,163 @@ impl From<Executor> for ExecutorChoice {
 }
 
 pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
+    if let BuildCommand::Logs(arguments) = command {
+        return logs(arguments).await;
+    }
     let client = context::client()?;
     match command {
-        BuildCommand::List { output, limit } => {
-            let page: BuildPage = client.get(&format!("/api/workflow?limit={limit}")).await?;
-            let row = |build: &Build| {
-                let text = |value: &Option<String>| value.as_deref().map(short).unwrap_or_default();
-                let sha =
-                    build.revision.as_deref().map(|sha| sha.chars().take(8).collect()).unwrap_or_default();
-                let (branch, commit) = (text(&build.branch_name), text(&build.commit_message));
-                vec![
-                    build.id.clone(),
-                    build.status.clone(),
-                    build.pipeline_name.clone(),
-                    branch,
-                    sha,
-                    commit,
-                    build.created.clone(),
-                ]
+        BuildCommand::List(arguments) => list(&client, arguments).await?,
+        BuildCommand::Get { build, output } => {
+            let build: Build = client.get(&format!("/api/builds/{}", find(&client, &build).await?)).await?;
+            let show = || {
+                let why = build.message.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+                note!("{} {} is {}{why}", build.pipeline_name, build.id, build.status);
+                let row = |step: &slipway_api::build::BuildStep| {
+                    let message = step.message.clone().unwrap_or_default();
+                    vec![step.name.clone(), step.kind.clone(), step.status.clone(), message]
+                };
+                let heads = ["STEP", "TYPE", "STATUS", "MESSAGE"];
+                print(Format::Table, &build.steps, &heads, row, "No step has started yet.")
             };
-            let heads = ["ID", "STATUS", "PIPELINE", "BRANCH", "REVISION", "COMMIT", "CREATED"];
-            print(
-                output.output,
-                &page.workflows.docs,
-                &heads,
-                row,
-                "There are no builds yet: push to a repository, or use `slipway run`.",
-            )?;
+            print_one(output.output, &build, &build.id, show)?;
         }
-        BuildCommand::Get { id, output } => {
-            let build: Build = client.get(&format!("/api/builds/{id}")).await?;
-            let why = build.message.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-            note!("{} {} is {}{why}", build.pipeline_name, build.id, build.status);
-            let row = |step: &slipway_api::build::BuildStep| {
-                let message = step.message.clone().unwrap_or_default();
-                vec![step.name.clone(), step.kind.clone(), step.status.clone(), message]
-            };
-            print(
-                output.output,
-                &build.steps,
-                &["STEP", "TYPE", "STATUS", "MESSAGE"],
-                row,
-                "No step has started yet.",
-            )?;
+        BuildCommand::Terminate(build) => {
+            let id = find(&client, &build).await?;
+            client.delete::<Value>(&format!("/api/progress/{id}")).await?;
+            say!("Terminating build {id}");
         }
-        BuildCommand::Terminate { id } => {
-            client.delete::<String>(&format!("/api/progress/{id}")).await?;
-            say!("Build {id} is being terminated");
-        }
-        BuildCommand::Restart { id, debug, breakpoints } => {
+        BuildCommand::Restart { build, debug, breakpoints } => {
+            let id = find(&client, &build).await?;
             let breakpoints = super::debug::breakpoints(&breakpoints)?;
             let again = RestartRequest { debug, breakpoints, ..RestartRequest::default() };
             say!("{}", client.post::<_, String>(&format!("/api/builds/{id}/restart"), &again).await?)
         }
-        BuildCommand::Debug { id, step } => return super::debug::shell(&client, &id, step).await,
-        BuildCommand::Continue { id, step } => return super::debug::go_on(&client, &id, step).await,
-        BuildCommand::Break { id, breakpoints } => {
-            return super::debug::set(&client, &id, &breakpoints).await;
+        BuildCommand::Debug { build, step } => {
+            return super::debug::shell(&client, &find(&client, &build).await?, step).await;
         }
-        BuildCommand::Wait { id } => {
+        BuildCommand::Continue { build, step } => {
+            return super::debug::go_on(&client, &find(&client, &build).await?, step).await;
+        }
+        BuildCommand::Break { build, breakpoints } => {
+            return super::debug::set(&client, &find(&client, &build).await?, &breakpoints).await;
+        }
+        BuildCommand::Wait(build) => {
+            let id = find(&client, &build).await?;
             follow(&client, &id, None, false).await?;
             return ended(&client, &id).await;
         }
+        BuildCommand::Logs(_) => unreachable!("answered above"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn list(client: &Client, arguments: ListArguments) -> anyhow::Result<()> {
+    let mut query = vec![format!("limit={}", arguments.limit)];
+    if let Some(name) = &arguments.pipeline {
+        let pipeline: Value = client.get(&format!("/api/pipelines/{}", part(name))).await?;
+        let id = pipeline["metadata"]["id"].as_str().unwrap_or_default();
+        query.push(format!("pipeline={}", part(id)));
+    }
+    for (name, value) in [
+        ("status", &arguments.status),
+        ("branchName", &arguments.branch),
+        ("pipelineTriggerId", &arguments.trigger),
+        ("revision", &arguments.revision),
+        ("startDate", &arguments.since),
+        ("endDate", &arguments.until),
+    ] {
+        query.extend(value.iter().map(|value| format!("{name}={}", part(value))));
+    }
+    let filtered = query.len() > 1;
+    let page: BuildPage = client.get(&format!("/api/workflow?{}", query.join("&"))).await?;
+    let wide = arguments.output.output == Format::Wide;
+    let row = |build: &Build| {
+        let text = |value: &Option<String>| value.as_deref().map(short).unwrap_or_default();
+        let sha = build.revision.as_deref().map(|sha| sha.chars().take(8).collect()).unwrap_or_default();
+        let mut cells = vec![
+            build.id.clone(),
+            build.status.clone(),
+            build.pipeline_name.clone(),
+            text(&build.branch_name),
+            sha,
+            text(&build.commit_message),
+            when(&build.created),
+        ];
+        if wide {
+            let time = |value: &Option<String>| value.as_deref().map(when).unwrap_or_default();
+            cells.extend([
+                text(&build.committer),
+                text(&build.pipeline_trigger_name),
+                text(&build.runner),
+                time(&build.started),
+                time(&build.finished),
+            ]);
+        }
+        cells
+    };
+    let mut heads = vec!["ID", "STATUS", "PIPELINE", "BRANCH", "REVISION", "COMMIT", "CREATED"];
+    if wide {
+        heads.extend(["AUTHOR", "TRIGGER", "RUNNER", "STARTED", "FINISHED"]);
+    }
+    let nothing = if filtered {
+        "No build matches."
+    } else {
+        "There are no builds yet: push to a repository, or use `slipway run`."
+    };
+    print(arguments.output.output, &page.workflows.docs, &heads, row, nothing)
+}
+
+/// The id of a build that is named by its id, by the end of it that pages show, or by its number.
+async fn find(client: &Client, build: &Which) -> anyhow::Result<String> {
+    resolve(client, &build.id).await
+}
+
+const ID_CHARS: usize = 24;
+
+async fn resolve(client: &Client, text: &str) -> anyhow::Result<String> {
+    let text = text.trim();
+    let hex = text.chars().all(|c| c.is_ascii_hexdigit());
+    if hex && text.len() == ID_CHARS {
+        return Ok(text.to_owned());
+    }
+    let page: Value = client.get("/api/workflow?limit=500").await?;
+    let docs = page["workflows"]["docs"].as_array().cloned().unwrap_or_default();
+    let matching = matches(&docs, text);
+    match &matching[..] {
+        [] => bail!(
+            "there is no build `{text}` among the latest {}: `slipway build list` shows them",
+            docs.len()
+        ),
+        [one] => Ok(one.clone()),
+        several => {
+            bail!("`{text}` matches {} builds: give more of the id, or PIPELINE#NUMBER", several.len())
+        }
+    }
+}
+
+/// Ids of the builds that a text means.
+fn matches(docs: &[Value], text: &str) -> Vec<String> {
+    let numbered = text.rsplit_once('#').and_then(|(pipeline, number)| {
+        Some((pipeline.trim().to_owned(), number.trim().parse::<i64>().ok()?))
+    });
+    let fits = |build: &&Value| {
+        let id = build["id"].as_str().unwrap_or_default();
+        match &numbered {
+            Some((pipeline, number)) => {
+                let name = build["pipelineName"].as_str().unwrap_or_default();
+                let last = name.rsplit('/').next().unwrap_or_default();
+                build["number"] == *number && (pipeline.is_empty() || name == pipeline || last == pipeline)
+            }
+            None => !text.is_empty() && (id.ends_with(text) || id.starts_with(text)),
+        }
+    };
+    docs.iter().filter(fits).filter_map(|build| Some(build["id"].as_str()?.to_owned())).collect()
+}
+
+/// A text that means a file, whether or not it is there.
+fn is_file_name(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    lower.ends_with(".yml") || lower.ends_with(".yaml") || text.starts_with("./") || text.starts_with('/')
 }
 
 pub(crate) async fn start(arguments: RunArguments) -> anyhow::Result<ExitCode> {
@@ -209,6 +344,9 @@ pub(crate) async fn start(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         })
         .await;
     }
+    if is_file_name(&arguments.pipeline) {
+        bail!("no such file: {}", arguments.pipeline);
+    }
     let client = context::client()?;
     let variables: Vec<_> = pairs.iter().map(|(key, value)| json!({"key": key, "value": value})).collect();
     let mut body = json!({"branch": arguments.branch, "sha": arguments.sha, "variables": variables});
@@ -224,39 +362,55 @@ pub(crate) async fn start(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         say!("{id}");
         return Ok(ExitCode::SUCCESS);
     }
-    note!("Build {id}");
+    note!("Build {id} of {}", arguments.pipeline);
     follow(&client, &id, None, true).await?;
     ended(&client, &id).await
 }
 
 pub(crate) async fn logs(arguments: LogsArguments) -> anyhow::Result<ExitCode> {
     let client = context::client()?;
-    let id = match arguments.build {
-        Some(id) => id,
+    let id = match &arguments.build {
+        Some(text) => resolve(&client, text).await?,
         None => {
             let page: BuildPage = client.get("/api/workflow?limit=1").await?;
             let Some(build) = page.workflows.docs.into_iter().next() else {
-                bail!("there are no builds yet")
+                bail!("there are no builds yet: push to a repository, or use `slipway run`")
             };
-            note!("Build {} of {}", build.id, build.pipeline_name);
             build.id
         }
     };
+    let build: Build = client.get(&format!("/api/builds/{id}")).await?;
+    note!("Build {id} of {} ({})", build.pipeline_name, build.status);
     if arguments.follow {
         follow(&client, &id, arguments.step.as_deref(), true).await?;
         return ended(&client, &id).await;
     }
-    let whole: serde_json::Value = client.get(&format!("/api/builds/{id}/logs")).await?;
-    let mut pieces: Vec<(&String, &String, &str)> = Vec::new();
-    for (step, log) in whole["steps"].as_object().into_iter().flatten() {
-        for (seq, text) in log["logs"].as_object().into_iter().flatten() {
-            pieces.push((seq, step, text.as_str().unwrap_or_default()));
-        }
-    }
-    pieces.sort();
+    let whole: Value = client.get(&format!("/api/builds/{id}/logs")).await?;
     let mut printer = Printer::new(arguments.step.as_deref());
-    pieces.iter().try_for_each(|(_, step, text)| printer.print(step, text))?;
+    for (step, text) in in_order(&build, &whole) {
+        printer.print(&step, &text)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The logs of a build in the order of its page: what comes before the steps first, then each step whole.
+fn in_order(build: &Build, whole: &Value) -> Vec<(String, String)> {
+    let mut logs: Vec<(i64, String, String)> = Vec::new();
+    for (step, log) in whole["steps"].as_object().into_iter().flatten() {
+        let mut pieces: Vec<(i64, &str)> = log["logs"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(seq, text)| (seq.parse().unwrap_or(0), text.as_str().unwrap_or_default()))
+            .collect();
+        pieces.sort();
+        let first = pieces.first().map_or(0, |(seq, _)| *seq);
+        logs.push((first, step.clone(), pieces.iter().map(|(_, text)| *text).collect()));
+    }
+    let place = |step: &str| build.steps.iter().position(|known| known.name == step);
+    // What is no step of the pipeline came first.
+    logs.sort_by_key(|(first, step, _)| (place(step).map_or(0, |at| at + 1), *first));
+    logs.into_iter().map(|(_, step, text)| (step, text)).collect()
 }
 
 async fn ended(client: &Client, id: &str) -> anyhow::Result<ExitCode> {
@@ -343,5 +497,54 @@ impl<'a> Printer<'a> {
         }
         say_part!("{text}");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(id: &str, pipeline: &str, number: i64) -> Value {
+        json!({"id": id, "pipelineName": pipeline, "number": number})
+    }
+
+    #[test]
+    fn a_build_is_found_by_its_short_id_and_by_its_number() {
+        let docs = [
+            build("65f0aaaaaaaaaaaae38b5e45", "demo/demo-app", 17),
+            build("65f0aaaaaaaaaaaa00000001", "demo/demo-app", 18),
+            build("65f0aaaaaaaaaaaa00000002", "team/other", 17),
+        ];
+        let first = vec!["65f0aaaaaaaaaaaae38b5e45".to_owned()];
+        assert_eq!(matches(&docs, "e38b5e45"), first);
+        assert_eq!(matches(&docs, "demo/demo-app#17"), first);
+        assert_eq!(matches(&docs, "demo-app #17"), first);
+        assert_eq!(matches(&docs, "#17").len(), 2);
+        assert_eq!(matches(&docs, "65f0").len(), 3);
+        assert!(matches(&docs, "#99").is_empty() && matches(&docs, "nothing").is_empty());
+        assert!(is_file_name("missing.yml") && is_file_name("./x") && !is_file_name("demo/demo-app"));
+    }
+
+    #[test]
+    fn logs_are_printed_as_the_page_shows_them() {
+        let steps = ["clone", "test", "commit"].map(|name| json!({"name": name, "title": name, "type": "freestyle", "status": "success", "attempt": 1, "logBytes": 0}));
+        let build: Build = serde_json::from_value(
+            json!({"id": "b", "status": "success", "created": "", "pipelineName": "p",
+            "serviceId": "", "webhookTriggered": false, "progress": "b", "steps": steps}),
+        )
+        .unwrap();
+        let logs = json!({"steps": {
+            "commit": {"logs": {"11": "c"}},
+            "Initializing Process": {"logs": {"1": "i"}},
+            "test": {"logs": {"9": "t1 ", "10": "t2 ", "12": "t3"}},
+            "clone": {"logs": {"3": "k"}},
+        }});
+        let order = in_order(&build, &logs);
+        let shown: Vec<(&str, &str)> =
+            order.iter().map(|(step, text)| (step.as_str(), text.as_str())).collect();
+        assert_eq!(
+            shown,
+            [("Initializing Process", "i"), ("clone", "k"), ("test", "t1 t2 t3"), ("commit", "c")]
+        );
     }
 }

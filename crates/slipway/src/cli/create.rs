@@ -1,4 +1,4 @@
-//! `create`: one subcommand a noun. Secrets come from files, the environment or standard input, never from arguments.
+//! `slipway <noun> create`, and the older `slipway create <noun>`. Secrets come from files, the environment or standard input, never from arguments.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -13,58 +13,109 @@ use super::nouns::part;
 
 #[derive(Subcommand)]
 pub(crate) enum CreateCommand {
-    /// Invite somebody by e-mail; prints the link to send them
-    User {
-        email: String,
-        /// User or Admin
-        #[arg(long, default_value = "User")]
-        role: String,
-        #[arg(long = "team")]
-        teams: Vec<String>,
-    },
-    /// Make a team
-    Team {
-        name: String,
-        #[arg(long = "tag")]
-        tags: Vec<String>,
-        /// Ids of people and service accounts
-        #[arg(long = "member")]
-        members: Vec<String>,
-    },
-    /// Make a service account
-    ServiceAccount {
-        name: String,
-        /// User or Admin
-        #[arg(long, default_value = "User")]
-        role: String,
-        #[arg(long = "team")]
-        teams: Vec<String>,
-    },
-    /// Make an API key; prints it once
-    ApiKey {
-        /// What it is for
-        name: String,
-        /// For example `pipeline` or `build:read`; without any it may what its owner may
-        #[arg(long = "scope")]
-        scopes: Vec<String>,
-        /// For this service account instead of yourself
-        #[arg(long)]
-        service_account: Option<String>,
-    },
-    /// Make shared configuration or an integration
+    /// Invite a user by e-mail; prints the link to send them
+    User(UserArguments),
+    /// Create a team
+    Team(TeamArguments),
+    /// Create a service account
+    ServiceAccount(ServiceAccountArguments),
+    /// Create an API key; prints it once
+    ApiKey(KeyArguments),
+    /// Create shared configuration or an integration
     Context(ContextArguments),
-    /// Make an access rule
+    /// Create an access rule
     Rule(RuleArguments),
-    /// Make an account (for administrators of the platform); prints the link for its Administrator
-    Account {
-        name: String,
-        /// E-mail of its first Administrator
-        #[arg(long)]
-        admin: Option<String>,
-        /// NAME=NUMBER: seats, runtimes, clusters, applications, parallelBuilds
-        #[arg(long = "limit")]
-        limits: Vec<String>,
-    },
+    /// Create an account (administrators of the platform only); prints the link for its Administrator
+    Account(AccountArguments),
+    /// Create a project
+    Project(ProjectArguments),
+}
+
+macro_rules! creates {
+    ($($arguments:ident => $variant:ident),* $(,)?) => {
+        $(impl From<$arguments> for CreateCommand {
+            fn from(arguments: $arguments) -> Self {
+                Self::$variant(arguments)
+            }
+        })*
+    };
+}
+
+creates! {
+    UserArguments => User,
+    TeamArguments => Team,
+    ServiceAccountArguments => ServiceAccount,
+    KeyArguments => ApiKey,
+    ContextArguments => Context,
+    RuleArguments => Rule,
+    AccountArguments => Account,
+    ProjectArguments => Project,
+}
+
+#[derive(Args)]
+pub(crate) struct UserArguments {
+    email: String,
+    /// User or Admin
+    #[arg(long, default_value = "User")]
+    role: String,
+    /// Team to join; repeatable
+    #[arg(long = "team")]
+    teams: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct TeamArguments {
+    name: String,
+    #[arg(long = "tag")]
+    tags: Vec<String>,
+    /// Id of a user or service account; repeatable
+    #[arg(long = "member")]
+    members: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ServiceAccountArguments {
+    name: String,
+    /// User or Admin
+    #[arg(long, default_value = "User")]
+    role: String,
+    /// Team to join; repeatable
+    #[arg(long = "team")]
+    teams: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct KeyArguments {
+    /// What it is for
+    name: String,
+    /// Scope such as `pipeline` or `build:read`; repeatable; without any the key may do what its owner may
+    #[arg(long = "scope")]
+    scopes: Vec<String>,
+    /// Create it for this service account instead of yourself
+    #[arg(long)]
+    service_account: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct AccountArguments {
+    name: String,
+    /// E-mail of its first Administrator
+    #[arg(long)]
+    admin: Option<String>,
+    /// Limit as NAME=NUMBER: seats, runtimes, clusters, applications, parallelBuilds; repeatable
+    #[arg(long = "limit")]
+    limits: Vec<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ProjectArguments {
+    name: String,
+    /// Tag, used by access rules; repeatable
+    #[arg(long = "tag")]
+    tags: Vec<String>,
+    /// Variable of all its builds as NAME=VALUE; repeatable
+    #[arg(long = "variable")]
+    variables: Vec<String>,
 }
 
 #[derive(Args)]
@@ -116,50 +167,50 @@ pub(crate) struct RuleArguments {
 }
 
 fn pair<'a>(option: &str, text: &'a str) -> anyhow::Result<(&'a str, &'a str)> {
-    text.split_once('=').with_context(|| format!("{option} {text}: it is NAME=VALUE"))
+    text.split_once('=').with_context(|| format!("{option} {text}: expected NAME=VALUE"))
 }
 
 pub(crate) async fn run(command: CreateCommand) -> anyhow::Result<ExitCode> {
     let client = context::client()?;
     match command {
-        CreateCommand::User { email, role, teams } => {
+        CreateCommand::User(UserArguments { email, role, teams }) => {
             let body = json!({"email": email, "role": role, "teams": teams});
             let made: Value = client.post("/api/invitations", &body).await?;
-            note!("Invited {email}. Send them this link; it is shown once and good for a week:");
+            note!("Invited {email}. Send them this link; it is shown once and valid for a week:");
             say!("{}", made["url"].as_str().unwrap_or_default());
         }
-        CreateCommand::Team { name, tags, members } => {
+        CreateCommand::Team(TeamArguments { name, tags, members }) => {
             let body = json!({"name": name, "tags": tags, "users": members});
             client.post::<_, Value>("/api/team", &body).await?;
-            say!("Made team {name}");
+            say!("Created team {name}");
         }
-        CreateCommand::ServiceAccount { name, role, teams } => {
+        CreateCommand::ServiceAccount(ServiceAccountArguments { name, role, teams }) => {
             let body = json!({"name": name, "role": role, "teams": teams});
             client.post::<_, Value>("/api/service-users", &body).await?;
             say!(
-                "Made service account {name}; `slipway create api-key NAME --service-account {name}` makes a key for it"
+                "Created service account {name}; `slipway key create NAME --service-account {name}` creates a key for it"
             );
         }
-        CreateCommand::ApiKey { name, scopes, service_account } => {
+        CreateCommand::ApiKey(KeyArguments { name, scopes, service_account }) => {
             let subject = service_account
                 .map(|name| format!("?subjectType=service-account&subjectReference={}", part(&name)))
                 .unwrap_or_default();
             let key: String = client
                 .post(&format!("/api/auth/key{subject}"), &json!({"name": name, "scopes": scopes}))
                 .await?;
-            note!("This is the key; it is shown once:");
+            note!("The key, shown only once:");
             say!("{key}");
         }
         CreateCommand::Context(arguments) => {
             let name = arguments.name.clone();
             client.post::<_, Value>("/api/contexts", &context_body(arguments)?).await?;
-            say!("Made context {name}");
+            say!("Created context {name}");
         }
         CreateCommand::Rule(arguments) => {
             let made: Value = client.post("/api/abac", &rule_body(arguments)?).await?;
-            say!("Made rule {}", made[0]["id"].as_str().unwrap_or_default());
+            say!("Created rule {}", made[0]["id"].as_str().unwrap_or_default());
         }
-        CreateCommand::Account { name, admin, limits } => {
+        CreateCommand::Account(AccountArguments { name, admin, limits }) => {
             let mut numbers = Map::new();
             for limit in &limits {
                 let (key, value) = pair("--limit", limit)?;
@@ -169,11 +220,21 @@ pub(crate) async fn run(command: CreateCommand) -> anyhow::Result<ExitCode> {
             }
             let body = json!({"name": name, "adminEmail": admin, "limits": numbers});
             let made: Value = client.post("/api/admin/accounts", &body).await?;
-            say!("Made account {name}");
+            say!("Created account {name}");
             if let Some(url) = made["invitationUrl"].as_str() {
-                note!("Send this link to its Administrator; it is shown once and good for a week:");
+                note!("Send this link to its Administrator; it is shown once and valid for a week:");
                 say!("{url}");
             }
+        }
+        CreateCommand::Project(ProjectArguments { name, tags, variables }) => {
+            let mut all = Vec::new();
+            for text in &variables {
+                let (key, value) = pair("--variable", text)?;
+                all.push(json!({"key": key, "value": value}));
+            }
+            let body = json!({"projectName": name, "tags": tags, "variables": all});
+            client.post::<_, Value>("/api/projects", &body).await?;
+            say!("Created project {name}");
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -36,7 +36,7 @@ pub(crate) fn breakpoints(words: &[String]) -> anyhow::Result<Breakpoints> {
             "before" => set.before = true,
             "after" => set.after = true,
             "override" => set.instead = true,
-            other => bail!("`{other}` is no place to stop at: there are before, after and override"),
+            other => bail!("`{other}` is not a valid phase: use before, after or override"),
         }
     }
     Ok(all)
@@ -46,14 +46,14 @@ pub(crate) async fn set(client: &Client, id: &str, words: &[String]) -> anyhow::
     let request =
         DebugRequest { action: "breakpoints".into(), breakpoints: breakpoints(words)?, ..Default::default() };
     client.post::<_, DebugOrder>(&format!("/api/builds/{id}/debug"), &request).await?;
-    say!("Build {id} stops at {}", words.join(", "));
+    say!("Build {id} will stop at {}", words.join(", "));
     Ok(ExitCode::SUCCESS)
 }
 
 pub(crate) async fn go_on(client: &Client, id: &str, step: Option<String>) -> anyhow::Result<ExitCode> {
     let request = DebugRequest { action: "continue".into(), step, ..Default::default() };
     let order: DebugOrder = client.post(&format!("/api/builds/{id}/debug"), &request).await?;
-    say!("Step {} goes on", order.step);
+    say!("Step {} continues", order.step);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn shell(client: &Client, id: &str, step: Option<String>) -> an
         why = send(client, &path, typed) => why,
     };
     drop(raw);
-    note!("\n{}. The step stays paused: `slipway build continue {id}` lets it go on.", why?);
+    note!("\n{}. The step stays paused: `slipway build continue {id}` continues it.", why?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, IsTerminal, Write};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
 use slipway_api::auth::User;
@@ -11,9 +11,9 @@ use slipway_model::Secret;
 use super::context;
 
 /// Signs in, makes a key, keeps it as a context, and signs out again: the session was only for making the key.
-pub(crate) async fn login(name: &str, url: &str, email: &str) -> anyhow::Result<()> {
+pub(crate) async fn login(name: &str, url: &str, email: &str, piped: bool) -> anyhow::Result<()> {
     let url = url.trim_end_matches('/');
-    let password = ask_password(email)?;
+    let password = ask_password(email, piped)?;
     let http = reqwest::Client::new();
     let body = json!({"email": email, "password": password.expose()});
     let answer = http
@@ -21,7 +21,7 @@ pub(crate) async fn login(name: &str, url: &str, email: &str) -> anyhow::Result<
         .json(&body)
         .send()
         .await
-        .with_context(|| format!("cannot reach {url}: is the server running there?"))?;
+        .map_err(|source| slipway_api::ClientError::Unreachable { url: url.to_owned(), source })?;
     let cookie = answer
         .headers()
         .get("set-cookie")
@@ -59,12 +59,16 @@ async fn accepted<T: serde::de::DeserializeOwned>(answer: reqwest::Response) -> 
 }
 
 /// From a terminal without showing it, or the first line of what is piped in.
-fn ask_password(email: &str) -> anyhow::Result<Secret<String>> {
+fn ask_password(email: &str, piped: bool) -> anyhow::Result<Secret<String>> {
     let stdin = std::io::stdin();
     let mut line = String::new();
-    if !stdin.is_terminal() {
+    if piped || !stdin.is_terminal() {
         stdin.lock().read_line(&mut line)?;
-        return Ok(Secret::new(line.trim_end_matches(['\r', '\n']).to_owned()));
+        let password = line.trim_end_matches(['\r', '\n']);
+        if password.is_empty() {
+            bail!("there is no terminal to ask for the password: pipe it in with --password-stdin");
+        }
+        return Ok(Secret::new(password.to_owned()));
     }
     crate::say::note(format_args!("Password of {email}: "));
     std::io::stderr().flush()?;

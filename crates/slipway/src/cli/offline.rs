@@ -21,6 +21,7 @@ pub(crate) struct LintArguments {
     /// Pipeline files, or - for standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = LintOutput::Text)]
     output: LintOutput,
 }
@@ -36,13 +37,13 @@ pub(crate) struct SignArguments {
     /// The pipeline file, or - for standard input; it is printed with its signature as the last line
     #[arg(required_unless_present = "new_key")]
     file: Option<PathBuf>,
-    /// The private key (a JSON Web Key), or where a new one is written
+    /// File with the private key (a JSON Web Key), or where to write a new one
     #[arg(long)]
     key: PathBuf,
     /// Write the signature into the file instead of printing it
     #[arg(long)]
     write: bool,
-    /// Make a key with this id in the file of --key, and print the set of public keys for `slipway runner --trust`
+    /// Create a key with this id in the file of --key, and print the public key set for `slipway runner --trust`
     #[arg(long, value_name = "ID", conflicts_with_all = ["file", "write"])]
     new_key: Option<String>,
 }
@@ -51,7 +52,7 @@ pub(crate) struct SignArguments {
 pub(crate) struct EvalArguments {
     /// The condition, as in `when.condition`
     expression: String,
-    /// A JSON file with the variables
+    /// JSON file with the values of variables
     #[arg(long)]
     variables: Option<PathBuf>,
 }
@@ -87,6 +88,9 @@ pub(crate) fn lint(arguments: &LintArguments) -> ExitCode {
             }
         };
         let (_, findings) = lint_text(&text, &LintOptions::default());
+        if findings.is_empty() && arguments.output == LintOutput::Text && output::is_terminal() {
+            say!("{}: valid", file.display());
+        }
         wrong |= findings.iter().any(Finding::is_error);
         for finding in &findings {
             if arguments.output == LintOutput::Text {
@@ -125,7 +129,7 @@ pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
     let scope = match variables {
         Ok(Value::Object(scope)) => scope,
         Ok(_) => {
-            note!("error: the variables are not a JSON object of names and values");
+            note!("error: the variables have to be a JSON object of names and values");
             return ExitCode::from(UNREADABLE);
         }
         Err(error) => {
@@ -133,7 +137,7 @@ pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
             return ExitCode::from(UNREADABLE);
         }
     };
-    match expression::evaluate(&arguments.expression, &scope) {
+    match expression::evaluate_strictly(&arguments.expression, &scope) {
         Ok(result) => {
             say!("{result}");
             ExitCode::SUCCESS

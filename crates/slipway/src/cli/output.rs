@@ -1,11 +1,17 @@
 //! Tables for people, JSON for programs.
+//!
+//! On a terminal times are relative ("2 minutes ago") and statuses have colours; elsewhere, and in JSON and YAML, times are
+//! RFC 3339 and nothing has a colour.
+
+use std::io::IsTerminal;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use serde::Serialize;
 
 #[derive(Args, Clone, Copy)]
 pub(crate) struct OutputArguments {
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub(crate) output: Format,
 }
@@ -17,7 +23,7 @@ pub(crate) enum Format {
     Wide,
     Json,
     Yaml,
-    /// Only names, one on a line
+    /// Names only, one per line
     Name,
 }
 
@@ -43,15 +49,89 @@ pub(crate) fn print<T: Serialize>(
     Ok(())
 }
 
+/// One object: JSON or YAML as it is, its name, or whatever `text` prints for people.
+pub(crate) fn print_one<T: Serialize>(
+    format: Format,
+    item: &T,
+    name: &str,
+    text: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Json => say!("{}", serde_json::to_string_pretty(item)?),
+        Format::Yaml => say_part!("{}", slipway_yaml::to_yaml(&serde_json::to_value(item)?)),
+        Format::Name => say!("{}", crate::say::cell(name)),
+        Format::Table | Format::Wide => text()?,
+    }
+    Ok(())
+}
+
+/// Whether a person reads what is printed.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// A time of the server's: how long ago on a terminal, RFC 3339 elsewhere.
+pub(crate) fn when(text: &str) -> String {
+    match text.parse::<Timestamp>() {
+        Ok(at) if is_terminal() => ago(Timestamp::now().as_second() - at.as_second()),
+        _ => text.to_owned(),
+    }
+}
+
+fn ago(seconds: i64) -> String {
+    let (amount, unit) = match seconds.abs() {
+        0..=4 => return "just now".to_owned(),
+        s @ 5..=59 => (s, "second"),
+        s @ 60..=3_599 => (s / 60, "minute"),
+        s @ 3_600..=86_399 => (s / 3_600, "hour"),
+        s @ 86_400..=2_591_999 => (s / 86_400, "day"),
+        s @ 2_592_000..=31_535_999 => (s / 2_592_000, "month"),
+        s => (s / 31_536_000, "year"),
+    };
+    let plural = if amount == 1 { "" } else { "s" };
+    if seconds < 0 { format!("in {amount} {unit}{plural}") } else { format!("{amount} {unit}{plural} ago") }
+}
+
+/// The colour of a status, as an SGR parameter.
+fn colour(word: &str) -> Option<&'static str> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "success" | "synced" | "healthy" | "succeeded" | "approved" | "allowed" | "online" => "32",
+        "error" | "failure" | "failed" | "degraded" | "denied" | "outofsync" | "missing" => "31",
+        "running" | "elected" | "progressing" | "terminating" => "36",
+        "pending" | "pending-approval" | "delayed" | "suspended" | "unknown" => "33",
+        "terminated" | "skipped" => "90",
+        _ => return None,
+    })
+}
+
+/// Columns whose words are statuses.
+const COLOURED: [&str; 5] = ["STATUS", "SYNC", "HEALTH", "OUTCOME", "ONLINE"];
+
 fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let fancy = is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    painted(heads, rows, fancy)
+}
+
+fn painted(heads: &[&str], rows: &[Vec<String>], fancy: bool) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([heads[column].chars().count()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let line = |cells: Vec<&str>| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        padded.collect::<Vec<_>>().join("   ").trim_end().to_owned() + "\n"
+        let last = cells.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
+        let mut text = String::new();
+        for (column, cell) in cells.iter().enumerate().take(last + 1) {
+            let paint = colour(cell).filter(|_| fancy && COLOURED.contains(&heads[column]));
+            match paint {
+                Some(paint) => text += &format!("\x1b[{paint}m{cell}\x1b[0m"),
+                None => text += cell,
+            }
+            if column < last {
+                text += &" ".repeat(widths[column] - cell.chars().count() + 3);
+            }
+        }
+        text + "\n"
     };
     let mut text = line(heads.to_vec());
     for row in rows {
@@ -75,9 +155,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn times_are_told_as_people_say_them() {
+        for (seconds, said) in [
+            (2, "just now"),
+            (59, "59 seconds ago"),
+            (60, "1 minute ago"),
+            (7_200, "2 hours ago"),
+            (86_400 * 40, "1 month ago"),
+            (-120, "in 2 minutes"),
+        ] {
+            assert_eq!(ago(seconds), said);
+        }
+        assert_eq!(when("2026-11-17T05:54:19.447Z"), "2026-11-17T05:54:19.447Z", "nobody looks at a test");
+    }
+
+    #[test]
     fn columns_are_as_wide_as_their_widest_cell_and_lines_end_without_blanks() {
         let rows = [vec!["a".to_owned(), "long cell".to_owned()], vec!["longer".to_owned(), String::new()]];
         assert_eq!(table(&["ID", "TEXT"], &rows), "ID       TEXT\na        long cell\nlonger\n");
+        assert_eq!(
+            painted(&["ID", "STATUS"], &[vec!["a".to_owned(), "error".to_owned()]], true),
+            "ID   STATUS\na    \x1b[31merror\x1b[0m\n"
+        );
         assert_eq!(short(&"x".repeat(70)).chars().count(), 60);
         assert_eq!(short("one\ntwo"), "one");
     }

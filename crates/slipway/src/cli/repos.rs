@@ -22,14 +22,16 @@ pub(crate) struct ReposArguments {
 
 #[derive(Subcommand)]
 pub(crate) enum ReposCommand {
-    /// Make an empty repository
+    /// List repositories
+    List(OutputArguments),
+    /// Create an empty repository
     Create {
         /// owner/name
         name: String,
     },
-    /// Who may push, and whose reading is restricted: the rules about repositories
+    /// List the rules about repositories: who may push, and who may not read
     Rights(OutputArguments),
-    /// Let teams, or the builds of a pipeline, push; `slipway delete rule ID` takes it back
+    /// Let teams, or the builds of a pipeline, push; `slipway rule delete ID` revokes it
     Allow {
         /// owner/name; `*` stands for anything
         name: String,
@@ -50,18 +52,19 @@ pub(crate) enum ReposCommand {
 pub(crate) async fn run(arguments: ReposArguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         None => list(&arguments.output).await?,
+        Some(ReposCommand::List(output)) => list(&output).await?,
         Some(ReposCommand::Create { name }) => {
             let made: Repository = context::client()?.post("/api/repos", &json!({"name": name})).await?;
-            say!("Made {}: {}", made.name, made.clone_url);
+            say!("Created {}: {}", made.name, made.clone_url);
         }
         Some(ReposCommand::Rights(output)) => rights(output.output).await?,
         Some(ReposCommand::Allow { name, teams, pipelines, branches, tags }) => {
             if teams.is_empty() == pipelines.is_empty() {
-                bail!("say who may push: --team NAME, or --pipeline NAME for its builds");
+                bail!("name who may push: --team NAME, or --pipeline NAME for its builds");
             }
             let body = allowing(&name, &teams, &pipelines, &branches, &tags);
             let made: Value = context::client()?.post("/api/abac", &body).await?;
-            say!("Made rule {}", made[0]["id"].as_str().unwrap_or_default());
+            say!("Created rule {}", made[0]["id"].as_str().unwrap_or_default());
         }
     }
     Ok(ExitCode::SUCCESS)

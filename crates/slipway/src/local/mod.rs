@@ -39,7 +39,11 @@ pub(crate) async fn run(order: Order) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("cannot read the pipeline {}", order.file.display()))?;
     let (pipeline, findings) = slipway_pipeline::Pipeline::parse(&yaml);
     for finding in &findings {
-        note!("{}:{}:{}: {}", order.file.display(), finding.line, finding.column, finding.message);
+        let (level, message) = (if finding.is_error() { "error" } else { "warning" }, &finding.message);
+        note!("{}:{}:{}: {level}: {message}", order.file.display(), finding.line, finding.column);
+        if let Some(hint) = &finding.hint {
+            note!("  hint: {hint}");
+        }
     }
     if pipeline.is_none() {
         return Ok(ExitCode::from(2));

@@ -16,22 +16,22 @@ pub(super) struct InstallArguments {
     name: String,
     #[command(flatten)]
     cluster: ClusterArguments,
-    /// The server's address as pods reach it; that of the current context when left out
+    /// Address of the server as seen from pods; that of the context in use by default
     #[arg(long)]
     server: Option<String>,
-    /// A registration token that was made before; made now when left out
+    /// Registration token; created now by default
     #[arg(long, env = "SLIPWAY_RUNNER_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// The image with the slipway binary and git
     #[arg(long, default_value = slipway_server::Network::RUNNER_IMAGE)]
     image: String,
-    /// How many builds at once
+    /// Maximum number of builds at the same time
     #[arg(long, default_value_t = 5)]
     capacity: u32,
-    /// For the volumes of builds; the cluster's default when left out
+    /// Storage class for the volumes of builds; the cluster's default by default
     #[arg(long)]
     storage_class: Option<String>,
-    /// How much of it
+    /// Size of that storage
     #[arg(long, default_value = "50Gi")]
     storage: String,
     /// CPU limit of every step (2, 500m)
@@ -55,13 +55,13 @@ pub(super) struct InstallArguments {
     /// A file with certificates (PEM) that the server may show besides those that the image trusts: a private authority's
     #[arg(long, env = "SLIPWAY_CA")]
     ca: Option<PathBuf>,
-    /// The server has no TLS: whoever is on the way reads and changes everything
+    /// The server has no TLS; anyone on the network path can read and change everything
     #[arg(long)]
     plain_http: bool,
-    /// Let the API server check everything, and change nothing
+    /// Validate against the API server without changing anything
     #[arg(long)]
     dry_run: bool,
-    /// Print the objects and apply nothing; no token is made for that
+    /// Print the objects without applying them; creates no token
     #[arg(short, long, value_enum)]
     output: Option<Format>,
 }
@@ -75,10 +75,10 @@ pub(super) struct UninstallArguments {
     /// Remove the builds' volumes too
     #[arg(long)]
     delete_storage: bool,
-    /// Leave the server alone: it keeps the runner's key
+    /// Do not remove the runner from the server
     #[arg(long)]
     cluster_only: bool,
-    /// Say what would be removed, and remove nothing
+    /// Print what would be removed without removing it
     #[arg(long)]
     dry_run: bool,
 }
@@ -178,7 +178,7 @@ pub(super) async fn install(arguments: InstallArguments) -> anyhow::Result<ExitC
         }
     }
     if !arguments.dry_run {
-        note!("`slipway get runners` shows it when it has registered.");
+        note!("`slipway runners list` shows it once it has registered.");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -217,7 +217,7 @@ pub(super) async fn uninstall(arguments: UninstallArguments) -> anyhow::Result<E
     if !arguments.cluster_only && !arguments.dry_run {
         let path = format!("/api/runners/{}", arguments.name);
         match context::client()?.delete::<bool>(&path).await {
-            Ok(_) => note!("The server has forgotten runner {}", arguments.name),
+            Ok(_) => note!("Removed runner {} from the server", arguments.name),
             Err(error) if error.status() == Some(404) => {}
             Err(error) => {
                 return Err(error)

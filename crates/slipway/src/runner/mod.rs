@@ -27,7 +27,7 @@ pub(crate) struct RunnerArguments {
 
 #[derive(Subcommand)]
 enum RunnerCommand {
-    /// Make a registration token for a runner: good for an hour and for one runner
+    /// Create a registration token, valid for one hour and one runner
     Token {
         /// Its name, and the runtime environment that pipelines ask for
         name: String,
@@ -40,19 +40,19 @@ enum RunnerCommand {
 
 #[derive(Args)]
 struct RunArguments {
-    /// The server's address; the runner dials it, and nobody dials the runner
+    /// Address of the server; the runner connects to it and needs no inbound access
     #[arg(long, env = "SLIPWAY_URL")]
     server: Option<String>,
-    /// Needed once: `slipway runner token NAME` prints one
+    /// Registration token, needed once: `slipway runner token NAME` prints one
     #[arg(long, env = "SLIPWAY_RUNNER_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// A file with the token, read when it is needed
+    /// File with the token
     #[arg(long, conflicts_with = "token")]
     token_file: Option<PathBuf>,
-    /// Ours alone: builds, volumes, logs and the runner's key
+    /// Data folder of this runner: builds, volumes, logs and its key
     #[arg(long, default_value = ".slipway/runner", env = "SLIPWAY_DATA")]
     data: PathBuf,
-    /// How many builds at once
+    /// Maximum number of builds at the same time
     #[arg(long, default_value_t = 2)]
     capacity: u32,
     /// Run this one build and end with it: what pods of a Codefresh runner do, with a token that is for that build
@@ -64,13 +64,13 @@ struct RunArguments {
     /// For host: folders that steps may read besides the system's own
     #[arg(long)]
     read_only: Vec<PathBuf>,
-    /// Dial a server on another machine without TLS: whoever is on the way reads and changes everything
+    /// Connect to a server on another machine without TLS; anyone on the network path can read and change everything
     #[arg(long, env = "SLIPWAY_PLAIN_HTTP", value_parser = clap::builder::FalseyValueParser::new(), action = clap::ArgAction::SetTrue)]
     plain_http: bool,
     /// A file with certificates (PEM) that the server may show besides those that the system trusts: a private authority's
     #[arg(long, env = "SLIPWAY_CA")]
     ca: Option<PathBuf>,
-    /// How many minutes a step may stand at a breakpoint of a build that is debugged
+    /// Minutes that a step may stay paused at a breakpoint
     #[arg(long, default_value_t = 15, env = "SLIPWAY_DEBUG_MINUTES")]
     debug_minutes: u32,
     /// A folder with definitions of step types (kind: step-type)
@@ -79,7 +79,7 @@ struct RunArguments {
     /// A set of public keys (`slipway sign --new-key` prints one): pipelines that nobody signed with one of them are not run
     #[arg(long)]
     trust: Option<PathBuf>,
-    /// NAME=KUBECONFIG of a cluster that deploy steps may name; as often as needed
+    /// Cluster that deploy steps may use, as NAME=KUBECONFIG; repeatable
     #[arg(long = "cluster", value_parser = cluster)]
     clusters: Vec<(String, PathBuf)>,
     /// What caches of dependencies may take of the disk, in GiB, and layers of images on Kubernetes once more; 0 keeps none
@@ -102,19 +102,19 @@ enum Executor {
     Docker,
     /// Sandboxed processes of this machine
     Host,
-    /// A pod a step
+    /// One pod per step
     Kubernetes,
 }
 
 // For --executor kubernetes. Not a doc comment: clap would take it for the whole command.
 #[derive(Args, Clone)]
 struct KubernetesArguments {
-    /// The cluster; the pod's own service account when left out
+    /// The cluster; the pod's own service account by default
     #[arg(long, env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
     #[arg(long)]
     context: Option<String>,
-    /// Where the pods of steps are made
+    /// Namespace of the pods of steps
     #[arg(long, default_value = "slipway", env = "SLIPWAY_NAMESPACE")]
     namespace: String,
     /// The claim that is mounted at --data; without it, runner and node are taken to be the same machine

@@ -21,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 const DRAIN: Duration = Duration::from_secs(5);
 /// For what is noted after the last answer, should the database not answer.
 pub(crate) const LAST_NOTES: Duration = Duration::from_secs(2);
+/// For asking the container engine what is left.
+const COUNTING: Duration = Duration::from_secs(5);
 
 #[derive(Args)]
 pub(crate) struct UpArguments {
@@ -158,7 +160,15 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         roles.spawn(async move { demo::deploy(&kubeconfig, &url, &git_key, &stop).await });
     }
     let ended = signalled();
-    ready::announce(arguments.output, &url, first.as_ref(), &kubeconfig, &cluster_words, !arguments.no_demo)?;
+    ready::announce(
+        arguments.output,
+        &url,
+        first.as_ref(),
+        &data,
+        &kubeconfig,
+        &cluster_words,
+        !arguments.no_demo,
+    )?;
 
     ended.await;
     tracing::info!("Stopping: answering what is under way.");
@@ -170,6 +180,9 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     let _ = tokio::time::timeout(DRAIN, drained).await;
     let _ = tokio::time::timeout(LAST_NOTES, server.finish()).await;
     server.close();
+    if arguments.kubeconfig.is_none() {
+        left_running(&data).await;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -200,6 +213,23 @@ pub(crate) async fn devcluster(
     stop.cancel();
     running.stopped().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Pods outlive their cluster on purpose; whoever stops the platform hears that they do.
+async fn left_running(data: &Path) {
+    let cluster = data.join("cluster");
+    let counting = slipway_devcluster::count_containers(&cluster, None);
+    match tokio::time::timeout(COUNTING, counting).await {
+        Ok(Ok(0)) => {}
+        Ok(Ok(count)) => note!(
+            "{count} containers of pods keep running; `slipway down --data {}` removes them",
+            data.display()
+        ),
+        _ => note!(
+            "Containers of pods may keep running; `slipway down --data {}` removes them",
+            data.display()
+        ),
+    }
 }
 
 pub(crate) async fn down(data: &Path) -> anyhow::Result<ExitCode> {

@@ -13,14 +13,12 @@ pub(crate) fn announce(
     output: Output,
     url: &str,
     first: Option<&FirstAdministrator>,
+    data: &Path,
     kubeconfig: &Path,
     cluster: &str,
     demo: bool,
 ) -> anyhow::Result<()> {
-    let saved = match first {
-        Some(first) => context::save("local", url, first.api_key.expose()),
-        None => context::move_to("local", url),
-    };
+    let saved = context::keep(url, data, first.map(|first| first.api_key.expose().as_str()));
     let mut out = std::io::stdout().lock();
     if output == Output::Json {
         let line = json!({
@@ -48,11 +46,22 @@ pub(crate) fn announce(
     }
     writeln!(out, "  Cluster     {cluster}")?;
     writeln!(out, "              export KUBECONFIG={}", kubeconfig.display())?;
-    if let Err(error) = saved {
-        writeln!(
+    match saved {
+        Ok(context::Kept::InUse(name)) => writeln!(out, "  CLI         uses this platform (context {name})")?,
+        Ok(context::Kept::Beside { own, used }) => {
+            writeln!(
+                out,
+                "  CLI         still uses context {used}; for this platform: {} auth use-context {own}",
+                this_program()
+            )?;
+        }
+        Ok(context::Kept::Unknown) => {
+            writeln!(out, "  CLI         {} auth login --url {url} --email EMAIL", this_program())?;
+        }
+        Err(error) => writeln!(
             out,
             "  CLI         set SLIPWAY_URL and SLIPWAY_API_KEY (the context could not be saved: {error:#})"
-        )?;
+        )?,
     }
     if demo {
         let with_key = first.map_or_else(
@@ -66,7 +75,11 @@ pub(crate) fn announce(
             this_program()
         )?;
     }
-    writeln!(out, "\n  Ctrl-C stops it; the next start goes on from where it was.\n")?;
+    writeln!(
+        out,
+        "\n  Ctrl-C stops it; the next start continues where it left off. Pods keep running meanwhile:"
+    )?;
+    writeln!(out, "  `{} down` removes their containers.\n", this_program())?;
     Ok(out.flush()?)
 }
 

@@ -3,9 +3,11 @@
 mod appset;
 mod backup;
 mod docs;
+mod grammar;
 mod killed_audit;
 mod process;
 mod refusals;
+mod render;
 mod restarts;
 mod scaled;
 mod sign;

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,8 +12,31 @@ use slipway_testkit::{postgres, rabbitmq, redis};
 /// The most builds that one answer holds.
 const PAGE: usize = 500;
 
+/// The binary, with nothing of the person whose machine this is: no contexts, no port, no data folder that a platform of
+/// theirs may hold.
+pub(crate) fn command() -> Command {
+    static HOME: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slipway"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SLIPWAY_") && name != "SLIPWAY_CACHE" {
+            command.env_remove(name);
+        }
+    }
+    command
+        .env("HOME", HOME.path())
+        .env("SLIPWAY_CONFIG", HOME.path().join("contexts.json"))
+        .env("SLIPWAY_LISTEN", "127.0.0.1:0")
+        .env("SLIPWAY_DATA", HOME.path().join("data"));
+    command
+}
+
 pub(crate) fn slipway(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_slipway")).args(arguments).output().unwrap()
+    slipway_with(&[], arguments)
+}
+
+pub(crate) fn slipway_with(variables: &[(&str, String)], arguments: &[&str]) -> Output {
+    let variables = variables.iter().map(|(name, value)| (name, value));
+    command().envs(variables).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 /// What all processes of one platform share.
@@ -61,7 +85,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_slipway"))
+        let mut child = command()
             .args(["server", "--output", "json", "--listen", "127.0.0.1:0"])
             .args(arguments)
             .env("SLIPWAY_LOG", "info")

@@ -35,6 +35,8 @@ fn a_second_process_on_one_sqlite_database_is_refused_in_a_sentence() {
 
 #[test]
 fn what_only_one_process_could_use_is_refused_beside_a_database_for_many() {
+    // The port of a platform that somebody has started here with `make up`; theirs, or ours for the moment.
+    let _theirs = std::net::TcpListener::bind("127.0.0.1:8080");
     let database = slipway_testkit::postgres::shared().database();
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();

@@ -1,4 +1,4 @@
-import { Button, Checkbox, Modal, TextInput } from '@mantine/core';
+import { Button, Checkbox, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
@@ -7,6 +7,7 @@ import { appProxy, type ApplicationRef } from '../../api/appProxy';
 import type { Application, Runtime } from '../../api/types';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
+import { Dialog } from '../../ui/Dialog';
 import { Refresh, Ship, Stop } from '../../ui/icons';
 import { Prose } from '../../ui/Prose';
 import { sentence, toFailure } from '../../ui/States';
@@ -26,7 +27,7 @@ export function ApplicationActions(props: ApplicationActionsProps) {
   const queryClient = useQueryClient();
   const renew = () => queryClient.invalidateQueries({ queryKey: ['applications'] });
   const refresh = useMutation({
-    mutationFn: () => appProxy.refresh(runtime, reference),
+    mutationFn: (hard: boolean) => appProxy.refresh(runtime, reference, hard),
     onSuccess: renew,
     onError: (error) =>
       notifications.show({
@@ -43,14 +44,24 @@ export function ApplicationActions(props: ApplicationActionsProps) {
         leftSection={<Refresh />}
         loading={refresh.isPending}
         disabledReason={disabledReason}
-        onClick={() => refresh.mutate()}
+        onClick={() => refresh.mutate(false)}
       >
         Refresh
       </Action>
       <Action
+        leftSection={<Refresh />}
+        loading={refresh.isPending}
+        disabledReason={disabledReason}
+        onClick={() => refresh.mutate(true)}
+      >
+        Hard refresh
+      </Action>
+      <Action
         variant="filled"
         leftSection={<Ship />}
-        disabledReason={disabledReason ?? (running && 'A sync is running; wait for its end or terminate it.')}
+        disabledReason={
+          disabledReason ?? (running && 'A sync is running; wait until it finishes or terminate it.')
+        }
         onClick={syncDialog.open}
       >
         Sync
@@ -74,7 +85,7 @@ export function ApplicationActions(props: ApplicationActionsProps) {
           await renew();
         }}
       >
-        What has been applied stays applied; the rest of the plan is not done.
+        Changes that were already applied stay; the rest of the plan is skipped.
       </Confirm>
     </>
   );
@@ -96,12 +107,12 @@ function SyncDialog({ application, runtime, reference, onClose, onDone }: SyncDi
     },
   });
   return (
-    <Modal opened onClose={onClose} title={`Sync ${application.name}`}>
+    <Dialog onClose={onClose} title={`Sync ${application.name}`}>
       <form className="stack" onSubmit={form.onSubmit((values) => sync.mutate(values))}>
         <TextInput
           data-autofocus
           label="Revision"
-          description={`Left empty: ${application.targetRevision || 'HEAD'}`}
+          description={`Default: ${application.targetRevision || 'HEAD'}`}
           placeholder={application.targetRevision || 'HEAD'}
           {...form.getInputProps('revision')}
         />
@@ -123,6 +134,6 @@ function SyncDialog({ application, runtime, reference, onClose, onDone }: SyncDi
           </Button>
         </div>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,14 +1,24 @@
+import type { ReactNode } from 'react';
 import type { Application, Condition } from '../../api/types';
 import { Warn } from '../../ui/icons';
 import { Properties, Property } from '../../ui/Properties';
+import { Prose } from '../../ui/Prose';
 import { Ago, Elapsed } from '../../ui/Time';
 import { OperationStatus } from '../badges';
 import { CommitLine, nameOf } from '../CommitLine';
 import styles from './ApplicationFacts.module.css';
 
+interface ApplicationFactsProps {
+  application: Application;
+  /** Changes the sync policy. */
+  policy: ReactNode;
+}
+
 /** Where it comes from, which commit by whom, what the last sync did. */
-export function ApplicationFacts({ application }: { application: Application }) {
+export function ApplicationFacts({ application, policy }: ApplicationFactsProps) {
   const { revision, operation } = application;
+  // The message may say the same already.
+  const waiting = (operation?.waitingOn ?? []).filter((reason) => !operation?.message.includes(reason));
   return (
     <div className="panel">
       <div className="body stack">
@@ -33,7 +43,9 @@ export function ApplicationFacts({ application }: { application: Application }) 
               runtime {application.runtime}, project {application.project}
             </div>
           </Property>
-          <Property name="Sync policy">{application.automated ? 'Automatic' : 'By hand'}</Property>
+          <Property name="Sync policy">
+            {application.automated ? 'Automatic' : 'Manual'} {policy}
+          </Property>
           {(application.images ?? []).length > 0 && (
             <Property name="Images">
               {(application.images ?? []).map((image) => (
@@ -47,7 +59,9 @@ export function ApplicationFacts({ application }: { application: Application }) 
         {operation && (
           <div className={styles.operation}>
             <OperationStatus operation={operation} />
-            <span>{operation.message}</span>
+            <span>
+              <Prose>{operation.message}</Prose>
+            </span>
             <span className="muted">
               <Ago at={operation.startedAt} />,{' '}
               <Elapsed from={operation.startedAt} to={operation.finishedAt} />
@@ -58,10 +72,12 @@ export function ApplicationFacts({ application }: { application: Application }) 
                 </>
               )}
             </span>
-            {(operation.waitingOn ?? []).length > 0 && (
-              <ul className={styles.waiting} aria-label="The sync waits for">
-                {(operation.waitingOn ?? []).map((reason) => (
-                  <li key={reason}>waits for {reason}</li>
+            {waiting.length > 0 && (
+              <ul className={styles.waiting} aria-label="Waiting for">
+                {waiting.map((reason) => (
+                  <li key={reason}>
+                    <Prose>{reason}</Prose>
+                  </li>
                 ))}
               </ul>
             )}
@@ -87,7 +103,9 @@ export function Conditions({ conditions }: { conditions: Condition[] }) {
                 <Ago at={condition.lastTransitionTime} />
               </span>
             )}
-            <pre>{condition.message}</pre>
+            <p className={styles.message}>
+              <Prose>{condition.message}</Prose>
+            </p>
           </div>
         </div>
       ))}

@@ -9,6 +9,7 @@ import { Clock, Undo } from '../../ui/icons';
 import { Empty, sentence } from '../../ui/States';
 import { Ago } from '../../ui/Time';
 import { CommitLine } from '../CommitLine';
+import { TableFrame } from '../../ui/TableFrame';
 
 interface HistoryTabProps {
   application: Application;
@@ -25,12 +26,12 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
   if (history.length === 0) {
     return (
       <Empty title="Nothing deployed yet" icon={<Clock />}>
-        Every sync that succeeds is listed here.
+        Every successful sync is listed here.
       </Empty>
     );
   }
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-label="Deployments">
         <thead>
           <tr>
@@ -42,8 +43,8 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
           </tr>
         </thead>
         <tbody>
-          {history.map((deployment) => (
-            <tr key={deployment.id}>
+          {history.map((deployment, index) => (
+            <tr key={deployment.id} aria-current={index === 0 || undefined}>
               <td className="right muted">{deployment.id}</td>
               <td style={{ maxWidth: 460 }}>
                 <CommitLine {...deployment.revision} copy />
@@ -53,14 +54,18 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
               </td>
               <td>{deployment.initiatedBy}</td>
               <td className="right">
-                <Action
-                  size="compact-xs"
-                  leftSection={<Undo />}
-                  disabledReason={disabledReason}
-                  onClick={() => setChosen(deployment)}
-                >
-                  Roll back to this
-                </Action>
+                {index === 0 ? (
+                  <span className="muted">Current</span>
+                ) : (
+                  <Action
+                    size="compact-xs"
+                    leftSection={<Undo />}
+                    disabledReason={disabledReason}
+                    onClick={() => setChosen(deployment)}
+                  >
+                    Roll back
+                  </Action>
+                )}
               </td>
             </tr>
           ))}
@@ -80,16 +85,17 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
         }}
       >
         <p>
-          The cluster is brought back to deployment {chosen?.id}, commit{' '}
-          <code>{chosen?.revision.sha.slice(0, 8)}</code>. Git stays as it is, so the application is out of
-          sync afterwards.
+          The cluster is rolled back to deployment {chosen?.id}, commit{' '}
+          <code>{chosen?.revision.sha.slice(0, 8)}</code>. Git does not change, so the application will be out
+          of sync.
         </p>
         {application.automated && (
           <p style={{ marginTop: 8 }}>
-            Automatic sync is switched off with it, so that the older version stays.
+            Automatic sync is turned off, so that the older version stays. You can turn it on again under Sync
+            policy.
           </p>
         )}
       </Confirm>
-    </div>
+    </TableFrame>
   );
 }

@@ -5,6 +5,7 @@ import type { ApplicationPlan, Runtime } from '../../api/types';
 import { CopyIcon } from '../../ui/CopyText';
 import { Check } from '../../ui/icons';
 import { Empty, QueryView } from '../../ui/States';
+import { TableFrame } from '../../ui/TableFrame';
 
 /** What a sync would do now, in order: the same plan that `slipway app plan` prints. */
 export function PlanTab({ runtime, reference }: { runtime: Runtime | undefined; reference: ApplicationRef }) {
@@ -36,11 +37,11 @@ function PlanView({ plan }: { plan: ApplicationPlan }) {
       {plan.waiting.length > 0 && (
         <ul style={{ margin: 0, padding: '0 14px 0 32px' }} aria-label="Waiting for">
           {plan.waiting.map((reason) => (
-            <li key={reason}>waits for {reason}</li>
+            <li key={reason}>{reason}</li>
           ))}
         </ul>
       )}
-      <div className="table-frame">
+      <TableFrame>
         <table className="data" aria-label="Plan">
           <thead>
             <tr>
@@ -67,7 +68,7 @@ function PlanView({ plan }: { plan: ApplicationPlan }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </TableFrame>
     </div>
   );
 }

@@ -1,4 +1,5 @@
 import { CloseButton } from '@mantine/core';
+import { useEffect, useRef } from 'react';
 import type { ResourceNode } from '../../api/types';
 import { CopyIcon } from '../../ui/CopyText';
 import { Prose } from '../../ui/Prose';
@@ -13,10 +14,13 @@ interface ResourceDetailsProps {
 
 /** Everything that is known of one resource, without its manifest: that is in the diff. */
 export function ResourceDetails({ resource, onClose }: ResourceDetailsProps) {
+  const panel = useRef<HTMLElement>(null);
+  // On a narrow screen they are below the tree, out of sight.
+  useEffect(() => panel.current?.scrollIntoView({ block: 'nearest' }), []);
   const { group, version, kind, namespace, name } = resource;
   const command = `kubectl ${namespace ? `-n ${namespace} ` : ''}get ${kind.toLowerCase()} ${name} -o yaml`;
   return (
-    <section className="panel" aria-label={`${kind} ${name}`}>
+    <section className="panel" ref={panel} aria-label={`${kind} ${name}`}>
       <header>
         <h2 className="ellipsis">
           {kind} {name}
@@ -33,7 +37,7 @@ export function ResourceDetails({ resource, onClose }: ResourceDetailsProps) {
             <Prose>{sentence(resource.healthMessage)}</Prose>
           </p>
         )}
-        {resource.requiresPruning && <p>It is not in Git any more; a sync with pruning deletes it.</p>}
+        {resource.requiresPruning && <p>It is no longer in Git; a sync with pruning deletes it.</p>}
         <Properties>
           {resource.info && <Property name="Details">{resource.info}</Property>}
           <Property name="API version">{group ? `${group}/${version}` : version}</Property>

@@ -1,6 +1,7 @@
 import '@xyflow/react/dist/base.css';
 import {
   Background,
+  ControlButton,
   Controls,
   Handle,
   Position,
@@ -8,15 +9,17 @@ import {
   type Edge,
   type Node,
   type NodeProps,
+  useReactFlow,
+  useStore,
 } from '@xyflow/react';
-import { useMemo, useState } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import type { Application } from '../../api/types';
-import { Layers } from '../../ui/icons';
+import { ChevronUp, Layers } from '../../ui/icons';
 import { ToneIcon } from '../../ui/Status';
 import { healthTone, syncTone } from '../tones';
 import { layout, NODE_HEIGHT, NODE_WIDTH } from './layout';
 import styles from './ResourceGraph.module.css';
-import { buildTree, countByHealth, ROOT, toGraph, type GraphNode } from './resourceTree';
+import { buildTree, countByHealth, idOf, plural, ROOT, toGraph, type GraphNode } from './resourceTree';
 
 interface ResourceGraphProps {
   application: Application;
@@ -31,6 +34,8 @@ const nodeTypes = { card: Card };
 /** What the application declares and what came of it, as a picture. The table shows the same for reading aloud. */
 export function ResourceGraph({ application, selected, onSelect }: ResourceGraphProps) {
   const [expanded, setExpanded] = useState<ReadonlySet<string>>(new Set());
+  // The first member of the group that was unfolded last.
+  const [opened, setOpened] = useState<string>();
   const { nodes, edges, height } = useMemo(() => {
     const graph = toGraph(buildTree(application.resources ?? []), expanded);
     const placed = layout(graph);
@@ -54,8 +59,10 @@ export function ResourceGraph({ application, selected, onSelect }: ResourceGraph
   );
 
   const open = (node: GraphNode) => {
-    if (node.kind === 'group') setExpanded((before) => new Set([...before, node.id]));
-    else onSelect(node.id === ROOT ? undefined : node.id);
+    if (node.kind !== 'group') return onSelect(node.id === ROOT ? undefined : node.id);
+    setExpanded((before) => new Set([...before, node.id]));
+    const [first] = node.members;
+    setOpened(first && idOf(first));
   };
 
   return (
@@ -65,7 +72,8 @@ export function ResourceGraph({ application, selected, onSelect }: ResourceGraph
         edges={edges}
         nodeTypes={nodeTypes}
         fitView
-        fitViewOptions={{ maxZoom: 1, padding: 0.08 }}
+        // Never so small that nobody can read it: on a narrow screen one moves around instead.
+        fitViewOptions={{ minZoom: 0.6, maxZoom: 1, padding: 0.08 }}
         minZoom={0.15}
         maxZoom={1.5}
         nodesDraggable={false}
@@ -84,10 +92,44 @@ export function ResourceGraph({ application, selected, onSelect }: ResourceGraph
         proOptions={{ hideAttribution: true }}
       >
         <Background gap={18} color="var(--line)" />
-        <Controls showInteractive={false} />
+        <Controls showInteractive={false}>
+          {expanded.size > 0 && (
+            <ControlButton
+              title="Collapse groups"
+              aria-label="Collapse groups"
+              onClick={() => setExpanded(new Set())}
+            >
+              <ChevronUp />
+            </ControlButton>
+          )}
+        </Controls>
+        <KeepInSight id={selected ?? opened} />
       </ReactFlow>
     </div>
   );
+}
+
+/**
+ * Moves the picture so that one node is in it: the panel of details takes room beside the graph, and what was clicked must
+ * not be what leaves the picture.
+ */
+function KeepInSight({ id }: { id: string | undefined }) {
+  const flow = useReactFlow();
+  const width = useStore((state) => state.width);
+  const height = useStore((state) => state.height);
+  useEffect(() => {
+    const node = id ? flow.getNode(id) : undefined;
+    if (!node || width === 0) return;
+    const { x, y, zoom } = flow.getViewport();
+    const left = node.position.x * zoom + x;
+    const top = node.position.y * zoom + y;
+    const inside =
+      left >= 0 && top >= 0 && left + NODE_WIDTH * zoom <= width && top + NODE_HEIGHT * zoom <= height;
+    if (inside) return;
+    const centre = { x: node.position.x + NODE_WIDTH / 2, y: node.position.y + NODE_HEIGHT / 2 };
+    void flow.setCenter(centre.x, centre.y, { zoom });
+  }, [flow, id, width, height]);
+  return null;
 }
 
 function labelOf(node: GraphNode, application: Application): string {
@@ -95,7 +137,7 @@ function labelOf(node: GraphNode, application: Application): string {
     case 'application':
       return `Application ${application.name}, ${application.syncStatus}, ${application.healthStatus}`;
     case 'group':
-      return `${node.members.length} ${node.resourceKind}, ${countByHealth(node.members)}. Press Enter to show each`;
+      return `${node.members.length} ${plural(node.resourceKind)}, ${countByHealth(node.members)}. Press Enter to show each`;
     case 'resource': {
       const { kind, name, status, health } = node.resource;
       return [`${kind} ${name}`, status, health].filter(Boolean).join(', ');
@@ -129,7 +171,9 @@ function CardBody({ node, application }: { node: GraphNode; application: Applica
       return (
         <>
           <span className={styles.kind}>{node.resourceKind}</span>
-          <span className={styles.name}>{node.members.length} of them</span>
+          <span className={styles.name}>
+            {node.members.length} {plural(node.resourceKind)}
+          </span>
           <span className={styles.info}>{countByHealth(node.members)}</span>
         </>
       );

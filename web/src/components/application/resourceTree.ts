@@ -73,16 +73,16 @@ function addChildren(
   expanded: ReadonlySet<string>,
 ): void {
   const groups = leafGroups(children);
-  for (const child of children) {
+  for (const child of children.toSorted((a, b) => byName(a.resource, b.resource))) {
     const group = child.children.length === 0 ? groups.get(child.resource.kind) : undefined;
     const groupId = `${parent}>${child.resource.kind}`;
     if (group && !expanded.has(groupId)) {
-      if (group[0] === child) {
+      if (!graph.nodes.some(({ id }) => id === groupId)) {
         graph.nodes.push({
           kind: 'group',
           id: groupId,
           resourceKind: child.resource.kind,
-          members: group.map((member) => member.resource),
+          members: group.map((member) => member.resource).toSorted(byName),
         });
         graph.edges.push({ from: parent, to: groupId });
       }
@@ -94,6 +94,9 @@ function addChildren(
   }
 }
 
+/** As people count: `web-2` before `web-10`. */
+const byName = (a: ResourceNode, b: ResourceNode) => a.name.localeCompare(b.name, 'en', { numeric: true });
+
 function leafGroups(children: TreeNode[]): Map<string, TreeNode[]> {
   const byKind = new Map<string, TreeNode[]>();
   for (const child of children) {
@@ -101,6 +104,12 @@ function leafGroups(children: TreeNode[]): Map<string, TreeNode[]> {
     byKind.set(child.resource.kind, [...(byKind.get(child.resource.kind) ?? []), child]);
   }
   return new Map([...byKind].filter(([, members]) => members.length > GROUP_ABOVE));
+}
+
+/** `ConfigMap` → `ConfigMaps`, `Ingress` → `Ingresses`, `NetworkPolicy` → `NetworkPolicies`. */
+export function plural(kind: string): string {
+  if (/[^aeiou]y$/.test(kind)) return `${kind.slice(0, -1)}ies`;
+  return /(s|x|ch|sh)$/.test(kind) ? `${kind}es` : `${kind}s`;
 }
 
 /** How many members of a group are in which state, in the API's own words: "38 Healthy, 2 Progressing". */

@@ -4,6 +4,7 @@ import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { rotateSecrets } from '../../api/adminMutations';
 import { healthQuery, readinessQuery } from '../../api/adminQueries';
+import type { SystemHealth } from '../../api/types';
 import { BuildStatus } from '../../components/badges';
 import { useChange } from '../../hooks/useChange';
 import { Confirm } from '../../ui/Confirm';
@@ -12,6 +13,9 @@ import { Page } from '../../ui/Page';
 import { Properties, Property } from '../../ui/Properties';
 import { Empty, QueryView, sentence } from '../../ui/States';
 import { Status } from '../../ui/Status';
+import { Ago } from '../../ui/Time';
+import { DataTable } from '../../ui/DataTable';
+import { TableFrame } from '../../ui/TableFrame';
 
 /** How the platform is, for those who run it. */
 export function HealthPage() {
@@ -23,7 +27,7 @@ export function HealthPage() {
     <Page
       title="System health"
       documentTitle="System health"
-      subtitle="Of the whole platform, over all accounts. Renewed every ten seconds."
+      subtitle="The whole platform, across all accounts. Refreshed every ten seconds."
       actions={
         <>
           <Button
@@ -37,7 +41,7 @@ export function HealthPage() {
             Metrics
           </Button>
           <Button variant="default" leftSection={<Refresh />} onClick={ask.open}>
-            New master key
+            Rotate master key
           </Button>
         </>
       }
@@ -61,11 +65,24 @@ export function HealthPage() {
                   </Property>
                   <Property name="Master key">
                     <Status tone={state.rotating ? 'warn' : 'ok'}>
-                      {state.rotating ? 'A rotation was left unfinished' : 'In order'}
+                      {state.rotating ? 'A rotation is unfinished' : 'OK'}
                     </Status>
                   </Property>
                 </Properties>
               </div>
+            </section>
+            <section className="panel" aria-labelledby="jobs">
+              <header>
+                <h2 id="jobs">Background jobs</h2>
+                <span className="row" style={{ gap: 12 }}>
+                  {Object.entries(state.parts).map(([part, answers]) => (
+                    <Status key={part} plain tone={answers ? 'ok' : 'bad'}>
+                      {part} {answers ? 'reachable' : 'not reachable'}
+                    </Status>
+                  ))}
+                </span>
+              </header>
+              <Jobs state={state} />
             </section>
             <section className="panel" aria-label="Counts">
               <div className="body">
@@ -76,6 +93,15 @@ export function HealthPage() {
                   <Property name="Runtimes">{state.runtimes}</Property>
                   <Property name="Applications">{state.applications}</Property>
                   <Property name="Audit records">{state.auditRecords}</Property>
+                  <Property name="Facts waiting for the bus">{state.factsWaiting}</Property>
+                  <Property name="Messages to retry">{state.deferredMessages}</Property>
+                  <Property name="Messages given up">
+                    {state.deadMessages > 0 ? (
+                      <Status tone="bad">{state.deadMessages}</Status>
+                    ) : (
+                      state.deadMessages
+                    )}
+                  </Property>
                 </Properties>
               </div>
             </section>
@@ -91,17 +117,17 @@ export function HealthPage() {
       <Confirm
         opened={asking}
         onClose={ask.close}
-        title="Make a new master key?"
-        verb="Make it"
+        title="Rotate the master key?"
+        verb="Rotate"
         action={async () => {
           const { dataKeys } = await change(rotateSecrets());
           notifications.show({
-            message: `The master key is new, and ${dataKeys} data keys are wrapped with it.`,
+            message: `Master key rotated; ${dataKeys} data keys were re-encrypted.`,
           });
         }}
       >
-        Every account's data key is wrapped anew. The old master key opens nothing afterwards: a backup made
-        before still needs it.
+        Every account’s data key is re-encrypted with a new master key. Keep the old key if you need to
+        restore a backup made before.
       </Confirm>
     </Page>
   );
@@ -109,9 +135,9 @@ export function HealthPage() {
 
 function Builds({ counts }: { counts: Record<string, number> }) {
   const all = Object.entries(counts);
-  if (all.length === 0) return <Empty title="No build yet" />;
+  if (all.length === 0) return <Empty title="No builds yet" />;
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-labelledby="builds">
         <thead>
           <tr>
@@ -130,6 +156,31 @@ function Builds({ counts }: { counts: Record<string, number> }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
+  );
+}
+
+/** What this process does by itself, and whether it works. */
+function Jobs({ state }: { state: SystemHealth }) {
+  if (state.jobs.length === 0) return <Empty title="Nothing has run yet" />;
+  return (
+    <DataTable labelledBy="jobs" heads={['Job', 'State', 'Last run', 'Last success']}>
+      {state.jobs.map((job) => (
+        <tr key={job.name}>
+          <td>{job.name}</td>
+          <td>
+            <Status plain tone={job.failing ? 'bad' : job.failures > 0 ? 'warn' : 'ok'}>
+              {job.failures === 0 ? 'OK' : `failed ${job.failures} times in a row: ${job.error ?? ''}`}
+            </Status>
+          </td>
+          <td>
+            <Ago at={job.lastRun} />
+          </td>
+          <td>
+            <Ago at={job.lastSuccess} />
+          </td>
+        </tr>
+      ))}
+    </DataTable>
   );
 }

@@ -8,6 +8,7 @@ import { Prose } from '../../ui/Prose';
 import { QueryView, sentence } from '../../ui/States';
 import { Status } from '../../ui/Status';
 import styles from './UsagePage.module.css';
+import { TableFrame } from '../../ui/TableFrame';
 
 /** How much of its limits the account uses. */
 export function UsagePage() {
@@ -16,9 +17,7 @@ export function UsagePage() {
     <Page
       title="Usage & limits"
       documentTitle="Usage & limits"
-      subtitle={
-        usage.data?.plan ? `Plan ${usage.data.plan}` : 'Limits are set by an administrator of the platform.'
-      }
+      subtitle={usage.data?.plan ? `Plan ${usage.data.plan}` : 'Limits are set by a platform administrator.'}
     >
       <QueryView query={usage}>
         {(status) => (
@@ -38,7 +37,7 @@ export function UsagePage() {
               </header>
               <LimitTable states={status.limits} />
             </section>
-            <section className="panel" aria-label="Also counted">
+            <section className="panel" aria-label="Other counts">
               <div className="body">
                 <Properties>
                   <Property name={`Builds since ${day(status.monthBegan)}`}>
@@ -62,11 +61,11 @@ const day = (at: string) =>
 
 function LimitTable({ states }: { states: UsageState[] }) {
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table className="data" aria-labelledby="limits">
         <thead>
           <tr>
-            <th>What</th>
+            <th>Resource</th>
             <th className="right">Used</th>
             <th className="right">Limit</th>
             <th style={{ width: '40%' }}>
@@ -98,12 +97,12 @@ function LimitTable({ states }: { states: UsageState[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableFrame>
   );
 }
 
 function LimitState({ state }: { state: UsageState }) {
   if (state.isExceeded) return <Status tone="bad">Exceeded</Status>;
   if (state.isReached) return <Status tone="warn">Reached</Status>;
-  return <Status tone="ok">{state.limit === undefined || state.limit === null ? 'No limit' : 'Free'}</Status>;
+  return <Status tone="ok">{state.limit === undefined || state.limit === null ? 'Unlimited' : 'OK'}</Status>;
 }

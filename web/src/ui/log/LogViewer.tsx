@@ -57,6 +57,10 @@ interface LogViewerProps {
   status: ReactNode;
   /** Start at the end and stay there. */
   follow: boolean;
+  /** Sections whose lines are hidden at first. */
+  startFolded?: string[];
+  /** Start at this section's heading. */
+  startAt?: string | undefined;
   target?: { section: string; line: number } | undefined;
   onPick: (section: string, line: number) => void;
   empty: ReactNode;
@@ -66,7 +70,7 @@ interface LogViewerProps {
 export function LogViewer(props: LogViewerProps) {
   const { buffer, order, target } = props;
   const version = useSyncExternalStore(buffer.subscribe, buffer.current);
-  const [folded, setFolded] = useState<ReadonlySet<string>>(new Set());
+  const [folded, setFolded] = useState<ReadonlySet<string>>(() => new Set(props.startFolded));
   const [wrap, setWrap] = useLocalStorage({ key: 'slipway-log-wrap', defaultValue: false });
   const [following, setFollowing] = useState(props.follow && !target);
   const [position, setPosition] = useState(0);
@@ -159,6 +163,15 @@ export function LogViewer(props: LogViewerProps) {
     showRow(row, box.height / 3);
     setWanted(undefined);
   }, [wanted, rows, box.height, showRow, unfold]);
+
+  // Once its lines are there: before that there is nothing to scroll to.
+  const [start, setStart] = useState(target ? undefined : props.startAt);
+  useEffect(() => {
+    const row = start === undefined ? undefined : rows.heading(start);
+    if (row === undefined || box.height === 0 || (buffer.sections.get(start ?? '')?.lines ?? 0) === 0) return;
+    showRow(row, 0);
+    setStart(undefined);
+  }, [start, rows, box.height, buffer, showRow]);
 
   const search = useLogSearch(buffer, version, names, (match) => {
     unfold(match.section);

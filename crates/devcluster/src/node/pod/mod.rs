@@ -41,6 +41,8 @@ struct Unit {
     container_id: String,
     health: Arc<Mutex<Health>>,
     probes: Option<tokio::task::JoinHandle<()>>,
+    /// Nudges us when its process has ended.
+    death: Option<tokio::task::JoinHandle<()>>,
     retry_at: Option<Instant>,
     backoff: Duration,
     pull_backoff: Duration,
@@ -57,6 +59,7 @@ impl Unit {
             container_id: String::new(),
             health: Arc::default(),
             probes: None,
+            death: None,
             retry_at: None,
             backoff: Duration::ZERO,
             pull_backoff: Duration::ZERO,

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::{Unit, Worker, host_ip, id_text, spec_of};
 use crate::node::container::{log_file, message_file};
+use crate::node::death;
 use crate::node::logs;
 use crate::node::probe::{self, Health, Subject};
 use crate::value::{Json as _, now, parse_time, time_text};
@@ -91,6 +92,9 @@ impl Worker {
         unit.state = json!({"running": {"startedAt": engine_time(details.str_at("State.StartedAt"))}});
         unit.container_id = id_text(&self.engine, details.str_at("Id"));
         unit.image_id = details.str_at("Image").trim_start_matches("sha256:").to_owned();
+        if unit.death.is_none() {
+            unit.death = death::watch(details.int_at("State.Pid").unwrap_or(0), self.notify.clone());
+        }
         if unit.probes.as_ref().is_none_or(tokio::task::JoinHandle::is_finished)
             && !unit.health.lock().expect("health lock").started
         {
@@ -145,6 +149,9 @@ impl Worker {
     pub(super) fn end(&mut self, name: &str, state: Value) {
         let Some(unit) = self.units.get_mut(name) else { return };
         unit.stop_probes();
+        if let Some(watching) = unit.death.take() {
+            watching.abort();
+        }
         unit.live = false;
         let ran = parse_time(state.str_at("terminated.startedAt"))
             .zip(parse_time(state.str_at("terminated.finishedAt")))

@@ -8,7 +8,7 @@ use slipway_pipeline::spec::{Build, Push, PushTag};
 
 use super::super::layers::{self, Builder};
 use super::super::names::{qualified, split_tag};
-use super::super::{Place, Refusal, reach, registries, task};
+use super::super::{Place, Refusal, reach, registries, secrets, task};
 use super::Container;
 use crate::layout::create_private;
 use crate::task::{Members, Run, Task};
@@ -27,6 +27,7 @@ impl Container {
         argv.extend(spec.tags.iter().map(|tag| format!("--tag={name}:{tag}")));
         let (arguments, environment) = reach::arguments(spec, place)?;
         argv.extend(arguments);
+        argv.extend(secrets::flags(step, spec, place)?);
         argv.extend(spec.target.iter().map(|target| format!("--target={target}")));
         argv.extend(spec.platform.iter().map(|platform| format!("--platform={platform}")));
         argv.extend(layers::flags(
@@ -50,16 +51,7 @@ impl Container {
         members.fixed.insert("imageName".to_owned(), name.clone());
         members.fixed.insert("imageTagName".to_owned(), tag.clone());
         members.from_files.insert("imageId".to_owned(), place.at.image_id());
-        let mut intro = vec![format!("Building image {name}:{tag} from {directory} by {}", self.engine.name)];
-        let left_out: Vec<&str> = spec
-            .options
-            .keys()
-            .map(String::as_str)
-            .filter(|key| !matches!(*key, "metadata" | "annotations"))
-            .collect();
-        if !left_out.is_empty() {
-            intro.push(format!("Not supported by this runner and left out: {}", left_out.join(", ")));
-        }
+        let intro = vec![format!("Building image {name}:{tag} from {directory} by {}", self.engine.name)];
         let run = Run::Engine { commands, members, environment, context: Some(context) };
         Ok(task(step, place, intro, run))
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use slipway_pipeline::StepSpec;
 
 use super::super::beside::{Beside, Service, Work};
-use super::super::{Place, Refusal, container_name, reach, script};
+use super::super::{ATTEMPT, Place, Refusal, container_name, reach, script};
 use super::{Container, LABEL, OWNER, Stage, bind};
 use crate::layout::{BIN, BuildDir, VOLUME};
 use crate::task::Staged;
@@ -19,6 +19,8 @@ pub(super) struct Side {
     pub(super) names: Vec<String>,
     /// Those of them that have to succeed.
     pub(super) also: Vec<String>,
+    /// Whose containers they are; the whole build's when absent.
+    attempt: Option<String>,
     /// The container whose network all share.
     network: Option<String>,
     /// Their names in everybody's `/etc/hosts`.
@@ -35,7 +37,8 @@ impl Container {
         place: &Place<'_>,
         beside: &Beside,
     ) -> Result<Side, Refusal> {
-        let mut side = Side::default();
+        let own = container_name(step, place);
+        let mut side = Side { attempt: Some(own.clone()), ..Side::default() };
         if beside.all_names().is_empty() {
             return Ok(side);
         }
@@ -50,7 +53,6 @@ impl Container {
             side.network = Some(network);
             side.mounts = mounts;
         }
-        let own = container_name(step, place);
         for service in beside.services.iter().chain(&beside.candidates) {
             let name = format!("{own}-{}", service.name);
             let command = self.service(&name, place, service, &mut side, &scratch, &Stage::of_step(place))?;
@@ -80,6 +82,8 @@ impl Container {
             let folder = scripts.join(name);
             script::write(&folder, Some(&work.commands))?;
             let mut argv = self.command_of(place, &["run", "--rm", "--entrypoint=sh"])?;
+            // It has no name; when its client is killed, it is found by these.
+            argv.extend(self.labels(place, side.attempt.as_deref()));
             argv.extend(self.login_flag(place)?);
             argv.extend(self.network(side));
             argv.push(bind(&place.dir.volume(), VOLUME, false));
@@ -124,7 +128,7 @@ impl Container {
         );
         // Those that share a network go before the one whose network it is.
         for name in side.names.iter().rev() {
-            let remove = self.command_of(place, &["rm", "--force", name])?;
+            let remove = self.command_of(place, &["rm", "--force", "--volumes", name])?;
             text.push_str(&format!("{} >/dev/null 2>&1\n", words(&remove)));
         }
         text.push_str("set -e\n");
@@ -152,8 +156,7 @@ impl Container {
         let mut argv = self.command_of(place, &["run", "--detach", "--pull=missing"])?;
         argv.extend(self.login_flag(place)?);
         argv.push(format!("--name={container}"));
-        argv.push(format!("--label={LABEL}={}", place.build));
-        argv.push(format!("--label={OWNER}={}", self.owner));
+        argv.extend(self.labels(place, side.attempt.as_deref()));
         argv.extend(self.network(side));
         let file = scratch.join(format!("{}.env", service.name));
         reach::write_environment(&file, reach::one_line(&service.environment))?;
@@ -166,6 +169,14 @@ impl Container {
         argv.extend(entry.cloned());
         argv.extend(service.cmd.iter().flatten().cloned());
         Ok(argv)
+    }
+
+    /// By which containers are found when everything else about them is lost.
+    fn labels(&self, place: &Place<'_>, attempt: Option<&str>) -> Vec<String> {
+        let mut labels =
+            vec![format!("--label={LABEL}={}", place.build), format!("--label={OWNER}={}", self.owner)];
+        labels.extend(attempt.map(|attempt| format!("--label={ATTEMPT}={attempt}")));
+        labels
     }
 
     /// The flags without which nothing starts here, and the network of the services if there are some.

@@ -78,18 +78,15 @@ impl Kubernetes {
         members.fixed.insert("imageTagName".to_owned(), tag.clone());
         members.from_files.insert("imageId".to_owned(), place.at.out().join(IMAGE_ID));
         members.from_files.insert("imageRepoDigest".to_owned(), place.at.out().join(DIGEST));
+        if spec.options.contains_key("secrets") {
+            return Err(Refusal::Unsupported(format!(
+                "step `{}` has `secrets`, which reach a build by Podman and Docker only: use such a runner, or build in a freestyle step",
+                step.name
+            )));
+        }
         let mut intro = vec![format!("Building image {name}:{tag} from {directory} in an unprivileged pod")];
         if registry.is_none() {
             intro.push("The image stays with this build: it is pushed to no registry, so no later step can run in it".to_owned());
-        }
-        let left_out: Vec<&str> = spec
-            .options
-            .keys()
-            .map(String::as_str)
-            .filter(|key| !matches!(*key, "metadata" | "annotations"))
-            .collect();
-        if !left_out.is_empty() {
-            intro.push(format!("Not supported by this runner and left out: {}", left_out.join(", ")));
         }
         self.image_task(step, place, intro, &lines, Brought { context: Some(context), given: None }, members)
     }
