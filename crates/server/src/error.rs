@@ -18,8 +18,15 @@ pub struct ApiError {
     source: Option<Box<StoreError>>,
     /// Why access was denied, for the audit trail; the answer may hide that anything is there.
     denied: Option<String>,
+    /// What only some refusals say; apart, because an error travels through every answer.
+    more: Option<Box<More>>,
+}
+
+#[derive(Debug, Default)]
+struct More {
     /// Which fields are meant.
     details: Vec<ErrorDetail>,
+    /// In seconds.
     retry_after: Option<u64>,
 }
 
@@ -32,16 +39,7 @@ pub(crate) struct Refusal {
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, name: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            code,
-            name,
-            message: message.into(),
-            source: None,
-            denied: None,
-            details: Vec::new(),
-            retry_after: None,
-        }
+        Self { status, code, name, message: message.into(), source: None, denied: None, more: None }
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -78,7 +76,7 @@ impl ApiError {
     pub fn throttled(seconds: u64) -> Self {
         let message = format!("too many failed attempts: wait {seconds} s, then try again");
         let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "2003", "TOO_MANY_ATTEMPTS", message);
-        Self { retry_after: Some(seconds), ..refusal }
+        Self { more: Some(Box::new(More { retry_after: Some(seconds), ..More::default() })), ..refusal }
     }
 
     /// Heard again in a moment; nothing is lost by coming back.
@@ -128,7 +126,7 @@ impl ApiError {
     /// The same, with the field that each is about.
     pub fn fields(what: &str, details: Vec<ErrorDetail>) -> Self {
         let findings: Vec<_> = details.iter().map(|detail| detail.message.clone()).collect();
-        Self { details, ..Self::findings(what, &findings) }
+        Self { more: Some(Box::new(More { details, ..More::default() })), ..Self::findings(what, &findings) }
     }
 
     /// The words "could not find" are what the published CLI looks for; "Context `x` not found", and the name of its own
@@ -253,18 +251,19 @@ impl IntoResponse for ApiError {
         let denied =
             self.denied.is_some() || matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         let refusal = Refusal { denied, reason: self.denied.unwrap_or_else(|| self.message.clone()) };
+        let more = self.more.map(|more| *more).unwrap_or_default();
         let body = ErrorBody {
             status: self.status.as_u16(),
             code: self.code.into(),
             name: self.name.into(),
             message: self.message,
-            details: self.details,
+            details: more.details,
             request_id: crate::http::request_id(),
         };
         let mut response = (self.status, Json(body)).into_response();
         response.extensions_mut().insert(refusal);
         let unavailable = (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
-        if let Some(seconds) = self.retry_after.or(unavailable) {
+        if let Some(seconds) = more.retry_after.or(unavailable) {
             response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(seconds));
         }
         response

@@ -222,7 +222,7 @@ pub(crate) async fn complete(
     Ok(())
 }
 
-/// What says which files an event is about; nothing for a branch that is new, nor where a provider cannot be asked.
+/// What says which files an event is about; nothing for a branch that is new.
 fn files_of(provider: Provider, event: &RepoEvent) -> Option<Call> {
     if let Some(pull_request) = &event.pull_request {
         return Some(provider.pull_request_files(&event.repo, pull_request.number));
@@ -230,7 +230,7 @@ fn files_of(provider: Provider, event: &RepoEvent) -> Option<Call> {
     let (rest, after) = event.cause.strip_prefix("push:")?.rsplit_once(':')?;
     let (_, before) = rest.rsplit_once(':')?;
     let known = |sha: &str| sha.len() >= 7 && sha.chars().any(|digit| digit != '0');
-    (known(before) && known(after)).then(|| provider.changed_files(&event.repo, before, after))?
+    (known(before) && known(after)).then(|| provider.changed_files(&event.repo, before, after))
 }
 
 pub(crate) fn secret_place(account: AccountId, context: &str, repo: &str) -> String {

@@ -328,10 +328,11 @@ impl Provider {
         })
     }
 
-    /// The files that changed between two commits, for providers whose pushes do not say; `None` where one cannot be asked.
-    pub fn changed_files(self, repo: &str, before: &str, after: &str) -> Option<Call> {
+    /// The files that changed between two commits, for pushes that do not say.
+    pub fn changed_files(self, repo: &str, before: &str, after: &str) -> Call {
         let (before, after) = (escape(before), escape(after));
-        Some(Call::get(match self {
+        Call::get(match self {
+            Self::Gitea => format!("/repos/{repo}/compare/{before}...{after}"),
             Self::GitHub => format!("/repos/{repo}/compare/{before}...{after}?per_page=100"),
             Self::GitLab => {
                 format!("/projects/{}/repository/compare?from={before}&to={after}", escape(repo))
@@ -345,8 +346,7 @@ impl Provider {
                     bitbucket_server::place(repo)
                 )
             }
-            Self::Gitea => return None,
-        }))
+        })
     }
 
     /// Both names of a file that was renamed.
@@ -365,9 +365,19 @@ impl Provider {
             Self::BitbucketCloud => &["/new/path", "/old/path"],
             Self::BitbucketServer => &["/path/toString", "/srcPath/toString"],
         };
-        let files = files.as_array().ok_or_else(|| self.unexpected())?;
-        let mut found = Vec::new();
-        for file in files {
+        // Gitea compares commit by commit.
+        let by_commit: Vec<&Value> = match (self, value.get("commits").and_then(Value::as_array)) {
+            (Self::Gitea, Some(commits)) => {
+                let of_commit = |commit: &'_ Value| commit.get("files").and_then(Value::as_array).is_some();
+                if !commits.iter().all(of_commit) {
+                    return Err(self.unexpected());
+                }
+                commits.iter().filter_map(|commit| commit["files"].as_array()).flatten().collect()
+            }
+            _ => files.as_array().ok_or_else(|| self.unexpected())?.iter().collect(),
+        };
+        let mut found: Vec<String> = Vec::new();
+        for file in by_commit {
             let before = found.len();
             for name in names {
                 let path = file.pointer(name).and_then(Value::as_str).filter(|path| !path.is_empty());

@@ -419,7 +419,9 @@ fn changed_files_are_asked_for_and_read_of_every_provider() {
     let compared = json!({"commits": [], "files": [{"filename": "a"}]});
     let answer = Answer { status: 200, body: compared.to_string().into_bytes() };
     assert_eq!(Provider::GitHub.read_changed_files(&answer).unwrap(), ["a"]);
-    assert!(Provider::Gitea.changed_files("acme/app", "1", "2").is_none());
-    let call = Provider::BitbucketCloud.changed_files("acme/app", "1111111", "2222222").unwrap();
+    let by_commit = json!({"total_commits": 1, "commits": [{"files": [{"filename": "a"}]}, {"files": [{"filename": "b"}]}]});
+    let answer = Answer { status: 200, body: by_commit.to_string().into_bytes() };
+    assert_eq!(Provider::Gitea.read_changed_files(&answer).unwrap(), ["a", "b"]);
+    let call = Provider::BitbucketCloud.changed_files("acme/app", "1111111", "2222222");
     assert_eq!(call.path, "/repositories/acme/app/diffstat/2222222..1111111?pagelen=100");
 }

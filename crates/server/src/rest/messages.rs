@@ -9,10 +9,10 @@ use slipway_api::error::ErrorBody;
 use slipway_store::deferred::{self, Deferred};
 use utoipa::ToSchema;
 
+use super::admin::record;
 use crate::auth::Caller;
 use crate::ctx::{QUEUES, Server};
 use crate::error::ApiError;
-use crate::seal::PLATFORM;
 use crate::seams;
 use crate::trail::Entry;
 
@@ -88,7 +88,7 @@ pub(crate) async fn again(
             return Err(what());
         }
         let entry = Entry::new("retry", "message", &id, &id);
-        caller.trail.allowed(tx, &caller.actor().in_chain(PLATFORM), &entry)?;
+        record(tx, &caller, caller.principal.account, &entry)?;
         Ok(id)
     });
     Ok(Json(done.await?))
@@ -107,7 +107,7 @@ pub(crate) async fn all_again(State(server): State<Server>, caller: Caller) -> R
                 count += i64::from(deferred::again(tx, &row.consumer, &row.message, now_ms)?);
             }
             let entry = Entry::new("retry", "message", "all", "all").after(count);
-            caller.trail.allowed(tx, &caller.actor().in_chain(PLATFORM), &entry)?;
+            record(tx, &caller, caller.principal.account, &entry)?;
             Ok(count)
         })
         .await?;

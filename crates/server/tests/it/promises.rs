@@ -96,7 +96,10 @@ async fn an_integration_needs_a_credential_and_can_be_tried_out() {
         .await;
     assert_eq!(status, 400, "{refused}");
     assert!(refused["message"].as_str().unwrap().contains("password is needed"), "{refused}");
-    platform.post("/api/contexts", git_context("good", &address, "good")).await;
+    let mut tagged = git_context("good", &address, "good");
+    // One without tags is open to every member.
+    tagged["metadata"]["labels"] = json!({"tags": ["private"]});
+    platform.post("/api/contexts", tagged).await;
     platform.post("/api/contexts", git_context("bad", &address, "wrong")).await;
     let tried = |path: &'static str| platform.post(path, json!({}));
     let answer = tried("/api/contexts/good/test").await;

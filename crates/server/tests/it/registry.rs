@@ -29,7 +29,10 @@ async fn an_announced_image_starts_a_build_that_knows_it_once() {
     let platform = Platform::start().await;
     platform.pipeline("demo/build", "demo/app").await;
     let bodies = [
-        ("dockerhub", json!({"repository": {"repo_name": "acme/app"}, "push_data": {"tag": "v7"}})),
+        (
+            "dockerhub",
+            json!({"repository": {"repo_name": "acme/app"}, "push_data": {"tag": "v7", "pusher": "ada", "pushed_at": 1_700_000_000}}),
+        ),
         ("quay", json!({"repository": "acme/app", "updated_tags": ["v7"]})),
         ("azure", json!({"target": {"repository": "acme/app", "tag": "v7"}})),
         ("jfrog", json!({"data": {"image_name": "acme/app", "tag": "v7"}})),
@@ -66,5 +69,15 @@ async fn an_announced_image_starts_a_build_that_knows_it_once() {
         assert_eq!(value("TAG"), Some(json!("v7")), "{kind}: {taken}");
         assert_eq!((value("NAME"), value("NAMESPACE")), (Some(json!("app")), Some(json!("acme"))));
         assert_eq!(value("EVENT"), Some(json!(uri)));
+        // By their published names too.
+        let published = [("EVENT_TAG", "v7"), ("EVENT_NAME", "app"), ("EVENT_NAMESPACE", "acme")];
+        for (name, expected) in published {
+            assert_eq!(value(name), Some(json!(expected)), "{kind}: {name}");
+        }
+        let pusher = if kind == "dockerhub" { "ada" } else { "" };
+        assert_eq!(value("EVENT_PUSHER"), Some(json!(pusher)), "{kind}");
+        assert!(value("EVENT_PUSHED_AT").unwrap().as_str().unwrap().contains('T'), "{kind}");
+        let payload: Value = serde_json::from_str(value("EVENT_PAYLOAD").unwrap().as_str().unwrap()).unwrap();
+        assert_eq!(payload, body, "{kind}");
     }
 }
