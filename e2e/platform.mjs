@@ -138,7 +138,8 @@ export class Platform {
   }
 
   async application(name = "demo") {
-    return (await this.api("/api/applications")).applications.find((app) => app.name === name);
+    const [row] = (await this.api(`/api/applications?name=${name}`)).applications;
+    return row && this.api(`/api/applications/${row.runtime}/${row.namespace}/${row.name}`);
   }
 
   async log(build) {

@@ -19,6 +19,7 @@ usage() {
 usage: scripts/argocd.sh VERB [ARGUMENTS]
 
   build                          build it if it is not there; prints the folder of the programs
+  source                         prints the folder of its source
   up FOLDER KUBECONFIG NAMESPACE start Redis, repository server and application controller; waits until they serve.
                                  PORT=… is the first of four ports on loopback (16400), FLAGS=… is for the controller,
                                  REPO_FLAGS=… for the repository server
@@ -29,14 +30,19 @@ the project `default`) is made if it is missing.
 TEXT
 }
 
+# The folder of its source, downloaded if it is not there.
+argocd_source() {
+  # Its organisation's modules are not in every checksum database; go.sum of the module holds for all the others.
+  export GONOSUMDB='github.com/argoproj/*'
+  go mod download -json "github.com/argoproj/argo-cd/v3@v$argocd_version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'
+}
+
 # Its own go.mod has to be the main one, because its replacements count only there: so it is built where it was unpacked.
 # Its pages are not in the module, which is as well: nobody looks at them here.
 # Whoever calls this asks whether it succeeded, so that every step has to say so itself.
 from_argocd_module() {
   local module part
-  # Its organisation's modules are not in every checksum database; go.sum of the module holds for all the others.
-  export GONOSUMDB='github.com/argoproj/*'
-  module=$(go mod download -json "github.com/argoproj/argo-cd/v3@v$argocd_version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p') &&
+  module=$(argocd_source) &&
     (cd "$module" && go build -v -trimpath -ldflags "-s -w -X github.com/argoproj/argo-cd/v3/common.version=$argocd_version" -o "$out/argocd" ./cmd) &&
     for part in application-controller repo-server; do ln -s argocd "$out/argocd-$part" || return; done &&
     cp -r "$module/manifests/crds" "$out/crds" &&
@@ -122,6 +128,7 @@ verb=${1:-help}
 [ $# -eq 0 ] || shift
 case $verb in
   build) build_argocd && echo "$home" ;;
+  source) argocd_source ;;
   up) up "$@" ;;
   down) down "$@" ;;
   help | -h | --help) usage ;;

@@ -15,6 +15,11 @@ web_checks() {
   (cd web && npm run --silent format:check && npm run --silent lint && npm run --silent typecheck && npm test --silent)
 }
 
+# Every page and dialog in Chromium, against a stand-in that can show each state; e2e/ walks the real platform.
+web_pages() {
+  (cd web && npm run --silent test:browser)
+}
+
 conformance() {
   local suites=${SLIPWAY_SUITES:-../shared/suites} slipway=$CARGO_TARGET_DIR/debug/slipway
   if [ ! -d "$suites" ]; then
@@ -54,10 +59,9 @@ real_kubernetes() {
   [ -z "${CI:-}" ] || trap 'scripts/kube.sh down; scripts/docker.sh down' EXIT
 }
 
-# Who may do what, and what is kept of it, on the database of the scaled set: the same tests again.
+# The whole control plane once more, on the database of the scaled set.
 on_postgres() {
-  SLIPWAY_TEST_DATABASE=postgres node scripts/run-tests.mjs slipway-server \
-    access:: agents:: attacks:: audit:: doors:: identity:: keys:: matrix:: reach:: rules:: secrets:: sso:: vouching::
+  SLIPWAY_TEST_DATABASE=postgres node scripts/run-tests.mjs slipway-server
 }
 
 # The cases that the embedded cluster has just passed, with the real one as the judge.
@@ -73,6 +77,7 @@ part "rooms" cargo xtask tidy
 part "dependencies" scripts/deny.sh
 part "web checks" web_checks
 part "web build" make --no-print-directory web/dist/index.html
+part "web pages" web_pages
 part "clippy" cargo clippy --quiet --locked --workspace --all-targets -- --deny warnings
 part "build" cargo build --quiet --locked --package slipway
 part "real Kubernetes" real_kubernetes

@@ -1,5 +1,6 @@
 // A push to a real Gitea, built on a real Kubernetes by a runner in a network of its own that nobody can dial: webhook,
-// image in a registry, status of the commit in Gitea, and the log followed by the published CLI.
+// image in a registry, status of the commit in Gitea, and the log followed by the published CLI. And the other half of the
+// way: a push to a repository of manifests in Gitea is deployed by the runtime at once, without any polling.
 // usage: SLIPWAY_BIN=… node --test e2e/tests/gitea.test.mjs     (NAME=… for another cluster than `test`)
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -8,7 +9,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { until } from "../platform.mjs";
+import { Platform, until } from "../platform.mjs";
 import { Site } from "../site.mjs";
 
 const scripts = resolve(import.meta.dirname, "../../scripts");
@@ -200,4 +201,57 @@ test("a push to Gitea becomes an image in the registry, and Gitea and the publis
     assert.ok(states.includes("success"), `${states}`);
     return true;
   }, 60);
+});
+
+test("a push of manifests to Gitea is deployed without polling, until it is Healthy", { timeout: 300_000 }, async () => {
+  const [name] = owner.split(":");
+  const platform = new Platform(["--egress-allow", host]);
+  try {
+    await platform.start();
+    const call = async (path, body) => {
+      const answer = await fetch(platform.url + path, { method: "POST", headers: { authorization: platform.credentials.apiKey, "content-type": "application/json" }, body: JSON.stringify(body) });
+      assert.ok(answer.ok, `POST ${path}: ${answer.status} ${await answer.clone().text()}`);
+      return answer.json();
+    };
+    const apply = async (object) => {
+      const file = join(folder, `${object.kind}.json`);
+      writeFileSync(file, JSON.stringify(object));
+      await platform.kubectl("apply", "-f", file);
+    };
+    // Nothing is polled: whatever arrives, the webhook brought it.
+    await apply({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "argocd-cm", namespace: "argocd" }, data: { "timeout.reconciliation": "0s" } });
+    await forge("POST", "/user/repos", { name: "deploy", auto_init: true, default_branch: "main" });
+    const { sha1: token } = await forge("POST", `/users/${name}/tokens`, { name: "deploy", scopes: ["write:repository", "read:user"] });
+    const data = { auth: { type: "basic", password: token, apiHost: gitea } };
+    await call("/api/contexts", { metadata: { name: "forge" }, spec: { type: "git.gitea", data } });
+    const trigger = { name: "push", type: "git", repo: `${name}/deploy`, context: "forge", events: ["push.heads"], branchRegex: "/^never$/" };
+    await call("/api/pipelines", { version: "1.0", kind: "pipeline", metadata: { name: "walk/deploy" }, spec: { triggers: [trigger], steps: { say: { image: "busybox", commands: ["true"] } } } });
+    await until("the webhook is registered", async () => (await platform.api("/api/hooks"))[0]?.registered, 60);
+
+    const manifest = (value) => Buffer.from(`apiVersion: v1\nkind: ConfigMap\nmetadata: {name: from-gitea}\ndata: {value: "${value}"}\n`).toString("base64");
+    const first = await forge("POST", `/repos/${name}/deploy/contents/app/map.yaml`, { content: manifest("one"), message: "The first", branch: "main" });
+    await apply({
+      apiVersion: "argoproj.io/v1alpha1",
+      kind: "Application",
+      metadata: { name: "from-gitea", namespace: "argocd" },
+      spec: {
+        project: "default",
+        source: { repoURL: `${gitea}/${name}/deploy.git`, targetRevision: "main", path: "app" },
+        destination: { server: "https://kubernetes.default.svc", namespace: "from-gitea" },
+        syncPolicy: { automated: {}, syncOptions: ["CreateNamespace=true"] },
+      },
+    });
+    const healthy = (sha) =>
+      until(`Healthy at ${sha}`, async () => {
+        const app = await platform.application("from-gitea");
+        assert.deepEqual([app?.syncStatus, app?.healthStatus, app?.revision?.sha], ["Synced", "Healthy", sha], app?.summary);
+        return true;
+      }, 90);
+    await healthy(first.commit.sha);
+    const second = await forge("PUT", `/repos/${name}/deploy/contents/app/map.yaml`, { content: manifest("two"), message: "The second", branch: "main", sha: first.content.sha });
+    await healthy(second.commit.sha);
+    assert.equal((await platform.kubectl("-n", "from-gitea", "get", "configmap", "from-gitea", "-o", "jsonpath={.data.value}")).trim(), "two");
+  } finally {
+    await platform.remove();
+  }
 });

@@ -23,7 +23,7 @@ export function auditRecord(seq, user) {
     ...(action === 'create' ? { after: { scopes: [], kind: 'user' } } : {}),
     ...(outcome === 'allowed'
       ? {}
-      : { reason: 'this e-mail and password do not belong together: check both and try again' }),
+      : { reason: 'e-mail or password is wrong: check both and try again' }),
   };
   return {
     seq,

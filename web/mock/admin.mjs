@@ -166,7 +166,7 @@ export function createAdmin(user) {
     }),
     'POST auth/invitation/look': ({ body }) =>
       body.token === 'good'
-        ? { accountName: 'default', email: 'barbara@example.com', role: 'User', known: false }
+        ? { accountName: 'default', email: 'barbara@example.com', role: 'User', known: false, password: true, sso: [] }
         : missing('this invitation: it was accepted, revoked or is too old; ask for a new one'),
     'POST auth/invitation/accept': ({ body }) =>
       body.password.length < 12
@@ -179,13 +179,13 @@ export function createAdmin(user) {
       body.password === 'slipway'
         ? user
         : {
-            ...refuse(401, 'this e-mail and password do not belong together: check both and try again'),
+            ...refuse(401, 'e-mail or password is wrong: check both and try again'),
             code: '2002',
           },
     'POST auth/password': ({ body }) => {
       if (body.new.length < 12) return refuse(400, 'a password needs at least 12 characters');
       if (body.current !== 'slipway')
-        return { ...refuse(401, 'this e-mail and password do not belong together'), code: '2002' };
+        return { ...refuse(401, 'e-mail or password is wrong'), code: '2002' };
       return user;
     },
     'GET auth/sessions': () => sessions,
@@ -239,6 +239,8 @@ export function createAdmin(user) {
       return Object.assign(found, body);
     },
     'DELETE users/*': ({ at }) => drop(members, at[1]),
+    'GET user/identities': () => [],
+    'GET account/domains': () => [],
     'GET invitations': () => invitations,
     'POST invitations': ({ body }) => {
       if (!body.email.includes('@')) return refuse(400, `\`${body.email}\` is not an e-mail address`);
@@ -299,7 +301,7 @@ export function createAdmin(user) {
       if (body.entityType === 'pipeline' && body.tags.length === 0)
         return refuse(
           400,
-          'this rule cannot be kept: name tags, or `*` for any entity, or `untagged` for those without tags',
+          'this rule is not valid: name tags, or `*` for any entity, or `untagged` for those without tags',
         );
       const made = { ...rule(0, body.teams, body.entityType, body.actions, body), id: newId() };
       rules.push(made);
@@ -369,7 +371,7 @@ export function createAdmin(user) {
       if (!body.settings.issuer.startsWith('http'))
         return refuse(
           400,
-          "this identity provider cannot be kept: settings.issuer is the provider's address, with https://",
+          "this identity provider is not valid: settings.issuer is the provider's address, with https://",
         );
       const base = `http://127.0.0.1:8080/api/auth/${body.name}`;
       const { clientSecret, ...rest } = body;

@@ -272,3 +272,38 @@ export const plan = {
   waiting: [],
   text: 'PreSync 0  create  Job demo/migrate\nSync 0     update  Deployment demo/demo\nSync 5     prune   Job demo/old-migration\n',
 };
+
+const FACETS = {
+  health: 'healthStatus',
+  sync: 'syncStatus',
+  runtime: 'runtime',
+  namespace: 'namespace',
+  project: 'project',
+};
+
+/** A page of what fits, as the server answers it. */
+export function listed(all, query) {
+  const word = (query.get('search') ?? '').toLowerCase();
+  const chosen = (facet) => (query.get(facet) ?? '').split(',').filter(Boolean);
+  const found = all.filter(
+    (app) => app.name.includes(word) && (!query.get('name') || app.name === query.get('name')),
+  );
+  const fits = (app, facet) => chosen(facet).length === 0 || chosen(facet).includes(app[FACETS[facet]]);
+  const facets = Object.fromEntries(
+    Object.keys(FACETS).map((facet) => {
+      const counts = {};
+      const others = Object.keys(FACETS).filter((other) => other !== facet);
+      for (const app of found.filter((each) => others.every((other) => fits(each, other))))
+        counts[app[FACETS[facet]]] = (counts[app[FACETS[facet]]] ?? 0) + 1;
+      return [facet, counts];
+    }),
+  );
+  const rows = found.filter((app) => Object.keys(FACETS).every((facet) => fits(app, facet)));
+  const from = Number(query.get('offset') ?? 0);
+  const page = rows.slice(from, from + Number(query.get('limit') ?? 100));
+  const applications = page.map(({ resources: _r, history, conditions: _c, images: _i, ...row }) => ({
+    ...row,
+    deployedAt: history?.at(-1)?.deployedAt,
+  }));
+  return { applications, total: rows.length, facets };
+}

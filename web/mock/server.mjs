@@ -146,7 +146,7 @@ const ADMINISTERED = /^\/api\/(users|invitations|service-users|abac|audit|idp|ad
 
 function refuseMembers(pathname) {
   if (!ADMINISTERED.test(pathname)) return;
-  throw new Refusal(403, 'FORBIDDEN', 'this needs the Administrator role, and admin is not that', '2004');
+  throw new Refusal(403, 'FORBIDDEN', 'admin needs the Administrator role to do this', '2004');
 }
 
 async function misbehave(mode) {

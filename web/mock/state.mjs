@@ -1,6 +1,6 @@
 // What the mock knows, and the scenario that plays when a pipeline is run: build, commit, sync, healthy.
 import { createAdmin } from './admin.mjs';
-import { commit, createApplications, demoResources, diff, plan } from './applications.mjs';
+import { commit, createApplications, demoResources, diff, listed, plan } from './applications.mjs';
 import { texts } from './logs.mjs';
 
 const STEPS = [
@@ -508,7 +508,7 @@ export function createState(changed, speed) {
         }
         case 'GET applications':
           if (first) return findApplication(second, path[3], first);
-          return { applications: empty ? [] : applications };
+          return listed(empty ? [] : applications, query);
         default:
           return method === 'GET' && lists[noun] ? (empty ? [] : lists[noun]()) : undefined;
       }

@@ -133,6 +133,7 @@ const KINDS: [Kind; 6] = [
             open("SYNC", Verb::Write),
             open("TERMINATE_SYNC", Verb::Write),
             open("APP_ROLLBACK", Verb::Write),
+            open("RESOURCE_ACTION", Verb::Write),
         ],
         attributes: &["CLUSTER", "NAMESPACE", "RUNTIME", "GIT_SOURCE", "LABEL"],
     },

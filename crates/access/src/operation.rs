@@ -14,23 +14,29 @@ pub enum Operation {
     Manifests,
     Diff,
     Plan,
+    /// What can be done to one of its live objects.
+    Actions,
     Sync,
     Refresh,
     Rollback,
     Terminate,
     SyncPolicy,
+    /// Does it.
+    Action,
 }
 
 impl Operation {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Manifests,
         Self::Diff,
         Self::Plan,
+        Self::Actions,
         Self::Sync,
         Self::Refresh,
         Self::Rollback,
         Self::Terminate,
         Self::SyncPolicy,
+        Self::Action,
     ];
 
     /// Its last word in a path, and in the audit trail.
@@ -44,18 +50,21 @@ impl Operation {
             Self::Rollback => "rollback",
             Self::Terminate => "terminate",
             Self::SyncPolicy => "sync-policy",
+            Self::Actions => "actions",
+            Self::Action => "action",
         }
     }
 
     /// What a rule has to allow.
     pub fn action(self) -> &'static str {
         match self {
-            Self::Manifests | Self::Diff | Self::Plan => "VIEW",
+            Self::Manifests | Self::Diff | Self::Plan | Self::Actions => "VIEW",
             // Automation is a standing order to sync.
             Self::Sync | Self::SyncPolicy => "SYNC",
             Self::Refresh => "REFRESH",
             Self::Rollback => "APP_ROLLBACK",
             Self::Terminate => "TERMINATE_SYNC",
+            Self::Action => "RESOURCE_ACTION",
         }
     }
 
@@ -73,7 +82,8 @@ mod tests {
     #[test]
     fn looking_reads_and_everything_else_writes() {
         for operation in Operation::ALL {
-            let looks = matches!(operation, Operation::Manifests | Operation::Diff | Operation::Plan);
+            use Operation::{Actions, Diff, Manifests, Plan};
+            let looks = matches!(operation, Manifests | Diff | Plan | Actions);
             assert_eq!(operation.verb() == Verb::Read, looks, "{operation:?}");
             assert!(entity::action("gitopsApplications", operation.action()).is_some(), "{operation:?}");
         }

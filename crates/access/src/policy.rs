@@ -94,12 +94,12 @@ fn reason(principal: &Principal, policy: Policy) -> String {
             "a person's session, or the API key of a person or service account"
         }
         Policy::Administrator(_) => "the Administrator role",
-        Policy::Platform(_) => "an administrator of the platform",
+        Policy::Platform(_) => "platform administrator rights",
         Policy::Runner => "a runner's key",
         Policy::Runtime => "a runtime's key",
         Policy::Git => "a person's API key or a running build's credential",
     };
-    format!("this needs {wanted}, and {} is not that", principal.display_name())
+    format!("{} needs {wanted} to do this", principal.display_name())
 }
 
 #[cfg(test)]
@@ -171,6 +171,6 @@ mod tests {
         let denied =
             decide(Some(&user(Role::User, false)), Policy::Administrator(Resource::Users), Verb::Read);
         let Err(Denied::Forbidden(reason)) = denied else { panic!("a user is no administrator") };
-        assert_eq!(reason, "this needs the Administrator role, and ada is not that");
+        assert_eq!(reason, "ada needs the Administrator role to do this");
     }
 }

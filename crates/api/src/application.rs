@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 /// its own key in `X-Slipway-Runtime`.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProxyQuestion {
-    /// `manifests`, `diff`, `plan`, `sync`, `refresh`, `rollback` or `terminate`.
+    /// `manifests`, `diff`, `plan`, `actions`, `sync`, `refresh`, `rollback`, `terminate` or `action`.
     #[schema(value_type = String)]
     pub operation: ProxyOperation,
     pub namespace: String,
@@ -104,13 +104,17 @@ pub struct Revision {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
-    /// Running, Succeeded, Failed, Error, Terminating.
+    /// The id that the answer to `sync` or `rollback` gave; empty for what others asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// Pending (asked for, not begun), Running, Succeeded, Failed, Error, Terminating.
     pub phase: String,
     pub message: String,
+    /// RFC 3339; empty while it is pending.
     pub started_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
-    /// What the sync still waits for.
+    /// What the sync still waits for, as sentences.
     #[serde(default)]
     pub waiting_on: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -233,6 +237,59 @@ pub struct SyncRequest {
     pub prune: bool,
     #[serde(default, rename = "dryRun")]
     pub dry_run: bool,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/actions?group=&kind=&namespace=&resourceName=`: what can be done to
+/// one of its live objects.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ResourceActions {
+    pub actions: Vec<ResourceAction>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceAction {
+    pub name: String,
+    /// Known for this kind, but pointless in the object's present state.
+    pub disabled: bool,
+    #[serde(default)]
+    pub display_name: String,
+    /// Names of the parameters that it needs.
+    #[serde(default)]
+    pub parameters: Vec<String>,
+}
+
+/// `POST /app-proxy/api/applications/{namespace}/{name}/action`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ActionRequest {
+    #[serde(default)]
+    pub group: String,
+    pub kind: String,
+    #[serde(default)]
+    pub namespace: String,
+    pub resource_name: String,
+    pub action: String,
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// The answer to `sync` and `rollback`: which operation was asked for. When it comes, `GET /api/applications/…` shows that
+/// operation as pending already, so that nobody who waits takes the state before for its outcome.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationOrdered {
+    pub message: String,
+    /// `operation.id` of the Application while this operation is the last one.
+    pub operation_id: String,
+    /// RFC 3339.
+    pub requested_at: String,
+}
+
+impl Operation {
+    pub fn is_over(&self) -> bool {
+        !matches!(self.phase.as_str(), "Pending" | "Running" | "Terminating")
+    }
 }
 
 /// What lists show of an Application: everything but its resources, conditions, images and history.

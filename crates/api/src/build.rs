@@ -15,6 +15,12 @@ pub struct Build {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<String>,
     pub pipeline_name: String,
+    /// Within its pipeline, from 1: `demo-app #17`. Routes that take a build's id take `PIPELINE#17` too.
+    #[serde(default)]
+    pub number: i64,
+    /// The end of the id, as pages show it. Routes that take a build's id take this too.
+    #[serde(default)]
+    pub short_id: String,
     /// Id of the pipeline.
     pub service_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,6 +40,16 @@ pub struct Build {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pipeline_trigger_id: Option<String>,
     pub webhook_triggered: bool,
+    /// Who or what started it; absent for builds of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initiator: Option<Initiator>,
+    /// What it was started with, in the order in which later ones win; known when one build is asked for. Values of
+    /// encrypted ones are masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<BuildVariable>,
+    /// How it ended, where `status` has no word for it: `denied`, when somebody refused an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
     /// The id under which logs are followed; the same as the build's.
     pub progress: String,
     /// What the build is doing or why it ended, in one sentence.
@@ -65,6 +81,31 @@ pub struct Build {
     /// What this person may do with it now.
     #[serde(default)]
     pub can: BuildCan,
+}
+
+/// Who or what started a build.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Initiator {
+    /// `user`, `service-account`, `git`, `schedule`, `registry`, `pipeline`, or `build` for a step that starts another
+    /// pipeline.
+    pub kind: String,
+    /// Of the person, the trigger, the schedule, or the pipeline that ended before.
+    pub name: String,
+    /// Who pushed or commented, where a provider says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BuildVariable {
+    pub key: String,
+    pub value: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
+    /// Where it comes from: `project`, `pipeline`, `trigger` or `build-run`.
+    pub from: String,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]

@@ -164,6 +164,7 @@ impl Client {
                 self.base,
                 text.chars().take(300).collect::<String>()
             ),
+            details: Vec::new(),
             request_id: None,
         })))
     }

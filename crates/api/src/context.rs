@@ -15,6 +15,9 @@ pub struct Context {
     pub spec: ContextSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// In answers: that it has no effect, and why. Ignored when it is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 fn version() -> String {

@@ -13,6 +13,9 @@ pub struct Pipeline {
     pub kind: String,
     pub metadata: PipelineMetadata,
     pub spec: PipelineSpec,
+    /// In answers: what is kept as it came and has no effect here. Ignored when it is sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 fn version() -> String {
@@ -324,8 +327,9 @@ pub struct Project {
     /// Names of shared configuration that every pipeline of the project gets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contexts: Vec<String>,
-    #[serde(default)]
-    pub favorite: bool,
+    /// Nobody has favourites here: absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub favorite: Option<bool>,
     #[serde(default)]
     pub pipelines_number: i64,
     #[serde(default)]
@@ -430,4 +434,7 @@ pub struct ValidateDetail {
     /// `error` or `warning`.
     #[serde(default)]
     pub level: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }

@@ -38,8 +38,12 @@ pub struct RuntimeReport {
     #[serde(default)]
     pub cluster: String,
     pub applications: Vec<Application>,
-    /// `true`: `applications` is everything there is, drop the others. `false`: only what changed.
+    /// `true`: `applications` and `reported` are everything there is, drop the others. `false`: only what changed.
     pub complete: bool,
+    /// Of a complete report in several bodies, in the last one: the Applications of the bodies before, as
+    /// `namespace/name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reported: Vec<String>,
     /// Applications that are gone, as `namespace/name`.
     #[serde(default)]
     pub removed: Vec<String>,

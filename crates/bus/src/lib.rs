@@ -92,6 +92,23 @@ impl Bus {
         }
     }
 
+    /// Whether the broker answered when it was last asked for something.
+    pub fn is_up(&self) -> bool {
+        match self {
+            Self::InProcess(_) => true,
+            Self::Rabbit(bus) => bus.is_up(),
+        }
+    }
+
+    /// Gives what was set aside in this queue to its consumer again; says how many.
+    pub async fn play_again(&self, queue: &str) -> Result<u32, BusError> {
+        match self {
+            // What is set aside here is gone from memory; the server keeps it in the database.
+            Self::InProcess(_) => Ok(0),
+            Self::Rabbit(bus) => bus.play_again(queue).await,
+        }
+    }
+
     /// How many messages were set aside in this queue.
     pub async fn set_aside(&self, queue: &str) -> Result<u32, BusError> {
         match self {

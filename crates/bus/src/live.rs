@@ -3,6 +3,7 @@
 //! It may lose: while Redis is away nothing is heard, and [`Heard::Gap`] says so when it is back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -29,11 +30,12 @@ pub struct Live {
     heard: broadcast::Sender<Heard>,
     /// Without Redis what is said is heard here at once.
     outgoing: Option<mpsc::Sender<String>>,
+    up: Arc<AtomicBool>,
 }
 
 impl Live {
     pub fn in_process() -> Self {
-        Self { heard: broadcast::channel(BACKLOG).0, outgoing: None }
+        Self { heard: broadcast::channel(BACKLOG).0, outgoing: None, up: Arc::new(AtomicBool::new(true)) }
     }
 
     pub async fn connect(url: &LiveUrl) -> Result<Self, BusError> {
@@ -45,9 +47,10 @@ impl Live {
         let listening = subscribe(&client).await?;
         let sending = sender(&client).await?;
         let (outgoing, queue) = mpsc::channel(BACKLOG);
-        tokio::spawn(listen(client.clone(), listening, heard.clone()));
+        let up = Arc::new(AtomicBool::new(true));
+        tokio::spawn(listen(client.clone(), listening, heard.clone(), up.clone()));
         tokio::spawn(send(client, sending, queue));
-        Ok(Self { heard, outgoing: Some(outgoing) })
+        Ok(Self { heard, outgoing: Some(outgoing), up })
     }
 
     /// Never waits. Everybody who listens may hear it, the sender's own process included.
@@ -62,6 +65,11 @@ impl Live {
                 }
             }
         }
+    }
+
+    /// Whether the cache is connected; always, within one process.
+    pub fn is_up(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
     }
 
     pub fn listen(&self) -> broadcast::Receiver<Heard> {
@@ -92,7 +100,12 @@ async fn sender(client: &redis::Client) -> Result<redis::aio::MultiplexedConnect
     tokio::time::timeout(CONNECT_TIMEOUT, connect).await.map_err(away)?.map_err(away)
 }
 
-async fn listen(client: redis::Client, mut connection: redis::aio::PubSub, heard: broadcast::Sender<Heard>) {
+async fn listen(
+    client: redis::Client,
+    mut connection: redis::aio::PubSub,
+    heard: broadcast::Sender<Heard>,
+    up: Arc<AtomicBool>,
+) {
     loop {
         let mut messages = connection.on_message();
         while let Some(message) = messages.next().await {
@@ -101,6 +114,7 @@ async fn listen(client: redis::Client, mut connection: redis::aio::PubSub, heard
             }
         }
         drop(messages);
+        up.store(false, Ordering::Relaxed);
         tracing::warn!("The connection to the cache was lost; connecting again.");
         connection = loop {
             tokio::time::sleep(RECONNECT_EVERY).await;
@@ -112,6 +126,7 @@ async fn listen(client: redis::Client, mut connection: redis::aio::PubSub, heard
                 break again;
             }
         };
+        up.store(true, Ordering::Relaxed);
         let _ = heard.send(Heard::Gap);
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicNackOptions, BasicPublishOptions, BasicQosOptions,
-    ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+    BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicNackOptions, BasicPublishOptions,
+    BasicQosOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ErrorKind, ExchangeKind};
@@ -38,6 +38,7 @@ struct Inner {
     url: String,
     queues: Vec<String>,
     link: tokio::sync::Mutex<Option<Link>>,
+    up: AtomicBool,
 }
 
 struct Link {
@@ -79,6 +80,7 @@ impl Rabbit {
             url: address.url.clone(),
             queues: queues.iter().map(|&queue| queue.to_owned()).collect(),
             link: tokio::sync::Mutex::new(None),
+            up: AtomicBool::new(false),
         };
         let bus = Self { inner: Arc::new(inner) };
         bus.channel().await?;
@@ -97,6 +99,16 @@ impl Rabbit {
     }
 
     async fn ensure(&self, link: &mut Option<Link>) -> Result<(), BusError> {
+        let ensured = self.linked(link).await;
+        self.inner.up.store(ensured.is_ok(), Ordering::Relaxed);
+        ensured
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.inner.up.load(Ordering::Relaxed)
+    }
+
+    async fn linked(&self, link: &mut Option<Link>) -> Result<(), BusError> {
         if link
             .as_ref()
             .is_some_and(|link| link.connection.status().connected() && link.publisher.status().connected())
@@ -126,6 +138,7 @@ impl Rabbit {
         let channel = link.as_ref().expect("just made").publisher.clone();
         let published = publish(&channel, messages).await;
         if published.is_err() {
+            self.inner.up.store(false, Ordering::Relaxed);
             // Which of them arrived is not known; the next attempt starts clean.
             *link = None;
         }
@@ -134,7 +147,49 @@ impl Rabbit {
 
     pub(crate) fn consume(&self, queue: &str) -> Consumer {
         let answered = Arc::new(AtomicBool::new(true));
-        Consumer { bus: self.clone(), queue: queue.to_owned(), open: None, answered, last: None }
+        Consumer {
+            bus: self.clone(),
+            queue: queue.to_owned(),
+            open: None,
+            answered,
+            last: None,
+            away_since: None,
+            told: None,
+        }
+    }
+
+    /// One after the other: each is in its queue, confirmed, before it leaves the other one.
+    pub(crate) async fn play_again(&self, queue: &str) -> Result<u32, BusError> {
+        let channel = self.channel().await?;
+        in_time(channel.confirm_select(ConfirmSelectOptions::default())).await?;
+        let mut moved = 0;
+        loop {
+            let got =
+                in_time(channel.basic_get(short(&dead_name(queue)), BasicGetOptions::default())).await?;
+            let Some(message) = got else { return Ok(moved) };
+            // Its headers say how often it failed, and would have it set aside at once.
+            let mut properties = BasicProperties::default()
+                .with_delivery_mode(PERSISTENT)
+                .with_content_type(short("application/json"));
+            if let Some(id) = message.properties.message_id() {
+                properties = properties.with_message_id(id.clone());
+            }
+            let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+            // The nameless exchange gives it to this queue alone.
+            let sent = channel.basic_publish(
+                short(""),
+                short(&queue_name(queue)),
+                options,
+                &message.data,
+                properties,
+            );
+            let confirmation = in_time(in_time(sent).await?).await?;
+            if !confirmation.is_ack() || confirmation.take_message().is_some() {
+                return Err(BusError::Unavailable { why: "the broker did not take a message".into() });
+            }
+            in_time(message.ack(BasicAckOptions::default())).await?;
+            moved += 1;
+        }
     }
 
     pub(crate) async fn set_aside(&self, queue: &str) -> Result<u32, BusError> {
@@ -217,6 +272,9 @@ pub struct Consumer {
     /// Whether the last delivery was answered. One that was dropped is given back before the next is asked for.
     answered: Arc<AtomicBool>,
     last: Option<lapin::Acker>,
+    /// Since when nothing can be consumed, and when that was last said.
+    away_since: Option<Instant>,
+    told: Option<Instant>,
 }
 
 impl Drop for Consumer {
@@ -227,14 +285,18 @@ impl Drop for Consumer {
 
 impl Consumer {
     pub(crate) async fn next(&mut self) -> Result<Delivery, BusError> {
-        let (mut pause, away_since) = (PAUSE, Instant::now());
+        let mut pause = PAUSE;
         loop {
             match self.try_next().await {
                 Ok(delivery) => return Ok(delivery),
                 Err(error @ (BusError::Unsafe { .. } | BusError::Closed)) => return Err(error),
                 Err(error) => {
                     self.let_go();
-                    if away_since.elapsed() > LONG {
+                    // Waiting for a message is not waiting for the broker.
+                    let since = *self.away_since.get_or_insert_with(Instant::now);
+                    let told = self.told.is_some_and(|told| told.elapsed() < LONG);
+                    if since.elapsed() > LONG && !told {
+                        self.told = Some(Instant::now());
                         tracing::error!(%error, queue = self.queue, "Nothing can be consumed for a while; trying again.");
                     } else {
                         tracing::debug!(%error, queue = self.queue, "The broker is away; connecting again.");
@@ -275,6 +337,7 @@ impl Consumer {
             );
             let consumer = in_time(consuming).await?;
             self.open = Some((channel, consumer));
+            (self.away_since, self.told) = (None, None);
         }
         let (_, consumer) = self.open.as_mut().expect("just opened");
         match consumer.next().await {

@@ -188,6 +188,12 @@ pub struct Settings {
     pub global_projects: Vec<GlobalProject>,
     /// First wait of self-heal, factor and longest wait.
     pub self_heal_backoff: (i64, i64, i64),
+    /// `timeout.reconciliation`: every Application is compared again this often; zero: only when something happens.
+    pub reconciliation: Option<jiff::SignedDuration>,
+    /// `timeout.reconciliation.jitter`: up to this much is added, a different share for each Application.
+    pub reconciliation_jitter: jiff::SignedDuration,
+    /// `timeout.hard.reconciliation`: the same without any cache; zero: never.
+    pub hard_reconciliation: jiff::SignedDuration,
 }
 
 /// An entry of `globalProjects`.
@@ -242,6 +248,9 @@ impl Default for Settings {
             impersonation: false,
             global_projects: Vec::new(),
             self_heal_backoff: (2, 3, 300),
+            reconciliation: None,
+            reconciliation_jitter: jiff::SignedDuration::ZERO,
+            hard_reconciliation: jiff::SignedDuration::ZERO,
         }
     }
 }

@@ -19,7 +19,6 @@ pub mod health;
 pub mod hooks;
 pub mod hydration;
 pub mod jq;
-#[cfg(feature = "lua")]
 pub mod lua;
 pub mod notify;
 pub mod object;
@@ -32,7 +31,6 @@ pub mod settings;
 pub mod sync;
 pub mod tracking;
 mod tree;
-pub mod validate;
 pub mod windows;
 
 pub use auto::{

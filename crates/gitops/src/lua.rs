@@ -1,4 +1,4 @@
-//! Health checks and actions in Lua, as `argocd-cm` holds them (feature `lua`).
+//! Health checks and actions in Lua, as `argocd-cm` holds them.
 //!
 //! Comes in: a script, an object and the time. Goes out: a health, the actions that fit, or what an action changes.
 //! A script gets the object as `obj`, tables, strings, mathematics, `os.time` and `os.date`, and nothing else: no files,

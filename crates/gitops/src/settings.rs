@@ -59,6 +59,17 @@ pub fn from_config_map(
     settings.global_projects = read(data, "globalProjects", &mut problems).unwrap_or_default();
     settings.kustomize = kustomize(data, &mut problems);
     settings.commit_message = text("sourceHydrator.commitMessageTemplate").map(str::to_string);
+    let mut duration = |key: &str| {
+        let given = text(key)?;
+        let found = crate::duration::parse_or_seconds(given).filter(|millis| *millis >= 0);
+        if found.is_none() {
+            problems.push(format!("{key} is `{given}`; use a duration such as 180s, or 0s to switch it off"));
+        }
+        found.map(jiff::SignedDuration::from_millis)
+    };
+    settings.reconciliation = duration("timeout.reconciliation");
+    settings.reconciliation_jitter = duration("timeout.reconciliation.jitter").unwrap_or_default();
+    settings.hard_reconciliation = duration("timeout.hard.reconciliation").unwrap_or_default();
     (settings, problems)
 }
 

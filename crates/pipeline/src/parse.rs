@@ -11,7 +11,7 @@ use crate::pipeline::{
 };
 
 /// Types whose `arguments` belong to the step itself; for all others they belong to the plugin.
-pub(crate) const KNOWN_TYPES: [&str; 16] = [
+pub const KNOWN_TYPES: [&str; 16] = [
     "git-clone",
     "build",
     "deploy",

@@ -44,6 +44,15 @@ impl StepStatus {
         matches!(self, Self::Failure | Self::Denied | Self::Terminated)
     }
 
+    /// Behind a step's name in a sentence, for those that count against the build.
+    pub fn ended(self) -> &'static str {
+        match self {
+            Self::Denied => "was denied",
+            Self::Terminated => "was terminated",
+            _ => "failed",
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",

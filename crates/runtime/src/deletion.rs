@@ -90,7 +90,7 @@ impl Engine {
         let app = session.app.clone();
         let sources = app.spec.effective_sources();
         match self.desired(&app, &sources, &[], Wake::STATE, session.memory).await {
-            Ok((desired, _)) => Ok(Some(desired.objects())),
+            Ok(found) => Ok(Some(found.desired.objects())),
             Err(failure) => {
                 let why = format!("its delete hooks cannot be rendered: {}", failure.message);
                 Ok(self.goes_on_without(session, &why).await?.then(Vec::new))

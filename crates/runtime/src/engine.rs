@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use slipway_cluster::{Change, Cluster, ObjectKey};
 use slipway_crd::{Application, names};
+use slipway_gitops::refresh::{self, Head};
 use slipway_gitops::sync::SyncProgress;
 use slipway_gitops::{ClusterInfo, Settings, TrackingMethod};
 use slipway_source::Renderer;
@@ -19,7 +20,7 @@ use crate::Config;
 use crate::clusters::{Clusters, Destination};
 use crate::metrics::Metrics;
 use crate::notify::Notifications;
-use crate::observe::IN_CLUSTER;
+use crate::observe::{IN_CLUSTER, Unreadable};
 use crate::queue::{AppKey, Queue, Wake};
 use crate::report::Reporter;
 use crate::settings::{RepositoryAccess, read_settings};
@@ -35,14 +36,16 @@ const SETTINGS: [&str; 6] = [
     "argocd-ssh-known-hosts-cm",
     crate::notify::CONFIG,
 ];
+/// How long at most until due Applications are looked for again.
+const HOUSE_TICK: Duration = Duration::from_secs(15);
 /// ApplicationSets looked at at once.
 const SET_WORKERS: usize = 4;
 
 /// What is known of one application between two looks at it. Everything here can be lost at any time.
 #[derive(Default)]
 pub(crate) struct Memory {
-    pub(crate) desired: Option<(Instant, Arc<Desired>)>,
-    pub(crate) failing_since: Option<Instant>,
+    /// What was read of the sources.
+    pub(crate) head: Head<Instant, Arc<Desired>, Unreadable>,
     /// What the cluster was told to announce: the manifests' objects, and what charts looked up.
     pub(crate) interest: HashSet<ObjectKey>,
     pub(crate) looked_up: crate::lookup::Seen,
@@ -160,9 +163,10 @@ impl Engine {
         self.memory.lock().expect("no panic while locked").insert(key.clone(), memory);
     }
 
-    /// The manifests that the last look found, for readers beside the loop.
-    pub(crate) fn known_desired(&self, key: &AppKey) -> Option<(Instant, Arc<Desired>)> {
-        self.memory.lock().expect("no panic while locked").get(key)?.desired.clone()
+    /// What the last look found in the sources, for readers beside the loop.
+    pub(crate) fn known_head(&self, key: &AppKey) -> Head<Instant, Arc<Desired>, Unreadable> {
+        let memory = self.memory.lock().expect("no panic while locked");
+        memory.get(key).map(|memory| memory.head.clone()).unwrap_or_default()
     }
 
     /// The name that objects are tracked by.
@@ -328,26 +332,72 @@ impl Engine {
 
     /// The safety net: every application is looked at now and then, spread over the time.
     async fn keep_house(self: Arc<Self>) {
-        let mut tick: u64 = 0;
+        let mut due = Due::default();
+        let mut hard = Due::default();
         loop {
-            tokio::time::sleep(self.config.resync / 12).await;
-            tick += 1;
+            let settings = self.settings();
+            let every = self.reconciles_every();
+            // A twelfth of the interval, so that Applications that share a repository share the question. A change of
+            // the interval is noticed within seconds.
+            let tick =
+                every.map_or(HOUSE_TICK, |every| (every / 12).clamp(Duration::from_millis(20), HOUSE_TICK));
+            tokio::time::sleep(tick).await;
             self.renderer.git().trim(Duration::from_secs(60)).await;
-            for key in self.applications() {
-                if spread(&key) % 12 == tick % 12 {
-                    // Applications that share a repository share the question.
-                    let since = Instant::now().checked_sub(self.config.resync / 12);
-                    self.queue.add(key, Wake { since, ..Wake::STATE });
-                }
+            let now = Instant::now();
+            let keys = self.applications();
+            let soft = every.unwrap_or_default();
+            let jitter = settings.reconciliation_jitter;
+            for key in due.take(&keys, soft, jitter, now) {
+                self.queue.add(key, Wake { since: now.checked_sub(tick), ..Wake::STATE });
+            }
+            let forced = settings.hard_reconciliation.try_into().unwrap_or_default();
+            for key in hard.take(&keys, forced, jitter, now) {
+                self.queue.add(key, Wake { hard: true, ..Wake::latest(now) });
             }
         }
     }
+
+    /// `timeout.reconciliation`, or what the process was started with; `None`: never.
+    fn reconciles_every(&self) -> Option<Duration> {
+        let otherwise = self.config.resync.try_into().unwrap_or(jiff::SignedDuration::MAX);
+        let settings =
+            Settings { reconciliation_jitter: jiff::SignedDuration::ZERO, ..(*self.settings()).clone() };
+        refresh::interval(&settings, otherwise, "").and_then(|every| every.try_into().ok())
+    }
 }
 
-/// A number that stays the same for an application and differs between applications.
-fn spread(key: &AppKey) -> u64 {
-    use std::hash::{Hash, Hasher};
-    let mut hasher = std::hash::DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish()
+/// When each Application is compared again without anything having happened.
+#[derive(Default)]
+struct Due(HashMap<AppKey, (Duration, Instant)>);
+
+impl Due {
+    /// Those whose time has come. The first time is spread over the interval; an interval of zero is never over.
+    fn take(
+        &mut self,
+        keys: &[AppKey],
+        every: Duration,
+        jitter: jiff::SignedDuration,
+        now: Instant,
+    ) -> Vec<AppKey> {
+        let before = std::mem::take(&mut self.0);
+        if every.is_zero() {
+            return Vec::new();
+        }
+        let mut due = Vec::new();
+        for key in keys {
+            let share = |most: jiff::SignedDuration| {
+                Duration::try_from(refresh::jitter(&key.to_string(), most)).unwrap_or_default()
+            };
+            let next = match before.get(key) {
+                Some((of, at)) if *of == every && *at > now => *at,
+                Some((of, _)) if *of == every => {
+                    due.push(key.clone());
+                    now + every + share(jitter)
+                }
+                _ => now + share(every.try_into().unwrap_or(jiff::SignedDuration::MAX)),
+            };
+            self.0.insert(key.clone(), (every, next));
+        }
+        due
+    }
 }

@@ -16,6 +16,7 @@ mod lookup;
 mod metrics;
 mod notify;
 mod observe;
+mod offline;
 mod operate;
 mod permits;
 mod plugins;
@@ -46,6 +47,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use core::CoreAddresses;
 use engine::Engine;
+pub use offline::{RenderOffline, render_offline};
 pub use plugins::PluginsError;
 pub use proxy::app_proxy_router;
 pub use shards::{Sharing, SharingError};

@@ -10,6 +10,7 @@ use serde_json::Value;
 use slipway_cluster::{Live, ObjectKey};
 use slipway_crd::{AppProject, Application, ApplicationSource, names};
 use slipway_gitops::project::ClusterNames;
+use slipway_gitops::refresh::Standing;
 use slipway_gitops::{
     ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object,
 };
@@ -44,9 +45,29 @@ pub(crate) struct Observed {
     pub(crate) again_at: Option<Instant>,
     /// Stands for what the cluster was like just before it was read.
     pub(crate) fingerprint: Option<u64>,
+    /// The manifests are those of the last revision that could be read: the repository is away for a moment, and this
+    /// is why. They do not stand for the target revision.
+    pub(crate) stale: Option<String>,
+}
+
+/// What the sources gave.
+pub(crate) struct Found {
+    pub(crate) desired: Arc<Desired>,
+    pub(crate) again_at: Option<Instant>,
+    /// As in [`Observed`].
+    pub(crate) stale: Option<String>,
+}
+
+/// Why the target revision has no manifests, and what that depends on besides the revision.
+#[derive(Clone)]
+pub(crate) struct Unreadable {
+    sources: Vec<ApplicationSource>,
+    surroundings: (usize, usize),
+    failure: Failure,
 }
 
 /// Why there is nothing to compare with.
+#[derive(Clone)]
 pub(crate) struct Failure {
     pub(crate) condition: &'static str,
     pub(crate) message: String,
@@ -68,11 +89,12 @@ impl Engine {
         };
         self.went_to(app, &destination, memory).await;
         let sources = app.spec.effective_sources();
-        let (desired, again_at) = match self.desired(app, &sources, &[], wake, memory).await {
+        let found = match self.desired(app, &sources, &[], wake, memory).await {
             Ok(found) => found,
             Err(failure) => return self.failed_but_alive(app, failure, project, memory),
         };
-        self.compare_with(app, desired, project, again_at, memory).await
+        let observed = self.compare_with(app, found.desired, project, found.again_at, memory).await;
+        Observed { stale: found.stale, ..observed }
     }
 
     /// Whoever moves to another cluster is no longer interested in the one before.
@@ -108,7 +130,11 @@ impl Engine {
         let Ok(destination) = self.destination(app) else { return failed };
         let roots = destination.cluster.tracked(&instance).into_iter().filter(|live| live.is_root());
         let live: Vec<Value> = roots.filter_map(|live| live.object()).collect();
-        let desired = memory.desired.as_ref().map_or_else(|| live.clone(), |(_, desired)| desired.objects());
+        if live.is_empty() {
+            // Nothing of it runs, so nothing can be said to be well.
+            return failed;
+        }
+        let desired = memory.head.last().map_or_else(|| live.clone(), |(_, desired)| desired.objects());
         let mut comparison = compare(CompareInput {
             application: app,
             desired: &desired,
@@ -176,7 +202,14 @@ impl Engine {
         });
         let mut comparison = self.judged_by_server(app, &destination, comparison, memory).await;
         comparison.conditions.extend(slipway_gitops::orphans::warning(&project, &orphans));
-        Observed { comparison, desired: Some(desired), project: Some(project), again_at, fingerprint }
+        Observed {
+            comparison,
+            desired: Some(desired),
+            project: Some(project),
+            again_at,
+            fingerprint,
+            stale: None,
+        }
     }
 
     pub(crate) fn failed(
@@ -192,10 +225,12 @@ impl Engine {
             &failure.message,
             Timestamp::now(),
         );
-        Observed { comparison, desired: None, project, again_at: failure.again_at, fingerprint: None }
+        let again_at = failure.again_at;
+        Observed { comparison, desired: None, project, again_at, fingerprint: None, stale: None }
     }
 
-    /// The manifests, from memory when neither the sources nor the repositories can have changed.
+    /// The manifests, from memory when neither the sources nor the repositories can have changed. `pinned` are revisions
+    /// of an operation; what is read for them says nothing about the target revision.
     pub(crate) async fn desired(
         &self,
         app: &Application,
@@ -203,36 +238,47 @@ impl Engine {
         pinned: &[String],
         wake: Wake,
         memory: &mut Memory,
-    ) -> Result<(Arc<Desired>, Option<Instant>), Failure> {
-        let (now, settings) = (Instant::now(), self.settings());
-        let known = memory.desired.as_ref().filter(|(_, desired)| {
+    ) -> Result<Found, Failure> {
+        let (now, settings, surroundings) = (Instant::now(), self.settings(), self.surroundings());
+        let looks_up = app.metadata.annotation(names::HELM_LOOKUP) == Some("true");
+        let fits = |desired: &Arc<Desired>| {
             desired.sources == sources
                 && desired.kustomize == settings.kustomize
-                && desired.looked_up == (app.metadata.annotation(names::HELM_LOOKUP) == Some("true"))
-                && (pinned.is_empty() || desired.revisions() == pinned)
+                && desired.looked_up == looks_up
                 && desired.local.is_empty()
-        });
-        // A failure that is being forgiven must not be forgotten: ask again.
-        if let Some((loaded, desired)) = known
-            && memory.failing_since.is_none()
-            && wake.since.is_none_or(|since| *loaded >= since)
-        {
-            let to = memory.destination.as_ref().filter(|_| !memory.looked_up.is_empty());
-            if !to.is_some_and(|to| lookup::moved(&memory.looked_up, &to.cluster)) {
-                return Ok((desired.clone(), None));
+        };
+        let found =
+            |desired: &Arc<Desired>, again_at| Ok(Found { desired: desired.clone(), again_at, stale: None });
+        let last = memory.head.last().filter(|(_, desired)| fits(desired));
+        if !pinned.is_empty() {
+            if let Some((_, desired)) = last.filter(|(_, desired)| desired.revisions() == pinned) {
+                return found(desired, None);
             }
-            // Some objects change all the time.
-            let next = *loaded + LOOKED_UP_AGAIN;
-            if next > now {
-                return Ok((desired.clone(), Some(next)));
+        } else {
+            let still = |why: &Unreadable| why.sources == sources && why.surroundings == surroundings;
+            match memory.head.standing(wake.since, fits, still) {
+                Standing::Failure(why) => return Err(why.failure.clone()),
+                Standing::Manifests(desired) => {
+                    let to = memory.destination.as_ref().filter(|_| !memory.looked_up.is_empty());
+                    if !to.is_some_and(|to| lookup::moved(&memory.looked_up, &to.cluster)) {
+                        return found(desired, None);
+                    }
+                    // Some objects change all the time.
+                    let next = last.map_or(now, |(loaded, _)| loaded + LOOKED_UP_AGAIN);
+                    if next > now {
+                        return found(desired, Some(next));
+                    }
+                }
+                Standing::Unread => {}
             }
         }
         let since = match wake.since {
             Some(since) => Since::Asked(since),
             // The sources were changed by hand: whoever did that has just pushed.
-            None if memory.desired.is_some() && known.is_none() => Since::now(),
+            None if memory.head.last().is_some() && last.is_none() => Since::now(),
             None => Since::Within(self.config.resync / 2),
         };
+        let last = last.map(|(_, desired)| desired.clone());
         let project = self.project(app)?;
         permits::check_sources(&project, app, sources)?;
         let access = self.access();
@@ -249,32 +295,34 @@ impl Engine {
             api_versions: &facts.api_versions,
             lookup: eyes.clone().map(|eyes| eyes as Arc<dyn Lookup>),
             files: None,
+            files_everywhere: false,
+            fresh: wake.hard,
         };
         match sources::load(&around, app, sources, pinned, since).await {
             Ok(desired) => {
-                memory.failing_since = None;
                 let desired = Arc::new(desired);
                 if pinned.is_empty() {
-                    memory.desired = Some((now, desired.clone()));
+                    memory.head.read(now, desired.clone());
                     memory.looked_up = eyes.map(|eyes| eyes.seen()).unwrap_or_default();
                 }
-                Ok((desired, None))
+                Ok(Found { desired, again_at: None, stale: None })
             }
             Err(error) => {
                 let passing = error.next() == Next::Retry;
                 let again_at = passing.then(|| now + RETRY);
-                let since = *memory.failing_since.get_or_insert(now);
-                if passing
-                    && now.duration_since(since) < GRACE
-                    && let Some((_, desired)) = known
-                {
-                    tracing::info!(application = %app.metadata.name, %error, "A repository cannot be read; the last manifests stay in force.");
-                    return Ok((desired.clone(), again_at));
+                let failure = failure(&error, again_at);
+                if !pinned.is_empty() {
+                    return Err(failure);
                 }
-                if !passing {
-                    memory.failing_since = None;
+                let why = Unreadable { sources: sources.to_vec(), surroundings, failure: failure.clone() };
+                let since = memory.head.failed(now, why, !passing);
+                match last.filter(|_| passing && now.duration_since(since) < GRACE) {
+                    Some(desired) => {
+                        tracing::info!(application = %app.metadata.name, %error, "A repository cannot be read; the last manifests stay in force.");
+                        Ok(Found { desired, again_at, stale: Some(failure.message) })
+                    }
+                    None => Err(failure),
                 }
-                Err(failure(&error, again_at))
             }
         }
     }

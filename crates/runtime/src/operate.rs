@@ -4,6 +4,7 @@
 //! process that is killed anywhere goes on where it was.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use slipway_gitops::windows::{self, WindowQuery, WindowVerdict};
 use slipway_gitops::{Retry, retried_message, retry_decision, retry_message};
 
 use crate::engine::Engine;
-use crate::observe::{IN_CLUSTER, Observed};
+use crate::observe::{Failure, IN_CLUSTER, Observed};
 use crate::permits;
 use crate::queue::Wake;
 use crate::reconcile::{Session, Stop};
@@ -168,14 +169,19 @@ impl Engine {
         if let Some(desired) = &observed.desired
             && sync.manifests.is_empty()
             && desired.sources == sources
-            && (pinned.is_empty() || desired.revisions() == pinned)
+            && (desired.revisions() == pinned || pinned.is_empty() && observed.stale.is_none())
         {
             return (observed, true);
         }
         let Some(project) = observed.project.clone() else { return (observed, true) };
         let desired = if sync.manifests.is_empty() {
-            match self.desired(&app, &sources, &pinned, Wake::STATE, session.memory).await {
-                Ok((desired, _)) => desired,
+            match self.desired(&app, &sources, &pinned, self.asked(&app, &pinned), session.memory).await {
+                Ok(found) if found.stale.is_none() => found.desired,
+                Ok(found) => {
+                    let message = found.stale.unwrap_or_default();
+                    let failure = Failure { condition: "ComparisonError", message, again_at: found.again_at };
+                    return (self.failed(&app, failure, Some(project)), false);
+                }
                 Err(failure) => return (self.failed(&app, failure, Some(project)), false),
             }
         } else if let Err(failure) = permits::check_local(&project) {
@@ -184,6 +190,13 @@ impl Engine {
             Arc::new(local_manifests(sync, &sources))
         };
         (self.compare_with(&app, desired, project, observed.again_at, session.memory).await, false)
+    }
+
+    /// A name is asked for once, when the operation begins; what it meant then is on the Application.
+    fn asked(&self, app: &Application, pinned: &[String]) -> Wake {
+        let result = app.status.operation_state.as_ref().and_then(|state| state.sync_result.as_ref());
+        let resolved = result.is_some_and(|r| !r.revision.is_empty() || !r.revisions.is_empty());
+        if resolved || pinned.is_empty() { Wake::STATE } else { Wake::latest(Instant::now()) }
     }
 
     async fn look_again(&self, session: &mut Session<'_>, before: Observed) -> Observed {
@@ -235,7 +248,7 @@ impl Engine {
     }
 
     fn wait(&self, session: &mut Session<'_>, plan: &SyncPlan, progress: SyncProgress) {
-        session.memory.waiting = plan.waiting.iter().map(|waiting| waiting.sentence.clone()).collect();
+        session.memory.waiting = plan.waiting.iter().map(|waiting| waiting.plain()).collect();
         session.memory.awaiting_health = !plan.waiting.is_empty()
             && plan
                 .waiting

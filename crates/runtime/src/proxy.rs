@@ -3,6 +3,8 @@
 //! Whether the asker may is decided by the control plane, by their own cookie or key and by the operation, which every route
 //! has; what changes something is asked about each time, and recorded there. Answers hold masked objects only.
 
+mod actions;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,11 +21,12 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use slipway_api::ErrorBody;
 use slipway_api::application::{
-    ApplicationDiff, ApplicationPlan, PlanStep, ProxyAnswer, ProxyOperation, ProxyQuestion, ResourceDiff,
-    SyncPolicyRequest, SyncRequest, changes_something,
+    ApplicationDiff, ApplicationPlan, OperationOrdered, PlanStep, ProxyAnswer, ProxyOperation, ProxyQuestion,
+    ResourceDiff, SyncPolicyRequest, SyncRequest, changes_something,
 };
 use slipway_cluster::{ClusterError, WriteOptions};
-use slipway_crd::{Application, InitiatedBy, Operation, SyncOperation, names};
+use slipway_crd::{Application, Info, InitiatedBy, Operation, SyncOperation, names};
+use slipway_gitops::compare::rfc3339;
 use slipway_gitops::diff::{block_text, masked, unified};
 use slipway_gitops::sync::{self, Action, SyncProgress};
 use slipway_gitops::{SyncCode, object};
@@ -33,6 +36,7 @@ use crate::engine::Engine;
 use crate::observe::Observed;
 use crate::queue::AppKey;
 use crate::reconcile::is_running;
+use crate::view::{self, OPERATION_ID};
 
 /// How long an answer about who somebody is may be used again.
 const TRUST: Duration = Duration::from_secs(2);
@@ -96,6 +100,8 @@ fn handler(operation: ProxyOperation) -> MethodRouter<Proxy> {
         ProxyOperation::Rollback => post(rollback),
         ProxyOperation::Terminate => post(terminate),
         ProxyOperation::SyncPolicy => post(sync_policy),
+        ProxyOperation::Actions => get(actions::list),
+        ProxyOperation::Action => post(actions::run),
     }
 }
 
@@ -119,6 +125,7 @@ impl IntoResponse for Refusal {
             code: self.status.as_u16().to_string(),
             name: self.name.into(),
             message: self.message,
+            details: Vec::new(),
             request_id: None,
         };
         (self.status, Json(body)).into_response()
@@ -260,6 +267,24 @@ impl Proxy {
         Ok((app, observed))
     }
 
+    /// Asks for an operation, under an id that whoever asked can wait for.
+    async fn order(
+        &self,
+        app: &Application,
+        mut operation: Operation,
+        mut patch: Value,
+        message: &str,
+    ) -> Result<Json<OperationOrdered>, Refusal> {
+        let id = operation_id();
+        operation.info.push(Info { name: OPERATION_ID.into(), value: id.clone(), ..Info::default() });
+        patch["operation"] = json!(operation);
+        let requested_at = rfc3339(Timestamp::now());
+        self.patch(app, patch).await?;
+        let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
+        self.engine()?.reporter.ordered(&key, view::pending(&operation)).await;
+        Ok(Json(OperationOrdered { message: message.into(), operation_id: id, requested_at }))
+    }
+
     /// Patches the Application if it is still the one that was looked at.
     async fn patch(&self, app: &Application, mut patch: Value) -> Result<(), Refusal> {
         patch["metadata"]["resourceVersion"] = app.metadata.resource_version.clone().into();
@@ -274,6 +299,12 @@ impl Proxy {
         engine.cluster.merge(&target, &patch, WriteOptions::default()).await?;
         Ok(())
     }
+}
+
+fn operation_id() -> String {
+    let mut bytes = [0; 12];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
+    hex::encode(bytes)
 }
 
 type AppPath = Path<(String, String)>;
@@ -357,7 +388,7 @@ async fn plan(
             why: step.why.clone(),
         })
         .collect();
-    let waiting = plan.waiting.iter().map(|waiting| waiting.sentence.clone()).collect();
+    let waiting = plan.waiting.iter().map(|waiting| waiting.plain()).collect();
     Ok(Json(ApplicationPlan { revision, steps, waiting, text: sync::explain(&plan) }))
 }
 
@@ -425,7 +456,7 @@ async fn sync_now(
     Extension(Asker(username)): Extension<Asker>,
     path: AppPath,
     body: Option<Json<SyncRequest>>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<OperationOrdered>, Refusal> {
     let request = body.map(|Json(body)| body).unwrap_or_default();
     let app = proxy.application(&app_key(path))?;
     busy(&app)?;
@@ -441,14 +472,27 @@ async fn sync_now(
         retry: app.spec.sync_policy.as_ref().and_then(|policy| policy.retry.clone()).unwrap_or_default(),
         ..Operation::default()
     };
-    proxy.patch(&app, json!({"operation": operation})).await?;
-    Ok(done("the sync was asked for"))
+    let patch = json!({});
+    proxy.order(&app, operation, patch, "sync requested").await
 }
 
-async fn refresh(State(proxy): State<Proxy>, path: AppPath) -> Result<Json<Value>, Refusal> {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RefreshRequest {
+    /// Render again even what is in a cache.
+    hard: bool,
+}
+
+async fn refresh(
+    State(proxy): State<Proxy>,
+    path: AppPath,
+    body: Option<Json<RefreshRequest>>,
+) -> Result<Json<Value>, Refusal> {
     let app = proxy.application(&app_key(path))?;
-    proxy.patch(&app, json!({"metadata": {"annotations": {names::REFRESH: "normal"}}})).await?;
-    Ok(done("the refresh was asked for"))
+    let hard = body.is_some_and(|Json(body)| body.hard);
+    let how = if hard { "hard" } else { "normal" };
+    proxy.patch(&app, json!({"metadata": {"annotations": {names::REFRESH: how}}})).await?;
+    Ok(done(if hard { "hard refresh requested" } else { "refresh requested" }))
 }
 
 #[derive(Deserialize)]
@@ -464,7 +508,7 @@ async fn rollback(
     Extension(Asker(username)): Extension<Asker>,
     path: AppPath,
     Json(request): Json<RollbackRequest>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<OperationOrdered>, Refusal> {
     let app = proxy.application(&app_key(path))?;
     busy(&app)?;
     let entry = app.status.history.iter().find(|entry| entry.id == request.id).ok_or_else(|| {
@@ -487,14 +531,13 @@ async fn rollback(
         initiated_by: InitiatedBy { username, ..InitiatedBy::default() },
         ..Operation::default()
     };
-    let mut patch = json!({"operation": operation});
-    let mut message = "the rollback was asked for";
+    let mut patch = json!({});
+    let mut message = "rollback requested";
     if app.spec.automation().is_some() {
         patch["spec"] = json!({"syncPolicy": {"automated": {"enabled": false}}});
-        message = "the rollback was asked for, and automated sync was switched off so that it lasts";
+        message = "rollback requested; automated sync was disabled so that it is not undone";
     }
-    proxy.patch(&app, patch).await?;
-    Ok(done(message))
+    proxy.order(&app, operation, patch, message).await
 }
 
 /// Switches automated sync on or off, which a rollback does too. The rest of the policy stays.
@@ -529,5 +572,5 @@ async fn terminate(State(proxy): State<Proxy>, path: AppPath) -> Result<Json<Val
         return Err(Refusal::new(StatusCode::CONFLICT, "NOTHING_RUNNING", "no operation is in progress"));
     }
     proxy.patch(&app, json!({"status": {"operationState": {"phase": "Terminating"}}})).await?;
-    Ok(done("the operation is being ended"))
+    Ok(done("the operation is being terminated"))
 }

@@ -30,15 +30,18 @@ pub(crate) struct Wake {
     pub(crate) since: Option<Instant>,
     /// Time itself is the reason: look even when nothing seems to have changed.
     pub(crate) timer: bool,
+    /// Nothing that was read or rendered before counts.
+    pub(crate) hard: bool,
     /// When the last signal came. A refresh that it asks for is answered by any question put after that.
     pub(crate) heard: Option<Instant>,
 }
 
 impl Wake {
     /// The Application object changed, perhaps by our own hand.
-    pub(crate) const APPLICATION: Self = Self { state: false, since: None, timer: false, heard: None };
+    pub(crate) const APPLICATION: Self =
+        Self { state: false, since: None, timer: false, hard: false, heard: None };
     /// Live objects or settings changed.
-    pub(crate) const STATE: Self = Self { state: true, since: None, timer: false, heard: None };
+    pub(crate) const STATE: Self = Self { state: true, since: None, timer: false, hard: false, heard: None };
 
     pub(crate) fn latest(since: Instant) -> Self {
         Self { since: Some(since), ..Self::STATE }
@@ -49,6 +52,7 @@ impl Wake {
             state: self.state || other.state,
             since: self.since.max(other.since),
             timer: self.timer || other.timer,
+            hard: self.hard || other.hard,
             heard: self.heard.max(other.heard),
         }
     }

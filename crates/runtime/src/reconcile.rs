@@ -8,6 +8,7 @@ use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, Condition, Operation, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::dependencies;
+use slipway_gitops::refresh::{self, Refresh};
 use slipway_gitops::{AutoSync, AutoSyncInput, InFlight, auto_sync_decision};
 
 use crate::engine::{Engine, Memory};
@@ -116,20 +117,26 @@ impl Engine {
             }
         };
         self.queue.clear_timers(key);
-        let refresh = app.metadata.annotation(names::REFRESH).is_some();
+        let asked = refresh::requested(&app);
+        let refresh = asked.is_some();
         let mut session =
             Session { key, saved: app.clone(), app, memory, refresh, hydrate: false, finalizers: Vec::new() };
         if session.app.metadata.deletion_timestamp.is_some() {
             return self.delete(&mut session).await;
         }
-        if session.app.metadata.annotation(names::SKIP_RECONCILE) == Some("true") {
+        if refresh::is_skipped(&session.app) {
             return Ok(());
         }
+        let hard = wake.hard || asked == Some(Refresh::Hard);
         let wake = if refresh || is_unpinned_request(&session.app) {
-            Wake { since: wake.since.max(wake.heard.or_else(|| Some(Instant::now()))), ..wake }
+            Wake { since: wake.since.max(wake.heard.or_else(|| Some(Instant::now()))), hard, ..wake }
         } else {
             wake
         };
+        if hard {
+            session.memory.head.forget();
+            session.memory.answers = Default::default();
+        }
         let wake = Box::pin(self.hydrate(&mut session, wake)).await?;
         let observed = Box::pin(self.observe(&session.app, wake, session.memory)).await;
         if let Some(desired) = &observed.desired {

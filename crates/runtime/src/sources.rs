@@ -102,6 +102,10 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) lookup: Option<Arc<dyn Lookup>>,
     /// Files in the place of those of the first source.
     pub(crate) files: Option<Arc<Archive>>,
+    /// They stand for every Git repository that the sources name.
+    pub(crate) files_everywhere: bool,
+    /// Nothing that was rendered or downloaded before counts.
+    pub(crate) fresh: bool,
 }
 
 /// Resolves and renders every source. `pinned` gives revisions instead of the sources' own, one per source.
@@ -126,7 +130,9 @@ pub(crate) async fn load(
     let mut contents = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         let wanted = pinned.get(index).filter(|text| !text.is_empty()).unwrap_or(&source.target_revision);
-        let (content, revision) = match around.files.as_ref().filter(|_| index == 0) {
+        let given = index == 0 || around.files_everywhere;
+        let given = given && !(around.files_everywhere && is_chart(source));
+        let (content, revision) = match around.files.as_ref().filter(|_| given) {
             Some(files) => (Content::Archive(files.clone()), Revision { id: String::new(), commit: None }),
             None => fetch(around, source, wanted, since).await?,
         };
@@ -156,6 +162,7 @@ pub(crate) async fn load(
             repositories: permitted(around),
             kustomize: kustomize_tool(around.kustomize, &source)?,
             lookup: around.lookup.clone(),
+            fresh: around.fresh,
         };
         desired.parts.push(around.renderer.render(&request).await?);
     }
@@ -185,6 +192,9 @@ async fn fetch(
     };
     let repository = around.access.chart_repository(&source.repo_url);
     let version = charts.resolve(&repository, &source.chart, wanted, since).await?;
+    if around.fresh {
+        charts.forget(&repository, &source.chart, &version);
+    }
     let pass = source.helm.as_ref().is_some_and(|helm| helm.pass_credentials);
     let archive = charts.archive(&repository, &source.chart, &version, pass).await?;
     Ok((Content::Archive(archive), Revision { id: version.version, commit: None }))
@@ -422,9 +432,11 @@ fn options(source: &ApplicationSource) -> Result<SourceOptions, SourceError> {
             namespace: kustomize.namespace.clone(),
             images: kustomize.images.clone(),
             common_labels: kustomize.common_labels.clone(),
+            force_common_labels: kustomize.force_common_labels,
             label_without_selector: kustomize.label_without_selector,
             label_include_templates: kustomize.label_include_templates,
             common_annotations: kustomize.common_annotations.clone(),
+            force_common_annotations: kustomize.force_common_annotations,
             replicas: kustomize.replicas.iter().map(|r| (r.name.clone(), count(&r.count))).collect(),
             patches: kustomize.patches.iter().filter_map(|p| serde_json::to_value(p).ok()).collect(),
             components: kustomize.components.clone(),

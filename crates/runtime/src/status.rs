@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use slipway_crd::{Application, ApplicationStatus, Condition, RevisionHistory, Summary, SyncStatus};
+use slipway_crd::{Application, ApplicationStatus, Condition, RevisionHistory, Summary};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::{Comparison, images};
 
@@ -25,7 +25,8 @@ const COMPARED: [&str; 8] = [
 pub(crate) fn compared(app: &Application, observed: &Observed, now: Timestamp) -> ApplicationStatus {
     let mut status = app.status.clone();
     let comparison = &observed.comparison;
-    status.sync = sync_status(app, comparison, observed.desired.as_deref());
+    let revisions = observed.desired.as_ref().map(|desired| desired.revisions());
+    status.sync = comparison.claim(app, revisions.as_deref());
     status.health = comparison.health_status(&status.health, now);
     if comparison.context.error.is_none() {
         status.resources = comparison.resource_statuses();
@@ -44,29 +45,6 @@ pub(crate) fn compared(app: &Application, observed: &Observed, now: Timestamp) -
     }
     app.metadata.namespace.clone_into(&mut status.controller_namespace);
     status
-}
-
-fn sync_status(app: &Application, comparison: &Comparison, desired: Option<&Desired>) -> SyncStatus {
-    let mut sync = app.status.sync.clone();
-    comparison.sync_status.as_str().clone_into(&mut sync.status);
-    let spec = &app.spec;
-    let several = spec.has_several_sources();
-    sync.compared_to.source = spec.effective_sources().first().cloned().filter(|_| !several);
-    sync.compared_to.sources = if several { spec.sources.clone() } else { Vec::new() };
-    sync.compared_to.destination = spec.destination.clone();
-    sync.compared_to.ignore_differences = spec.ignore_differences.clone();
-    // Of a comparison that failed the last known revision is still the best answer.
-    if let Some(desired) = desired {
-        let revisions = desired.revisions();
-        if !several {
-            sync.revision = revisions.into_iter().next().unwrap_or_default();
-            sync.revisions.clear();
-        } else {
-            sync.revisions = revisions;
-            sync.revision.clear();
-        }
-    }
-    sync
 }
 
 fn summary(comparison: &Comparison) -> Summary {
@@ -113,10 +91,10 @@ pub(crate) fn set_conditions(conditions: &mut Vec<Condition>, evaluated: &[&str]
     conditions.dedup_by(|a, b| a.kind == b.kind && a.message == b.message);
 }
 
-/// Adds a deployment to the history, and forgets the oldest past the limit.
 /// The most that the history may weigh, however long it may be.
 const HISTORY_BYTES: usize = 256 << 10;
 
+/// Adds a deployment to the history, and forgets the oldest past the limit.
 pub(crate) fn add_history(
     app: &Application,
     status: &mut ApplicationStatus,

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_api::application as wire;
-use slipway_crd::{Application, ApplicationSource, names};
+use slipway_crd::{Application, ApplicationSource, InitiatedBy, Operation, names};
 use slipway_gitops::health::HealthCode;
 use slipway_gitops::{ResourceKey, object, tree};
 use slipway_source::GitCache;
 
 use crate::observe::Observed;
+use crate::reconcile::is_running;
 use crate::settings::RepositoryAccess;
+
+/// Which operation it is, among the `info` of an operation.
+pub(crate) const OPERATION_ID: &str = "slipway.io/operation-id";
 
 /// More labels than anybody's rules name, of a size that Kubernetes takes.
 const LABELS_MAX: usize = 64;
@@ -62,6 +66,7 @@ pub(crate) fn application(
 ) -> wire::Application {
     let spec = &app.spec;
     let status = &app.status;
+    let anything_live = observed.comparison.resources.iter().any(|resource| resource.live.is_some());
     let source = spec.effective_sources().first().cloned().unwrap_or_default();
     let commit = observed
         .desired
@@ -95,7 +100,7 @@ pub(crate) fn application(
         health_message: Some(status.health.message.clone()).filter(|message| !message.is_empty()),
         revision,
         operation: operation(app, waiting),
-        summary: summary(app, waiting),
+        summary: summary(app, waiting, anything_live),
         conditions: status
             .conditions
             .iter()
@@ -118,11 +123,35 @@ fn compared_revision(app: &Application) -> Option<String> {
     Some(sync.revisions.first().unwrap_or(&sync.revision).clone()).filter(|sha| !sha.is_empty())
 }
 
+/// Who asked for an operation, as pages name them.
+fn initiator(by: &InitiatedBy) -> String {
+    if by.automated { "automated sync".into() } else { by.username.clone() }
+}
+
+/// What was asked for and has not begun.
+pub(crate) fn pending(operation: &Operation) -> wire::Operation {
+    wire::Operation {
+        id: operation_id(operation),
+        phase: "Pending".into(),
+        initiated_by: initiator(&operation.initiated_by),
+        ..wire::Operation::default()
+    }
+}
+
+/// The id that whoever asked for the operation was given.
+pub(crate) fn operation_id(operation: &Operation) -> String {
+    let info = operation.info.iter().find(|info| info.name == OPERATION_ID);
+    info.map(|info| info.value.clone()).unwrap_or_default()
+}
+
 fn operation(app: &Application, waiting: &[String]) -> Option<wire::Operation> {
+    if let Some(ordered) = app.operation.as_ref().filter(|_| !is_running(app)) {
+        return Some(pending(ordered));
+    }
     let state = app.status.operation_state.as_ref()?;
-    let running = matches!(state.phase.as_str(), "Running" | "Terminating");
-    let by = &state.operation.initiated_by;
+    let running = is_running(app);
     Some(wire::Operation {
+        id: operation_id(&state.operation),
         phase: state.phase.clone(),
         message: state.message.clone(),
         started_at: state.started_at.clone(),
@@ -133,7 +162,7 @@ fn operation(app: &Application, waiting: &[String]) -> Option<wire::Operation> {
             .as_ref()
             .map(|result| result.revision.clone())
             .filter(|sha| !sha.is_empty()),
-        initiated_by: if by.automated { "automated sync".into() } else { by.username.clone() },
+        initiated_by: initiator(&state.operation.initiated_by),
     })
 }
 
@@ -147,11 +176,7 @@ fn history(app: &Application) -> Vec<wire::Deployment> {
                 ..wire::Revision::default()
             },
             deployed_at: entry.deployed_at.clone(),
-            initiated_by: if entry.initiated_by.automated {
-                "automated sync".into()
-            } else {
-                entry.initiated_by.username.clone()
-            },
+            initiated_by: initiator(&entry.initiated_by),
         })
         .collect()
 }
@@ -321,64 +346,69 @@ fn pod_trouble(pod: &Value, containers: &[Value]) -> Option<String> {
 }
 
 /// One sentence: what it is doing or waiting for, or what a person has to do.
-fn summary(app: &Application, waiting: &[String]) -> String {
+fn summary(app: &Application, waiting: &[String], anything_live: bool) -> String {
     let status = &app.status;
-    let at = compared_revision(app).map_or("the wanted revision".to_owned(), |sha| short(&sha));
+    let at = compared_revision(app).map_or("the target revision".to_owned(), |sha| short(&sha));
     if app.metadata.deletion_timestamp.is_some() {
-        return "Being deleted; what it deployed goes first.".to_owned();
+        return "Being deleted, together with the resources it deployed.".to_owned();
     }
-    if let Some(error) =
-        status.conditions.iter().find(|c| matches!(c.kind.as_str(), "InvalidSpecError" | "ComparisonError"))
-    {
-        return format!(
-            "The running version stays, because the wanted one cannot be read: {}",
-            error.message
-        );
+    let unreadable =
+        status.conditions.iter().find(|c| matches!(c.kind.as_str(), "InvalidSpecError" | "ComparisonError"));
+    if let Some(error) = unreadable {
+        let why = error.message.trim_end_matches('.');
+        let what = match error.kind.as_str() {
+            "InvalidSpecError" => "The Application's spec is not valid",
+            _ => "Can't render the manifests in Git",
+        };
+        let rest = if anything_live { "The deployed version keeps running." } else { "Nothing is deployed." };
+        return format!("{what}: {why}. {rest}");
     }
     let state = status.operation_state.as_ref();
     if let Some(state) = state.filter(|state| matches!(state.phase.as_str(), "Running" | "Terminating")) {
         let revision = state.sync_result.as_ref().map(|r| short(&r.revision)).filter(|sha| !sha.is_empty());
         let what = revision.unwrap_or(at);
         let why = waiting.first().cloned().unwrap_or_else(|| state.message.clone());
+        let why = why.trim_end_matches('.');
         return match state.phase.as_str() {
-            "Terminating" => "The sync is being ended.".to_owned(),
-            _ if state.finished_at.is_some() => format!("The sync to {what} failed: {why}"),
+            "Terminating" => "The sync is being terminated.".to_owned(),
+            _ if state.finished_at.is_some() => format!("The sync to {what} failed: {why}."),
             _ if why.is_empty() => format!("Syncing to {what}."),
-            _ => format!("Syncing to {what}: {why}"),
+            _ => format!("Syncing to {what}: {why}."),
         };
     }
     if let Some(condition) = status.conditions.iter().find(|c| c.kind == "SyncError") {
-        return format!("{}; push a correction, or sync by hand.", condition.message.trim_end_matches('.'));
+        let why = condition.message.trim_end_matches('.');
+        return format!("{why}. Push a fix, or sync manually.");
     }
     let differing = status.resources.iter().filter(|r| r.status == "OutOfSync").count();
     if status.sync.status == "OutOfSync" {
         let total = status.resources.len();
-        let what = format!("{differing} of {total} resources differ from {at}");
+        let differ = if differing == 1 { "differs" } else { "differ" };
+        let what = format!("{differing} of {total} resources {differ} from {at}");
         return match (app.spec.automation(), waiting.first()) {
-            (Some(_), Some(wait)) => format!("{what}; {wait}."),
+            (Some(_), Some(wait)) => format!("{what}. {}.", wait.trim_end_matches('.')),
             (Some(_), None) if status.resources.iter().any(|r| r.requires_pruning) => {
                 format!(
-                    "{what}; some are not wanted any more and automated prune is off: sync with prune to remove them."
+                    "{what}; some are no longer in Git and automatic pruning is off: sync with prune to delete them."
                 )
             }
-            (Some(_), None) => format!("{what}; a sync follows."),
-            (None, _) => format!("{what}; sync to apply it."),
+            (Some(_), None) => format!("{what}; a sync will start shortly."),
+            (None, _) => format!("{what}; sync to apply the changes."),
         };
     }
-    match HealthCode::parse(&status.health.status) {
-        Some(HealthCode::Healthy) => format!("Synced to {at} and healthy."),
-        Some(code) => {
-            let reason = status.health.message.trim_end_matches('.');
-            let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            match code {
-                HealthCode::Progressing => format!("Synced to {at}; not everything is ready yet{reason}."),
-                HealthCode::Degraded => format!("Synced to {at}, but something is broken{reason}."),
-                HealthCode::Suspended => format!("Synced to {at}; something is suspended{reason}."),
-                HealthCode::Missing => format!("Synced to {at}, but something is missing{reason}."),
-                _ => format!("Synced to {at}; its health is not known{reason}."),
-            }
-        }
-        None => "Not looked at yet.".to_owned(),
+    let Some(code) = HealthCode::parse(&status.health.status) else {
+        return "Not compared yet.".to_owned();
+    };
+    let culprits = status.health.message.trim_end_matches('.');
+    let culprits = culprits.strip_prefix("Caused by ").unwrap_or(culprits);
+    let why = if culprits.is_empty() { String::new() } else { format!(": {culprits}") };
+    match code {
+        HealthCode::Healthy => format!("Synced to {at} and healthy."),
+        HealthCode::Progressing => format!("Synced to {at}; progressing{why}."),
+        HealthCode::Degraded => format!("Synced to {at}; degraded{why}."),
+        HealthCode::Suspended => format!("Synced to {at}; suspended{why}."),
+        HealthCode::Missing => format!("Synced to {at}; missing{why}."),
+        HealthCode::Unknown => format!("Synced to {at}; health unknown{why}."),
     }
 }
 
@@ -401,6 +431,56 @@ mod tests {
             "spec": {"sources": sources, "destination": {"namespace": "x"}},
         }))
         .expect("an Application")
+    }
+
+    #[test]
+    fn the_summary_is_one_plain_sentence() {
+        let with = |status: Value| {
+            let mut app = app("", &["https://a"]);
+            app.status = serde_json::from_value(status).expect("a status");
+            app
+        };
+        let broken = |kind: &str| {
+            with(
+                json!({"conditions": [{"type": kind, "message": "a.yaml:3:1: no."}], "sync": {"status": "Unknown"}}),
+            )
+        };
+        let compared = |health: Value| {
+            with(json!({"sync": {"status": "Synced", "revision": "dcde864f00"}, "health": health}))
+        };
+        let running = with(json!({"operationState": {"operation": {}, "phase": "Running", "startedAt": "x",
+            "syncResult": {"revision": "dcde864f00"}}}));
+        let waits = ["Waiting for hook Job/migrate to finish".to_owned()];
+        for (app, waiting, live, expected) in [
+            (
+                broken("ComparisonError"),
+                &[][..],
+                true,
+                "Can't render the manifests in Git: a.yaml:3:1: no. The deployed version keeps running.",
+            ),
+            (
+                broken("ComparisonError"),
+                &[],
+                false,
+                "Can't render the manifests in Git: a.yaml:3:1: no. Nothing is deployed.",
+            ),
+            (
+                broken("InvalidSpecError"),
+                &[],
+                false,
+                "The Application's spec is not valid: a.yaml:3:1: no. Nothing is deployed.",
+            ),
+            (
+                compared(json!({"status": "Degraded", "message": "Caused by Deployment/web"})),
+                &[],
+                true,
+                "Synced to dcde864; degraded: Deployment/web.",
+            ),
+            (compared(json!({"status": "Healthy"})), &[], true, "Synced to dcde864 and healthy."),
+            (running, &waits, true, "Syncing to dcde864: Waiting for hook Job/migrate to finish."),
+        ] {
+            assert_eq!(summary(&app, waiting, live), expected);
+        }
     }
 
     #[test]

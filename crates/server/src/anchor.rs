@@ -154,9 +154,7 @@ pub(crate) async fn keep_anchoring(server: &Server) {
 
 async fn anchor_again_and_again(server: &Server) {
     loop {
-        if let Err(error) = anchor_all(server).await {
-            tracing::warn!(%error, "Could not write the anchor of the audit trail.");
-        }
+        crate::jobs::ran(server, "audit-anchor", anchor_all(server).await);
         tokio::time::sleep(EVERY).await;
     }
 }

@@ -167,7 +167,7 @@ pub(crate) fn cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
 }
 
 async fn by_key(server: &Server, key: &Secret<String>) -> Result<(Principal, Credential), ApiError> {
-    let refused = || ApiError::unauthenticated();
+    let refused = || ApiError::wrong_key();
     let (id, secret) = key.expose().split_once('.').ok_or_else(refused)?;
     let id: ApiKeyId = id.parse().map_err(|_| refused())?;
     let hash = tokens::digest(secret);

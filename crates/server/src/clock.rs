@@ -8,7 +8,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use slipway_api::agent::TriggerCommit;
-use slipway_api::pipeline::{CronTrigger, GitTrigger, Pipeline};
+use slipway_api::build::Initiator;
+use slipway_api::pipeline::{CronTrigger, GitTrigger, Pipeline, Variable};
 use slipway_model::AccountId;
 use slipway_store::{Scope, StoreError, cron, git, pipelines, projects, trigger_events};
 
@@ -18,7 +19,7 @@ use crate::ctx::Server;
 use crate::leading::{Lead, lead};
 use crate::orders::{Order, Run};
 use crate::rest::hermes;
-use crate::{providers, queue};
+use crate::{jobs, providers, queue};
 
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// More ticks than this were missed: enough to know that only the latest counts.
@@ -30,9 +31,7 @@ pub(crate) async fn run(server: &Server) {
 
 async fn look_again_and_again(server: &Server, lead: Lead) {
     loop {
-        if let Err(error) = look(server, &lead).await {
-            tracing::warn!(%error, "Triggers that go by the clock were not looked at; trying again.");
-        }
+        jobs::ran(server, "clock", look(server, &lead).await);
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
@@ -75,12 +74,14 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
         }
         Ok(due)
     });
+    // One that cannot be followed up does not hold up the others.
+    let mut failed = None;
     for due in found.await? {
         if let Err(error) = fire(server, lead, due).await {
-            tracing::warn!(%error, "A tick was not followed up; trying again.");
+            failed = Some(error);
         }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// A schedule that is an event: `cron:codefresh:EXPRESSION:MESSAGE:ACCOUNT`. Its name is the whole.
@@ -91,6 +92,28 @@ fn of_event(uri: &str) -> CronTrigger {
         expression: parts.next().unwrap_or_default().to_owned(),
         message: parts.next().unwrap_or_default().to_owned(),
         ..CronTrigger::default()
+    }
+}
+
+/// The schedule's own, and what a schedule says of itself.
+fn variables(due: &Due) -> Vec<Variable> {
+    let said = |key: &str, value: String| Variable { key: key.into(), value, encrypted: false };
+    let event = [
+        said("EVENT_MESSAGE", due.cron.message.clone()),
+        said("EVENT_TIMESTAMP", crate::seams::rfc3339(due.tick_ms)),
+    ];
+    let mut all = due.cron.variables.clone();
+    // What somebody wrote into the schedule wins.
+    all.extend(event.into_iter().filter(|one| due.cron.variables.iter().all(|own| own.key != one.key)));
+    all
+}
+
+/// For people: an event's name is all of its address.
+fn schedule_name(cron: &CronTrigger) -> &str {
+    match cron.name.starts_with(hermes::CRON) {
+        true if cron.message.is_empty() => &cron.expression,
+        true => &cron.message,
+        false => &cron.name,
     }
 }
 
@@ -176,7 +199,12 @@ async fn fire(server: &Server, lead: &Lead, due: Due) -> Result<(), StoreError> 
                     event: "cron".into(),
                     ..commit
                 }),
-                trigger_variables: due.cron.variables.clone(),
+                trigger_variables: variables(&due),
+                initiator: Some(Initiator {
+                    kind: "schedule".into(),
+                    name: schedule_name(&due.cron).to_owned(),
+                    by: None,
+                }),
                 annotations: [("cron".to_owned(), due.cron.message.clone().into())].into(),
                 ..Run::default()
             };

@@ -15,6 +15,7 @@ use crate::auth::UsedKeys;
 use crate::egress::{Egress, EgressRules};
 use crate::error::ApiError;
 use crate::git_host::Pushes;
+use crate::jobs::Jobs;
 use crate::metrics::Metrics;
 use crate::rest::logs::Views;
 use crate::roles::{Role, Roles};
@@ -99,6 +100,9 @@ pub(crate) struct Inner {
     pub(crate) floods: Floods,
     pub(crate) shells: Shells,
     pub(crate) views: Views,
+    pub(crate) jobs: Jobs,
+    /// One look at the database at a time for whoever asks whether this process is ready.
+    pub(crate) probe: Arc<tokio::sync::Mutex<()>>,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -149,8 +153,7 @@ impl Server {
         seams: Seams,
         shutdown: CancellationToken,
     ) -> Result<Self, StoreError> {
-        let keyring = Keyring::open(&config.data.join("master.key"), &seams)
-            .map_err(|error| StoreError::corrupt(format!("master.key: {error}")))?;
+        let keyring = Keyring::open(&config.data.join("master.key"), &seams, &store)?;
         // SQLite has one process, which takes up its own leases at once after a crash.
         let holder = match store.database() {
             Database::Sqlite => "the only process".to_owned(),
@@ -176,6 +179,8 @@ impl Server {
             floods: Floods::default(),
             shells: Shells::default(),
             views: Views::default(),
+            jobs: Jobs::default(),
+            probe: Arc::default(),
             shutdown,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -189,6 +194,7 @@ impl Server {
             only_if(has(Role::EventHandler), crate::relay::run(self)),
             only_if(has(Role::PipelineManager), crate::triggers::run(self)),
             only_if(has(Role::PipelineManager), crate::reports::consume(self)),
+            only_if(has(Role::PipelineManager), crate::later::run(self)),
             only_if(has(Role::CronExecutor), crate::reports::send(self)),
             only_if(has(Role::CronExecutor), crate::clock::run(self)),
             only_if(has(Role::CronExecutor), crate::watching::run(self)),

@@ -130,6 +130,8 @@ pub(crate) struct Egress {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
+    /// How to prove who one is, of an answer that asks for it.
+    pub(crate) challenge: Option<String>,
 }
 
 impl Egress {
@@ -251,6 +253,8 @@ impl Egress {
             None => EgressError::Unreachable { host: host.clone(), source: source.without_url() },
         };
         let mut response = request.send().await.map_err(failed)?;
+        let challenge = response.headers().get("www-authenticate");
+        let challenge = challenge.and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (status, mut body) = (response.status().as_u16(), Vec::new());
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if body.len() + chunk.len() > BYTES_MAX {
@@ -258,7 +262,7 @@ impl Egress {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Answer { status, body })
+        Ok(Answer { status, body, challenge })
     }
 }
 

@@ -5,6 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use slipway_access::Denied;
 use slipway_api::ErrorBody;
+use slipway_api::error::ErrorDetail;
 use slipway_store::StoreError;
 
 #[derive(Debug)]
@@ -17,6 +18,9 @@ pub struct ApiError {
     source: Option<Box<StoreError>>,
     /// Why access was denied, for the audit trail; the answer may hide that anything is there.
     denied: Option<String>,
+    /// Which fields are meant.
+    details: Vec<ErrorDetail>,
+    retry_after: Option<u64>,
 }
 
 /// Travels with a refused answer to the guard of the route, which records it.
@@ -28,7 +32,16 @@ pub(crate) struct Refusal {
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, name: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, name, message: message.into(), source: None, denied: None }
+        Self {
+            status,
+            code,
+            name,
+            message: message.into(),
+            source: None,
+            denied: None,
+            details: Vec::new(),
+            retry_after: None,
+        }
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -40,8 +53,15 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "2001", "UNAUTHORIZED_ERROR", message)
     }
 
+    /// A credential came with the call, and it opens nothing here.
+    pub fn wrong_key() -> Self {
+        let message = "the API key is not valid here: it was deleted, belongs to another platform, or its owner may not sign in; \
+             make a new one in the browser, or sign in with `slipway auth login`";
+        Self::new(StatusCode::UNAUTHORIZED, "2001", "UNAUTHORIZED_ERROR", message)
+    }
+
     pub fn wrong_credentials() -> Self {
-        let message = "this e-mail and password do not belong together: check both and try again";
+        let message = "e-mail or password is wrong: check both and try again";
         Self::new(StatusCode::UNAUTHORIZED, "2002", "WRONG_CREDENTIALS", message)
     }
 
@@ -57,7 +77,8 @@ impl ApiError {
 
     pub fn throttled(seconds: u64) -> Self {
         let message = format!("too many failed attempts: wait {seconds} s, then try again");
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "2003", "TOO_MANY_ATTEMPTS", message)
+        let refusal = Self::new(StatusCode::TOO_MANY_REQUESTS, "2003", "TOO_MANY_ATTEMPTS", message);
+        Self { retry_after: Some(seconds), ..refusal }
     }
 
     /// Heard again in a moment; nothing is lost by coming back.
@@ -104,6 +125,12 @@ impl ApiError {
         Self::bad_request(format!("{what}: {}", findings.join("; ")))
     }
 
+    /// The same, with the field that each is about.
+    pub fn fields(what: &str, details: Vec<ErrorDetail>) -> Self {
+        let findings: Vec<_> = details.iter().map(|detail| detail.message.clone()).collect();
+        Self { details, ..Self::findings(what, &findings) }
+    }
+
     /// The words "could not find" are what the published CLI looks for; "Context `x` not found", and the name of its own
     /// that a pipeline has, what the published Terraform provider looks for.
     pub fn not_found(what: impl std::fmt::Display) -> Self {
@@ -113,7 +140,7 @@ impl ApiError {
         let mut letters = what.chars();
         let message = match letters.next().filter(|_| what.ends_with('`')) {
             Some(first) => {
-                format!("{}{} not found: it does not exist here", first.to_uppercase(), letters.as_str())
+                format!("{}{} not found", first.to_uppercase(), letters.as_str())
             }
             None => format!("could not find {what}"),
         };
@@ -231,12 +258,14 @@ impl IntoResponse for ApiError {
             code: self.code.into(),
             name: self.name.into(),
             message: self.message,
+            details: self.details,
             request_id: crate::http::request_id(),
         };
         let mut response = (self.status, Json(body)).into_response();
         response.extensions_mut().insert(refusal);
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+        let unavailable = (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
+        if let Some(seconds) = self.retry_after.or(unavailable) {
+            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(seconds));
         }
         response
     }

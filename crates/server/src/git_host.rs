@@ -337,13 +337,9 @@ pub(crate) async fn keep_sweeping(server: &Server) {
 async fn sweep_again_and_again(server: &Server) {
     let mut pauses = [1, 2, 5, 10].into_iter();
     loop {
-        if let Err(error) = sweep(server).await {
-            tracing::warn!(%error, "Could not look for pushes that were left unannounced.");
-        }
+        crate::jobs::ran(server, "git-sweep", sweep(server).await);
         let before_ms = server.now_ms() - INBOX_KEPT_MS;
-        if let Err(error) = server.store().write(move |tx| inbox::trim(tx, before_ms)).await {
-            tracing::warn!(%error, "The inbox could not be tidied.");
-        }
+        crate::jobs::ran(server, "inbox", server.store().write(move |tx| inbox::trim(tx, before_ms)).await);
         let pause = Duration::from_secs(pauses.next().unwrap_or(60));
         tokio::select! {
             () = server.inner.shutdown.cancelled() => return,

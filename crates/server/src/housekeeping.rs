@@ -30,9 +30,7 @@ const IMAGES_AT_ONCE: i64 = 1_000;
 async fn forget_again_and_again(server: &Server, lead: Lead) {
     loop {
         tokio::time::sleep(EVERY).await;
-        if let Err(error) = forget_old(server, lead.clone()).await {
-            tracing::warn!(%error, "Housekeeping failed; it is tried again.");
-        }
+        crate::jobs::ran(server, "housekeeping", forget_old(server, lead.clone()).await);
     }
 }
 

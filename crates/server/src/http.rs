@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
@@ -18,8 +18,8 @@ use crate::error::ApiError;
 use crate::graphql::{self, Endpoint};
 use crate::rest::{
     account_users, accounts, admin, agents, annotations, applications, approvals, audit, auth, badges,
-    builds, contexts, debug, domains, explain, hermes, hooks, identities, images, invitations, keys,
-    log_socket, logs, pipelines, projects, proxied, registries, repos, revisions, rules,
+    builds, connections, contexts, debug, domains, explain, hermes, hooks, identities, images, invitations,
+    keys, log_socket, logs, messages, pipelines, projects, proxied, registries, repos, revisions, rules,
     runtime_environments, server_certificates, service_accounts, sign_in, sso, step_types, teams, texts,
     triggers, usage, user, users, validator, version,
 };
@@ -129,6 +129,7 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Member(Resource::Agents), routes!(applications::runners))
         .fresh(Policy::Administrator(Resource::Agents), routes!(agent::registration::create))
         .with(Policy::Administrator(Resource::Agents), routes!(agent::registration::delete))
+        .with(Policy::Administrator(Resource::Gitops), routes!(agent::registration::delete_runtime))
         .with(Policy::Public, routes!(agent::registration::register))
         .with(Policy::Runner, routes!(agent::runner::sync))
         .with(Policy::Runner, routes!(agent::runner::report_build))
@@ -248,6 +249,8 @@ fn administration(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Contexts), routes!(contexts::replace))
         .with(Policy::Member(Resource::Contexts), routes!(contexts::patch))
         .with(Policy::Member(Resource::Contexts), routes!(contexts::delete))
+        .with(Policy::Member(Resource::Contexts), routes!(connections::test_context))
+        .with(Policy::Member(Resource::Contexts), routes!(connections::test_registry))
         .with(Policy::Member(Resource::Contexts), routes!(registries::list))
         .with(Policy::Member(Resource::Contexts), routes!(registries::create))
         .with(Policy::Member(Resource::Contexts), routes!(registries::one))
@@ -272,6 +275,9 @@ fn administration(routes: Routes) -> Routes {
         .with(platform, routes!(admin::verify_audit))
         .fresh(platform, routes!(admin::rotate_secrets))
         .with(platform, routes!(admin::health))
+        .with(platform, routes!(messages::list))
+        .fresh(platform, routes!(messages::again))
+        .fresh(platform, routes!(messages::all_again))
 }
 
 fn pipelines(routes: Routes) -> Routes {
@@ -342,20 +348,54 @@ fn pipelines(routes: Routes) -> Routes {
         .with(Policy::Administrator(Resource::Repos), routes!(repos::create))
 }
 
-/// Ready: the database answers.
+/// Whoever asks wants to know before they give up themselves.
+const READY_WITHIN: Duration = Duration::from_secs(1);
+
+/// Ready: the database answers. What works less well besides is named, and takes nobody out of a balancer.
 async fn ready(State(server): State<Server>) -> Response {
-    match server.store().read(slipway_store::identity::first_account).await {
-        Ok(_) => "ready".into_response(),
-        Err(error) => {
-            tracing::error!(%error, "Not ready.");
-            ApiError::unavailable("the database does not answer: the server's log says why").into_response()
-        }
+    if let Err(why) = database_answers(&server).await {
+        tracing::error!(why, "Not ready.");
+        return ApiError::unavailable("not ready: the database does not answer").into_response();
+    }
+    let mut degraded = Vec::new();
+    if !server.inner.bus.is_up() {
+        degraded.push("the message broker does not answer".to_owned());
+    }
+    if !server.inner.live.is_up() {
+        degraded.push("the cache does not answer".to_owned());
+    }
+    let failing = server.inner.jobs.list().into_iter().filter(|(_, job)| job.is_failing());
+    degraded
+        .extend(failing.map(|(name, job)| {
+            format!("background job `{name}` has failed {} times in a row", job.failures)
+        }));
+    if degraded.is_empty() {
+        return "ready".into_response();
+    }
+    format!("ready, but {}", degraded.join("; ")).into_response()
+}
+
+/// A look that takes longer goes on by itself, and the next one waits for it: an outage does not use up the readers.
+pub(crate) async fn database_answers(server: &Server) -> Result<(), String> {
+    let (probe, store) = (server.inner.probe.clone(), server.store().clone());
+    let look = async move {
+        let turn = probe.lock_owned().await;
+        let looking = tokio::spawn(async move {
+            let looked = store.read(slipway_store::identity::first_account).await;
+            drop(turn);
+            looked.map(drop).map_err(|error| error.to_string())
+        });
+        looking.await.unwrap_or_else(|error| Err(error.to_string()))
+    };
+    match tokio::time::timeout(READY_WITHIN, look).await {
+        Ok(answer) => answer,
+        Err(_) => Err("no answer within a second".into()),
     }
 }
 
-async fn scrape(State(server): State<Server>) -> Result<impl IntoResponse, ApiError> {
-    let text = metrics::render(&server).await?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text))
+async fn scrape(State(server): State<Server>) -> impl IntoResponse {
+    let text = metrics::render(&server).await;
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
 /// What is known of a call before anybody looks at it.

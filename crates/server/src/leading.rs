@@ -39,11 +39,19 @@ where
         if let Ok(Some(epoch)) = take(server, name).await {
             let lead = Lead { name, holder: server.inner.holder.clone(), epoch };
             tracing::info!(work = name, epoch, "This process leads.");
+            server.inner.jobs.leads(name, Some(epoch));
             tokio::select! {
                 () = work(lead.clone()) => {}
-                () = lost(server, name, epoch) => tracing::warn!(work = name, "Another process leads now."),
+                why = lost(server, name, epoch) => match why {
+                    Lost::Taken => tracing::warn!(work = name, "Another process leads now."),
+                    Lost::Unrenewed => tracing::warn!(
+                        work = name,
+                        "This process stops leading: the database did not answer, and its lease has run out."
+                    ),
+                },
                 () = shutdown.cancelled() => {}
             }
+            server.inner.jobs.leads(name, None);
             give_back(server, lead).await;
         }
         tokio::select! {
@@ -66,15 +74,21 @@ async fn take(server: &Server, name: &'static str) -> Result<Option<i64>, StoreE
     server.store().write(move |tx| leases::take(tx, name, &holder, for_ms)).await
 }
 
+/// Why a process that led does not any more.
+enum Lost {
+    Taken,
+    Unrenewed,
+}
+
 /// Returns when the lease is another's, or could not be renewed for as long as it runs.
-async fn lost(server: &Server, name: &'static str, epoch: i64) {
+async fn lost(server: &Server, name: &'static str, epoch: i64) -> Lost {
     let mut renewed = Instant::now();
     loop {
         tokio::time::sleep(lease(server) / 3).await;
         match take(server, name).await {
             Ok(Some(held)) if held == epoch => renewed = Instant::now(),
-            Ok(_) => return,
-            Err(_) if renewed.elapsed() > lease(server) => return,
+            Ok(_) => return Lost::Taken,
+            Err(_) if renewed.elapsed() > lease(server) => return Lost::Unrenewed,
             Err(error) => tracing::warn!(%error, work = name, "A lease could not be renewed; trying again."),
         }
     }

@@ -23,6 +23,8 @@ mod graphql;
 mod graphql_limits;
 mod housekeeping;
 mod http;
+mod jobs;
+mod later;
 mod leading;
 mod limits;
 mod listen;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use slipway_store::{StoreError, usage};
+use slipway_store::{deferred, facts, leases, usage};
 
 use crate::ctx::Server;
 
@@ -72,12 +72,43 @@ fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-pub(crate) async fn render(server: &Server) -> Result<String, StoreError> {
-    let totals = server.store().read(usage::everywhere).await?;
+/// Whoever scrapes does not wait for a database that is away: the rest is told without it.
+const DATABASE_WITHIN: Duration = Duration::from_secs(2);
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// What only the database knows.
+struct Counted {
+    totals: usage::Totals,
+    backlog: i64,
+    deferred: (i64, i64),
+    leases: Vec<leases::Lease>,
+}
+
+async fn counted(server: &Server) -> Option<Counted> {
+    let read = server.store().read(|tx| {
+        Ok(Counted {
+            totals: usage::everywhere(tx)?,
+            backlog: facts::last_seq(tx)? - facts::cursor(tx, crate::relay::CURSOR)?,
+            deferred: deferred::counts(tx)?,
+            leases: leases::list(tx)?,
+        })
+    });
+    match tokio::time::timeout(DATABASE_WITHIN, read).await {
+        Ok(Ok(counted)) => Some(counted),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "Metrics are told without what is in the database.");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+pub(crate) async fn render(server: &Server) -> String {
+    let counted = counted(server).await;
     let mut out = String::new();
-    let head = |out: &mut String, name: &str, kind: &str, help: &str| {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    };
     {
         let state = server.inner.metrics.state.lock().expect("not poisoned");
         head(&mut out, "slipway_http_requests_total", "counter", "Calls answered.");
@@ -118,6 +149,23 @@ pub(crate) async fn render(server: &Server) -> Result<String, StoreError> {
         );
         let _ = writeln!(out, "slipway_password_checks_total {}", state.passwords_checked);
     }
+    render_parts(server, &mut out, counted.is_some()).await;
+    let Some(Counted { totals, backlog, deferred, leases }) = counted else { return out };
+    head(&mut out, "slipway_facts_waiting", "gauge", "Facts that the bus does not have yet.");
+    let _ = writeln!(out, "slipway_facts_waiting {}", backlog.max(0));
+    head(
+        &mut out,
+        "slipway_deferred_messages",
+        "gauge",
+        "Messages that are tried again, and those that were given up.",
+    );
+    let _ = writeln!(out, "slipway_deferred_messages{{state=\"waiting\"}} {}", deferred.0);
+    let _ = writeln!(out, "slipway_deferred_messages{{state=\"dead\"}} {}", deferred.1);
+    head(&mut out, "slipway_lease_remaining_seconds", "gauge", "How long whoever leads some work still may.");
+    for lease in &leases {
+        let seconds = lease.left_ms.max(0) / 1000;
+        let _ = writeln!(out, "slipway_lease_remaining_seconds{{work=\"{}\"}} {seconds}", label(&lease.name));
+    }
     head(&mut out, "slipway_builds", "gauge", "Builds by status.");
     for (status, count) in &totals.builds {
         let _ = writeln!(out, "slipway_builds{{status=\"{}\"}} {count}", label(status));
@@ -133,7 +181,65 @@ pub(crate) async fn render(server: &Server) -> Result<String, StoreError> {
         head(&mut out, name, "gauge", help);
         let _ = writeln!(out, "{name} {count}");
     }
-    Ok(out)
+    out
+}
+
+/// What this process stands on, what it does in the background, and how it goes.
+async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
+    head(out, "slipway_part_up", "gauge", "Whether a part that this process stands on answers.");
+    let parts = [
+        ("database", database_is_up),
+        ("bus", server.inner.bus.is_up()),
+        ("cache", server.inner.live.is_up()),
+    ];
+    for (part, up) in parts {
+        let _ = writeln!(out, "slipway_part_up{{part=\"{part}\"}} {}", u8::from(up));
+    }
+    head(out, "slipway_bus_dead_letters", "gauge", "Messages that the broker has set aside.");
+    for queue in crate::ctx::QUEUES {
+        let asked = tokio::time::timeout(DATABASE_WITHIN, server.inner.bus.set_aside(queue)).await;
+        if let Ok(Ok(count)) = asked {
+            let _ = writeln!(out, "slipway_bus_dead_letters{{queue=\"{queue}\"}} {count}");
+        }
+    }
+    let jobs = server.inner.jobs.list();
+    head(out, "slipway_job_failures", "gauge", "How often a background job has failed in a row, up to now.");
+    for (name, job) in &jobs {
+        let _ = writeln!(out, "slipway_job_failures{{job=\"{name}\"}} {}", job.failures);
+    }
+    head(out, "slipway_job_failures_total", "counter", "How often a background job has failed.");
+    for (name, job) in &jobs {
+        let _ = writeln!(out, "slipway_job_failures_total{{job=\"{name}\"}} {}", job.failures_total);
+    }
+    head(out, "slipway_job_last_success_timestamp_seconds", "gauge", "When a background job last went well.");
+    for (name, job) in &jobs {
+        if let Some(at_ms) = job.last_success_ms {
+            let _ = writeln!(
+                out,
+                "slipway_job_last_success_timestamp_seconds{{job=\"{name}\"}} {}",
+                at_ms / 1000
+            );
+        }
+    }
+    head(out, "slipway_leading", "gauge", "Work that this process leads, by the epoch of its lease.");
+    for (work, epoch) in server.inner.jobs.leading() {
+        let _ = writeln!(out, "slipway_leading{{work=\"{work}\"}} {epoch}");
+    }
+    let stats = server.store().stats();
+    #[allow(clippy::cast_precision_loss)]
+    let waited = stats.waited_micros as f64 / 1e6;
+    head(out, "slipway_store_write_wait_seconds", "summary", "How long writes waited for the one writer.");
+    let _ = writeln!(out, "slipway_store_write_wait_seconds_sum {waited}");
+    let _ = writeln!(out, "slipway_store_write_wait_seconds_count {}", stats.writes);
+    head(out, "slipway_store_writes_waiting", "gauge", "Writes that wait for the one writer now.");
+    let _ = writeln!(out, "slipway_store_writes_waiting {}", stats.waiting);
+    head(
+        out,
+        "slipway_store_connections",
+        "gauge",
+        "Open connections to PostgreSQL, besides the one that listens.",
+    );
+    let _ = writeln!(out, "slipway_store_connections {}", stats.connections);
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use slipway_access::{Principal, Who};
 use slipway_api::agent::{Machine, PipelineSource, TriggerCommit, VariableLayer};
+use slipway_api::build::{BuildVariable, Initiator};
 use slipway_api::debug::{Breakpoints, Phases};
 use slipway_api::pipeline::{GitTrigger, Pipeline, RunOptions, Variable};
 use slipway_model::AccountId;
@@ -46,6 +48,38 @@ pub(crate) struct Order {
     /// The pipelines whose ends led here, first to last: a chain that grows without end is cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) chain: Vec<String>,
+    /// Absent in orders of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) initiator: Option<Initiator>,
+}
+
+/// The person or robot behind a call that starts a build.
+pub(crate) fn initiator(principal: &Principal) -> Initiator {
+    let (kind, name) = match &principal.who {
+        Who::User { name, .. } => ("user", name.clone()),
+        Who::ServiceAccount { name, .. } => ("service-account", name.clone()),
+        Who::Build { id } => ("build", id.to_string()),
+        Who::Runner { .. } | Who::Runtime { .. } => ("agent", principal.display_name()),
+    };
+    Initiator { kind: kind.into(), name, by: None }
+}
+
+impl Order {
+    /// What the build was started with, for people: secrets are masked.
+    pub(crate) fn shown_variables(&self) -> Vec<BuildVariable> {
+        let of_layer = |layer: &VariableLayer| {
+            let from = layer.name.clone();
+            let mut variables = layer.variables.clone();
+            mask_variables(&mut variables);
+            variables.into_iter().map(move |Variable { key, value, encrypted }| BuildVariable {
+                key,
+                value,
+                encrypted,
+                from: from.clone(),
+            })
+        };
+        self.variables.iter().flat_map(of_layer).collect()
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -78,6 +112,7 @@ pub(crate) struct Run<'a> {
     pub(crate) yaml: Option<String>,
     pub(crate) annotations: BTreeMap<String, Value>,
     pub(crate) chain: Vec<String>,
+    pub(crate) initiator: Option<Initiator>,
 }
 
 impl Order {
@@ -146,6 +181,7 @@ impl Order {
             from_fork,
             annotations: run.annotations,
             chain: run.chain,
+            initiator: run.initiator,
         })
     }
 }

@@ -77,7 +77,9 @@ impl Connection {
             });
         let prefix = text("/auth/apiPathPrefix").or_else(|| text("/apiPathPrefix"));
         let api = match (&host, prefix) {
-            (Some(host), Some(prefix)) => Some(format!("{host}/{}", prefix.trim_matches('/'))),
+            (Some(host), Some(prefix)) => {
+                Some(format!("{host}/{}", prefix.trim_matches('/')).trim_end_matches('/').to_owned())
+            }
             _ => provider.api(host.as_deref()),
         };
         let token = text("/auth/password").or_else(|| text("/auth/token")).or_else(|| text("/password"));
@@ -190,10 +192,12 @@ pub(crate) async fn complete(
     account: AccountId,
     context: &str,
     event: &mut RepoEvent,
+    needs_files: bool,
 ) -> Result<(), ProviderError> {
     let unknown_pull = event.comment.is_some() && event.sha.is_empty();
     let unknown_commit = event.sha.is_empty() && event.release.is_some();
-    if !unknown_pull && !unknown_commit {
+    let unknown_files = needs_files && event.changed_paths.is_none();
+    if !unknown_pull && !unknown_commit && !unknown_files {
         return Ok(());
     }
     let connection = connect(server, account, context).await?;
@@ -204,11 +208,29 @@ pub(crate) async fn complete(
             let answer = connection.send(server, &call).await?;
             provider.read_pull_request(&answer, event)?;
         }
-    } else {
+    } else if unknown_commit {
         let answer = connection.send(server, &provider.commit(&event.repo, &event.branch)).await?;
         event.sha = provider.read_commit(&answer)?.sha;
     }
+    if unknown_files && let Some(call) = files_of(provider, event) {
+        let mut files = Vec::new();
+        for page in connection.pages(server, call).await? {
+            files.extend(provider.read_changed_files(&page)?);
+        }
+        event.changed_paths = Some(files);
+    }
     Ok(())
+}
+
+/// What says which files an event is about; nothing for a branch that is new, nor where a provider cannot be asked.
+fn files_of(provider: Provider, event: &RepoEvent) -> Option<Call> {
+    if let Some(pull_request) = &event.pull_request {
+        return Some(provider.pull_request_files(&event.repo, pull_request.number));
+    }
+    let (rest, after) = event.cause.strip_prefix("push:")?.rsplit_once(':')?;
+    let (_, before) = rest.rsplit_once(':')?;
+    let known = |sha: &str| sha.len() >= 7 && sha.chars().any(|digit| digit != '0');
+    (known(before) && known(after)).then(|| provider.changed_files(&event.repo, before, after))?
 }
 
 pub(crate) fn secret_place(account: AccountId, context: &str, repo: &str) -> String {

@@ -27,6 +27,7 @@ pub(crate) async fn in_our_words(response: Response, request_id: &str) -> Respon
         code: "1000".into(),
         name: parts.status.canonical_reason().unwrap_or("REFUSED").to_uppercase().replace(' ', "_"),
         message: sentence(parts.status, said.trim()),
+        details: Vec::new(),
         request_id: Some(request_id.to_owned()),
     };
     let text = serde_json::to_vec(&body).expect("an error body is JSON");

@@ -13,9 +13,10 @@ use slipway_store::{Service, StoreError};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::ctx::Server;
+use crate::jobs;
 use crate::leading::{Lead, lead};
 
-const CURSOR: &str = "relay";
+pub(crate) const CURSOR: &str = "relay";
 const BATCH: i64 = 200;
 /// A safety net; commits wake it.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -60,6 +61,7 @@ async fn follow(server: &Server, lead: Lead) {
     loop {
         match hand_over(server, &lead).await {
             Ok(0) => {
+                jobs::ran(server, CURSOR, Ok::<_, RelayError>(()));
                 pause = PAUSE;
                 let news = async {
                     loop {
@@ -74,10 +76,13 @@ async fn follow(server: &Server, lead: Lead) {
                 };
                 let _ = tokio::time::timeout(LOOK_EVERY, news).await;
             }
-            Ok(_) => pause = PAUSE,
+            Ok(_) => {
+                jobs::ran(server, CURSOR, Ok::<_, RelayError>(()));
+                pause = PAUSE;
+            }
             Err(RelayError::Store(StoreError::Conflict { .. })) => return,
             Err(error) => {
-                tracing::warn!(%error, "Facts could not be handed to the bus; trying again.");
+                jobs::ran(server, CURSOR, Err::<(), _>(error));
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MAX);
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use slipway_bus::Delivery;
+use slipway_bus::{ATTEMPTS_MAX, Message};
 use slipway_forge::remote::{CommitState, CommitStatus};
 use slipway_model::{AccountId, BuildId, BuildStatus, Fact, Next};
 use slipway_store::outgoing::{self, Outgoing};
@@ -16,7 +16,7 @@ use slipway_store::{Scope, StoreError, Tx, builds, contexts, inbox};
 use crate::ctx::Server;
 use crate::leading::{Lead, lead};
 use crate::orders::Order;
-use crate::{globs, mail, providers, relay, rest};
+use crate::{globs, jobs, later, mail, providers, relay, rest};
 
 pub(crate) const CONSUMER: &str = "reports";
 const PAUSE: Duration = Duration::from_millis(200);
@@ -54,23 +54,31 @@ pub(crate) async fn consume(server: &Server) {
             tokio::time::sleep(PAUSE * 10).await;
             continue;
         };
-        let mut outcome = take(server, &delivery).await;
-        while let Err(error) = &outcome
-            && matches!(error.next(), Next::Retry)
-        {
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(PAUSE) => {}
+        let outcome = loop {
+            let outcome = match take(server, delivery.message()).await {
+                Err(error) if !matches!(error.next(), Next::Retry) && delivery.attempt() >= ATTEMPTS_MAX => {
+                    later::keep(server, CONSUMER, delivery.message(), &error.into(), true).await
+                }
+                other => other,
+            };
+            match outcome {
+                Err(error) if matches!(error.next(), Next::Retry) => {
+                    jobs::ran(server, CONSUMER, Err::<(), _>(error));
+                    tokio::select! {
+                        () = shutdown.cancelled() => return,
+                        () = tokio::time::sleep(PAUSE) => {}
+                    }
+                }
+                other => break other,
             }
-            outcome = take(server, &delivery).await;
-        }
-        let answered = match outcome {
-            Ok(()) => delivery.ack().await,
-            Err(error) => {
-                tracing::error!(%error, "A report was not written down.");
-                tokio::time::sleep(PAUSE).await;
-                delivery.retry().await
-            }
+        };
+        let failed = outcome.is_err();
+        jobs::ran(server, CONSUMER, outcome);
+        let answered = if failed {
+            tokio::time::sleep(PAUSE).await;
+            delivery.retry().await
+        } else {
+            delivery.ack().await
         };
         if let Err(error) = answered {
             tracing::debug!(%error, "An answer did not reach the bus; the message comes again.");
@@ -78,15 +86,15 @@ pub(crate) async fn consume(server: &Server) {
     }
 }
 
-async fn take(server: &Server, delivery: &Delivery) -> Result<(), StoreError> {
-    let recorded = relay::read(delivery.message())?;
+pub(crate) async fn take(server: &Server, message: &Message) -> Result<(), StoreError> {
+    let recorded = relay::read(message)?;
     let (build, status) = match recorded.fact {
         Fact::BuildCreated { build, .. } => (build, "pending"),
         Fact::BuildFinished { build, status, .. } => (build, status.as_str()),
         Fact::ApprovalAsked { build, .. } => (build, BuildStatus::PendingApproval.as_str()),
         _ => return Ok(()),
     };
-    let (inner, id, account) = (server.clone(), delivery.message().id.clone(), recorded.account);
+    let (inner, id, account) = (server.clone(), message.id.clone(), recorded.account);
     server
         .store()
         .write(move |tx| {
@@ -114,7 +122,7 @@ fn write_down(
         pipeline: row.pipeline_name.clone(),
         status: status.to_owned(),
         message: row.message.clone(),
-        url: format!("{}/build/{build}", server.public_url()),
+        url: format!("{}/builds/{build}", server.public_url()),
         repo: commit.map(|commit| commit.repo.clone()),
         branch: commit.map(|commit| commit.branch.clone()),
         sha: commit.map(|commit| commit.sha.clone()).filter(|sha| !sha.is_empty()),
@@ -175,9 +183,7 @@ pub(crate) async fn send(server: &Server) {
 async fn send_again_and_again(server: &Server, lead: Lead) {
     let mut commits = server.store().subscribe();
     loop {
-        if let Err(error) = send_due(server, &lead).await {
-            tracing::warn!(%error, "Reports were not sent; trying again.");
-        }
+        jobs::ran(server, "reports-sender", send_due(server, &lead).await);
         // A commit may be news; the clock is the safety net.
         let _ = tokio::time::timeout(LOOK_EVERY, commits.recv()).await;
     }

@@ -46,7 +46,7 @@ impl Role {
     pub fn about(self) -> &'static str {
         match self {
             Self::PipelinesApi => "REST under /api, sign-in, the Git host and the pages",
-            Self::GitopsApi => "GraphQL queries and mutations",
+            Self::GitopsApi => "GraphQL: queries, and changes as they happen; nothing is changed by it",
             Self::Broadcaster => "logs and changes, live",
             Self::RuntimeManager => "what runners and runtimes dial",
             Self::ApiEvents => "takes what runtimes report",

@@ -19,13 +19,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use slipway_model::{AccountId, Secret};
 use slipway_store::data_keys::{self, DataKey as Row};
-use slipway_store::{StoreError, Tx};
+use slipway_store::{Store, StoreError, Tx};
 
 use crate::seams::Seams;
 
 /// Sealed under the master key itself, before there were data keys.
 const OLD_PREFIX: &str = "sealed:v1:";
 const PREFIX: &str = "sealed:v2:";
+/// A rotation takes moments.
+const OPEN_TRIES: u32 = 5;
 /// The row that keeps what opens [`OLD_PREFIX`].
 const OLD_KEY: &str = "before-data-keys";
 /// The data key of what belongs to no account.
@@ -75,13 +77,37 @@ struct State {
 }
 
 impl Keyring {
-    pub(crate) fn open(path: &Path, seams: &Seams) -> std::io::Result<Self> {
-        if !path.exists() && !next_of(path).exists() {
-            write_key(path, &seams.random())?;
+    /// The master key beside the database, made when the database has nothing that one was needed for. A key that does not
+    /// open what is there is refused: a process with another one would answer every question about a secret with an error.
+    pub(crate) fn open(path: &Path, seams: &Seams, store: &Store) -> Result<Self, StoreError> {
+        let failed = |error| StoreError::File { path: path.display().to_string(), error };
+        let mut tries = 0;
+        loop {
+            let sealed = store.read_at_start(data_keys::list)?;
+            if !path.exists() && !next_of(path).exists() {
+                if let Some(row) = sealed.first() {
+                    return Err(StoreError::WrongKey {
+                        path: path.display().to_string(),
+                        wanted: row.master.clone(),
+                    });
+                }
+                write_key(path, &seams.random()).map_err(failed)?;
+            }
+            let (masters, current) = load(path).map_err(failed)?;
+            let Some(row) = sealed.iter().find(|row| !masters.contains_key(&row.master)) else {
+                let state = State { masters, current, opened: HashMap::new() };
+                return Ok(Self { path: path.to_owned(), state: RwLock::new(state) });
+            };
+            tries += 1;
+            if tries >= OPEN_TRIES {
+                return Err(StoreError::WrongKey {
+                    path: path.display().to_string(),
+                    wanted: row.master.clone(),
+                });
+            }
+            // Another process may be rotating the key at this moment.
+            std::thread::sleep(std::time::Duration::from_millis(200));
         }
-        let (masters, current) = load(path)?;
-        let state = State { masters, current, opened: HashMap::new() };
-        Ok(Self { path: path.to_owned(), state: RwLock::new(state) })
     }
 
     pub(crate) fn account(&self, tx: &mut Tx<'_>, account: AccountId) -> Result<Arc<DataKey>, StoreError> {
@@ -279,8 +305,6 @@ fn decrypt(key: &LessSafeKey, place: &str, text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use slipway_store::Store;
-
     use super::*;
 
     async fn key(store: &Store, keyring: &Arc<Keyring>) -> Arc<DataKey> {
@@ -297,13 +321,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, seams) = (folder.path().join("master.key"), Seams::system());
         let store = Store::open(folder.path()).unwrap();
-        let sealed = key(&store, &Arc::new(Keyring::open(&path, &seams).unwrap())).await.seal(
+        let sealed = key(&store, &Arc::new(Keyring::open(&path, &seams, &store).unwrap())).await.seal(
             &seams,
             "pipeline/a",
             "hunter2",
         );
         assert!(!sealed.contains("hunter2") && is_sealed(&sealed));
-        let again = key(&store, &Arc::new(Keyring::open(&path, &seams).unwrap())).await;
+        let again = key(&store, &Arc::new(Keyring::open(&path, &seams, &store).unwrap())).await;
         assert_eq!(again.unseal("pipeline/a", &sealed).unwrap().expose(), "hunter2");
         assert!(again.unseal("pipeline/b", &sealed).is_none());
         assert!(again.unseal("pipeline/a", "sealed:v2:AAAA").is_none());
@@ -313,10 +337,10 @@ mod tests {
     async fn what_was_sealed_before_there_were_data_keys_opens_still_and_after_a_rotation() {
         let folder = tempfile::tempdir().unwrap();
         let (path, seams) = (folder.path().join("master.key"), Seams::system());
-        let keyring = Arc::new(Keyring::open(&path, &seams).unwrap());
+        let store = Store::open(folder.path()).unwrap();
+        let keyring = Arc::new(Keyring::open(&path, &seams, &store).unwrap());
         let master: Bytes = std::fs::read(&path).unwrap().try_into().unwrap();
         let old = format!("{OLD_PREFIX}{}", encrypt(&cipher(&master), &seams, "p", b"hunter2"));
-        let store = Store::open(folder.path()).unwrap();
         let keep = keyring.clone();
         store.write(move |tx| keep.keep_old(tx, &Seams::system(), 1)).await.unwrap();
         assert_eq!(key(&store, &keyring).await.unseal("p", &old).unwrap().expose(), "hunter2");
@@ -324,8 +348,28 @@ mod tests {
         let rotating = keyring.clone();
         assert_eq!(store.write(move |tx| rotating.rewrap_all(tx, &Seams::system())).await.unwrap(), 2);
         keyring.end_rotation().unwrap();
-        let again = Arc::new(Keyring::open(&path, &seams).unwrap());
+        let again = Arc::new(Keyring::open(&path, &seams, &store).unwrap());
         assert_eq!(key(&store, &again).await.unseal("p", &old).unwrap().expose(), "hunter2");
+    }
+
+    /// S7: a folder that is not the platform's own gives no new key to a database that has secrets.
+    #[tokio::test]
+    async fn a_key_that_does_not_open_what_is_there_is_refused_and_none_is_made() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let seams = Seams::system();
+        let store = Store::open(folder.path()).unwrap();
+        let path = folder.path().join("master.key");
+        key(&store, &Arc::new(Keyring::open(&path, &seams, &store).unwrap())).await;
+        let wrong = other.path().join("master.key");
+        let refused = Keyring::open(&wrong, &seams, &store).err().expect("it is refused");
+        assert!(
+            refused.to_string().contains("the folder that all processes of the platform share"),
+            "{refused}"
+        );
+        assert!(!wrong.exists(), "and nothing was made");
+        write_key(&wrong, &seams.random()).unwrap();
+        assert!(matches!(Keyring::open(&wrong, &seams, &store), Err(StoreError::WrongKey { .. })));
+        assert!(Keyring::open(&path, &seams, &store).is_ok());
     }
 
     /// A rotation dies after each of its steps; at the next start everything opens, and when it is done the old key opens nothing.
@@ -335,7 +379,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let (path, seams) = (folder.path().join("master.key"), Seams::system());
             let store = Store::open(folder.path()).unwrap();
-            let first = Arc::new(Keyring::open(&path, &seams).unwrap());
+            let first = Arc::new(Keyring::open(&path, &seams, &store).unwrap());
             let sealed = key(&store, &first).await.seal(&seams, "p", "hunter2");
             let old_master = std::fs::read(&path).unwrap();
             let rewrap =
@@ -349,7 +393,7 @@ mod tests {
             if steps > 2 {
                 first.end_rotation().unwrap();
             }
-            let second = Arc::new(Keyring::open(&path, &seams).unwrap());
+            let second = Arc::new(Keyring::open(&path, &seams, &store).unwrap());
             assert_eq!(second.is_rotating(), steps == 1 || steps == 2, "{steps}");
             assert_eq!(
                 key(&store, &second).await.unseal("p", &sealed).unwrap().expose(),
@@ -360,7 +404,7 @@ mod tests {
                 rewrap(second.clone()).await.unwrap();
                 second.end_rotation().unwrap();
             }
-            let third = Arc::new(Keyring::open(&path, &seams).unwrap());
+            let third = Arc::new(Keyring::open(&path, &seams, &store).unwrap());
             assert_eq!(
                 key(&store, &third).await.unseal("p", &sealed).unwrap().expose(),
                 "hunter2",
@@ -368,8 +412,8 @@ mod tests {
             );
             if steps > 0 {
                 std::fs::write(&path, old_master).unwrap();
-                let stolen = Arc::new(Keyring::open(&path, &seams).unwrap());
-                assert!(store.read(move |tx| stolen.named(tx, "a").map(|_| ())).await.is_err(), "{steps}");
+                let stolen = Keyring::open(&path, &seams, &store);
+                assert!(matches!(stolen, Err(StoreError::WrongKey { .. })), "{steps}");
             }
         }
     }

@@ -23,9 +23,7 @@ pub(crate) async fn run(server: &Server) {
 
 async fn look_again_and_again(server: &Server, lead: Lead) {
     loop {
-        if let Err(error) = look(server, &lead).await {
-            tracing::warn!(%error, "Webhooks were not looked after; trying again.");
-        }
+        crate::jobs::ran(server, "hooks", look(server, &lead).await);
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -61,6 +61,7 @@ async fn main() {
             repositories: Default::default(),
             kustomize: Default::default(),
             lookup: None,
+            fresh: false,
         };
         let mut times = Vec::new();
         for number in 0..count {

@@ -231,7 +231,7 @@ pub fn task_status(
     }
     tx.execute(
         "UPDATE agent_tasks SET status = $3, status_revision = $4, problem = $5, \
-         done_ms = CASE WHEN $6 = 1 THEN CAST($7 AS BIGINT) ELSE NULL END WHERE agent = $1 AND id = $2",
+         done_ms = CASE WHEN CAST($6 AS BIGINT) = 1 THEN CAST($7 AS BIGINT) ELSE NULL END WHERE agent = $1 AND id = $2",
         &[
             agent.into(),
             id.into(),

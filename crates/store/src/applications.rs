@@ -39,6 +39,18 @@ pub fn touch_runtime(tx: &mut Tx<'_>, scope: Scope, name: &str, now_ms: i64) -> 
     Ok(())
 }
 
+/// With what it reported. `false`: there is none of that name.
+pub fn forget_runtime(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<bool, StoreError> {
+    for (namespace, application) in of_runtime(tx, scope, name)? {
+        remove(tx, scope, name, &namespace, &application)?;
+    }
+    let gone = tx.execute(
+        "DELETE FROM runtimes WHERE account = $1 AND name = $2",
+        &[scope.account().into(), name.into()],
+    )?;
+    Ok(gone > 0)
+}
+
 pub fn runtimes(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Runtime>, StoreError> {
     tx.all(
         "SELECT r.name, r.version, r.cluster, r.ingress_url, r.last_seen_ms, \

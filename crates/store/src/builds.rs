@@ -38,6 +38,8 @@ pub struct Build {
     pub branch: String,
     /// It has waited for a runner for so long that it says so; of a build that is pending.
     pub delayed: bool,
+    /// Of its pipeline, from 1.
+    pub number: i64,
 }
 
 impl Build {
@@ -51,7 +53,7 @@ impl Build {
 }
 
 const BUILD: &str = "SELECT id, account, pipeline, pipeline_name, status, created_ms, started_ms, finished_ms, \
-     order_body, steps, message, runner, executor, epoch, terminate, queue_rank, trigger_name, branch, delayed_ms FROM builds";
+     order_body, steps, message, runner, executor, epoch, terminate, queue_rank, trigger_name, branch, delayed_ms, number FROM builds";
 
 fn build(row: &Row) -> Result<Build, StoreError> {
     let status = row.text(4)?;
@@ -76,6 +78,7 @@ fn build(row: &Row) -> Result<Build, StoreError> {
         trigger: row.text(16)?,
         branch: row.text(17)?,
         delayed: row.maybe_int(18)?.is_some() && status == "pending",
+        number: row.int(19)?,
     })
 }
 
@@ -112,9 +115,16 @@ pub fn create<O: Serialize>(
     if let Some(row) = known {
         return row.id(0);
     }
+    let number = tx
+        .one(
+            "INSERT INTO build_numbers (account, pipeline, last) VALUES ($1, $2, 1) \
+             ON CONFLICT (account, pipeline) DO UPDATE SET last = build_numbers.last + 1 RETURNING last",
+            &[scope.account().into(), new.pipeline.into()],
+        )?
+        .map_or(Ok(1), |row| row.int(0))?;
     tx.execute(
         "INSERT INTO builds (id, account, pipeline, pipeline_name, status, created_ms, order_body, steps, cause, \
-         queue_rank, trigger_name, branch) VALUES ($1, $2, $3, $4, 'pending', $5, $6, '[]', $7, $8, $9, $10)",
+         queue_rank, trigger_name, branch, number) VALUES ($1, $2, $3, $4, 'pending', $5, $6, '[]', $7, $8, $9, $10, $11)",
         &[
             new.id.into(),
             scope.account().into(),
@@ -126,6 +136,7 @@ pub fn create<O: Serialize>(
             (-new.queue.priority).into(),
             new.queue.trigger.into(),
             new.queue.branch.into(),
+            number.into(),
         ],
     )?;
     tx.execute(
@@ -144,6 +155,36 @@ pub fn by_id(tx: &mut Tx<'_>, scope: Scope, id: BuildId) -> Result<Option<Build>
         .as_ref()
         .map(build)
         .transpose()
+}
+
+pub fn by_number(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    pipeline: PipelineId,
+    number: i64,
+) -> Result<Option<Build>, StoreError> {
+    tx.one(
+        &format!("{BUILD} WHERE account = $1 AND pipeline = $2 AND number = $3"),
+        &[scope.account().into(), pipeline.into(), number.into()],
+    )?
+    .as_ref()
+    .map(build)
+    .transpose()
+}
+
+/// Builds whose id begins with this, or ends with it when it is eight digits long, which is what pages show. Newest first.
+pub fn by_part(tx: &mut Tx<'_>, scope: Scope, part: &str, limit: i64) -> Result<Vec<Build>, StoreError> {
+    // Every hex digit sorts before `g`.
+    let beyond = format!("{part}g");
+    tx.all(
+        &format!(
+            "{BUILD} WHERE account = $1 AND (substr(id, 17) = $2 OR (id >= $2 AND id < $3)) ORDER BY id DESC LIMIT $4"
+        ),
+        &[scope.account().into(), part.into(), beyond.into(), limit.into()],
+    )?
+    .iter()
+    .map(build)
+    .collect()
 }
 
 #[derive(Debug, Clone, Default)]
@@ -185,7 +226,9 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
             filter
                 .revision
                 .as_ref()
-                .map(|sha| format!("%\"sha\":\"{}%", sha.replace(['%', '_', '"'], "")).into()),
+                // Letters and digits alone: big letters, `%`, `_` and `\\` mean different things to the two engines.
+                .map(|sha| sha.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase())
+                .map(|sha| format!("%\"sha\":\"{sha}%").into()),
         ),
     ];
     for (test, value) in more {
@@ -407,7 +450,7 @@ pub fn active(
     let rows = tx.all(
         &format!(
             "SELECT trigger_name, branch, count(*) FROM builds WHERE account = $1 AND pipeline = $2 AND {TAKEN} \
-             AND (status <> 'pending-approval' OR $3 = 1) GROUP BY trigger_name, branch"
+             AND (status <> 'pending-approval' OR CAST($3 AS BIGINT) = 1) GROUP BY trigger_name, branch"
         ),
         &[scope.account().into(), build.pipeline.into(), approvals_count.into()],
     )?;

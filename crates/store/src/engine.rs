@@ -7,9 +7,10 @@
 //! in which they become visible.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use slipway_model::Change;
@@ -72,7 +73,28 @@ struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
     listener: Mutex<Option<Listener>>,
     quiet_logs: Arc<AtomicBool>,
+    waited: Arc<Waited>,
     _lock: Option<std::fs::File>,
+}
+
+/// How long writes waited for their turn.
+#[derive(Default)]
+struct Waited {
+    writes: AtomicU64,
+    micros: AtomicU64,
+    waiting: AtomicU64,
+}
+
+/// For operators: where the time of writes goes, and how many connections are open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub writes: u64,
+    /// All of them together, from being asked for to having the database to themselves.
+    pub waited_micros: u64,
+    /// Not yet begun.
+    pub waiting: u64,
+    /// To PostgreSQL, of this process.
+    pub connections: u64,
 }
 
 impl Store {
@@ -100,6 +122,38 @@ impl Store {
         Ok(inner.started(writer))
     }
 
+    /// For an administrator's command that changes what is there, and must not be taken for a process that serves.
+    pub fn connect_beside(url: &DatabaseUrl) -> Result<Self, StoreError> {
+        match url {
+            DatabaseUrl::Sqlite(folder) => Self::open(folder),
+            DatabaseUrl::Postgres(address) => {
+                Self::connect(&DatabaseUrl::Postgres(Box::new(postgres::beside(address))))
+            }
+        }
+    }
+
+    /// Whether processes of the platform use the database now. On SQLite the lock on its file has said so before.
+    pub async fn is_served(&self) -> Result<bool, StoreError> {
+        match self.database() {
+            Database::Sqlite => Ok(false),
+            Database::Postgres => Ok(self.read(postgres::serving).await? > 0),
+        }
+    }
+
+    /// The same as [`Self::read`] where nothing is asynchronous yet: at the start of a process.
+    pub fn read_at_start<T: Send>(
+        &self,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send,
+    ) -> Result<T, StoreError> {
+        on_a_thread(|| {
+            let session = self.inner.readers.lock().expect("not poisoned").pop();
+            let mut session = session.ok_or(StoreError::Closed)?;
+            let outcome = read_snapshot(&mut *session, None, work);
+            self.inner.readers.lock().expect("not poisoned").push(session);
+            outcome
+        })
+    }
+
     /// Reads only, beside whoever uses the database now: for backups. Writes answer [`StoreError::Closed`].
     pub fn connect_to_read(url: &DatabaseUrl) -> Result<Self, StoreError> {
         let (database, readers) = match url {
@@ -118,6 +172,16 @@ impl Store {
 
     pub fn database(&self) -> Database {
         self.inner.database
+    }
+
+    pub fn stats(&self) -> Stats {
+        let waited = &self.inner.waited;
+        Stats {
+            writes: waited.writes.load(Ordering::Relaxed),
+            waited_micros: waited.micros.load(Ordering::Relaxed),
+            waiting: waited.waiting.load(Ordering::Relaxed),
+            connections: postgres::connections(),
+        }
     }
 
     /// Commits of this process, and on PostgreSQL of all others.
@@ -149,7 +213,14 @@ impl Store {
         // All ways of answering share the sender; only one of them is ever called.
         let sender = Arc::new(Mutex::new(Some(sender)));
         let refused = sender.clone();
+        let (waited, asked) = (self.inner.waited.clone(), Instant::now());
+        waited.waiting.fetch_add(1, Ordering::Relaxed);
+        let unasked = waited.clone();
         let work: Work = Box::new(move |tx| {
+            waited.waiting.fetch_sub(1, Ordering::Relaxed);
+            waited.writes.fetch_add(1, Ordering::Relaxed);
+            let micros = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
+            waited.micros.fetch_add(micros, Ordering::Relaxed);
             let result = work(tx).and_then(|value| tx.whole().map(|()| value));
             let keep = result.is_ok();
             let other = sender.clone();
@@ -157,9 +228,17 @@ impl Store {
             let undo: Undo = Box::new(move |error| reply(&other, Err(error)));
             (keep, answer, undo)
         });
-        let refuse: Undo = Box::new(move |error| reply(&refused, Err(error)));
-        let jobs = self.inner.jobs.lock().expect("not poisoned").clone().ok_or(StoreError::Closed)?;
-        jobs.send(Job { service: self.service, work, refuse }).map_err(|_| StoreError::Closed)?;
+        let not_begun = unasked.clone();
+        let refuse: Undo = Box::new(move |error| {
+            not_begun.waiting.fetch_sub(1, Ordering::Relaxed);
+            reply(&refused, Err(error));
+        });
+        let jobs = self.inner.jobs.lock().expect("not poisoned").clone();
+        let sent = jobs.and_then(|jobs| jobs.send(Job { service: self.service, work, refuse }).ok());
+        if sent.is_none() {
+            unasked.waiting.fetch_sub(1, Ordering::Relaxed);
+            return Err(StoreError::Closed);
+        }
         receiver.await.map_err(|_| StoreError::Closed)?
     }
 
@@ -208,6 +287,7 @@ impl Inner {
             thread: Mutex::new(None),
             listener: Mutex::new(None),
             quiet_logs: Arc::default(),
+            waited: Arc::default(),
             _lock: None,
         }
     }

@@ -18,6 +18,11 @@ pub enum StoreError {
     Unsafe { setting: String, found: String, wanted: String },
     #[error("the disk refused a write to the database: check free space and permissions")]
     Disk(#[source] rusqlite::Error),
+    #[error(
+        "{path} is not the key of this database, whose secrets are sealed with master key {wanted}: give --data the folder that \
+         all processes of the platform share, or put master.key from a backup there"
+    )]
+    WrongKey { path: String, wanted: String },
     #[error("{path} cannot be used: {error}")]
     File { path: String, error: std::io::Error },
     #[error("the database does not answer ({why}): repeat the request, it may or may not have been done")]
@@ -69,6 +74,13 @@ impl From<rusqlite::Error> for StoreError {
         {
             return Self::Duplicate { what: message.clone().unwrap_or_else(|| "the row".into()) };
         }
-        Self::Disk(error)
+        use rusqlite::ErrorCode;
+        // A statement that is wrong is not the disk's fault, and is not mended by trying again.
+        match error.sqlite_error_code() {
+            Some(ErrorCode::Unknown | ErrorCode::TypeMismatch | ErrorCode::ApiMisuse) => {
+                Self::Database { why: error.to_string() }
+            }
+            _ => Self::Disk(error),
+        }
     }
 }

@@ -105,6 +105,21 @@ pub fn failed(tx: &mut Tx<'_>, id: HookId, problem: &str, next_ms: i64) -> Resul
     Ok(())
 }
 
+/// What people should know of it, though it works.
+pub fn note_problem(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    context: &str,
+    repo: &str,
+    problem: &str,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE hooks SET problem = $4 WHERE account = $1 AND context = $2 AND repo = $3",
+        &[scope.account().into(), context.into(), repo.into(), problem.into()],
+    )?;
+    Ok(())
+}
+
 pub fn polled(tx: &mut Tx<'_>, id: HookId, now_ms: i64) -> Result<(), StoreError> {
     tx.execute("UPDATE hooks SET polled_ms = $2 WHERE id = $1", &[id.into(), now_ms.into()])?;
     Ok(())

@@ -19,6 +19,7 @@ pub mod cron;
 pub mod data_keys;
 pub mod database;
 pub mod debug;
+pub mod deferred;
 pub mod engine;
 pub mod error;
 pub mod facts;
@@ -46,7 +47,7 @@ pub mod trigger_events;
 pub mod usage;
 
 pub use database::{Database, DatabaseUrl};
-pub use engine::{Committed, Store};
+pub use engine::{Committed, Stats, Store};
 pub use error::StoreError;
 pub use services::Service;
 pub use sql::{Row, Tx, Value};

@@ -19,7 +19,9 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (17, include_str!("../migrations/0017_debugging.sql")),
     (18, include_str!("../migrations/0018_agents_run_builds.sql")),
     (19, include_str!("../migrations/0019_who_vouches.sql")),
-    (21, include_str!("../migrations/0021_application_rows.sql")),
+    (20, include_str!("../migrations/0020_build_numbers.sql")),
+    (21, include_str!("../migrations/0021_deferred.sql")),
+    (22, include_str!("../migrations/0022_application_rows.sql")),
 ];
 
 /// The version of a database that all of them were run on.

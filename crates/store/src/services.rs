@@ -87,6 +87,7 @@ impl Service {
                 "pipeline_revisions",
                 "builds",
                 "build_counts",
+                "build_numbers",
                 "approvals",
                 "debug_orders",
                 "annotations",
@@ -100,6 +101,7 @@ impl Service {
                 "trigger_events",
                 "event_triggers",
                 "outgoing",
+                "deferred",
             ],
             Self::RuntimeManager => &[
                 "runners",

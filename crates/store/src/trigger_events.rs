@@ -121,9 +121,12 @@ pub fn links_beginning(
     tx: &mut Tx<'_>,
     beginning: &str,
 ) -> Result<Vec<(AccountId, EventTrigger)>, StoreError> {
-    let rows = tx.all(
-        "SELECT uri, pipeline, filters, account FROM event_triggers WHERE substr(uri, 1, $1) = $2 ORDER BY uri, pipeline",
-        &[i64::try_from(beginning.chars().count()).unwrap_or(i64::MAX).into(), beginning.into()],
-    )?;
+    // PostgreSQL's substr counts in 32 bits and takes no 64-bit parameter.
+    let length = beginning.chars().count();
+    let sql = format!(
+        "SELECT uri, pipeline, filters, account FROM event_triggers WHERE substr(uri, 1, {length}) = $1 \
+         ORDER BY uri, pipeline"
+    );
+    let rows = tx.all(&sql, &[beginning.into()])?;
     rows.iter().map(|row| Ok((row.id(3)?, link(row)?))).collect()
 }

@@ -6,19 +6,29 @@ import createClient, { type Middleware } from 'openapi-fetch';
 import type { components, paths } from './generated/slipway';
 
 type ErrorBody = components['schemas']['ErrorBody'];
+type ErrorDetail = components['schemas']['ErrorDetail'];
 
 export class ApiError extends Error {
   /** 0 when no answer came at all. */
   readonly status: number;
   readonly code: string;
   readonly requestId: string | undefined;
+  /** Which field of what was sent is meant, where the server says so. */
+  readonly details: ErrorDetail[];
 
-  constructor(status: number, message: string, code = String(status), requestId?: string | null) {
+  constructor(
+    status: number,
+    message: string,
+    code = String(status),
+    requestId?: string | null,
+    details: ErrorDetail[] = [],
+  ) {
     super(message);
     this.name = 'ApiError';
     this.status = status;
     this.code = code;
     this.requestId = requestId ?? undefined;
+    this.details = details;
   }
 }
 
@@ -79,7 +89,9 @@ export function toNetworkError(cause: unknown): unknown {
 }
 
 export function toApiError(response: Response, body: unknown): ApiError {
-  if (isErrorBody(body)) return new ApiError(response.status, body.message, body.code, body.requestId);
+  if (isErrorBody(body)) {
+    return new ApiError(response.status, body.message, body.code, body.requestId, body.details);
+  }
   return new ApiError(
     response.status,
     `the server answered ${response.status} ${response.statusText}`.trim(),

@@ -6,6 +6,8 @@ import { useWindow } from '../ui/useWindow';
 import { ApplicationCells, ApplicationHeads, keyOf, ROW_HEIGHT } from './ApplicationTable';
 import styles from './ApplicationTable.module.css';
 
+export const LIST_ID = 'applications';
+
 interface ApplicationListProps {
   filter: ApplicationFilter;
   /** How many fit the filter, over all pages. */
@@ -27,7 +29,14 @@ export function ApplicationList({ filter, total }: ApplicationListProps) {
     answers[at]?.data?.applications.forEach((row, index) => rows.set(page * APPLICATIONS_PAGE + index, row)),
   );
   return (
-    <div className={styles.frame} ref={ref} tabIndex={0} role="region" aria-label="List of applications">
+    <div
+      id={LIST_ID}
+      className={styles.frame}
+      ref={ref}
+      tabIndex={0}
+      role="region"
+      aria-label="List of applications"
+    >
       <table className="data" aria-label="Applications" aria-rowcount={total + 1}>
         <ApplicationHeads />
         <tbody>

@@ -44,13 +44,13 @@ function Question({ build, step, title }: { build: Build; step: string; title: s
   return (
     <div className="stack">
       <p>
-        <Status tone="warn">{title} waits for an approval</Status>
+        <Status tone="warn">{title} is waiting for approval</Status>
       </p>
       {build.can?.approve ? (
         <>
           <Textarea
-            label="Why"
-            description="Kept with your name"
+            label="Comment (optional)"
+            description="Recorded with your name"
             autosize
             value={reason}
             onChange={(event) => setReason(event.currentTarget.value)}
@@ -66,7 +66,7 @@ function Question({ build, step, title }: { build: Build; step: string; title: s
           </div>
         </>
       ) : (
-        <p className="muted">You may not answer it: that needs the right to approve this pipeline.</p>
+        <p className="muted">You need permission to approve this pipeline.</p>
       )}
     </div>
   );

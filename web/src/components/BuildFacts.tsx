@@ -1,7 +1,9 @@
 import type { Build } from '../api/types';
 import { Branch } from '../ui/icons';
 import { Properties, Property } from '../ui/Properties';
+import { TableFrame } from '../ui/TableFrame';
 import { Ago, Elapsed } from '../ui/Time';
+import styles from './BuildFacts.module.css';
 import { CommitLine } from './CommitLine';
 
 /** Which commit, by whom, from where, on what, since when. */
@@ -62,12 +64,72 @@ export function BuildFacts({ build }: { build: Build }) {
             </Property>
           )}
         </Properties>
+        <Variables build={build} />
       </div>
     </div>
   );
 }
 
-function startedBy({ webhookTriggered, pipelineTriggerName: trigger }: Build): string {
-  if (webhookTriggered) return trigger ? `a push (trigger ${trigger})` : 'a push';
-  return trigger ? `hand, as trigger ${trigger}` : 'hand';
+function startedBy({ initiator, webhookTriggered, pipelineTriggerName: trigger }: Build): string {
+  const of = trigger ? ` (trigger: ${trigger})` : '';
+  // Builds of older versions do not say who it was.
+  if (!initiator) return webhookTriggered ? `Git event${of}` : `Started manually${of}`;
+  const { kind, name, by } = initiator;
+  switch (kind) {
+    case 'user':
+    case 'service-account':
+      return `Started manually by ${name}${of}`;
+    case 'git':
+      return by ? `Git event by ${by} (trigger: ${name})` : `Git event (trigger: ${name})`;
+    case 'schedule':
+      return `Schedule ${name}`;
+    case 'registry':
+      return `Image pushed (trigger: ${name})`;
+    case 'pipeline':
+      return `Pipeline ${name} finished`;
+    case 'build':
+      return `Step of pipeline ${name}`;
+    default:
+      return name;
+  }
 }
+
+/** What it was started with; a later line wins over an earlier one. */
+function Variables({ build }: { build: Build }) {
+  const variables = build.variables ?? [];
+  if (variables.length === 0) return null;
+  return (
+    <details className={styles.variables}>
+      <summary>
+        {variables.length} {variables.length === 1 ? 'variable' : 'variables'}
+      </summary>
+      <TableFrame label="Variables">
+        <table className="data" aria-label="Variables">
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>Value</th>
+              <th>From</th>
+            </tr>
+          </thead>
+          <tbody>
+            {variables.map(({ key, value, encrypted, from }, index) => (
+              <tr key={`${index}-${key}`}>
+                <td className="mono">{key}</td>
+                <td className="mono">{encrypted ? <span className="muted">encrypted</span> : value}</td>
+                <td>{SOURCES[from] ?? from}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </TableFrame>
+    </details>
+  );
+}
+
+const SOURCES: Record<string, string> = {
+  project: 'Project',
+  pipeline: 'Pipeline',
+  trigger: 'Trigger',
+  'build-run': 'This run',
+};

@@ -32,11 +32,11 @@ export function BuildTable({ builds, caption, withoutPipeline }: BuildTableProps
           {builds.map((build) => (
             <tr key={build.id}>
               <td>
-                <BuildStatus status={build.status} />
+                <BuildStatus status={build.outcome ?? build.status} />
               </td>
               <td>
                 <Link to="/builds/$id" params={{ id: build.id }} className="mono" title={build.id}>
-                  {shortId(build.id)}
+                  {buildName(build)}
                 </Link>
               </td>
               {!withoutPipeline && (
@@ -70,6 +70,11 @@ export function BuildTable({ builds, caption, withoutPipeline }: BuildTableProps
       </table>
     </TableFrame>
   );
+}
+
+/** `#17`, which the command line takes behind the pipeline's name; builds without a number have the end of their id. */
+export function buildName(build: Pick<Build, 'id' | 'number'>): string {
+  return build.number ? `#${build.number}` : shortId(build.id);
 }
 
 /** Ids are ordered by time, so the end is the part that differs. */

@@ -17,7 +17,7 @@ const AGAIN_MS = 1000;
 const WHERE: Record<string, string> = {
   before: 'before it begins',
   override: 'instead of its commands',
-  after: 'after its end',
+  after: 'after it finished',
 };
 
 /** Steps that stand at a breakpoint: a shell in each, and letting it go on. */
@@ -47,8 +47,8 @@ function PausedStep({ build, step }: { build: Build; step: BuildStep }) {
   return (
     <div className="stack">
       <p>
-        <Status tone="warn">{step.title || step.name} is paused</Status> {WHERE[phase] ?? phase}; it ends by
-        itself <Ago at={step.paused?.until ?? ''} />
+        <Status tone="warn">{step.title || step.name} is paused</Status> {WHERE[phase] ?? phase}; it continues
+        automatically <Ago at={step.paused?.until ?? ''} />
       </p>
       {build.can?.debug ? (
         <>
@@ -64,7 +64,7 @@ function PausedStep({ build, step }: { build: Build; step: BuildStep }) {
           {shell && <Console key={shell} build={build.id} shell={shell} step={step.name} />}
         </>
       ) : (
-        <p className="muted">You may not debug it: that needs the right to debug this pipeline.</p>
+        <p className="muted">You need permission to debug this pipeline.</p>
       )}
     </div>
   );
@@ -137,7 +137,9 @@ function Console({ build, shell, step }: { build: string; shell: string; step: s
             <input
               className={styles.line}
               aria-label={`Command for the shell in ${step}`}
-              placeholder={keys ? 'Every key goes to the shell; Tab leaves' : 'A command, then Enter'}
+              placeholder={
+                keys ? 'Keys go straight to the shell; Tab leaves' : 'Type a command and press Enter'
+              }
               autoComplete="off"
               spellCheck={false}
               value={line}
@@ -157,7 +159,7 @@ function Console({ build, shell, step }: { build: string; shell: string; step: s
             </Button>
           </form>
           <Switch
-            label="Send every key as it is pressed"
+            label="Send each key press"
             checked={keys}
             onChange={(event) => setKeys(event.currentTarget.checked)}
           />

@@ -9,12 +9,12 @@ export function NewRepositoryDialog({ onClose }: { onClose: () => void }) {
   const change = useChange(['repositories']);
   const form = useForm({
     initialValues: { name: '' },
-    validate: { name: (name) => (name.trim() ? null : 'Give it a name') },
+    validate: { name: (name) => (name.trim() ? null : 'Enter a name') },
   });
   return (
     <FormDialog
       title="New repository"
-      verb="Make it"
+      verb="Create"
       onClose={onClose}
       submit={() => {
         if (form.validate().hasErrors) return undefined;
@@ -24,7 +24,7 @@ export function NewRepositoryDialog({ onClose }: { onClose: () => void }) {
       <TextInput
         data-autofocus
         label="Name"
-        description="Owner and name. It is empty at first: clone it, commit and push"
+        description="Owner and name. The repository is created empty: clone it, commit and push."
         placeholder="demo/my-app"
         {...form.getInputProps('name')}
       />

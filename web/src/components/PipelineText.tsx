@@ -24,7 +24,7 @@ export function PipelineText({ value, onChange }: PipelineTextProps) {
       (check.data?.details ?? []).map((detail) => ({
         line: detail.line ?? 0,
         column: detail.column ?? 0,
-        message: detail.message,
+        message: detail.hint ? `${detail.message} (${detail.hint})` : detail.message,
         severity: detail.level === 'warning' ? ('warning' as const) : ('error' as const),
       })),
     [check.data],

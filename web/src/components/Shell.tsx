@@ -100,7 +100,7 @@ export function Shell() {
   return (
     <div className={styles.shell}>
       <a className="skip-link" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <aside className={styles.side} aria-label="Slipway">
         <Side />

@@ -19,7 +19,7 @@ export function StepHeading({ name, step, folded, lines, dropped }: StepHeadingP
       <strong className="ellipsis">{step?.title || name}</strong>
       <span className="muted ellipsis">{step?.type}</span>
       <span className="muted nowrap" style={{ marginLeft: 'auto', fontSize: 12 }}>
-        {dropped > 0 && `first ${dropped.toLocaleString('en')} lines not kept here · `}
+        {dropped > 0 && `first ${dropped.toLocaleString('en')} lines dropped · `}
         {lines.toLocaleString('en')} {lines === 1 ? 'line' : 'lines'}
       </span>
       {step?.started && (

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Pipeline } from '../api/types';
-import { fieldsOf, toPipeline } from './pipelineForm';
+import { fieldOf, fieldsOf, toPipeline } from './pipelineForm';
 
 const pipeline = {
   version: '1.0',
@@ -44,4 +44,12 @@ describe('the form of a pipeline', () => {
     const back = toPipeline({ ...fieldsOf(pipeline), concurrency: '' }, pipeline);
     expect('concurrency' in (back.spec as object)).toBe(false);
   });
+});
+
+it('a refusal of the server is shown at its field', () => {
+  expect(fieldOf('spec.triggers[0].repo')).toBe('triggers.0.repo');
+  expect(fieldOf('spec.cronTriggers[1].expression')).toBe('crons.1.expression');
+  expect(fieldOf('metadata.name')).toBe('name');
+  expect(fieldOf('spec.specTemplate.path')).toBe('path');
+  expect(fieldOf('elsewhere')).toBeUndefined();
 });

@@ -117,6 +117,17 @@ export function fieldsOf(pipeline: Pipeline): PipelineFields {
   };
 }
 
+/** Where the form shows what the API calls `spec.triggers[0].repo`; nothing when it has no such field. */
+export function fieldOf(path: string): string | undefined {
+  const parts = path.replaceAll(/\[(\d+)\]/g, '.$1').split('.');
+  const [root, ...rest] = parts;
+  if (root === 'metadata') return rest[0] === 'name' || rest[0] === 'description' ? rest[0] : undefined;
+  if (root !== 'spec') return undefined;
+  if (rest[0] === 'cronTriggers') return ['crons', ...rest.slice(1)].join('.');
+  if (rest[0] === 'specTemplate') return rest[1];
+  return rest.join('.');
+}
+
 /** Absent, not empty: an empty limit is no limit, and 0 freezes. */
 function put(target: Loose, key: string, value: unknown): void {
   if (value === undefined || value === '') delete target[key];

@@ -13,6 +13,7 @@ const BUILD: Record<string, Tone> = {
   terminating: 'run',
   success: 'ok',
   error: 'bad',
+  denied: 'bad',
   terminated: 'off',
   skipped: 'off',
 };

@@ -5,7 +5,7 @@ import { getRouteApi } from '@tanstack/react-router';
 import { useState } from 'react';
 import { applicationsQuery, type ApplicationFilter } from '../api/queries';
 import type { ApplicationList as Answer } from '../api/types';
-import { ApplicationList } from '../components/ApplicationList';
+import { ApplicationList, LIST_ID } from '../components/ApplicationList';
 import { StateFilter } from '../components/StateFilter';
 import { spaced } from '../components/badges';
 import { healthTone, syncTone } from '../components/tones';
@@ -32,8 +32,8 @@ export function ApplicationsPage() {
       search: (before) =>
         Object.fromEntries(Object.entries({ ...before, ...next }).filter(([, value]) => value)),
       replace: true,
-    });
-  const clear = () => void navigate({ search: sort ? { sort } : {}, replace: true });
+    }).then(toTop);
+  const clear = () => void navigate({ search: sort ? { sort } : {}, replace: true }).then(toTop);
   return (
     <Page
       title="Applications"
@@ -101,13 +101,15 @@ export function ApplicationsPage() {
       )}
       <div className="panel" style={{ opacity: list.isPlaceholderData ? 0.6 : 1 }}>
         <QueryView query={list} rows={6} empty={(data) => nothing(data, filtered)}>
-          {/* Another filter is another list, and begins at its beginning. */}
-          {(data) => <ApplicationList key={JSON.stringify(filter)} filter={filter} total={data.total} />}
+          {(data) => <ApplicationList filter={filter} total={data.total} />}
         </QueryView>
       </div>
     </Page>
   );
 }
+
+/** Another filter is another list; the router would keep the old one's place. */
+const toTop = () => document.getElementById(LIST_ID)?.scrollTo(0, 0);
 
 function nothing({ total }: Answer, filtered: boolean) {
   if (total > 0) return false;

@@ -9,7 +9,7 @@ import { BuildActions } from '../components/BuildActions';
 import { BuildFacts } from '../components/BuildFacts';
 import { DebugPanel } from '../components/DebugPanel';
 import { TestResults } from '../components/TestResults';
-import { shortId } from '../components/BuildTable';
+import { buildName, shortId } from '../components/BuildTable';
 import { StepGraph } from '../components/StepGraph';
 import { StepHeading } from '../components/StepHeading';
 import { StepList } from '../components/StepList';
@@ -40,11 +40,13 @@ export function BuildPage() {
           ) : (
             'Build'
           )}
-          <span className="mono muted">{shortId(id)}</span>
-          {build.data && <BuildStatus status={build.data.status} />}
+          <span className="mono muted" title={id}>
+            {build.data ? buildName(build.data) : shortId(id)}
+          </span>
+          {build.data && <BuildStatus status={build.data.outcome ?? build.data.status} />}
         </span>
       }
-      documentTitle={`${name ? `${name} ` : ''}${shortId(id)} · Builds`}
+      documentTitle={`${name ? `${name} ` : ''}${build.data ? buildName(build.data) : shortId(id)} · Builds`}
       subtitle={build.data?.message && <Prose>{sentence(build.data.message)}</Prose>}
       actions={build.data && <BuildActions build={build.data} />}
     >

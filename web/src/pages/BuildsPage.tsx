@@ -48,7 +48,7 @@ export function BuildsPage() {
         />
         {filtered && (
           <Button variant="subtle" onClick={() => void navigate({ search: {} })}>
-            Clear the filters
+            Clear filters
           </Button>
         )}
       </div>

@@ -79,7 +79,7 @@ function ByPassword({ view, token }: { view: InvitationView; token: string }) {
     validate: {
       password: (password) => (password ? null : 'Enter a password'),
       again: (again, { password }) =>
-        view.known || again === password ? null : 'This is not the same as above',
+        view.known || again === password ? null : 'The passwords do not match',
     },
   });
   const accept = useMutation({
@@ -101,7 +101,7 @@ function ByPassword({ view, token }: { view: InvitationView; token: string }) {
       {!view.known && (
         <TextInput
           label="Your name"
-          description="As others see it; left empty, the first part of your address"
+          description="Shown to others; default: the first part of your e-mail address"
           autoComplete="name"
           {...form.getInputProps('name')}
         />
@@ -109,12 +109,16 @@ function ByPassword({ view, token }: { view: InvitationView; token: string }) {
       <input hidden type="text" name="username" autoComplete="username" value={view.email} readOnly />
       <PasswordInput
         label={view.known ? 'Your password' : 'Choose a password'}
-        {...(view.known ? {} : { description: 'A few words in a row are easier to keep than signs' })}
+        {...(view.known ? {} : { description: 'A passphrase of a few words is easier to remember' })}
         autoComplete={view.known ? 'current-password' : 'new-password'}
         {...form.getInputProps('password')}
       />
       {!view.known && (
-        <PasswordInput label="And again" autoComplete="new-password" {...form.getInputProps('again')} />
+        <PasswordInput
+          label="Confirm password"
+          autoComplete="new-password"
+          {...form.getInputProps('again')}
+        />
       )}
       <FormError error={accept.error} />
       <Button type="submit" size="sm" fullWidth loading={accept.isPending}>

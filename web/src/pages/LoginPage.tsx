@@ -106,11 +106,11 @@ export function LoginPage() {
         </Button>
         {company && !isFetching && options?.sso.length === 0 && (
           <p role="status" className="muted" style={{ fontSize: 12 }}>
-            No single sign-on is known for {company}. Enter an address of your company, or its account's name.
+            No single sign-on found for {company}. Enter your work e-mail address, or the name of the account.
           </p>
         )}
         <p className="muted" style={{ fontSize: 12 }}>
-          The first administrator's address and password are printed by <code>slipway up</code>.
+          <code>slipway up</code> prints the first administrator’s e-mail address and password.
         </p>
       </form>
     </main>

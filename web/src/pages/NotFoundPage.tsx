@@ -5,14 +5,14 @@ import { Ship } from '../ui/icons';
 
 export function NotFoundPage() {
   return (
-    <Page title="There is no page here" documentTitle="Not found">
+    <Page title="Page not found" documentTitle="Not found">
       <div className="panel">
         <Empty
-          title="This address leads nowhere"
+          title="There is nothing at this address"
           icon={<Ship />}
           action={<Link to="/">Go to the home page</Link>}
         >
-          It may be mistyped, or what it showed is gone.
+          Check the address; what it showed may have been deleted.
         </Empty>
       </div>
     </Page>

@@ -11,16 +11,17 @@ import { useForm, type UseFormReturnType } from '@mantine/form';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
+import { ApiError } from '../api/client';
 import { createPipeline, replacePipeline } from '../api/pipelineMutations';
 import { pipelineQuery } from '../api/queries';
 import type { Pipeline } from '../api/types';
 import { eventChoices } from '../components/events';
 import { UnsavedChanges } from '../components/UnsavedChanges';
-import { fieldsOf, toPipeline, type PipelineFields, type Source } from '../components/pipelineForm';
+import { fieldOf, fieldsOf, toPipeline, type PipelineFields, type Source } from '../components/pipelineForm';
 import { useChange } from '../hooks/useChange';
 import { FormError } from '../ui/FormDialog';
 import { Page } from '../ui/Page';
-import { QueryView } from '../ui/States';
+import { QueryView, sentence } from '../ui/States';
 import styles from './PipelineEditorPage.module.css';
 
 const PipelineText = lazy(() =>
@@ -88,6 +89,14 @@ function PipelineForm({ pipeline, save, verb }: PipelineFormProps) {
   });
   const send = useMutation({
     mutationFn: (values: PipelineFields) => save(toPipeline(values, pipeline)),
+    // What the server refuses is said at its field, too.
+    onError: (error) => {
+      const details = error instanceof ApiError ? error.details : [];
+      for (const { path, message } of details) {
+        const field = fieldOf(path);
+        if (field) form.setFieldError(field, sentence(message));
+      }
+    },
     onSuccess: async (made) => {
       await navigate({ to: '/pipelines/$name', params: { name: made.metadata.name }, ignoreBlocker: true });
       await renew(Promise.resolve());

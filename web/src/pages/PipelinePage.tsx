@@ -15,7 +15,8 @@ import { Confirm } from '../ui/Confirm';
 import { Cross, Pencil } from '../ui/icons';
 import { Page } from '../ui/Page';
 import { Properties, Property } from '../ui/Properties';
-import { Empty, QueryView } from '../ui/States';
+import { Prose } from '../ui/Prose';
+import { Empty, QueryView, sentence } from '../ui/States';
 import { Status } from '../ui/Status';
 import { Ago } from '../ui/Time';
 import { lazy, Suspense } from 'react';
@@ -57,6 +58,7 @@ export function PipelinePage() {
       <QueryView query={pipeline}>
         {(data) => (
           <>
+            <Warnings pipeline={data} />
             <Builds pipeline={data} />
             <Definition pipeline={data} />
             <section className="panel" aria-labelledby="try-triggers">
@@ -70,6 +72,23 @@ export function PipelinePage() {
         )}
       </QueryView>
     </Page>
+  );
+}
+
+/** What was written and has no effect. */
+function Warnings({ pipeline }: { pipeline: Pipeline }) {
+  const warnings = pipeline.warnings ?? [];
+  if (warnings.length === 0) return null;
+  return (
+    <section className="panel" aria-label="Warnings">
+      <div className="body stack" style={{ gap: 4 }}>
+        {warnings.map((warning) => (
+          <Status key={warning} plain tone="warn">
+            <Prose>{sentence(warning)}</Prose>
+          </Status>
+        ))}
+      </div>
+    </section>
   );
 }
 

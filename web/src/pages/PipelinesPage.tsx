@@ -4,7 +4,7 @@ import { getRouteApi, Link } from '@tanstack/react-router';
 import { buildsQuery, pipelinesQuery } from '../api/queries';
 import type { Pipeline } from '../api/types';
 import { BuildStatus } from '../components/badges';
-import { shortId } from '../components/BuildTable';
+import { buildName } from '../components/BuildTable';
 import { eventText } from '../components/events';
 import { RunButton } from '../components/RunButton';
 import { Play, Plus } from '../ui/icons';
@@ -111,9 +111,9 @@ function PipelineRow({ pipeline }: { pipeline: Pipeline }) {
       <td>
         {build ? (
           <span className="row">
-            <BuildStatus status={build.status} />
+            <BuildStatus status={build.outcome ?? build.status} />
             <Link to="/builds/$id" params={{ id: build.id }} className="mono">
-              {shortId(build.id)}
+              {buildName(build)}
             </Link>
           </span>
         ) : (

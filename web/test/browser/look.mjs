@@ -29,8 +29,8 @@ const pages = [
     'build-search',
     `/builds/${ids.failed}`,
     async (page) => {
-      await page.getByPlaceholder('Search the log').fill('friendly');
-      await page.getByPlaceholder('Search the log').press('Enter');
+      await page.getByPlaceholder('Search log').fill('friendly');
+      await page.getByPlaceholder('Search log').press('Enter');
       await page.getByRole('button', { name: 'Wrap lines' }).click();
     },
   ],
@@ -59,25 +59,25 @@ const pages = [
     '/profile/keys',
     async (page) => {
       await page.getByRole('button', { name: 'New key' }).click();
-      await page.getByLabel('May do').selectOption('chosen');
+      await page.getByLabel('Permissions').selectOption('chosen');
       await page.getByPlaceholder('pipeline, build:read').fill('pipe');
     },
   ],
   ['admin-account', '/admin/account'],
   ['admin-users', '/admin/users'],
-  ['admin-invite', '/admin/users', (page) => page.getByRole('button', { name: 'Invite somebody' }).click()],
+  ['admin-invite', '/admin/users', (page) => page.getByRole('button', { name: 'Invite user' }).click()],
   ['admin-teams', '/admin/teams'],
   [
     'admin-team',
     '/admin/teams',
-    (page) => page.getByRole('button', { name: 'Change team operators' }).click(),
+    (page) => page.getByRole('button', { name: 'Edit team operators' }).click(),
   ],
   ['admin-service-accounts', '/admin/service-accounts?keys=release-bot'],
   ['admin-access', '/admin/access?user=ada%40example.com&action=delete&entity=pipeline%2Fdemo%2Fdemo-app'],
   [
     'admin-rule',
     '/admin/access',
-    (page) => page.getByRole('button', { name: 'Change the rule operators: SYNC' }).click(),
+    (page) => page.getByRole('button', { name: 'Edit rule operators: SYNC' }).click(),
   ],
   ['admin-sso', '/admin/sso'],
   ['admin-sso-new', '/admin/sso', (page) => page.getByRole('button', { name: 'New provider' }).click()],
@@ -85,13 +85,13 @@ const pages = [
   [
     'admin-integration',
     '/admin/integrations',
-    (page) => page.getByRole('button', { name: 'Change github' }).click(),
+    (page) => page.getByRole('button', { name: 'Edit github' }).click(),
   ],
   ['admin-configuration', '/admin/configuration'],
   [
     'admin-secret',
     '/admin/configuration',
-    (page) => page.getByRole('button', { name: 'Change registry-login' }).click(),
+    (page) => page.getByRole('button', { name: 'Edit registry-login' }).click(),
   ],
   ['admin-audit', '/admin/audit'],
   ['admin-audit-diff', '/admin/audit?entity=pipeline&record=130', undefined, undefined, 2000],

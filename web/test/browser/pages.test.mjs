@@ -72,7 +72,7 @@ describe('a commit travels the path', () => {
     await visit('/pipelines');
     await page.getByRole('button', { name: 'Run demo/demo-app' }).click();
     await page.getByRole('textbox', { name: 'Branch' }).fill('feature');
-    await page.getByRole('button', { name: 'Add a variable' }).click();
+    await page.getByRole('button', { name: 'Add variable' }).click();
     await page.getByLabel('Name of variable 1').fill('COLOUR');
     await page.getByRole('dialog').getByRole('button', { name: 'Run', exact: true }).click();
     await page.waitForURL(/\/builds\/[0-9a-f]{24}/);
@@ -101,8 +101,8 @@ describe('a commit travels the path', () => {
     await page.getByRole('heading', { level: 1 }).waitFor();
     while (world.mock.listeners() === 0) await new Promise((done) => setTimeout(done, 20));
     world.mock.dropConnections();
-    await page.getByText('Reconnecting…').first().waitFor();
-    await page.waitForFunction(() => !document.body.innerText.includes('Reconnecting…'));
+    await page.getByText('reconnecting…').first().waitFor();
+    await page.waitForFunction(() => !document.body.innerText.includes('reconnecting…'));
   });
 });
 
@@ -131,7 +131,7 @@ describe('the log', () => {
   test('steps fold, and the list of steps leads to them', async () => {
     await visit(`/builds/${world.mock.state.ids.failed}`);
     await log().getByText('running 42 tests').waitFor();
-    await page.getByRole('button', { name: 'Fold all' }).click();
+    await page.getByRole('button', { name: 'Collapse all' }).click();
     assert.equal(await log().getByText('running 42 tests').count(), 0);
     await page.getByRole('navigation', { name: 'Steps' }).getByText('Unit tests').click();
     await log().getByText('running 42 tests').waitFor();
@@ -149,7 +149,7 @@ describe('the log', () => {
     await page.keyboard.press('Home');
     await log().getByText('0 compiled unit 0 in').first().waitFor();
     const searching = Date.now();
-    await page.getByLabel('Search the log').fill('needle number 2450007');
+    await page.getByLabel('Search log').fill('needle number 2450007');
     await page.getByText('1 of 1', { exact: true }).waitFor();
     await log().getByText('needle number 2450007').waitFor();
     t.diagnostic(`searched in ${Date.now() - searching} ms`);
@@ -187,14 +187,14 @@ describe('actions', () => {
 
   test('a rollback asks first and tells what was done', async () => {
     await visit('/applications/local/argocd/payments?tab=history');
-    await page.getByRole('button', { name: 'Roll back to this' }).last().click();
+    await page.getByRole('button', { name: 'Roll back' }).last().click();
     await page.getByRole('dialog').getByRole('button', { name: 'Roll back' }).click();
     await page.getByText('automated sync was switched off').waitFor();
   });
 
   test('the address to clone is copied', async () => {
     await visit('/repositories');
-    await page.getByRole('button', { name: 'Copy the clone address' }).first().click();
+    await page.getByRole('button', { name: 'Copy the clone URL' }).first().click();
     await page.getByRole('button', { name: 'Copied' }).waitFor();
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), /demo-app\.git$/);
   });
@@ -280,7 +280,7 @@ describe('everybody can use it', () => {
 
 describe('nothing there, not allowed, broken', () => {
   for (const [mode, text] of [
-    ['empty', 'No pipeline yet'],
+    ['empty', 'No pipelines yet'],
     ['forbidden', 'Not allowed'],
     ['error', 'Something went wrong'],
   ]) {

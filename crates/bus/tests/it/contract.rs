@@ -198,3 +198,24 @@ async fn what_was_published_outlives_a_killed_broker_and_consumers_come_back() {
         assert!(std::time::Instant::now() < until, "the publisher did not come back");
     }
 }
+
+/// What the broker has set aside is given to its consumer once more, as if it were new.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_set_aside_is_played_again() {
+    let bus = bus(On::Rabbit, &["a"]).await;
+    assert!(bus.is_up());
+    publish(&bus, 0..1).await.unwrap();
+    let mut consumer = bus.consume("a");
+    for _ in 1..=ATTEMPTS_MAX {
+        next(&mut consumer).await.retry().await.unwrap();
+    }
+    let until = std::time::Instant::now() + Duration::from_secs(30);
+    while bus.set_aside("a").await.unwrap() == 0 && std::time::Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(bus.play_again("a").await.unwrap(), 1);
+    let again = next(&mut consumer).await;
+    assert_eq!((again.message().id.as_str(), again.attempt()), ("m0", 1));
+    again.ack().await.unwrap();
+    assert_eq!((bus.set_aside("a").await.unwrap(), bus.play_again("a").await.unwrap()), (0, 0));
+}

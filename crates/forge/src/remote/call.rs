@@ -311,6 +311,77 @@ impl Provider {
         }
     }
 
+    /// The files that a pull request changes, page by page.
+    pub fn pull_request_files(self, repo: &str, number: i64) -> Call {
+        Call::get(match self {
+            Self::GitHub => format!("/repos/{repo}/pulls/{number}/files?per_page=100"),
+            Self::Gitea => format!("/repos/{repo}/pulls/{number}/files?limit=50"),
+            Self::GitLab => {
+                format!("/projects/{}/merge_requests/{number}/diffs?per_page=100", escape(repo))
+            }
+            Self::BitbucketCloud => {
+                format!("/repositories/{repo}/pullrequests/{number}/diffstat?pagelen=100")
+            }
+            Self::BitbucketServer => {
+                format!("{}/pull-requests/{number}/changes?limit=100", bitbucket_server::place(repo))
+            }
+        })
+    }
+
+    /// The files that changed between two commits, for providers whose pushes do not say; `None` where one cannot be asked.
+    pub fn changed_files(self, repo: &str, before: &str, after: &str) -> Option<Call> {
+        let (before, after) = (escape(before), escape(after));
+        Some(Call::get(match self {
+            Self::GitHub => format!("/repos/{repo}/compare/{before}...{after}?per_page=100"),
+            Self::GitLab => {
+                format!("/projects/{}/repository/compare?from={before}&to={after}", escape(repo))
+            }
+            Self::BitbucketCloud => {
+                format!("/repositories/{repo}/diffstat/{after}..{before}?pagelen=100")
+            }
+            Self::BitbucketServer => {
+                format!(
+                    "{}/compare/changes?from={after}&to={before}&limit=100",
+                    bitbucket_server::place(repo)
+                )
+            }
+            Self::Gitea => return None,
+        }))
+    }
+
+    /// Both names of a file that was renamed.
+    pub fn read_changed_files(self, answer: &Answer) -> Result<Vec<String>, CallError> {
+        let value = self.json(answer)?;
+        let files = match self {
+            Self::GitHub | Self::Gitea => value.get("files").unwrap_or(&value),
+            Self::GitLab => value.get("diffs").unwrap_or(&value),
+            Self::BitbucketCloud | Self::BitbucketServer => {
+                value.get("values").ok_or_else(|| self.unexpected())?
+            }
+        };
+        let names: &[&str] = match self {
+            Self::GitHub | Self::Gitea => &["/filename", "/previous_filename"],
+            Self::GitLab => &["/new_path", "/old_path"],
+            Self::BitbucketCloud => &["/new/path", "/old/path"],
+            Self::BitbucketServer => &["/path/toString", "/srcPath/toString"],
+        };
+        let files = files.as_array().ok_or_else(|| self.unexpected())?;
+        let mut found = Vec::new();
+        for file in files {
+            let before = found.len();
+            for name in names {
+                let path = file.pointer(name).and_then(Value::as_str).filter(|path| !path.is_empty());
+                if let Some(path) = path.filter(|path| !found[before..].iter().any(|known| known == path)) {
+                    found.push(path.to_owned());
+                }
+            }
+            if found.len() == before {
+                return Err(self.unexpected());
+            }
+        }
+        Ok(found)
+    }
+
     /// Branch, commit, target and whether it is a fork's, in the event that lacks them.
     pub fn read_pull_request(
         self,

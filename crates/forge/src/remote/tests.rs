@@ -377,3 +377,49 @@ fn a_list_is_read_to_its_last_page() {
     let refused = Answer { status: 404, body: b"[]".to_vec() };
     assert_eq!(Provider::GitHub.next_page(&Provider::GitHub.hooks("acme/app"), &refused), None);
 }
+
+/// Which files a pull request or a push changed, with both names of one that was renamed.
+#[test]
+fn changed_files_are_asked_for_and_read_of_every_provider() {
+    let cases = [
+        (
+            Provider::GitHub,
+            "/repos/acme/app/pulls/7/files?per_page=100",
+            json!([{"filename": "new.rs", "previous_filename": "old.rs"}]),
+        ),
+        (
+            Provider::Gitea,
+            "/repos/acme/app/pulls/7/files?limit=50",
+            json!([{"filename": "new.rs", "previous_filename": "old.rs"}]),
+        ),
+        (
+            Provider::GitLab,
+            "/projects/acme%2Fapp/merge_requests/7/diffs?per_page=100",
+            json!([{"new_path": "new.rs", "old_path": "old.rs"}]),
+        ),
+        (
+            Provider::BitbucketCloud,
+            "/repositories/acme/app/pullrequests/7/diffstat?pagelen=100",
+            json!({"values": [{"new": {"path": "new.rs"}, "old": {"path": "old.rs"}}]}),
+        ),
+        (
+            Provider::BitbucketServer,
+            "/projects/acme/repos/app/pull-requests/7/changes?limit=100",
+            json!({"values": [{"path": {"toString": "new.rs"}, "srcPath": {"toString": "old.rs"}}], "isLastPage": true}),
+        ),
+    ];
+    for (provider, path, body) in cases {
+        assert_eq!(provider.pull_request_files("acme/app", 7).path, path, "{provider:?}");
+        let answer = |body: &Value| Answer { status: 200, body: body.to_string().into_bytes() };
+        let files = provider.read_changed_files(&answer(&body)).unwrap();
+        assert_eq!(files, ["new.rs", "old.rs"], "{provider:?}");
+        let unknown = provider.read_changed_files(&answer(&json!([{"x": 1}])));
+        assert!(unknown.is_err(), "{provider:?}: what is not understood is not an empty list");
+    }
+    let compared = json!({"commits": [], "files": [{"filename": "a"}]});
+    let answer = Answer { status: 200, body: compared.to_string().into_bytes() };
+    assert_eq!(Provider::GitHub.read_changed_files(&answer).unwrap(), ["a"]);
+    assert!(Provider::Gitea.changed_files("acme/app", "1", "2").is_none());
+    let call = Provider::BitbucketCloud.changed_files("acme/app", "1111111", "2222222").unwrap();
+    assert_eq!(call.path, "/repositories/acme/app/diffstat/2222222..1111111?pagelen=100");
+}

@@ -4,7 +4,7 @@ use super::{Comparison, ResourceState, rfc3339};
 use crate::health::{Health, HealthCode};
 use crate::object;
 use jiff::Timestamp;
-use slipway_crd::{Application, Condition, HealthStatus, ResourceStatus};
+use slipway_crd::{Application, Condition, HealthStatus, ResourceStatus, SyncStatus};
 
 /// A condition; its time stays when the same one stood there before.
 pub(super) fn condition(application: &Application, kind: &str, message: &str, now: Timestamp) -> Condition {
@@ -59,6 +59,23 @@ pub(super) fn application_health(resources: &[ResourceState], own_name: &str) ->
 }
 
 impl Comparison {
+    /// `status.sync`: what is claimed, and of which revisions. `compared` are those of the manifests that were compared;
+    /// without them nothing was, and no revision is named.
+    pub fn claim(&self, application: &Application, compared: Option<&[String]>) -> SyncStatus {
+        let spec = &application.spec;
+        let several = spec.has_several_sources();
+        let mut sync = application.status.sync.clone();
+        self.sync_status.as_str().clone_into(&mut sync.status);
+        sync.compared_to.source = spec.effective_sources().first().cloned().filter(|_| !several);
+        sync.compared_to.sources = if several { spec.sources.clone() } else { Vec::new() };
+        sync.compared_to.destination = spec.destination.clone();
+        sync.compared_to.ignore_differences = spec.ignore_differences.clone();
+        let revisions = compared.unwrap_or_default();
+        sync.revision = if several { String::new() } else { revisions.first().cloned().unwrap_or_default() };
+        sync.revisions = if several { revisions.to_vec() } else { Vec::new() };
+        sync
+    }
+
     /// `status.resources`. Hooks stand there only while they are live.
     pub fn resource_statuses(&self) -> Vec<ResourceStatus> {
         self.resources

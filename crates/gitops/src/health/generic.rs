@@ -55,12 +55,17 @@ pub(super) fn assess(object: &Value) -> Option<Health> {
     if behind(integer(object, &["status", "observedGeneration"])) {
         return Some(Health::new(Progressing, "waiting for the newest spec to be observed"));
     }
+    if let Some(by) = paused_by(object) {
+        return Some(Health::new(Suspended, format!("paused by the annotation {by}")));
+    }
     let with = |kinds: &[&str], status: &str| {
         kinds.iter().find_map(|kind| {
             conditions.iter().find(|c| text(c, &["type"]) == *kind && text(c, &["status"]) == status)
         })
     };
-    if let Some(bad) = with(BAD, "True") {
+    // A condition may say itself that it is not a failure.
+    let harmless = |condition: &Value| matches!(text(condition, &["severity"]), "Info" | "Warning");
+    if let Some(bad) = with(BAD, "True").filter(|bad| !harmless(bad)) {
         return Some(Health::new(Degraded, message(bad)));
     }
     if let Some(paused) = with(&["Paused", "Suspended"], "True") {
@@ -69,7 +74,7 @@ pub(super) fn assess(object: &Value) -> Option<Health> {
     let main = GOOD.iter().find_map(|kind| conditions.iter().find(|c| text(c, &["type"]) == *kind));
     if let Some(main) = main.filter(|c| text(c, &["status"]) == "False") {
         let reason = text(main, &["reason"]).to_lowercase();
-        let failed = FAILURE_WORDS.iter().any(|word| reason.contains(word));
+        let failed = !harmless(main) && FAILURE_WORDS.iter().any(|word| reason.contains(word));
         return Some(Health::new(if failed { Degraded } else { Progressing }, message(main)));
     }
     if let Some(busy) = with(BUSY, "True") {
@@ -86,11 +91,39 @@ pub(super) fn assess(object: &Value) -> Option<Health> {
     }
 }
 
+/// The annotation by which a person told the operator to leave the object alone: what its status says is from before.
+fn paused_by(object: &Value) -> Option<&str> {
+    let annotations = object::at(object, &["metadata", "annotations"])?.as_object()?;
+    annotations.iter().find_map(|(key, value)| {
+        let (_, name) = key.split_once('/')?;
+        let value = value.as_str()?.to_ascii_lowercase();
+        let paused = match name.to_ascii_lowercase().as_str() {
+            "paused"
+            | "pause"
+            | "pause-reconciliation"
+            | "pause-reconcile"
+            | "reconcile-paused"
+            | "reconciliation-paused"
+            | "suspend"
+            | "suspended" => matches!(value.as_str(), "true" | "" | "yes"),
+            "managed" => value == "false",
+            "reconcile" | "reconciliation" | "reconciliationloop" => {
+                matches!(value.as_str(), "disabled" | "false" | "paused")
+            }
+            _ => false,
+        };
+        paused.then_some(key.as_str())
+    })
+}
+
 fn by_phase(object: &Value) -> Option<Health> {
     let phase = [["status", "phase"], ["status", "state"]]
         .iter()
         .map(|path| text(object, path))
         .find(|phase| !phase.is_empty())?;
+    if let Some(by) = paused_by(object) {
+        return Some(Health::new(Suspended, format!("paused by the annotation {by}")));
+    }
     let status = match phase.to_lowercase().as_str() {
         "failed" | "error" | "failure" | "degraded" | "invalid" | "rejected" => Degraded,
         "pending" | "creating" | "provisioning" | "progressing" | "updating" | "initializing"

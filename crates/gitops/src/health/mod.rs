@@ -65,7 +65,7 @@ impl Health {
     }
 }
 
-/// The health of a live object under an installation's settings: its own Lua scripts come first (feature `lua`).
+/// The health of a live object under an installation's settings: its own Lua scripts come first.
 pub fn assess_with(object: &Value, settings: &Settings, now: Timestamp) -> Option<Health> {
     if let Some(leaving) = pending_deletion(object) {
         return Some(leaving);
@@ -77,17 +77,11 @@ pub fn assess_with(object: &Value, settings: &Settings, now: Timestamp) -> Optio
 }
 
 /// What a script of the installation says; the outer None means that there is no script.
-#[cfg(feature = "lua")]
 fn custom(object: &Value, settings: &Settings, now: Timestamp) -> Option<Option<Health>> {
     let script = settings.health_script(object::group(object), object::kind(object))?;
     let answer = crate::lua::health(script, object, now)
         .unwrap_or_else(|error| Some(Health::new(HealthCode::Unknown, error.to_string())));
     Some(answer.map(|health| health.by("custom health script")))
-}
-
-#[cfg(not(feature = "lua"))]
-fn custom(_: &Value, _: &Settings, _: Timestamp) -> Option<Option<Health>> {
-    None
 }
 
 fn pending_deletion(object: &Value) -> Option<Health> {

@@ -39,8 +39,7 @@ fn rollout(object: &Value) -> Health {
     {
         return health(Progressing, "waiting for the newest spec to be observed");
     }
-    let phase = text(object, &["status", "phase"]);
-    if !phase.is_empty() {
+    if let Some(phase) = at(object, &["status", "phase"]).and_then(Value::as_str) {
         let status = if phase == "Paused" { Some(Suspended) } else { HealthCode::parse(phase) };
         return health(status.unwrap_or(Unknown), text(object, &["status", "message"]));
     }

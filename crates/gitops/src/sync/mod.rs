@@ -97,8 +97,30 @@ pub enum HookDeletion {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting {
     pub on: WaitingOn,
-    /// For people, and for `operationState.message`.
+    /// For `operationState.message`, in the words of upstream.
     pub sentence: String,
+}
+
+impl Waiting {
+    /// One sentence for people.
+    pub fn plain(&self) -> String {
+        let named = |keys: &[ResourceKey], noun: &str| {
+            let first = keys.first().map(|key| format!("{}/{}", key.kind, key.name)).unwrap_or_default();
+            match keys.len() {
+                0 | 1 => first,
+                n => format!("{first} and {} more {noun}", n - 1),
+            }
+        };
+        match &self.on {
+            WaitingOn::Health(keys) => format!("Waiting for {} to become healthy", named(keys, "resources")),
+            WaitingOn::Hook(keys) => format!("Waiting for hook {} to finish", named(keys, "hooks")),
+            WaitingOn::Deletion(keys) => format!("Waiting for {} to be deleted", named(keys, "resources")),
+            WaitingOn::Confirmation(keys) => {
+                format!("Waiting for confirmation before pruning {}", named(keys, "resources"))
+            }
+            WaitingOn::Time(_) => "Waiting for controllers to observe the applied changes".into(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,9 @@
 mod appset;
 mod compare;
 mod health;
+mod health_scripts;
 mod interruption;
 mod scale;
 mod sim;
 mod sync;
+mod truth;

@@ -23,6 +23,7 @@ use slipway_yaml::{Dialect, Limits, Node, Span};
 
 use crate::expand::expand;
 
+pub use crate::parse::KNOWN_TYPES;
 pub use account::{Account, Cluster, GitIntegration, Registry};
 pub use schema::schema;
 pub use wire::{Report, report};

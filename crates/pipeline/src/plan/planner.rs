@@ -167,8 +167,7 @@ impl<'a> Planner<'a> {
             }
             let status = self.status(step, place);
             if status.is_bad() && !tolerates(step, scope, self.pipeline, &self.state) {
-                let reason =
-                    format!("not reached, because step `{}` ended as {}", step.name, status.as_str());
+                let reason = format!("skipped: step `{}` {}", step.name, status.ended());
                 for later in &scope.steps[index + 1..] {
                     self.skip(later, place, &reason);
                 }

@@ -75,10 +75,7 @@ pub(crate) fn judge(
     let scope_strict = flag(scope.strict_fail_fast.as_ref(), false, &interpolator);
     for (step, (name, status)) in scope.steps.iter().zip(&statuses) {
         if status.is_bad() && !tolerates(step, scope, pipeline, state) {
-            return Verdict {
-                status: *status,
-                reason: format!("step `{name}` ended as {}", status.as_str()),
-            };
+            return Verdict { status: *status, reason: format!("step `{name}` {}", status.ended()) };
         }
     }
     for (step, (name, status)) in scope.steps.iter().zip(&statuses) {
@@ -91,7 +88,7 @@ pub(crate) fn judge(
             return Verdict { status: StepStatus::Failure, reason };
         }
     }
-    Verdict { status: StepStatus::Success, reason: "every step that counts succeeded".to_owned() }
+    Verdict { status: StepStatus::Success, reason: "all steps succeeded".to_owned() }
 }
 
 /// A child that failed inside a block which came out well, unless the block lets everything pass.

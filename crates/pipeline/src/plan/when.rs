@@ -202,7 +202,7 @@ pub(crate) fn criteria_met(
             (None, None) => criteria.condition.is_none(),
         };
         if counts && status.is_bad() {
-            return Err(format!("step `{name}` ended as {} and counts for success", status.as_str()));
+            return Err(format!("step `{name}` {}, and the pipeline requires its success", status.ended()));
         }
     }
     match &criteria.condition {

@@ -227,8 +227,14 @@ pub fn variable(key: &str, value: &str, encrypted: bool) -> Variable {
 }
 
 fn refuse(status: u16, name: &str) -> Response {
-    let body =
-        ErrorBody { status, code: name.into(), name: name.into(), message: name.into(), request_id: None };
+    let body = ErrorBody {
+        status,
+        code: name.into(),
+        name: name.into(),
+        message: name.into(),
+        details: Vec::new(),
+        request_id: None,
+    };
     (StatusCode::from_u16(status).unwrap(), Json(body)).into_response()
 }
 

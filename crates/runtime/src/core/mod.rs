@@ -93,7 +93,7 @@ impl Engine {
     /// A look beside the loop, which changes nothing.
     pub(crate) async fn look_beside(&self, key: &AppKey, app: &Application) -> Observed {
         // The loop said what it is interested in; saying it again from here would race with it.
-        let mut memory = Memory { desired: self.known_desired(key), reader: true, ..Memory::default() };
+        let mut memory = Memory { head: self.known_head(key), reader: true, ..Memory::default() };
         self.observe(app, Wake::STATE, &mut memory).await
     }
 }

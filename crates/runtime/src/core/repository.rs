@@ -156,7 +156,7 @@ impl RepoServer {
         let sources = with_lent(source, references);
         let mut memory = Memory { reader: true, ..Memory::default() };
         let wake = Wake { since: Some(Instant::now()), ..Wake::STATE };
-        Ok(self.engine.desired(app, &sources, &[], wake, &mut memory).await?.0)
+        Ok(self.engine.desired(app, &sources, &[], wake, &mut memory).await?.desired)
     }
 
     /// Renders files that somebody sent, as what stands in a repository that the Application's project permits. Nobody has
@@ -185,6 +185,8 @@ impl RepoServer {
             api_versions: &facts.api_versions,
             lookup: None,
             files: Some(Arc::new(files)),
+            files_everywhere: false,
+            fresh: false,
         };
         Ok(sources::load(&around, app, &sources, &[], Since::now()).await?)
     }

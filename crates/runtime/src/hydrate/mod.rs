@@ -242,7 +242,7 @@ impl Engine {
     ) -> Result<Hydrated, String> {
         let sources = [dry_source(hydrator)];
         let desired = self.desired(app, &sources, &[dry.to_owned()], Wake::STATE, memory).await;
-        let (desired, _) = desired.map_err(|failure| failure.message)?;
+        let desired = desired.map_err(|failure| failure.message)?.desired;
         Ok(Hydrated { key: key.clone(), hydrator: hydrator.clone(), text: manifest(&desired) })
     }
 

@@ -110,7 +110,7 @@ async fn events(
 async fn report(State(plane): State<ControlPlane>, Json(report): Json<RuntimeReport>) -> Json<Value> {
     let mut applications = plane.inner.applications.lock().unwrap();
     if report.complete {
-        applications.clear();
+        applications.retain(|name, _| report.reported.contains(name));
     }
     plane.inner.reports.lock().unwrap().push((report.complete, report.applications.len()));
     for app in report.applications {

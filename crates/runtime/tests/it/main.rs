@@ -16,6 +16,7 @@ mod lookup;
 mod many;
 mod permits;
 mod proxy;
+mod refresh;
 mod served;
 mod shards;
 mod site;

@@ -47,7 +47,7 @@ async fn a_push_is_deployed_and_reported_without_polling() {
         node("Pod").info
     );
     assert_eq!(app.health_status, "Progressing");
-    assert!(app.summary.contains("not everything is ready yet"), "{}", app.summary);
+    assert!(app.summary.contains("; progressing: Deployment/web."), "{}", app.summary);
 
     let second = world.commit(&[("app/a.yaml", &config_map("a", "2"))]);
     plane.push(&world.url().to_uppercase().replace("FILE://", "file://"), &["app/a.yaml"]);
@@ -189,4 +189,141 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
     assert_eq!(app["spec"]["syncPolicy"]["automated"], json!({"enabled": false, "prune": true}));
     assert_eq!(order("terminate", json!({})).await.expect("answered").status(), 409);
     assert_eq!(order("rollback", json!({"id": 77})).await.expect("answered").status(), 404);
+}
+
+/// The address of the Application `shop` at an app-proxy of its own.
+async fn proxy_of(handle: slipway_runtime::Handle) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let router = slipway_runtime::app_proxy_router(handle);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}/app-proxy/api/applications/argocd/shop")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_is_known_to_the_control_plane_before_it_is_answered() {
+    let world = World::new().await;
+    let (plane, client) = ControlPlane::start().await;
+    let hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: migrate\n  annotations: {argocd.argoproj.io/hook: PreSync}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      schedulerName: nobody\n      containers: [{name: m, image: x}]\n";
+    world.make("v1", "Namespace", "", "shop", json!({})).await;
+    world.commit(&[("app/a.yaml", &config_map("a", "1")), ("app/hook.yaml", hook)]);
+    world.application("shop", json!({})).await;
+    let mut config = world.config();
+    config.server = Some(client);
+    let base = proxy_of(world.start_with(config)).await;
+    plane.until("shop", |app| app.sync_status == "OutOfSync").await;
+    let http = reqwest::Client::new();
+    let post = http.post(format!("{base}/sync")).header("authorization", "user-key").json(&json!({}));
+    let ordered: Value = post.send().await.expect("answered").json().await.expect("JSON");
+    let id = ordered["operationId"].as_str().expect("an id").to_owned();
+    assert!(!id.is_empty() && ordered["requestedAt"].is_string(), "{ordered}");
+    // Asked at once, without waiting for anything.
+    let app = plane.until("shop", |_| true).await;
+    let operation = app.operation.expect("an operation");
+    assert_eq!(operation.id, id);
+    assert!(!operation.is_over(), "{operation:?}");
+    let app =
+        plane.until("shop", |app| app.operation.as_ref().is_some_and(|o| !o.waiting_on.is_empty())).await;
+    let operation = app.operation.expect("an operation");
+    assert_eq!((operation.id.as_str(), operation.phase.as_str()), (id.as_str(), "Running"));
+    assert_eq!(operation.waiting_on[0], "Waiting for hook Job/migrate to finish");
+    assert!(app.summary.ends_with("Waiting for hook Job/migrate to finish."), "{}", app.summary);
+    let job = world.get("batch/Job", "migrate").await.expect("the hook runs");
+    crate::sync::finish_job(&world, &job).await;
+    let app = plane.until("shop", |app| app.operation.as_ref().is_some_and(|o| o.is_over())).await;
+    let operation = app.operation.expect("an operation");
+    assert_eq!((operation.id.as_str(), operation.phase.as_str()), (id.as_str(), "Succeeded"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_an_unreadable_head_plan_and_diff_say_the_error() {
+    let world = World::new().await;
+    let (plane, client) = ControlPlane::start().await;
+    let first = world.commit(&[("app/a.yaml", &config_map("a", "1"))]);
+    world.application("shop", automated()).await;
+    let mut config = world.config();
+    config.server = Some(client);
+    let base = proxy_of(world.start_with(config)).await;
+    world.until_synced("shop", &first).await;
+    world.commit(&[("app/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [b\n")]);
+    world.refresh("shop").await;
+    let app = plane.until("shop", |app| app.sync_status == "Unknown").await;
+    assert!(app.summary.starts_with("Can't render the manifests in Git: app/a.yaml:5:"), "{}", app.summary);
+    assert!(app.summary.ends_with("The deployed version keeps running."), "{}", app.summary);
+    assert_eq!(app.revision, None, "no revision was compared");
+    let http = reqwest::Client::new();
+    for verb in ["plan", "diff", "manifests"] {
+        let get = http.get(format!("{base}/{verb}")).header("authorization", "user-key");
+        let answer = get.send().await.expect("answered");
+        assert_eq!(answer.status(), 422, "{verb}");
+        let body: Value = answer.json().await.expect("JSON");
+        assert_eq!(body["name"], "COMPARISON_ERROR", "{verb}: {body}");
+        assert!(body["message"].as_str().is_some_and(|m| m.contains("app/a.yaml:5:")), "{verb}: {body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn actions_are_run_on_objects_of_the_application_and_on_no_others() {
+    let world = World::new().await;
+    let (plane, client) = ControlPlane::start().await;
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 1\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      schedulerName: nobody\n      containers: [{name: web, image: \"web:1\"}]\n";
+    world.make("v1", "Namespace", "", "shop", json!({})).await;
+    world.make("v1", "ConfigMap", "shop", "stranger", json!({"data": {}})).await;
+    let custom = "discovery.lua: |\n  return {mark = {disabled = false}}\ndefinitions:\n- name: mark\n  action.lua: |\n    obj.data.key = 'marked'\n    return obj\n";
+    world
+        .make(
+            "v1",
+            "ConfigMap",
+            "argocd",
+            "argocd-cm",
+            json!({"data": {"resource.customizations.actions.ConfigMap": custom}}),
+        )
+        .await;
+    let revision = world.commit(&[("app/a.yaml", &config_map("a", "1")), ("app/web.yaml", deployment)]);
+    world.application("shop", json!({})).await;
+    let mut config = world.config();
+    config.server = Some(client);
+    let base = proxy_of(world.start_with(config)).await;
+    world.until("shop", "compared", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
+    world.patch_app("shop", json!({"operation": {"sync": {}}})).await;
+    world.until_synced("shop", &revision).await;
+    let http = reqwest::Client::new();
+    let of = "group=apps&kind=Deployment&namespace=shop&resourceName=web";
+    let listed = http.get(format!("{base}/actions?{of}")).header("authorization", "read-key");
+    let listed: Value = listed.send().await.expect("answered").json().await.expect("JSON");
+    let names: Vec<_> =
+        listed["actions"].as_array().expect("a list").iter().map(|a| a["name"].clone()).collect();
+    assert_eq!(names, ["pause", "restart", "resume", "scale"]);
+    let act = async |key: &str, body: Value| {
+        let post = http.post(format!("{base}/action")).header("authorization", key).json(&body);
+        let answer = post.send().await.expect("answered");
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap_or_default())
+    };
+    let scale = json!({"group": "apps", "kind": "Deployment", "namespace": "shop", "resourceName": "web",
+        "action": "scale", "parameters": {"replicas": "3"}});
+    assert_eq!(act("read-key", scale.clone()).await.0, 403, "a key that may only look");
+    assert_eq!(act("user-key", scale.clone()).await.0, 200);
+    assert_eq!(world.get("apps/Deployment", "web").await.expect("there")["spec"]["replicas"], 3);
+    let last = plane.asked().into_iter().last().expect("asked");
+    assert_eq!((last.operation.word(), last.detail), ("action", Some(scale.clone())));
+    // What is pointless, unknown or not the Application's is refused with a sentence.
+    for (change, status) in [
+        (json!({"action": "resume"}), 409),
+        (json!({"action": "explode"}), 422),
+        (json!({"parameters": {"replicas": "many"}}), 422),
+        (json!({"group": "", "kind": "ConfigMap", "resourceName": "stranger", "action": "mark"}), 404),
+    ] {
+        let mut body = scale.clone();
+        for (name, value) in change.as_object().expect("fields") {
+            body[name] = value.clone();
+        }
+        let (answered, said) = act("user-key", body).await;
+        assert_eq!(answered, status, "{change}: {said}");
+        assert!(said["message"].as_str().is_some_and(|message| !message.is_empty()), "{said}");
+    }
+    // An action of argocd-cm, in Lua.
+    let mark = json!({"kind": "ConfigMap", "namespace": "shop", "resourceName": "a", "action": "mark"});
+    let (status, said) = act("user-key", mark).await;
+    assert_eq!(status, 200, "{said}");
+    assert_eq!(world.get("ConfigMap", "a").await.expect("there")["data"]["key"], "marked");
 }

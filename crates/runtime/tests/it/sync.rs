@@ -115,6 +115,78 @@ async fn a_broken_manifest_keeps_what_runs_and_says_where() {
     assert!(world.get("ConfigMap", "a").await.is_none());
 }
 
+/// The whole of D1: a broken commit is not hidden by the next event in the cluster, and not synced around.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unreadable_head_stays_unreadable_until_it_is_read_again() {
+    let world = World::new().await;
+    let first = world.commit(&[("app/a.yaml", &config_map("a", "1")), ("app/b.yaml", &config_map("b", "1"))]);
+    world.make("v1", "Namespace", "", "shop", json!({})).await;
+    world.application("shop", json!({})).await;
+    world.start();
+    world.until("shop", "compared", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
+    world.patch_app("shop", json!({"operation": {"sync": {}}})).await;
+    world.until_synced("shop", &first).await;
+    world.commit(&[("app/b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [b\n")]);
+    world.refresh("shop").await;
+    let broken = |app: &Value| {
+        app["status"]["sync"]["status"] == "Unknown"
+            && app["status"]["conditions"][0]["type"] == "ComparisonError"
+            && app["metadata"]["annotations"]["argocd.argoproj.io/refresh"].is_null()
+    };
+    let app = world.until("shop", "broken", broken).await;
+    assert!(app["status"]["sync"]["revision"].is_null(), "nothing was compared: {}", app["status"]["sync"]);
+
+    // Something happens in the cluster: twice, so that the second look begins after the first.
+    for value in ["touched", "again"] {
+        let map =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"}});
+        let patch = json!({"metadata": {"annotations": {"touched": value}}});
+        world.client.merge(&map, &patch, WriteOptions::default()).await.expect("patched");
+        // An order is looked at in turn: when it has been answered, the event before it has been too.
+        world.patch_app("shop", json!({"metadata": {"labels": {"looked": value}}})).await;
+        for _ in 0..25 {
+            let app = world.app("shop").await;
+            assert!(broken(&app), "hidden by an event in the cluster: {}", app["status"]);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    // A sync of it fails with the sentence, and deploys nothing.
+    world.patch_app("shop", json!({"operation": {"initiatedBy": {"username": "me"}, "sync": {}}})).await;
+    let app = world.until("shop", "refused", |app| app["status"]["operationState"]["phase"] == "Error").await;
+    let state = &app["status"]["operationState"];
+    assert!(state["message"].as_str().is_some_and(|m| m.contains("app/b.yaml:5:")), "{state}");
+    assert!(state["syncResult"]["revision"].as_str().unwrap_or_default().is_empty(), "{state}");
+    assert!(broken(&app), "{}", app["status"]);
+    assert_eq!(app["status"]["history"].as_array().map(Vec::len), Some(1));
+
+    // The version before can still be named.
+    world.patch_app("shop", json!({"operation": {"sync": {"revision": first}}})).await;
+    let app = world
+        .until("shop", "synced to what was named", |app| {
+            app["status"]["operationState"]["syncResult"]["revision"] == first.as_str()
+                && app["status"]["operationState"]["phase"] == "Succeeded"
+        })
+        .await;
+    assert!(broken(&app), "that says nothing about the branch: {}", app["status"]);
+
+    let fixed = world.commit(&[("app/b.yaml", &config_map("b", "2"))]);
+    world.refresh("shop").await;
+    world.until("shop", "compared again", |app| app["status"]["sync"]["revision"] == fixed.as_str()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_never_ran_is_not_called_healthy() {
+    let world = World::new().await;
+    world.commit(&[("app/a.yaml", &config_map("a", "1"))]);
+    world.application_at("nowhere", "no/such/path", "shop", automated()).await;
+    world.start();
+    let app = world
+        .until("nowhere", "refused", |app| app["status"]["conditions"][0]["type"] == "ComparisonError")
+        .await;
+    assert_eq!(app["status"]["health"]["status"], "Unknown");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_automation_it_waits_to_be_asked() {
     let world = World::new().await;

@@ -250,10 +250,22 @@ fn decisions(tx: &mut Tx<'_>, build: BuildId) -> Result<Vec<ApprovalDecision>, S
 fn missing_contexts(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Option<String>, StoreError> {
     let order: Order = build.order()?;
     let mut missing = Vec::new();
+    let mut effectless = Vec::new();
     for name in order.contexts {
-        if contexts::by_name(tx, scope, &name)?.is_none() {
-            missing.push(format!("`{name}`"));
+        match contexts::by_name(tx, scope, &name)? {
+            None => missing.push(format!("`{name}`")),
+            Some(row) => {
+                effectless.extend(
+                    crate::rest::contexts::effectless(&row.kind).map(|why| format!("`{name}`: {why}")),
+                );
+            }
         }
+    }
+    if missing.is_empty() && !effectless.is_empty() {
+        return Ok(Some(format!(
+            "the pipeline names shared configuration that gives it nothing: {}; take it out of spec.contexts",
+            effectless.join("; ")
+        )));
     }
     Ok((!missing.is_empty()).then(|| {
         format!(
@@ -350,7 +362,7 @@ fn hand_over(
         variables: order.variables,
         commit: order.commit,
         created_ms: build.created_ms,
-        initiator: None,
+        initiator: order.initiator.map(|initiator| initiator.by.unwrap_or(initiator.name)),
         git: foreign.unwrap_or(own),
         integrations,
         registries,

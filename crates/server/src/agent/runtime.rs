@@ -1,5 +1,7 @@
 //! GitOps runtimes: they hear of pushes and report their Applications.
 
+use std::collections::{HashMap, HashSet};
+
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
@@ -7,7 +9,7 @@ use slipway_access::Who;
 use slipway_api::application::{Application, ApplicationRow};
 use slipway_api::error::ErrorBody;
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents, RuntimeReport};
-use slipway_model::{ChangeKind, Fact};
+use slipway_model::{AccountId, ChangeKind, Fact, RepoEvent};
 use slipway_store::applications::{self, Report, Runtime};
 use slipway_store::{Scope, Tx, facts};
 use utoipa::IntoParams;
@@ -17,6 +19,7 @@ use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::limits;
+use crate::providers::{self, ProviderError};
 
 const BATCH: i64 = 200;
 /// As many as a runtime reports.
@@ -61,20 +64,69 @@ pub(crate) async fn events(
     loop {
         let recorded = server.store().read(move |tx| facts::after(tx, after, Some(account), BATCH)).await?;
         after = recorded.last().map_or(after, |last| last.seq);
-        let events: Vec<_> = recorded
-            .into_iter()
-            .filter_map(|recorded| match recorded.fact {
+        let mut events = Vec::new();
+        let mut bases = HashMap::new();
+        for recorded in recorded {
+            match recorded.fact {
                 Fact::Pushed { clone_url, reference, after, changed_paths, .. } => {
                     let sha = after.map(|commit| commit.sha);
-                    Some(RuntimeEvent { seq: recorded.seq, clone_url, reference, sha, changed_paths })
+                    events.push(RuntimeEvent { seq: recorded.seq, clone_url, reference, sha, changed_paths });
                 }
-                _ => None,
-            })
-            .collect();
+                Fact::Repository { event, .. } => {
+                    let Some(reference) = moved(&event) else { continue };
+                    if let Some(base) = clone_base(&server, account, &event.context, &mut bases).await? {
+                        events.push(RuntimeEvent {
+                            seq: recorded.seq,
+                            clone_url: format!("{}/{}.git", base.trim_end_matches('/'), event.repo),
+                            reference,
+                            sha: Some(event.sha).filter(|sha| !sha.is_empty()),
+                            changed_paths: event.changed_paths.unwrap_or_default(),
+                        });
+                    }
+                }
+                _ => {}
+            }
+        }
         if !events.is_empty() || !news(&server, &mut commits, until, |commit| commit.facts).await {
             return Ok(Json(RuntimeEvents { events, next: after }));
         }
     }
+}
+
+/// The reference that a provider's announcement says has moved. Pull requests and comments move none.
+fn moved(event: &RepoEvent) -> Option<String> {
+    let is = |name: &str| event.events.iter().any(|known| known == name);
+    if event.branch.is_empty() || event.pull_request.is_some() {
+        None
+    } else if is("push.tags") {
+        Some(format!("refs/tags/{}", event.branch))
+    } else if is("push.heads") || is("push.deleteBranch") {
+        Some(format!("refs/heads/{}", event.branch))
+    } else {
+        None
+    }
+}
+
+/// Where repositories of a Git context are cloned from. A context that is gone, or does not say, tells nobody anything.
+async fn clone_base(
+    server: &Server,
+    account: AccountId,
+    context: &str,
+    known: &mut HashMap<String, Option<String>>,
+) -> Result<Option<String>, ApiError> {
+    if let Some(base) = known.get(context) {
+        return Ok(base.clone());
+    }
+    let base = match providers::connect(server, account, context).await {
+        Ok(connection) => connection.access().map(|access| access.base_url),
+        Err(ProviderError::Store(error)) => return Err(error.into()),
+        Err(error) => {
+            tracing::warn!(%context, %error, "A push cannot be forwarded to runtimes: its Git context is not usable.");
+            None
+        }
+    };
+    known.insert(context.to_owned(), base.clone());
+    Ok(base)
 }
 
 /// A runtime or cluster that is new here must fit into what the account may have.
@@ -132,8 +184,10 @@ pub(crate) async fn report_applications(
         applications::runtime_seen(tx, scope, &runtime)?;
         tx.changed(scope.account(), ChangeKind::Runtime, &runtime.name);
         if report.complete {
+            let here = report.applications.iter().map(|app| format!("{}/{}", app.namespace, app.name));
+            let named: HashSet<String> = here.chain(report.reported).collect();
             for (namespace, name) in applications::of_runtime(tx, scope, &runtime.name)? {
-                if !report.applications.iter().any(|app| app.namespace == namespace && app.name == name) {
+                if !named.contains(&format!("{namespace}/{name}")) {
                     applications::remove(tx, scope, &runtime.name, &namespace, &name)?;
                 }
             }

@@ -118,7 +118,10 @@ pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
     let steps: Vec<BuildStep> = row.steps()?;
     let restart_of = order.restart.as_ref().map(|restart| restart.build.clone());
     let asks = !row.terminate && steps.iter().any(|step| step.status == "pending-approval");
-    let failed = row.status == BuildStatus::Error && !steps.is_empty();
+    let some_step = |status: &str| steps.iter().any(|step| step.status == status);
+    let denied = row.status == BuildStatus::Error && some_step("denied") && !some_step("error");
+    // What somebody refused is not gone on with.
+    let failed = row.status == BuildStatus::Error && !steps.is_empty() && !denied;
     let commit = order.commit;
     let pull_request = commit.as_ref().and_then(|commit| commit.pull_request.clone());
     let repo = commit.as_ref().and_then(|commit| commit.repo.split_once('/'));
@@ -127,8 +130,14 @@ pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
         let waiting = row.status == BuildStatus::Pending;
         waiting.then(|| "waiting for a runner that is free".to_owned())
     });
+    let id = row.id.to_string();
     Ok(Build {
-        id: row.id.to_string(),
+        number: row.number,
+        short_id: id[id.len() - SHORT..].to_owned(),
+        initiator: order.initiator,
+        variables: Vec::new(),
+        outcome: denied.then(|| "denied".to_owned()),
+        id,
         status: if row.delayed { BuildStatus::Delayed } else { row.status }.as_str().into(),
         created: seams::rfc3339(row.created_ms),
         started: row.started_ms.map(seams::rfc3339),
@@ -178,8 +187,31 @@ fn image(row: images::Image) -> BuiltImage {
     }
 }
 
-fn parse(id: &str) -> Result<BuildId, ApiError> {
-    id.parse().map_err(|_| ApiError::not_found(format!("build `{id}`")))
+/// So many digits of a build's id are shown to people: the last, because the first are the time.
+const SHORT: usize = 8;
+
+/// By id, by the part of it that is shown, or as `PIPELINE#NUMBER`.
+fn named(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<builds::Build>, ApiError> {
+    if let Ok(id) = name.parse::<BuildId>() {
+        return Ok(builds::by_id(tx, scope, id)?);
+    }
+    if let Some((pipeline, number)) = name.rsplit_once('#') {
+        let Ok(number) = number.trim().parse() else { return Ok(None) };
+        return match pipelines::by_name(tx, scope, pipeline.trim())? {
+            Some(row) => Ok(builds::by_number(tx, scope, row.id, number)?),
+            None => Ok(None),
+        };
+    }
+    if name.len() < SHORT || !name.chars().all(|letter| letter.is_ascii_hexdigit()) {
+        return Ok(None);
+    }
+    let mut found = builds::by_part(tx, scope, &name.to_lowercase(), 2)?;
+    match found.len() {
+        0 | 1 => Ok(found.pop()),
+        _ => Err(ApiError::bad_request(format!(
+            "`{name}` is the id of several builds: give the whole id, or `PIPELINE#NUMBER`"
+        ))),
+    }
 }
 
 pub(crate) async fn find(server: &Server, caller: &Caller, id: &str) -> Result<builds::Build, ApiError> {
@@ -194,8 +226,8 @@ pub(crate) fn find_in(
     id: &str,
     action: &str,
 ) -> Result<builds::Build, ApiError> {
-    let (what, parsed) = (format!("build `{id}`"), parse(id)?);
-    let row = builds::by_id(tx, caller.scope(), parsed)?.ok_or_else(|| ApiError::not_found(&what))?;
+    let what = format!("build `{id}`");
+    let row = named(tx, caller.scope(), id)?.ok_or_else(|| ApiError::not_found(&what))?;
     super::pipelines::require_by_id(tx, caller, row.pipeline, action, &what)?;
     Ok(row)
 }
@@ -224,7 +256,9 @@ pub(crate) async fn one(
                 super::pipelines::require_by_id(tx, &caller, row.pipeline, "approve", "this build").is_ok();
             let may_debug =
                 super::pipelines::require_by_id(tx, &caller, row.pipeline, "debug", "this build").is_ok();
+            let variables = row.order::<Order>()?.shown_variables();
             let mut build = explained(row, waits.as_deref())?;
+            build.variables = variables;
             build.can.approve &= may_approve;
             build.can.debug &= may_debug;
             build.approvals = answers.iter().map(super::approvals::shown).collect();
@@ -291,6 +325,7 @@ fn order_again(
         }
     }
     let word = if from.is_some() { "restart-from-step" } else { "restart" };
+    order.initiator = Some(crate::orders::initiator(&caller.principal));
     order.restart = Some(Restart { build: old.id.to_string(), from });
     let cause = format!("restart:{}", hex::encode(server.seams().random::<12>()));
     let made = match (row, pipeline) {
@@ -416,22 +451,28 @@ pub(crate) async fn progress(
     }))
 }
 
-/// Terminate a build. One that has ended stays as it is.
+/// Terminate a build. One that has ended is refused.
 #[utoipa::path(delete, path = "/api/progress/{id}", tag = "builds", params(("id" = String, Path)),
-    responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
+    responses((status = 200, body = String), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn terminate(
     State(server): State<Server>,
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Json<String>, ApiError> {
-    let (now_ms, ended) = (server.now_ms(), id.clone());
-    server
+    let now_ms = server.now_ms();
+    let ended = server
         .change(move |tx| {
             let row = find_in(tx, &caller, &id, "run")?;
+            if row.status.is_final() {
+                return Err(ApiError::conflict(format!(
+                    "build `{id}` has ended already, as {}: there is nothing to terminate",
+                    row.status
+                )));
+            }
             queue::end(tx, caller.scope(), row.id, &caller.principal.display_name(), now_ms)?;
             let entry = Entry::new("terminate", "build", row.id, &row.pipeline_name);
             caller.trail.allowed(tx, &caller.actor(), &entry)?;
-            Ok(())
+            Ok(row.id.to_string())
         })
         .await?;
     Ok(Json(ended))

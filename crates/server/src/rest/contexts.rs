@@ -21,7 +21,18 @@ use crate::trail::Entry;
 
 /// All data of these is secret; of the others only what is named so.
 const SECRET_TYPES: [&str; 2] = ["secret", "secret-yaml"];
-const TYPES: [&str; 21] = [
+/// Types that older versions took and that nothing here reads: what is there stays and says so, new ones are refused.
+const EFFECTLESS: [&str; 8] = [
+    "helm-repository",
+    "secret-store.kubernetes",
+    "secret-store.kubernetes-runtime",
+    "secret-store.hashicorp-vault",
+    "storage.s3",
+    "storage.gc",
+    "storage.azuref",
+    "storage.minio",
+];
+const TYPES: [&str; 13] = [
     "config",
     "secret",
     "yaml",
@@ -34,17 +45,19 @@ const TYPES: [&str; 21] = [
     "notification.slack",
     "notification.webhook",
     "notification.email",
-    "helm-repository",
     "registry",
-    "secret-store.kubernetes",
-    "secret-store.kubernetes-runtime",
-    "secret-store.hashicorp-vault",
-    "storage.s3",
-    "storage.gc",
-    "storage.azuref",
-    "storage.minio",
 ];
 const BYTES_MAX: usize = 512 << 10;
+
+/// Why a context of this type does nothing here.
+pub(crate) fn effectless(kind: &str) -> Option<String> {
+    let without = EFFECTLESS.contains(&kind) || kind.starts_with("helm-repository");
+    without.then(|| {
+        format!(
+            "nothing on this platform reads a context of type `{kind}`: builds get the values of config, secret, yaml and secret-yaml"
+        )
+    })
+}
 
 /// What rules look at.
 pub(crate) fn entity(row: &contexts::Context) -> Entity<'_> {
@@ -155,6 +168,7 @@ pub(super) fn shown(row: &contexts::Context) -> Context {
         },
         spec: ContextSpec { kind: row.kind.clone(), data, other: spec },
         owner: Some(row.owner.clone()),
+        note: effectless(&row.kind),
     }
 }
 
@@ -163,15 +177,31 @@ fn unsealed(key: &DataKey, scope: Scope, row: &contexts::Context) -> Option<Valu
     serde_json::from_str(opened.expose()).ok()
 }
 
-pub(super) fn check(context: &Context) -> Result<(), ApiError> {
+/// Some token, password or key of an app; one that is masked is there already.
+fn has_credential(data: &Value) -> bool {
+    ["/auth/password", "/auth/token", "/auth/privateKey", "/password", "/token"]
+        .iter()
+        .any(|place| data.pointer(place).and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty()))
+}
+
+/// `is_there`: it is a change of one that was taken before.
+pub(super) fn check(context: &Context, is_there: bool) -> Result<(), ApiError> {
     let mut wrong = Vec::new();
     let (name, kind) = (&context.metadata.name, &context.spec.kind);
     let good_name = !name.trim().is_empty() && name.len() <= 100 && !name.chars().any(char::is_control);
     if !good_name {
         wrong.push("metadata.name is needed: up to 100 letters".to_owned());
     }
-    if !TYPES.contains(&kind.as_str()) && !kind.starts_with("helm-repository") {
+    if let Some(why) = effectless(kind).filter(|_| !is_there) {
+        wrong.push(format!("spec.type: {why}"));
+    } else if !is_there && !TYPES.contains(&kind.as_str()) {
         wrong.push(format!("spec.type `{kind}` is not known: there are {}", TYPES.join(", ")));
+    }
+    if kind.starts_with("git.") && !has_credential(&context.spec.data) {
+        wrong.push(
+            "spec.data.auth.password is needed: the token by which this platform reads repositories and registers webhooks there"
+                .to_owned(),
+        );
     }
     if matches!(kind.as_str(), "config" | "secret") {
         let flat = context
@@ -189,7 +219,7 @@ pub(super) fn check(context: &Context) -> Result<(), ApiError> {
     if context.spec.data.to_string().len() > BYTES_MAX {
         wrong.push(format!("spec.data is larger than {BYTES_MAX} bytes"));
     }
-    if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this context cannot be kept", &wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this context is not valid", &wrong)) }
 }
 
 /// From the wire to a row. `old` is what is there already.
@@ -252,12 +282,18 @@ pub(crate) fn variables(
     scope: Scope,
     row: &contexts::Context,
 ) -> Vec<slipway_api::pipeline::Variable> {
-    if !matches!(row.kind.as_str(), "config" | "secret") {
+    if !matches!(row.kind.as_str(), "config" | "secret" | "yaml" | "secret-yaml") {
         return Vec::new();
     }
     let opened = unsealed(key, scope, row);
     let encrypted = opened.is_some();
-    let data = opened.unwrap_or_else(|| shown(row).spec.data);
+    let mut data = opened.unwrap_or_else(|| shown(row).spec.data);
+    // Some clients send YAML as its text.
+    if let Value::String(text) = &data
+        && let Ok(documents) = slipway_yaml::parse(text, slipway_yaml::Dialect::Pipeline)
+    {
+        data = documents.first().map(slipway_yaml::Node::to_json).unwrap_or_default();
+    }
     let Value::Object(data) = data else { return Vec::new() };
     let text = |value: Value| match value {
         Value::String(text) => text,
@@ -348,7 +384,12 @@ pub(crate) async fn list(
     Ok(Json(found))
 }
 
-fn find(tx: &mut Tx<'_>, caller: &Caller, name: &str, action: &str) -> Result<contexts::Context, ApiError> {
+pub(super) fn find(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    name: &str,
+    action: &str,
+) -> Result<contexts::Context, ApiError> {
     let found = contexts::by_name(tx, caller.scope(), name)?;
     let row = found.ok_or_else(|| ApiError::not_found(format!("context `{name}`")))?;
     require(tx, caller, action, &row)?;
@@ -404,7 +445,7 @@ pub(crate) async fn prepare(
 }
 
 async fn make(server: Server, caller: Caller, context: Context) -> Result<Json<Context>, ApiError> {
-    check(&context)?;
+    check(&context, false)?;
     let key = server.data_key(caller.principal.account).await?;
     let inner = server.clone();
     let made = server
@@ -455,12 +496,12 @@ async fn put(
     if context.metadata.name.is_empty() {
         context.metadata.name.clone_from(&name);
     }
-    check(&context)?;
     let key = server.data_key(caller.principal.account).await?;
     let inner = server.clone();
     let changed = server
         .change(move |tx| {
             let old = find(tx, &caller, &name, "update")?;
+            check(&context, old.kind == context.spec.kind)?;
             if context.metadata.name != old.name {
                 let users = used_by(tx, caller.scope(), &old.name)?;
                 if !users.is_empty() {

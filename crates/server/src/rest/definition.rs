@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use serde_json::value::RawValue;
+use slipway_api::error::ErrorDetail;
 use slipway_api::pipeline::{CronTrigger, Pipeline, Variable};
 use slipway_model::AccountId;
 use slipway_pipeline::lint::{LintOptions, lint_text};
@@ -75,8 +76,46 @@ fn in_order(node: &slipway_yaml::Node) -> String {
     }
 }
 
-/// All that is wrong, at once.
-pub(crate) fn problems(pipeline: &Pipeline) -> Vec<String> {
+/// Parts of a pipeline that published clients write and that nothing here reads.
+const EFFECTLESS: [&str; 9] = [
+    "externalResources",
+    "variablesSchema",
+    "clustersInfo",
+    "clusters",
+    "packId",
+    "scopes",
+    "serviceAccount",
+    "storage",
+    "requiredAvailableStorage",
+];
+
+/// What is kept as it came and has no effect here, in sentences; published clients send many of these empty.
+pub(crate) fn warnings(pipeline: &Pipeline) -> Vec<String> {
+    let says_something = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        _ => true,
+    };
+    let said = |map: &serde_json::Map<String, Value>, key: &str| map.get(key).is_some_and(says_something);
+    let mut found: Vec<String> = EFFECTLESS
+        .iter()
+        .filter(|key| said(&pipeline.spec.other, key))
+        .map(|key| format!("spec.{key} is kept and has no effect here"))
+        .collect();
+    if said(&pipeline.metadata.other, "isTemplate") || said(&pipeline.metadata.other, "templates") {
+        found.push("metadata.isTemplate is kept and has no effect here: there are no templates".into());
+    }
+    found
+}
+
+pub(crate) fn problem(path: impl Into<String>, message: impl Into<String>) -> ErrorDetail {
+    ErrorDetail { path: path.into(), message: message.into() }
+}
+
+/// All that is wrong, at once, each with the field that it is about.
+pub(crate) fn problems(pipeline: &Pipeline) -> Vec<ErrorDetail> {
     let mut wrong = Vec::new();
     let name = &pipeline.metadata.name;
     let good = !name.is_empty()
@@ -85,53 +124,60 @@ pub(crate) fn problems(pipeline: &Pipeline) -> Vec<String> {
         && !name.starts_with('/')
         && !name.ends_with('/');
     if !good {
-        wrong.push("metadata.name is needed, such as `project/pipeline`".into());
+        wrong.push(problem("metadata.name", "metadata.name is needed, such as `project/pipeline`"));
     }
-    check_variables("spec.variables: ", &pipeline.spec.variables, &mut wrong);
+    check_variables("spec.variables: ", "spec.variables", &pipeline.spec.variables, &mut wrong);
     match pipeline.spec.settings() {
         Ok(settings) => {
-            let range = |what: &str, value: Option<i64>, low: i64, high: i64, wrong: &mut Vec<String>| {
-                if value.is_some_and(|value| !(low..=high).contains(&value)) {
-                    wrong.push(format!("spec.{what} must be between {low} and {high}"));
-                }
-            };
+            let range =
+                |what: &str, value: Option<i64>, low: i64, high: i64, wrong: &mut Vec<ErrorDetail>| {
+                    if value.is_some_and(|value| !(low..=high).contains(&value)) {
+                        let path = format!("spec.{what}");
+                        wrong.push(problem(&path, format!("{path} must be between {low} and {high}")));
+                    }
+                };
             range("priority", settings.priority, -100, 100, &mut wrong);
             range("concurrency", settings.concurrency, 0, 1000, &mut wrong);
             range("triggerConcurrency", settings.trigger_concurrency, 0, 1000, &mut wrong);
             range("branchConcurrency", settings.branch_concurrency, 0, 1000, &mut wrong);
-            for policy in settings.termination_policy.iter().flatten() {
+            for (index, policy) in settings.termination_policy.iter().flatten().enumerate() {
                 let known = matches!(
                     (policy.kind.as_str(), policy.event.as_str()),
                     ("branch", "onCreate") | ("annotation", "onTerminate")
                 );
                 if !known {
-                    wrong.push(
+                    wrong.push(problem(
+                        format!("spec.terminationPolicy[{index}]"),
                         "spec.terminationPolicy: there are type `branch` with event `onCreate`, and type `annotation` \
-                         with event `onTerminate`"
-                            .into(),
-                    );
+                         with event `onTerminate`",
+                    ));
                 }
-                regex("spec.terminationPolicy.branchName", policy.branch_name.as_deref(), &mut wrong);
+                let path = format!("spec.terminationPolicy[{index}].branchName");
+                regex("spec.terminationPolicy.branchName", path, policy.branch_name.as_deref(), &mut wrong);
             }
             let crons = settings.cron_triggers.unwrap_or_default();
             if crons.len() > CRON_TRIGGERS_MAX {
-                wrong.push(format!("spec.cronTriggers has more than {CRON_TRIGGERS_MAX}"));
+                let message = format!("spec.cronTriggers has more than {CRON_TRIGGERS_MAX}");
+                wrong.push(problem("spec.cronTriggers", message));
             }
-            for cron in &crons {
-                check_cron(cron, &mut wrong);
+            for (index, cron) in crons.iter().enumerate() {
+                check_cron(cron, &format!("spec.cronTriggers[{index}]"), &mut wrong);
             }
-            for trigger in settings.pipeline_triggers.iter().flatten() {
+            for (index, trigger) in settings.pipeline_triggers.iter().flatten().enumerate() {
+                let at = format!("spec.pipelineTriggers[{index}]");
                 regex(
                     &format!("pipeline trigger `{}`: branchRegex", trigger.name),
+                    format!("{at}.branchRegex"),
                     trigger.branch_regex.as_deref(),
                     &mut wrong,
                 );
                 if trigger.pipeline.is_empty() {
-                    wrong.push(format!("pipeline trigger `{}`: it names no pipeline", trigger.name));
+                    let message = format!("pipeline trigger `{}`: it names no pipeline", trigger.name);
+                    wrong.push(problem(format!("{at}.pipeline"), message));
                 }
             }
         }
-        Err(error) => wrong.push(format!("spec: {error}")),
+        Err(error) => wrong.push(problem("spec", format!("spec: {error}"))),
     }
     check_triggers(pipeline, &mut wrong);
     wrong
@@ -145,7 +191,7 @@ pub(crate) fn crons(pipeline: &Pipeline) -> usize {
 pub(crate) fn check_crons_of_account<'a>(
     pipeline: &Pipeline,
     others: impl Iterator<Item = &'a pipelines::Pipeline>,
-    wrong: &mut Vec<String>,
+    wrong: &mut Vec<ErrorDetail>,
 ) {
     let others: usize = others
         .filter(|row| row.body.contains("cronTriggers"))
@@ -153,77 +199,86 @@ pub(crate) fn check_crons_of_account<'a>(
         .map(|pipeline| crons(&pipeline))
         .sum();
     if crons(pipeline) + others > CRON_TRIGGERS_MAX {
-        wrong.push(format!(
+        let message = format!(
             "spec.cronTriggers: the account has {others} cron triggers in other pipelines, and {CRON_TRIGGERS_MAX} is the most: remove some"
-        ));
+        );
+        wrong.push(problem("spec.cronTriggers", message));
     }
 }
 
-fn check_triggers(pipeline: &Pipeline, wrong: &mut Vec<String>) {
+fn check_triggers(pipeline: &Pipeline, wrong: &mut Vec<ErrorDetail>) {
     let mut seen = std::collections::BTreeSet::new();
-    for trigger in &pipeline.spec.triggers {
-        let name = &trigger.name;
+    for (index, trigger) in pipeline.spec.triggers.iter().enumerate() {
+        let (name, at) = (&trigger.name, format!("spec.triggers[{index}]"));
+        let path = |field: &str| format!("{at}.{field}");
         if name.is_empty() || name.len() > 200 {
-            wrong.push(format!("trigger `{name}`: a name has 1 to 200 letters"));
+            wrong.push(problem(path("name"), format!("trigger `{name}`: a name has 1 to 200 letters")));
         }
         if !seen.insert(name) {
-            wrong.push(format!("trigger `{name}` is there twice"));
+            wrong.push(problem(path("name"), format!("trigger `{name}` is there twice")));
         }
         if trigger.kind == "git" && !trigger.repo.contains('/') {
-            wrong.push(format!("trigger `{name}`: repo is `owner/name`"));
+            wrong.push(problem(path("repo"), format!("trigger `{name}`: repo is `owner/name`")));
         }
-        regex(&format!("trigger `{name}`: branchRegex"), trigger.branch_regex.as_deref(), wrong);
-        match trigger.settings() {
-            Err(error) => wrong.push(error),
-            Ok(settings) => {
-                let target = settings.pull_request_target_branch_regex.as_deref();
-                regex(&format!("trigger `{name}`: pullRequestTargetBranchRegex"), target, wrong);
-                regex(&format!("trigger `{name}`: commentRegex"), settings.comment_regex.as_deref(), wrong);
-                if let Some(glob) = settings.modified_files_glob.as_deref().filter(|glob| !glob.is_empty()) {
-                    let good = glob.chars().count() <= GLOB_CHARS_MAX && globs::compile(glob).is_ok();
-                    if !good {
-                        wrong.push(format!("trigger `{name}`: modifiedFilesGlob is no usable pattern"));
-                    }
-                }
-                check_variables(
-                    &format!("trigger `{name}`: "),
-                    settings.variables.as_deref().unwrap_or_default(),
-                    wrong,
-                );
+        let what = |field: &str| format!("trigger `{name}`: {field}");
+        regex(&what("branchRegex"), path("branchRegex"), trigger.branch_regex.as_deref(), wrong);
+        let settings = match trigger.settings() {
+            Ok(settings) => settings,
+            Err(error) => {
+                wrong.push(problem(&at, error));
+                continue;
+            }
+        };
+        for (field, pattern) in [
+            ("pullRequestTargetBranchRegex", settings.pull_request_target_branch_regex.as_deref()),
+            ("commentRegex", settings.comment_regex.as_deref()),
+        ] {
+            regex(&what(field), path(field), pattern, wrong);
+        }
+        if let Some(glob) = settings.modified_files_glob.as_deref().filter(|glob| !glob.is_empty()) {
+            let good = glob.chars().count() <= GLOB_CHARS_MAX && globs::compile(glob).is_ok();
+            if !good {
+                let message = format!("trigger `{name}`: modifiedFilesGlob is no usable pattern");
+                wrong.push(problem(path("modifiedFilesGlob"), message));
             }
         }
+        let variables = settings.variables.as_deref().unwrap_or_default();
+        check_variables(&format!("trigger `{name}`: "), &path("variables"), variables, wrong);
     }
 }
 
-fn check_cron(cron: &CronTrigger, wrong: &mut Vec<String>) {
-    let mut say = |text: String| wrong.push(format!("cron trigger `{}`: {text}", cron.name));
+fn check_cron(cron: &CronTrigger, at: &str, wrong: &mut Vec<ErrorDetail>) {
+    let mut say = |field: &str, text: String| {
+        wrong.push(problem(format!("{at}.{field}"), format!("cron trigger `{}`: {text}", cron.name)));
+    };
     if cron.name.is_empty() {
-        say("it needs a name".into());
+        say("name", "it needs a name".into());
     }
     if let Err(error) = Schedule::parse(&cron.expression) {
-        say(error);
+        say("expression", error);
     }
     if let Some(zone) = cron.time_zone.as_deref().filter(|zone| jiff::tz::TimeZone::get(zone).is_err()) {
-        say(format!("there is no time zone `{zone}`: write it as `Europe/Berlin`"));
+        say("timeZone", format!("there is no time zone `{zone}`: write it as `Europe/Berlin`"));
     }
     if cron.git_trigger_id.is_some() != cron.branch.is_some() {
-        say("gitTriggerId and branch go together".into());
+        say("gitTriggerId", "gitTriggerId and branch go together".into());
     }
-    check_variables(&format!("cron trigger `{}`: ", cron.name), &cron.variables, wrong);
+    let what = format!("cron trigger `{}`: ", cron.name);
+    check_variables(&what, &format!("{at}.variables"), &cron.variables, wrong);
 }
 
-fn regex(what: &str, pattern: Option<&str>, wrong: &mut Vec<String>) {
+fn regex(what: &str, path: String, pattern: Option<&str>, wrong: &mut Vec<ErrorDetail>) {
     let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else { return };
     if let Err(error) = Pattern::parse(pattern) {
-        wrong.push(format!("{what}: {error}"));
+        wrong.push(problem(path, format!("{what}: {error}")));
     }
 }
 
 /// Names that would take over the shell, Git or the platform's own variables are refused here already.
-pub(crate) fn check_variables(at: &str, variables: &[Variable], wrong: &mut Vec<String>) {
-    for variable in variables {
+pub(crate) fn check_variables(what: &str, path: &str, variables: &[Variable], wrong: &mut Vec<ErrorDetail>) {
+    for (index, variable) in variables.iter().enumerate() {
         if let Err(error) = Variables::default().try_set(Layer::Pipeline, variable.key.as_str(), "") {
-            wrong.push(format!("{at}{error}"));
+            wrong.push(problem(format!("{path}[{index}].key"), format!("{what}{error}")));
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::error::ApiError;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ExplainQuery {
-    /// E-mail or id of a member, or name or id of a service account. Oneself when left out.
+    /// E-mail, id or unambiguous name of a member, or name or id of a service account. Oneself when left out.
     user: Option<String>,
     /// For example `run` or `SYNC`.
     action: String,

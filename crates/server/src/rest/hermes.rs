@@ -388,7 +388,7 @@ async fn create_schedule(server: Server, caller: Caller, new: &NewEvent) -> Resu
         wrong.push("values.message is needed: letters, digits, blanks, `_`, `-` and `.`".to_owned());
     }
     if !wrong.is_empty() {
-        return Err(ApiError::findings("this schedule cannot be kept", &wrong));
+        return Err(ApiError::findings("this schedule is not valid", &wrong));
     }
     let (scope, now_ms) = (caller.scope(), server.now_ms());
     let uri = format!("{CRON}{expression}:{message}:{}", caller.principal.account);
@@ -583,6 +583,8 @@ pub(crate) async fn announce(
     let Some(event) = known.into_iter().find(|event| event.uri.starts_with(&prefix)) else {
         return Err(ApiError::not_found("an event of this image"));
     };
+    let (pusher, pushed_at) = (pusher(&parsed), pushed_at(&parsed, server.now_ms()));
+    let payload = parsed.to_string();
     let delivery = hex::encode(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &body));
     let inner = server.clone();
     let started = server
@@ -605,15 +607,30 @@ pub(crate) async fn announce(
                 };
                 let pipeline = super::pipelines::stored(&row)?;
                 let project = projects::by_name(tx, scope, project_of(&row.name))?;
-                let variables = values.iter().map(|(key, value)| Variable {
-                    key: (*key).into(),
-                    value: (*value).clone(),
-                    encrypted: false,
-                });
+                let plain =
+                    |key: String, value: &str| Variable { key, value: value.to_owned(), encrypted: false };
+                // By their published names, and by those that pipelines of this platform know.
+                let published = [
+                    ("EVENT_NAMESPACE", namespace.as_str()),
+                    ("EVENT_NAME", &name),
+                    ("EVENT_TAG", &tag),
+                    ("EVENT_PUSHER", &pusher),
+                    ("EVENT_PUSHED_AT", &pushed_at),
+                    ("EVENT_PAYLOAD", &payload),
+                ];
+                let variables = values
+                    .iter()
+                    .map(|(key, value)| plain((*key).into(), value))
+                    .chain(published.into_iter().map(|(key, value)| plain(key.into(), value)));
                 let run = Run {
                     project: project.as_ref(),
                     trigger_variables: variables.collect(),
                     webhook: true,
+                    initiator: Some(slipway_api::build::Initiator {
+                        kind: "registry".into(),
+                        name: format!("{namespace}/{name}:{tag}").trim_start_matches('/').to_owned(),
+                        by: None,
+                    }),
                     ..Run::default()
                 };
                 let order = Order::new(&pipeline, run)?;
@@ -625,4 +642,26 @@ pub(crate) async fn announce(
         })
         .await?;
     Ok(Json(json!({"started": started})))
+}
+
+/// Who pushed, where the registry says so.
+fn pusher(announced: &Value) -> String {
+    let places = ["/push_data/pusher", "/operator", "/events/0/actor/name", "/trigger_metadata/user", "/by"];
+    let found = places.iter().find_map(|place| announced.pointer(place).and_then(Value::as_str));
+    found.unwrap_or_default().to_owned()
+}
+
+/// When, in RFC 3339: what the registry says, or when it was heard.
+fn pushed_at(announced: &Value, now_ms: i64) -> String {
+    let seconds = ["/push_data/pushed_at", "/occur_at"]
+        .iter()
+        .find_map(|place| announced.pointer(place).and_then(Value::as_i64));
+    let written = ["/events/0/timestamp", "/time", "/timestamp"]
+        .iter()
+        .find_map(|place| announced.pointer(place).and_then(Value::as_str));
+    match (seconds, written) {
+        (Some(seconds), _) => crate::seams::rfc3339(seconds.saturating_mul(1000)),
+        (None, Some(text)) => text.to_owned(),
+        (None, None) => crate::seams::rfc3339(now_ms),
+    }
 }

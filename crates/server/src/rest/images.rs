@@ -49,7 +49,7 @@ pub(crate) struct Image {
     image_display_name: String,
     created: String,
     /// Not known to the control plane.
-    size: u64,
+    size: Option<u64>,
     /// Of the commit.
     sha: String,
     branch: String,

@@ -145,6 +145,7 @@ pub(crate) fn shown(row: &pipelines::Pipeline, projects: &[projects::Project]) -
     }
     orders::mask_variables(&mut pipeline.spec.variables);
     definition::mask_triggers(&mut pipeline);
+    pipeline.warnings = definition::warnings(&pipeline);
     Ok(pipeline)
 }
 
@@ -216,6 +217,7 @@ fn prepare(
     old: Option<&Pipeline>,
 ) -> Result<(), ApiError> {
     definition::complete(pipeline, server.seams());
+    pipeline.warnings.clear();
     let mut wrong = definition::problems(pipeline);
     let (scope, account) = (caller.scope(), caller.principal.account);
     // Most have none, and need not look at the others.
@@ -224,11 +226,14 @@ fn prepare(
         let others = others.iter().filter(|row| old.is_none_or(|old| old.metadata.name != row.name));
         definition::check_crons_of_account(pipeline, others, &mut wrong);
     }
-    for trigger in &pipeline.spec.triggers {
+    for (index, trigger) in pipeline.spec.triggers.iter().enumerate() {
         let Some(name) = trigger.context() else { continue };
         let known = contexts::by_name(tx, scope, name)?;
         match known.as_ref().and_then(|context| Provider::of_context(&context.kind)) {
-            None => wrong.push(format!("trigger `{}`: there is no Git context `{name}`", trigger.name)),
+            None => wrong.push(definition::problem(
+                format!("spec.triggers[{index}].context"),
+                format!("trigger `{}`: there is no Git context `{name}`", trigger.name),
+            )),
             Some(_) => {
                 let context = known.as_ref().expect("it has a kind");
                 let entity = super::contexts::entity(context);
@@ -237,7 +242,7 @@ fn prepare(
         }
     }
     if !wrong.is_empty() {
-        return Err(ApiError::findings("this pipeline cannot be kept", &wrong));
+        return Err(ApiError::fields("this pipeline is not valid", wrong));
     }
     let key = server.keyring().account(tx, account)?;
     let before = old.map(|old| old.spec.variables.clone()).unwrap_or_default();
@@ -438,9 +443,9 @@ pub(crate) async fn start(
     let pipeline = stored(&row)?;
     let brings_text = brings_text(&pipeline, &request);
     let mut wrong = Vec::new();
-    check_variables("", &request.variables, &mut wrong);
+    check_variables("", "variables", &request.variables, &mut wrong);
     if !wrong.is_empty() {
-        return Err(ApiError::findings("this run cannot start", &wrong));
+        return Err(ApiError::fields("this run cannot start", wrong));
     }
     let key = server.data_key(caller.principal.account).await?;
     let account = caller.principal.account;
@@ -479,6 +484,7 @@ pub(crate) async fn start(
                         .unwrap_or_default()
                         .into_iter()
                         .collect::<BTreeMap<_, _>>(),
+                    initiator: Some(orders::initiator(&caller.principal)),
                     ..Run::default()
                 },
             )?;

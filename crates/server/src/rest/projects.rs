@@ -39,7 +39,7 @@ fn shown(row: &projects::Project, pipelines_number: usize) -> Result<Project, Ap
         tags: row.tags.clone(),
         variables,
         contexts: row.contexts.clone(),
-        favorite: false,
+        favorite: None,
         pipelines_number: i64::try_from(pipelines_number).unwrap_or(i64::MAX),
         updated_at: seams::rfc3339(row.updated_ms),
     })
@@ -186,13 +186,15 @@ fn check(
 ) -> Result<(), ApiError> {
     let mut wrong = Vec::new();
     check_name(name, &mut wrong);
-    super::pipelines::check_variables("", variables, &mut wrong);
+    let mut of_variables = Vec::new();
+    super::pipelines::check_variables("", "variables", variables, &mut of_variables);
+    wrong.extend(of_variables.into_iter().map(|detail| detail.message));
     for context in shared {
         if contexts::by_name(tx, scope, context)?.is_none() {
             wrong.push(format!("there is no context `{context}`"));
         }
     }
-    if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this project cannot be kept", &wrong)) }
+    if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this project is not valid", &wrong)) }
 }
 
 /// Make a project.

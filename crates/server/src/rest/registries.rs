@@ -67,6 +67,24 @@ fn reach(data: &Map<String, Value>) -> Result<(String, String, String), String> 
     Ok((host, user, secret))
 }
 
+/// A registry that one cannot sign in to is of no use to a build that pushes.
+fn has_secret(data: &Value) -> Result<(), ApiError> {
+    let empty = Map::new();
+    match reach(data.as_object().unwrap_or(&empty)) {
+        Ok((_, _, secret)) if secret.trim().is_empty() => Err(ApiError::findings(
+            "this registry is not valid",
+            &["a password, token or key file is needed: builds sign in with it".to_owned()],
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Host, user and secret, for whoever tries whether they are right.
+pub(super) fn login(data: &Value) -> Result<(String, String, String), ApiError> {
+    let empty = Map::new();
+    reach(data.as_object().unwrap_or(&empty)).map_err(ApiError::bad_request)
+}
+
 /// What a build gets of all of them.
 pub(crate) fn accesses(
     tx: &mut Tx<'_>,
@@ -136,7 +154,7 @@ fn as_context(registry: Registry, name: String, old: Option<Value>) -> Result<Co
         data.insert("provider".into(), json!("other"));
     }
     if let Err(why) = reach(&data) {
-        return Err(ApiError::findings("this registry cannot be kept", &[why]));
+        return Err(ApiError::findings("this registry is not valid", &[why]));
     }
     Ok(Context {
         api_version: "v1".into(),
@@ -144,11 +162,17 @@ fn as_context(registry: Registry, name: String, old: Option<Value>) -> Result<Co
         metadata: ContextMetadata { name, ..ContextMetadata::default() },
         spec: ContextSpec { kind: TYPE.into(), data: Value::Object(data), other: Map::new() },
         owner: None,
+        note: None,
     })
 }
 
 /// By name or id.
-fn find(tx: &mut Tx<'_>, caller: &Caller, wanted: &str, action: &str) -> Result<contexts::Context, ApiError> {
+pub(super) fn find(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    wanted: &str,
+    action: &str,
+) -> Result<contexts::Context, ApiError> {
     let rows = contexts::list(tx, caller.scope())?;
     let found =
         rows.into_iter().find(|row| row.kind == TYPE && (row.name == wanted || row.id.to_string() == wanted));
@@ -211,7 +235,7 @@ pub(crate) async fn create(
 ) -> Result<Json<Registry>, ApiError> {
     let name = registry.name.clone().unwrap_or_default();
     let context = as_context(registry, name, None)?;
-    shared::check(&context)?;
+    shared::check(&context, false)?;
     let key = server.data_key(caller.principal.account).await?;
     let inner = server.clone();
     let made = server
@@ -219,6 +243,7 @@ pub(crate) async fn create(
             let kept = KeptContext { server: &inner, key: &key, caller: &caller };
             let row = kept.row(context, None);
             shared::require(tx, &caller, "create", &row)?;
+            has_secret(&kept.opened(&row))?;
             contexts::create(tx, caller.scope(), &row)?;
             let made = shown(&row);
             if made.default == Some(true) {
@@ -252,8 +277,9 @@ pub(crate) async fn change(
                 return Err(ApiError::conflict(format!("there is a context `{new_name}` already")));
             }
             let context = as_context(registry, new_name, Some(shared::shown(&old).spec.data))?;
-            shared::check(&context)?;
+            shared::check(&context, true)?;
             let new = kept.row(context, Some(&old));
+            has_secret(&kept.opened(&new))?;
             contexts::replace(tx, caller.scope(), &new)?;
             let after = shown(&new);
             if after.default == Some(true) {

@@ -125,7 +125,7 @@ fn row(
     let found = lint(&access::rule(&row)).into_iter().map(|problem| problem.0);
     // That a team is not there was said already.
     problems.extend(found.filter(|text| text != "name at least one team" || no_team));
-    if problems.is_empty() { Ok(row) } else { Err(ApiError::findings("this rule cannot be kept", &problems)) }
+    if problems.is_empty() { Ok(row) } else { Err(ApiError::findings("this rule is not valid", &problems)) }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

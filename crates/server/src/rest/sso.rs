@@ -59,7 +59,7 @@ fn check(settings: &SsoSettings) -> Result<(), ApiError> {
     if wrong.is_empty() {
         Ok(())
     } else {
-        Err(ApiError::findings("this identity provider cannot be kept", &wrong))
+        Err(ApiError::findings("this identity provider is not valid", &wrong))
     }
 }
 

@@ -185,7 +185,7 @@ fn check(text: &RawValue) -> Result<(String, String), ApiError> {
     if wrong.is_empty() {
         return Ok((name, version));
     }
-    Err(ApiError::findings("this step type cannot be kept", &wrong))
+    Err(ApiError::findings("this step type is not valid", &wrong))
 }
 
 async fn keep(

@@ -31,7 +31,7 @@ fn shown(tx: &mut Tx<'_>, scope: Scope, member: identity::Member) -> Result<Memb
     })
 }
 
-/// By id or e-mail.
+/// By id or e-mail, or by a name that only one member has.
 pub(crate) fn find(tx: &mut Tx<'_>, scope: Scope, wanted: &str) -> Result<identity::Member, ApiError> {
     let id: Option<UserId> = match wanted.parse() {
         Ok(id) => Some(id),
@@ -41,7 +41,20 @@ pub(crate) fn find(tx: &mut Tx<'_>, scope: Scope, wanted: &str) -> Result<identi
         Some(id) => identity::member(tx, scope, id)?,
         None => None,
     };
-    found.ok_or_else(|| ApiError::not_found(format!("user `{wanted}` in this account")))
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let mut named: Vec<_> = identity::members(tx, scope)?;
+    named.retain(|member| member.user.name.to_lowercase() == wanted.to_lowercase());
+    if named.len() > 1 {
+        let addresses: Vec<_> = named.iter().map(|member| member.user.email.as_str()).collect();
+        let addresses = addresses.join(", ");
+        return Err(ApiError::bad_request(format!(
+            "{} members are called `{wanted}`: say which one by e-mail ({addresses})",
+            named.len()
+        )));
+    }
+    named.pop().ok_or_else(|| ApiError::not_found(format!("user `{wanted}` in this account")))
 }
 
 /// Members of the account.
@@ -59,7 +72,7 @@ pub(crate) async fn list(
     Ok(Json(members))
 }
 
-/// One member, by id or e-mail.
+/// One member, by id, e-mail, or a name that only one member has.
 #[utoipa::path(get, path = "/api/users/{id}", tag = "users", params(("id" = String, Path)),
     responses((status = 200, body = Member), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn one(
@@ -115,7 +128,7 @@ pub(crate) async fn change(
                 }
                 identity::set_suspended(tx, scope, member.user.id, suspended)?;
             }
-            let after = find(tx, scope, &id)?;
+            let after = find(tx, scope, &member.user.id.to_string())?;
             let entry = Entry::new("update", "user", member.user.id, &member.user.email)
                 .before(serde_json::json!({"role": member.role, "suspended": member.suspended}))
                 .after(serde_json::json!({"role": after.role, "suspended": after.suspended}));

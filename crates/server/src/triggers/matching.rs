@@ -119,10 +119,26 @@ fn wanted(trigger: &GitTrigger, settings: &TriggerSettings, event: &RepoEvent) -
     unrestricted || event.events.iter().any(|name| waits(name))
 }
 
-/// Who does not say what changed is taken at their word that something did.
+/// How the reason begins when nobody says which files changed.
+pub(crate) const UNKNOWN_FILES: &str = "it is not known which files changed";
+
+/// A trigger that looks at files is not started by guess. Only where there is nothing to compare with (a new branch, a tag,
+/// a release) everything counts as changed.
 fn changed(settings: &TriggerSettings, event: &RepoEvent) -> Result<(), String> {
-    let glob = settings.modified_files_glob.as_deref().filter(|glob| !glob.trim().is_empty());
-    let (Some(glob), Some(paths)) = (glob, &event.changed_paths) else { return Ok(()) };
+    let Some(glob) = settings.modified_files_glob.as_deref().filter(|glob| !glob.trim().is_empty()) else {
+        return Ok(());
+    };
+    let Some(paths) = &event.changed_paths else {
+        let all_new =
+            ["push.newBranch", "push.tags"].iter().any(|name| event.events.iter().any(|event| event == name));
+        if all_new || event.release.is_some() {
+            return Ok(());
+        }
+        return Err(format!(
+            "{UNKNOWN_FILES}, and the trigger asks for `{glob}`: the provider did not say; start the build by hand, or take \
+             modifiedFilesGlob out of the trigger"
+        ));
+    };
     let compiled = globs::compile(glob)?;
     if paths.iter().any(|path| compiled.matches(path)) {
         Ok(())

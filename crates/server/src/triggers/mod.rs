@@ -9,17 +9,19 @@ pub(crate) mod matching;
 use std::time::Duration;
 
 use slipway_api::agent::{PullRequest, TriggerCommit};
+use slipway_api::build::Initiator;
 use slipway_api::pipeline::{Pipeline, Variable};
-use slipway_bus::Delivery;
-use slipway_model::{BuildId, BuildStatus, Fact, Next, PushedCommit, RepoEvent};
+use slipway_bus::{ATTEMPTS_MAX, Message};
+use slipway_model::{AccountId, BuildId, BuildStatus, Fact, Next, PushedCommit, RepoEvent};
 use slipway_store::annotations::{self, Annotation};
 use slipway_store::facts::Recorded;
-use slipway_store::{Scope, Service, StoreError, Tx, builds, inbox, pipelines, projects};
+use slipway_store::{Scope, Service, StoreError, Tx, builds, hooks, inbox, pipelines, projects};
 
 use crate::access::project_of;
 use crate::ctx::Server;
+use crate::later::{self, Trouble};
 use crate::orders::{Order, Run};
-use crate::{providers, queue, relay};
+use crate::{jobs, providers, queue, relay};
 
 pub(crate) const CONSUMER: &str = "triggers";
 const PAUSE: Duration = Duration::from_millis(200);
@@ -43,24 +45,38 @@ pub(crate) async fn run(server: &Server) {
             }
         };
         // The database may be away: that is not this message's fault, and does not count against it.
-        let mut outcome = take(server, &delivery).await;
-        while let Err(error) = &outcome
-            && matches!(error.next(), Next::Retry)
-        {
-            tracing::warn!(%error, "Could not follow up on what happened; trying again.");
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(PAUSE) => {}
+        let outcome = loop {
+            let outcome = match take(server, delivery.message()).await {
+                // It is tried again later, and holds nobody up.
+                Err(trouble @ Trouble::Away { .. }) => {
+                    later::keep(server, CONSUMER, delivery.message(), &trouble, false).await
+                }
+                Err(Trouble::Store(error))
+                    if !matches!(error.next(), Next::Retry) && delivery.attempt() >= ATTEMPTS_MAX =>
+                {
+                    later::keep(server, CONSUMER, delivery.message(), &error.into(), true).await
+                }
+                Err(Trouble::Store(error)) => Err(error),
+                Ok(()) => Ok(()),
+            };
+            match outcome {
+                Err(error) if matches!(error.next(), Next::Retry) => {
+                    jobs::ran(server, CONSUMER, Err::<(), _>(error));
+                    tokio::select! {
+                        () = shutdown.cancelled() => return,
+                        () = tokio::time::sleep(PAUSE) => {}
+                    }
+                }
+                other => break other,
             }
-            outcome = take(server, &delivery).await;
-        }
-        let answered = match outcome {
-            Ok(()) => delivery.ack().await,
-            Err(error) => {
-                tracing::error!(%error, message = delivery.message().id, "Could not follow up on what happened.");
-                tokio::time::sleep(PAUSE).await;
-                delivery.retry().await
-            }
+        };
+        let failed = outcome.is_err();
+        jobs::ran(server, CONSUMER, outcome);
+        let answered = if failed {
+            tokio::time::sleep(PAUSE).await;
+            delivery.retry().await
+        } else {
+            delivery.ack().await
         };
         if let Err(error) = answered {
             tracing::debug!(%error, "An answer did not reach the bus; the message comes again.");
@@ -69,23 +85,26 @@ pub(crate) async fn run(server: &Server) {
 }
 
 /// The inbox and what follows from the message are one transaction.
-async fn take(server: &Server, delivery: &Delivery) -> Result<(), StoreError> {
-    let mut recorded = relay::read(delivery.message())?;
+pub(crate) async fn take(server: &Server, message: &Message) -> Result<(), Trouble> {
+    let mut recorded = relay::read(message)?;
     if let Fact::Repository { account, event } = &mut recorded.fact {
-        // What the provider left out is asked for before the transaction; a provider that is away is waited for.
+        // What the provider left out is asked for before the transaction.
         let context = event.context.clone();
-        match providers::complete(server, *account, &context, event).await {
+        let needs_files =
+            event.changed_paths.is_none() && asks_for_files(server, *account, &event.repo).await?;
+        match providers::complete(server, *account, &context, event, needs_files).await {
             Ok(()) => {}
+            Err(providers::ProviderError::Store(error)) => return Err(error.into()),
             Err(error) if error.may_pass() => {
-                // It comes again, behind what others wait for.
-                return Err(StoreError::Database { why: error.to_string() });
+                let (what, why) = (format!("`{}`", event.repo), error.to_string());
+                return Err(Trouble::Away { account: *account, context, what, why });
             }
             Err(error) => {
                 tracing::warn!(%error, repo = event.repo, "An announcement could not be completed.")
             }
         }
     }
-    let (inner, id) = (server.clone(), delivery.message().id.clone());
+    let (inner, id) = (server.clone(), message.id.clone());
     let store = server.store().acting_as(Service::PipelineManager);
     store
         .write(move |tx| {
@@ -94,7 +113,18 @@ async fn take(server: &Server, delivery: &Delivery) -> Result<(), StoreError> {
             }
             Ok(())
         })
-        .await
+        .await?;
+    Ok(())
+}
+
+/// Whether a trigger of the repository looks at which files changed: most do not, and their provider is not asked.
+async fn asks_for_files(server: &Server, account: AccountId, repo: &str) -> Result<bool, StoreError> {
+    let repo = repo.to_owned();
+    let found = server.store().read(move |tx| {
+        let all = pipelines::list(tx, Scope::of(account))?;
+        Ok(all.iter().any(|row| row.body.contains("modifiedFilesGlob") && row.body.contains(&repo)))
+    });
+    found.await
 }
 
 fn handle(server: &Server, tx: &mut Tx<'_>, recorded: &Recorded) -> Result<(), StoreError> {
@@ -102,7 +132,8 @@ fn handle(server: &Server, tx: &mut Tx<'_>, recorded: &Recorded) -> Result<(), S
     match &recorded.fact {
         Fact::Pushed { repo, reference, before, after: Some(commit), changed_paths, pusher, .. } => {
             let Some(mut event) = pushed(repo, reference, before.is_none(), commit) else { return Ok(()) };
-            event.changed_paths = Some(changed_paths.clone()).filter(|paths| !paths.is_empty());
+            // A branch that is new has nothing to be compared with.
+            event.changed_paths = before.is_some().then(|| changed_paths.clone());
             event.sender.clone_from(pusher);
             event.cause = format!("fact:{}", recorded.seq);
             happened(server, tx, scope, &event)
@@ -141,10 +172,22 @@ fn happened(server: &Server, tx: &mut Tx<'_>, scope: Scope, event: &RepoEvent) -
     if matching::is_skipped(event) {
         return Ok(());
     }
+    if event.sha.is_empty() && (event.comment.is_some() || event.release.is_some()) {
+        // Its commit could not be asked for, and no other is meant.
+        let text = "a comment or release was not built: the provider did not say which commit it is about";
+        return hooks::note_problem(tx, scope, &event.context, &event.repo, text);
+    }
     for row in pipelines::list(tx, scope)? {
         let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
         for trigger in &pipeline.spec.triggers {
-            if matching::fires(trigger, event).is_err() {
+            if let Err(why) = matching::fires(trigger, event) {
+                if why.starts_with(matching::UNKNOWN_FILES) {
+                    // The only reason that nobody can see in the event or in the trigger: it is told where hooks are listed.
+                    let text =
+                        format!("pipeline `{}`, trigger `{}` was not started: {why}", row.name, trigger.name);
+                    tracing::warn!(pipeline = row.name, why, "A trigger was not started.");
+                    hooks::note_problem(tx, scope, &event.context, &event.repo, &text)?;
+                }
                 continue;
             }
             let project = projects::by_name(tx, scope, project_of(&row.name))?;
@@ -153,6 +196,11 @@ fn happened(server: &Server, tx: &mut Tx<'_>, scope: Scope, event: &RepoEvent) -
                 trigger: Some(trigger),
                 commit: Some(commit(event, &trigger.name)),
                 webhook: true,
+                initiator: Some(Initiator {
+                    kind: "git".into(),
+                    name: trigger.name.clone(),
+                    by: Some(event.sender.clone()).filter(|sender| !sender.is_empty()),
+                }),
                 ..Run::default()
             };
             let order = match Order::new(&pipeline, run) {
@@ -256,6 +304,11 @@ fn ended(
                 ],
                 annotations: [(queue::PREDECESSOR.to_owned(), build.to_string().into())].into(),
                 chain,
+                initiator: Some(Initiator {
+                    kind: "pipeline".into(),
+                    name: before.pipeline_name.clone(),
+                    by: None,
+                }),
                 ..Run::default()
             };
             match Order::new(&pipeline, run) {

@@ -162,6 +162,80 @@ async fn a_runtime_hears_of_pushes_and_its_report_is_what_pages_show() {
     assert_eq!(platform.get("/api/runtimes").await[0]["online"], true);
 }
 
+/// Whoever hosts the repository, the runtimes of its account hear of the push, and those of no other account do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_hears_of_pushes_to_other_git_hosts_of_its_account_only() {
+    let platform = Platform::start().await;
+    let key = platform.agent(Subject::Runtime, "local").await;
+    let (other, _) = platform.account("other").await;
+    let stranger = platform.server.agent_key(other.parse().unwrap(), Subject::Runtime, "theirs").await;
+    let stranger = stranger.unwrap().expose().clone();
+    let start = platform.call("GET", "/api/agent/runtime/events", &key, None).await.1["next"].clone();
+    let hook = crate::webhooks::hook_on(&platform, &["push.heads"]).await;
+    let mut body = crate::webhooks::push("main", "a", "b");
+    body["commits"] = json!([{"id": "b", "added": ["apps/web/a.yaml"], "modified": [], "removed": []}]);
+    assert_eq!(hook.send("push", "1", &body).await.0, 200);
+    let mut tag = crate::webhooks::push("x", "0", "c");
+    tag["ref"] = json!("refs/tags/v1.2");
+    assert_eq!(hook.send("push", "2", &tag).await.0, 200);
+    let pull = json!({"action": "opened", "number": 1, "repository": {"full_name": "acme/app", "id": 1}, "sender": {"login": "ada"},
+        "pull_request": {"number": 1, "title": "t", "merged": false, "html_url": "https://github.com/acme/app/pull/1", "labels": [],
+            "user": {"login": "ada"},
+            "head": {"ref": "topic", "sha": "d".repeat(40), "repo": {"id": 1, "full_name": "acme/app"}},
+            "base": {"ref": "main", "repo": {"id": 1, "full_name": "acme/app"}}}});
+    assert_eq!(hook.send("pull_request", "3", &pull).await.0, 200);
+
+    let path = format!("/api/agent/runtime/events?after={start}&waitMs=5000");
+    let (status, heard) = platform.call("GET", &path, &key, None).await;
+    assert_eq!(status, 200, "{heard}");
+    let events = heard["events"].as_array().unwrap();
+    assert_eq!(events.len(), 2, "a pull request moves no branch: {heard}");
+    assert_eq!(events[0]["cloneUrl"], "https://github.com/acme/app.git");
+    assert_eq!(events[0]["reference"], "refs/heads/main");
+    assert_eq!(events[0]["sha"], "b".repeat(40));
+    assert_eq!(events[0]["changedPaths"], json!(["apps/web/a.yaml"]));
+    assert_eq!(events[1]["reference"], "refs/tags/v1.2");
+    assert!(!heard.to_string().contains("canary-git-token"), "the context's credential stays here");
+    let path = format!("/api/agent/runtime/events?after={start}&waitMs=0");
+    let (status, heard) = platform.call("GET", &path, &stranger, None).await;
+    assert_eq!((status, &heard["events"]), (200, &json!([])), "another account's push: {heard}");
+}
+
+/// What is more than one body may hold comes in several; only the last one takes away what none of them named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_complete_report_may_come_in_several_bodies() {
+    let platform = Platform::start().await;
+    let key = platform.agent(Subject::Runtime, "local").await;
+    let app = |number: usize| {
+        json!({"namespace": "argocd", "name": format!("app-{number}"), "project": "default", "repoUrl": "r", "path": "p",
+        "targetRevision": "HEAD", "destination": "d", "syncStatus": "Synced", "healthStatus": "Healthy",
+        "summary": "x".repeat(900), "observedAt": "2026-01-01T00:00:00Z"})
+    };
+    let send = async |apps: Vec<Value>, complete: bool, reported: Vec<String>| {
+        let body = json!({"runtime": "local", "version": "1", "applications": apps, "complete": complete, "reported": reported});
+        let (status, said) = platform.call("POST", "/2.0/api/events", &key, Some(body)).await;
+        assert_eq!(status, 200, "{said}");
+    };
+    let count = async || platform.get("/api/runtimes").await[0]["applications"].as_i64();
+    send(vec![app(10_001)], true, Vec::new()).await;
+    let mut reported = Vec::new();
+    for page in 0..5 {
+        let numbers = page * 2_000..(page + 1) * 2_000;
+        let last = page == 4;
+        let before = if last { std::mem::take(&mut reported) } else { Vec::new() };
+        send(numbers.clone().map(app).collect(), last, before).await;
+        reported.extend(numbers.map(|number| format!("argocd/app-{number}")));
+        if !last {
+            assert_eq!(
+                count().await,
+                Some(1 + 2_000 * (page as i64 + 1)),
+                "nothing is taken away on the way"
+            );
+        }
+    }
+    assert_eq!(count().await, Some(10_000), "the one that none named is gone");
+}
+
 #[tokio::test]
 async fn a_build_that_asks_for_shared_configuration_which_is_not_there_fails_with_a_sentence() {
     let platform = Platform::start().await;

@@ -72,7 +72,7 @@ async fn m8_every_operation_on_an_application_is_recorded_when_it_is_decided() {
     let runtime = platform.agent(Subject::Runtime, "local").await;
     report(&platform, &runtime, vec![app("dev", json!({})), app("prod", json!({}))]).await;
     let (user, key) = platform.member("ada@example.com", "User").await;
-    let actions = ["VIEW", "SYNC", "REFRESH", "APP_ROLLBACK", "TERMINATE_SYNC"];
+    let actions = ["VIEW", "SYNC", "REFRESH", "APP_ROLLBACK", "TERMINATE_SYNC", "RESOURCE_ACTION"];
     let rule = json!({"entityType": "gitopsApplications", "teams": ["users"], "actions": actions,
         "entityAttributes": [{"name": "NAMESPACE", "value": "dev"}]});
     platform.post("/api/abac", rule).await;

@@ -9,7 +9,9 @@ use crate::knock::{Knock, limited, member_in, without_rules};
 use crate::socket::Socket;
 use crate::support::Platform;
 
-pub(crate) const OPERATIONS: [(&str, bool); 8] = [
+pub(crate) const OPERATIONS: [(&str, bool); 10] = [
+    ("actions", false),
+    ("action", true),
     ("manifests", false),
     ("diff", false),
     ("plan", false),

@@ -20,7 +20,7 @@ async fn every_attribute_of_an_application_decides_at_every_door() {
     let door = |attributes: Value| {
         let (platform, runtime, key) = (&platform, runtime.clone(), key.clone());
         async move {
-            let actions = ["VIEW", "SYNC", "REFRESH", "APP_ROLLBACK", "TERMINATE_SYNC"];
+            let actions = ["VIEW", "SYNC", "REFRESH", "APP_ROLLBACK", "TERMINATE_SYNC", "RESOURCE_ACTION"];
             let rule = json!({"entityType": "gitopsApplications", "teams": ["devs"], "actions": actions,
                 "entityAttributes": attributes});
             let rule = platform.post("/api/abac", rule).await[0]["id"].as_str().unwrap().to_owned();
@@ -74,7 +74,7 @@ async fn every_attribute_of_an_application_decides_at_every_door() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_that_would_guard_nothing_are_refused_and_old_ones_are_marked() {
     // It reaches past the platform into the file of SQLite, for a rule that nobody can make any more.
-    let platform = Platform::start_on_sqlite().await;
+    let platform = Platform::start().await;
     for (kind, action, attribute) in [
         ("cluster", "read", None),
         ("workflows", "VIEW", None),
@@ -101,11 +101,7 @@ async fn rules_that_would_guard_nothing_are_refused_and_old_ones_are_marked() {
     // One that an older version took stays, and says what it does not do.
     let rule = json!({"entityType": "pipeline", "teams": ["users"], "actions": ["read"], "tags": ["x"]});
     let id = platform.post("/api/abac", rule).await[0]["id"].as_str().unwrap().to_owned();
-    let file = platform.folder.path().join("slipway.db");
-    let older = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1],timeout=10); c.execute(\"UPDATE rules SET kind='cluster' WHERE id=?\", (sys.argv[2],)); c.commit()";
-    let done =
-        std::process::Command::new("python3").args(["-c", older]).arg(&file).arg(&id).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    platform.sql(&format!("UPDATE rules SET kind = 'cluster' WHERE id = '{id}'"));
     let kept = platform.get(&format!("/api/abac/{id}")).await;
     assert!(kept["note"].as_str().unwrap().contains("nothing here is guarded"), "{kept}");
     assert!(platform.get("/api/abac?entityType=pipeline").await[0]["note"].is_null());
@@ -319,7 +315,7 @@ async fn h7_a_build_pushes_where_a_rule_names_its_pipeline() {
 /// A data folder of a version that asked nobody: what builds did there they may go on doing, and nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn h7_what_builds_of_an_older_version_pushed_is_taken_over_once() {
-    let platform = Platform::start_on_sqlite().await;
+    let platform = Platform::start().await;
     for name in ["demo/app", "demo/deploy", "demo/other"] {
         platform.post("/api/repos", json!({"name": name})).await;
     }
@@ -342,10 +338,7 @@ async fn h7_what_builds_of_an_older_version_pushed_is_taken_over_once() {
     // Started before, so nothing is taken over again.
     start().await.unwrap();
     assert_eq!(rules().await, json!([]));
-    let older = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1],timeout=10); c.execute(\"DELETE FROM cursors WHERE consumer='push-rights'\"); c.commit()";
-    let file = platform.folder.path().join("slipway.db");
-    let done = std::process::Command::new("python3").args(["-c", older]).arg(&file).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    platform.sql("DELETE FROM cursors WHERE consumer = 'push-rights'");
     start().await.unwrap();
     let made = rules().await;
     let attributes =

@@ -55,7 +55,7 @@ async fn registries_are_connected_changed_shown_masked_and_given_to_builds() {
             "POST",
             "/api/registries",
             &platform.admin_key,
-            Some(json!({"name": "own", "domain": "x.example"})),
+            Some(json!({"name": "own", "domain": "x.example", "username": "u", "password": "p"})),
         )
         .await;
     assert_eq!(status, 409, "{why}");

@@ -24,6 +24,8 @@ pub(crate) struct Platform {
     ahead_ms: Arc<AtomicI64>,
     held_ms: Arc<AtomicI64>,
     http: reqwest::Client,
+    /// On PostgreSQL, the name of this platform's own database.
+    database: Option<String>,
 }
 
 impl Drop for Platform {
@@ -37,16 +39,7 @@ impl Platform {
         Self::start_with(Network::default()).await
     }
 
-    /// For what looks into the database's file.
-    pub(crate) async fn start_on_sqlite() -> Self {
-        Self::assemble(Network::default(), false).await
-    }
-
     pub(crate) async fn start_with(network: Network) -> Self {
-        Self::assemble(network, std::env::var("SLIPWAY_TEST_DATABASE").as_deref() == Ok("postgres")).await
-    }
-
-    async fn assemble(network: Network, on_postgres: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -63,12 +56,16 @@ impl Platform {
             now + ahead.load(Ordering::SeqCst)
         });
         // SLIPWAY_TEST_DATABASE=postgres runs the same tests on PostgreSQL, each with a database of its own.
-        let server = if on_postgres {
-            let store = Store::connect(&postgres::shared().database().parse().unwrap()).unwrap();
-            Server::beside(config, store, seams, shutdown.clone()).unwrap()
-        } else {
-            Server::open(config, seams, shutdown.clone()).unwrap()
+        let on_postgres = std::env::var("SLIPWAY_TEST_DATABASE").as_deref() == Ok("postgres");
+        let address = on_postgres.then(|| postgres::shared().database());
+        let server = match &address {
+            Some(address) => {
+                let store = Store::connect(&address.parse().unwrap()).unwrap();
+                Server::beside(config, store, seams, shutdown.clone()).unwrap()
+            }
+            None => Server::open(config, seams, shutdown.clone()).unwrap(),
         };
+        let database = address.and_then(|address| Some(address.rsplit_once('/')?.1.to_owned()));
         let first = server.first_start("admin@example.com").await.unwrap().expect("an empty database");
         let account = server.first_account().await.unwrap().unwrap();
         let app = slipway_server::router(&server, None);
@@ -86,8 +83,45 @@ impl Platform {
             shutdown,
             ahead_ms,
             held_ms,
+            database,
             http: reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap(),
         }
+    }
+
+    /// Past the platform, into its database: what an older version left there, or somebody who has the machine.
+    pub(crate) fn sql(&self, text: &str) {
+        if let Some(database) = &self.database {
+            let server = postgres::shared();
+            let schemas = "SELECT string_agg(nspname, ', ') FROM pg_namespace WHERE nspname NOT LIKE 'pg%' \
+                 AND nspname NOT IN ('information_schema', 'public')";
+            let path = server.psql(database, schemas).unwrap();
+            server.psql(database, &format!("SET search_path = {path}; {text}")).unwrap();
+            return;
+        }
+        let script = "import sqlite3,sys; c=sqlite3.connect(sys.argv[1],timeout=10); c.executescript(sys.argv[2]); c.commit()";
+        let done = std::process::Command::new("python3")
+            .args(["-c", script])
+            .arg(self.folder.path().join("slipway.db"))
+            .arg(text)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+
+    /// Whether these words stand anywhere in the database or in a file beside it.
+    pub(crate) fn holds(&self, words: &str) -> bool {
+        let in_files = std::fs::read_dir(self.folder.path()).unwrap().flatten().any(|entry| {
+            let bytes = std::fs::read(entry.path()).unwrap_or_default();
+            bytes.windows(words.len()).any(|window| window == words.as_bytes())
+        });
+        let in_tables = self.database.as_ref().is_some_and(|database| {
+            let all = "SELECT query_to_xml(format('SELECT * FROM %I.%I', table_schema, table_name), true, true, '') \
+                 FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema')";
+            let text = postgres::shared().psql(database, all).unwrap();
+            assert!(text.contains("admin@example.com"), "all tables were read");
+            text.contains(words)
+        });
+        in_files || in_tables
     }
 
     pub(crate) fn http(&self) -> &reqwest::Client {

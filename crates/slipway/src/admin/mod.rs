@@ -2,14 +2,14 @@
 
 mod archive;
 mod backup;
+mod messages;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use clap::{Args, Subcommand, ValueEnum};
+use anyhow::bail;
+use clap::{Args, Subcommand};
 use slipway_server::{Config, Seams, Server};
-use slipway_store::identity::Subject;
 use slipway_store::{DatabaseUrl, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -38,19 +38,12 @@ pub(crate) enum AdminCommand {
         /// The account's name
         account: String,
     },
-    /// Make a new key for a runner or a runtime and print it; older keys of that name stop working
-    AgentKey {
-        #[command(flatten)]
-        place: Place,
-        kind: AgentKind,
-        name: String,
-    },
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum AgentKind {
-    Runner,
-    Runtime,
+    /// Messages that could not be followed up: list them, have them tried again. Asks the platform that you are signed in to
+    #[command(subcommand)]
+    Messages(messages::MessagesCommand),
+    /// Refused, with what to do instead: no program takes such a key
+    #[command(hide = true)]
+    AgentKey { kind: String, name: Option<String> },
 }
 
 #[derive(Args)]
@@ -81,7 +74,12 @@ pub(crate) async fn run(command: AdminCommand) -> anyhow::Result<ExitCode> {
         }
         AdminCommand::Restore { place, force, file } => {
             crate::private::folder(&place.data)?;
-            let store = Store::connect(&place.database()?)?;
+            let store = Store::connect_beside(&place.database()?)?;
+            if store.is_served().await? {
+                bail!(
+                    "processes of the platform are connected to this database: stop all of them first (SIGTERM), then restore"
+                );
+            }
             let restored = backup::restore(&store, &place.data, &file, force).await?;
             store.close();
             say!("Restored {} rows and {} repositories", restored.rows, restored.repositories);
@@ -97,22 +95,18 @@ pub(crate) async fn run(command: AdminCommand) -> anyhow::Result<ExitCode> {
             say!("People sign in to `{account}` with a password again");
             server.close();
         }
-        AdminCommand::AgentKey { place, kind, name } => {
-            let store = Store::connect(&place.database()?)?;
-            let config = Config { data: place.data, public_url: String::new(), network: Default::default() };
-            let server = Server::beside(config, store, Seams::system(), CancellationToken::new())?;
-            let account = server
-                .first_account()
-                .await?
-                .context("the database has no account: start the platform first")?;
-            let kind = match kind {
-                AgentKind::Runner => Subject::Runner,
-                AgentKind::Runtime => Subject::Runtime,
-            };
-            let key = server.agent_key(account, kind, &name).await?;
-            say!("{}", key.expose());
-            server.close();
-        }
+        AdminCommand::Messages(command) => return messages::run(command).await,
+        AdminCommand::AgentKey { kind, name } => match kind.as_str() {
+            "runner" => bail!(
+                "no program takes such a key: `slipway runner token {}` prints a token, and `slipway runner --server URL --token TOKEN` \
+                 registers with it",
+                name.unwrap_or_else(|| "NAME".into())
+            ),
+            _ => bail!(
+                "no program takes such a key: the GitOps runtime runs inside `slipway up`, and cannot be connected to a \
+                 `slipway server` yet"
+            ),
+        },
     }
     Ok(ExitCode::SUCCESS)
 }

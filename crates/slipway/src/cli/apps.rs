@@ -1,5 +1,6 @@
 //! Applications: what the control plane knows of them, and what their runtime's app-proxy does with them.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -9,8 +10,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use slipway_api::Client;
 use slipway_api::application::{
-    Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow, ResourceNode,
-    SyncPolicyRequest,
+    ActionRequest, Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow,
+    OperationOrdered, ResourceAction, ResourceActions, ResourceNode, SyncPolicyRequest,
 };
 
 use super::context;
@@ -83,19 +84,34 @@ pub(crate) enum AppCommand {
         #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
         auto_prune: Option<bool>,
     },
-    /// Sync it now
+    /// Sync it now. On a terminal it waits until the sync is over, and fails if the sync does
     Sync {
         #[command(flatten)]
         app: Name,
         /// Delete what is no longer in Git
         #[arg(long)]
         prune: bool,
-        /// This revision instead of the one that the Application names
+        /// Sync this revision instead of the target revision of the Application
         #[arg(long)]
         revision: Option<String>,
+        /// Wait until the sync is over; the default on a terminal
+        #[arg(long, conflicts_with = "no_wait")]
+        wait: bool,
+        /// Return as soon as the sync was requested
+        #[arg(long = "async")]
+        no_wait: bool,
+        /// Stop waiting after this many seconds
+        #[arg(long, default_value_t = 300)]
+        timeout: u64,
     },
-    /// Compare it again now
-    Refresh(Name),
+    /// Compare it with Git again now
+    Refresh {
+        #[command(flatten)]
+        app: Name,
+        /// Render again, without any cache
+        #[arg(long)]
+        hard: bool,
+    },
     /// Go back to a deployment of `history`
     Rollback {
         #[command(flatten)]
@@ -103,15 +119,48 @@ pub(crate) enum AppCommand {
         /// Its number
         id: i64,
     },
+    /// Run an action on one of its resources; without an action, list those that there are
+    Action {
+        #[command(flatten)]
+        app: Name,
+        /// The resource as KIND/NAME, or as NAMESPACE/KIND/NAME where several have that name
+        resource: String,
+        /// restart, pause, resume, scale, …
+        action: Option<String>,
+        /// A parameter of the action, as name=value; may be given several times
+        #[arg(long = "param")]
+        parameters: Vec<String>,
+    },
     /// Stop a sync that is under way
     Terminate(Name),
-    /// Wait until it is Synced and Healthy
+    /// Wait until no sync is pending or running, and it is Synced and Healthy
     Wait {
         #[command(flatten)]
         app: Name,
-        /// Give up after this many seconds
+        /// Stop waiting after this many seconds
         #[arg(long, default_value_t = 300)]
         timeout: u64,
+    },
+    /// Render the manifests of an Application from a folder, offline, as the engine renders them
+    Render {
+        /// The Application's manifest, or - for standard input
+        #[arg(short = 'f', long = "filename")]
+        file: PathBuf,
+        /// The work tree of its repository
+        #[arg(long, default_value = ".")]
+        repo: PathBuf,
+        /// What charts are told of the cluster
+        #[arg(long, default_value = "")]
+        kube_version: String,
+        /// An API version that the cluster serves; may be given several times
+        #[arg(long = "api-versions")]
+        api_versions: Vec<String>,
+        /// A manifest of the ConfigMap argocd-cm, for its Kustomize settings
+        #[arg(long)]
+        settings: Option<PathBuf>,
+        /// A folder with helm, kustomize and jsonnet; searched before PATH
+        #[arg(long)]
+        tools: Vec<PathBuf>,
     },
     /// Judge the health of objects in a file, offline
     Health {
@@ -126,6 +175,9 @@ pub(crate) enum AppCommand {
 pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
     if let AppCommand::Health { file, output } = &command {
         return super::offline::health(file, output.output);
+    }
+    if let AppCommand::Render { file, repo, kube_version, api_versions, settings, tools } = command {
+        return super::render::run(&file, repo, kube_version, api_versions, settings, tools).await;
     }
     let client = context::client()?;
     match command {
@@ -183,18 +235,23 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                 "It was never synced.",
             )?;
         }
-        AppCommand::Sync { app, prune, revision } => {
+        AppCommand::Sync { app, prune, revision, wait, no_wait, timeout } => {
             let app = find(&client, &app).await?;
-            client
-                .post::<_, Value>(&proxied(&app, "sync"), &json!({"prune": prune, "revision": revision}))
-                .await?;
-            say!("Sync of {} was ordered; `slipway app wait {}` waits for it", app.name, app.name);
+            let body = json!({"prune": prune, "revision": revision});
+            let ordered: OperationOrdered = client.post(&proxied(&app, "sync"), &body).await?;
+            if wait || (std::io::stdout().is_terminal() && !no_wait) {
+                return finished(&client, &app, &ordered, Duration::from_secs(timeout)).await;
+            }
+            say!("Sync of {} requested; `slipway app wait {}` waits for it", app.name, app.name);
         }
-        AppCommand::Refresh(app) => order(&client, &app, "refresh", &json!({})).await?,
+        AppCommand::Refresh { app, hard } => order(&client, &app, "refresh", &json!({"hard": hard})).await?,
         AppCommand::Rollback { app, id } => order(&client, &app, "rollback", &json!({"id": id})).await?,
+        AppCommand::Action { app, resource, action, parameters } => {
+            act(&client, &find(&client, &app).await?, &resource, action, &parameters).await?;
+        }
         AppCommand::Terminate(app) => order(&client, &app, "terminate", &json!({})).await?,
         AppCommand::Wait { app, timeout } => return wait(&client, &app, Duration::from_secs(timeout)).await,
-        AppCommand::Health { .. } => unreachable!("answered offline"),
+        AppCommand::Health { .. } | AppCommand::Render { .. } => unreachable!("answered offline"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -274,7 +331,7 @@ fn show(app: &Application) {
     }
     if let Some(operation) = &app.operation {
         say!("  operation {}: {}", operation.phase, operation.message);
-        operation.waiting_on.iter().for_each(|on| say!("            waits for {on}"));
+        operation.waiting_on.iter().for_each(|on| say!("            {on}"));
     }
     app.conditions.iter().for_each(|condition| say!("  {}: {}", condition.kind, condition.message));
 }
@@ -304,6 +361,106 @@ fn tree(nodes: &[ResourceNode], parent: &str, depth: usize) {
     }
 }
 
+async fn act(
+    client: &Client,
+    app: &Application,
+    resource: &str,
+    action: Option<String>,
+    parameters: &[String],
+) -> anyhow::Result<()> {
+    let parts: Vec<&str> = resource.split('/').collect();
+    let fits = |node: &&ResourceNode| match parts.as_slice() {
+        [kind, name] => node.kind.eq_ignore_ascii_case(kind) && node.name == *name,
+        [namespace, kind, name] => {
+            node.namespace == *namespace && node.kind.eq_ignore_ascii_case(kind) && node.name == *name
+        }
+        _ => false,
+    };
+    let found: Vec<&ResourceNode> = app.resources.iter().filter(fits).collect();
+    let node = match found.as_slice() {
+        [node] => *node,
+        [] => bail!("{} has no resource `{resource}`; `slipway app tree {}` shows them", app.name, app.name),
+        _ => bail!("several resources are called `{resource}`; say NAMESPACE/KIND/NAME"),
+    };
+    let Some(action) = action else {
+        let query = format!(
+            "actions?group={}&kind={}&namespace={}&resourceName={}",
+            node.group, node.kind, node.namespace, node.name
+        );
+        let all: ResourceActions = client.get(&proxied(app, &query)).await?;
+        let row = |action: &ResourceAction| {
+            let state = if action.disabled { "disabled" } else { "available" };
+            vec![action.name.clone(), state.to_owned(), action.parameters.join(", ")]
+        };
+        let nothing = "There are no actions for this kind.";
+        return print(Format::Table, &all.actions, &["ACTION", "STATE", "PARAMETERS"], row, nothing);
+    };
+    let mut given = std::collections::BTreeMap::new();
+    for text in parameters {
+        let (name, value) = text.split_once('=').with_context(|| format!("`{text}` is not name=value"))?;
+        given.insert(name.to_owned(), value.to_owned());
+    }
+    let request = ActionRequest {
+        group: node.group.clone(),
+        kind: node.kind.clone(),
+        namespace: node.namespace.clone(),
+        resource_name: node.name.clone(),
+        action,
+        parameters: given,
+    };
+    let answer: Value = client.post(&proxied(app, "action"), &request).await?;
+    say!("{}", answer["message"].as_str().unwrap_or("done"));
+    Ok(())
+}
+
+/// Waits until the operation that was asked for is over, whatever else happens to the Application.
+async fn finished(
+    client: &Client,
+    app: &Application,
+    ordered: &OperationOrdered,
+    timeout: Duration,
+) -> anyhow::Result<ExitCode> {
+    let until = Instant::now() + timeout;
+    let path = format!("/api/applications/{}/{}/{}", app.runtime, app.namespace, app.name);
+    let mut said = String::new();
+    loop {
+        let app: Application = client.get(&path).await.context("while waiting for the sync")?;
+        let last = app.operation.clone().unwrap_or_default();
+        if last.id == ordered.operation_id {
+            let state = std::iter::once(last.message.clone()).chain(last.waiting_on.clone()).last();
+            let state = format!("{}: {}", last.phase, state.unwrap_or_default());
+            if state != said {
+                say!("{}", state.trim_end_matches(": "));
+                said = state;
+            }
+            match last.phase.as_str() {
+                "Succeeded" => return Ok(ExitCode::SUCCESS),
+                "Failed" | "Error" => bail!("the sync of {} failed: {}", app.name, last.message),
+                _ => {}
+            }
+        } else if later(&last.started_at, &ordered.requested_at) {
+            // Operations run one after the other, so ours is over; how it ended is in the state that it left.
+            bail!(
+                "another sync of {} has started since; `slipway app history {}` shows what was deployed",
+                app.name,
+                app.name
+            );
+        }
+        if Instant::now() > until {
+            bail!("the sync of {} was not over within {} s; it goes on", app.name, timeout.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+/// Whether the first of two times is after the second.
+fn later(one: &str, other: &str) -> bool {
+    match (one.parse::<jiff::Timestamp>(), other.parse::<jiff::Timestamp>()) {
+        (Ok(one), Ok(other)) => one > other,
+        _ => false,
+    }
+}
+
 async fn wait(client: &Client, name: &Name, timeout: Duration) -> anyhow::Result<ExitCode> {
     let until = Instant::now() + timeout;
     let mut said = String::new();
@@ -314,7 +471,7 @@ async fn wait(client: &Client, name: &Name, timeout: Duration) -> anyhow::Result
             say!("{state}");
             said = state;
         }
-        let busy = app.operation.as_ref().is_some_and(|operation| operation.phase == "Running");
+        let busy = app.operation.as_ref().is_some_and(|operation| !operation.is_over());
         if app.sync_status == "Synced" && app.health_status == "Healthy" && !busy {
             return Ok(ExitCode::SUCCESS);
         }

@@ -13,4 +13,5 @@ pub(crate) mod offline;
 pub(crate) mod open;
 pub(crate) mod output;
 pub(crate) mod pipelines;
+mod render;
 pub(crate) mod repos;

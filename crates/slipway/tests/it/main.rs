@@ -2,10 +2,12 @@
 
 mod appset;
 mod backup;
+mod docs;
 mod grammar;
 mod killed_audit;
 mod process;
 mod refusals;
+mod render;
 mod restarts;
 mod scaled;
 mod sign;

@@ -74,22 +74,6 @@ impl Shared {
         }
         Process::start(&arguments)
     }
-
-    pub(crate) fn agent_key(&self, kind: &str, name: &str) -> String {
-        let data = self.data();
-        let made = slipway(&[
-            "admin",
-            "agent-key",
-            "--database",
-            &self.database,
-            "--data",
-            data.to_str().unwrap(),
-            kind,
-            name,
-        ]);
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        String::from_utf8(made.stdout).unwrap().trim().to_owned()
-    }
 }
 
 pub(crate) struct Process {
@@ -161,6 +145,17 @@ impl Process {
         let (status, answer) = self.call(method, path, key, body).await;
         assert_eq!(status, 200, "{method} {path}: {answer}");
         answer
+    }
+
+    /// A key for a runner, as a runner comes to one: it trades a token for it.
+    pub(crate) async fn runner_key(&self, key: &str, name: &str) -> String {
+        let token = self.good("POST", "/api/runners", key, Some(json!({"name": name}))).await;
+        let secret = "0123456789abcdef".repeat(4);
+        // Its SHA-256.
+        let digest = "a8ae6e6ee929abea3afcfc5258c8ccd6f85273e0d4626d26c7279f3250f77c8e";
+        let body = json!({"token": token["token"], "secretDigest": digest});
+        let registered = self.good("POST", "/api/agent/runner/register", key, Some(body)).await;
+        format!("{}.{secret}", registered["keyId"].as_str().unwrap())
     }
 
     pub(crate) async fn repository_with_pipeline(&self, key: &str) {

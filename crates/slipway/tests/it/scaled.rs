@@ -17,7 +17,7 @@ async fn a_push_to_one_process_is_built_logged_and_followed_through_the_other() 
     let keys: Vec<_> = [&one.first_key, &two.first_key].into_iter().flatten().collect();
     assert_eq!(keys.len(), 1, "one administrator");
     let key = keys[0].clone();
-    let runner = shared.agent_key("runner", "r1");
+    let runner = one.runner_key(&key, "r1").await;
     one.repository_with_pipeline(&key).await;
 
     let sync = json!({"runner": "r1", "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 20000});

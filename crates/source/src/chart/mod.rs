@@ -162,17 +162,7 @@ impl ChartCache {
         pass_credentials: bool,
     ) -> Result<Arc<Archive>, ChartError> {
         let place = Place::of(repository, chart)?;
-        let fingerprint = repository.credentials.fingerprint();
-        let digest = version.digest.clone().unwrap_or_default();
-        let key = crate::render::digest([
-            "chart-1",
-            &repository.url,
-            &fingerprint,
-            &place.chart,
-            &version.version,
-            &version.address,
-            &digest,
-        ]);
+        let key = archive_key(repository, &place, version);
         let held =
             self.open.lock().expect("no panic while locked").get(&key).and_then(std::sync::Weak::upgrade);
         if let Some(held) = held {
@@ -202,6 +192,15 @@ impl ChartCache {
         open.retain(|_, held| held.strong_count() > 0);
         open.insert(key, Arc::downgrade(&opened));
         Ok(opened)
+    }
+
+    /// Downloads this version again when it is wanted next: somebody may have published it anew.
+    pub fn forget(&self, repository: &Repository, chart: &str, version: &ChartVersion) {
+        let Ok(place) = Place::of(repository, chart) else { return };
+        let key = archive_key(repository, &place, version);
+        self.open.lock().expect("no panic while locked").remove(&key);
+        // What is not there need not be removed.
+        let _ = std::fs::remove_file(self.folder.join(format!("{key}.tgz")));
     }
 
     async fn index(
@@ -284,6 +283,18 @@ impl ChartCache {
             }
         }
     }
+}
+
+fn archive_key(repository: &Repository, place: &Place, version: &ChartVersion) -> String {
+    crate::render::digest([
+        "chart-1",
+        &repository.url,
+        &repository.credentials.fingerprint(),
+        &place.chart,
+        &version.version,
+        &version.address,
+        version.digest.as_deref().unwrap_or_default(),
+    ])
 }
 
 /// A chart's place: registries have one repository per chart, http repositories one index for all.

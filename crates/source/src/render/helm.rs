@@ -257,20 +257,32 @@ struct Dependencies {
     build: bool,
     /// Opened archives, by the dependency's name.
     charts: Vec<(String, std::sync::Arc<crate::chart::Archive>)>,
+    /// Folders of this repository, and where they are copied to.
+    copies: Vec<(String, String)>,
 }
 
 impl Dependencies {
     fn extend_into(&self, chart: &str, files: &mut Files) {
-        for (name, archive) in &self.charts {
+        for (index, (name, archive)) in self.charts.iter().enumerate() {
+            // The same chart may be needed twice, under two aliases and in two versions; the folder's name says nothing.
             for (path, content) in &archive.files {
-                let place = format!("{chart}/charts/{name}/{path}").trim_start_matches('/').to_owned();
+                let place =
+                    format!("{chart}/charts/{name}-{index}/{path}").trim_start_matches('/').to_owned();
                 files.insert(place, content.clone());
             }
+        }
+        for (from, to) in &self.copies {
+            let below = format!("{from}/");
+            let inside: Vec<(String, Vec<u8>)> = files
+                .iter()
+                .filter_map(|(path, content)| Some((path.strip_prefix(&below)?.to_owned(), content.clone())))
+                .collect();
+            files.extend(inside.into_iter().map(|(path, content)| (format!("{to}/{path}"), content)));
         }
     }
 }
 
-/// Brings charts that `dependencies` of Chart.yaml names: from this repository, or packaged ones.
+/// Brings charts that `dependencies` of Chart.yaml (or requirements.yaml) names: from this repository, or packaged ones.
 async fn dependencies(
     renderer: &Renderer,
     request: &RenderRequest,
@@ -286,10 +298,22 @@ async fn dependencies(
         // What is wrong with the chart's own file, Helm says better.
         slipway_yaml::parse(&text, Dialect::Kubernetes).ok()?.into_iter().next()
     };
-    let Some(description) = file(files, "Chart.yaml") else { return Ok(needed) };
-    let lock = file(files, "Chart.lock");
+    let Some(mut description) = file(files, "Chart.yaml") else { return Ok(needed) };
+    let mut lock = file(files, "Chart.lock");
     let text = |node: &Node, name: &str| node.get(name).and_then(Node::as_str).unwrap_or_default().to_owned();
-    for dependency in description.get("dependencies").into_iter().flat_map(Node::items) {
+    // Charts of the first API have their dependencies in a file of their own.
+    if text(&description, "apiVersion") == "v1"
+        && let Some(requirements) = file(files, "requirements.yaml")
+    {
+        description = requirements;
+        lock = file(files, "requirements.lock");
+    }
+    let all: Vec<&Node> = description.get("dependencies").into_iter().flat_map(Node::items).collect();
+    let local = |dependency: &Node| text(dependency, "repository").starts_with("file://");
+    // Helm puts charts of this repository into place; where others come from elsewhere, it would ask for those too.
+    let mixed = all.iter().any(|dependency| local(dependency))
+        && all.iter().any(|dependency| !local(dependency) && !text(dependency, "repository").is_empty());
+    for dependency in all {
         let (name, repository) = (text(dependency, "name"), text(dependency, "repository"));
         let vendored = format!("{chart}/charts/{name}");
         let vendored = vendored.trim_start_matches('/');
@@ -301,8 +325,12 @@ async fn dependencies(
         if let Some(relative) = repository.strip_prefix("file://") {
             let path = workspace::join(chart, relative)?;
             workspace::add_folder(renderer, request, &path, files, outside).await?;
-            outside.push(path);
-            needed.build = true;
+            outside.push(path.clone());
+            if mixed {
+                needed.copies.push((path, format!("{vendored}-{}", needed.copies.len())));
+            } else {
+                needed.build = true;
+            }
             continue;
         }
         let may = (request.repositories.0)(&repository).filter(|_| repository.contains("://"));
@@ -319,14 +347,13 @@ async fn dependencies(
         let locked = locked.into_iter().find(|entry| text(entry, "name") == name).map(|e| text(e, "version"));
         let wanted = locked.unwrap_or_else(|| text(dependency, "version"));
         let since = Since::Within(std::time::Duration::from_secs(300));
+        let since = if request.fresh { Since::now() } else { since };
         let version = charts.resolve(&from, &name, &wanted, since).await?;
+        if request.fresh {
+            charts.forget(&from, &name, &version);
+        }
         let archive = charts.archive(&from, &name, &version, options.pass_credentials).await?;
         needed.charts.push((name, archive));
-    }
-    if needed.build && !needed.charts.is_empty() {
-        let message = "a chart with dependencies both in this repository and elsewhere is not put together here; \
-                       run `helm dependency update` and commit the charts folder";
-        return Err(RenderError::Options { message: message.to_owned() });
     }
     Ok(needed)
 }

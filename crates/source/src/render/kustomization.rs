@@ -56,9 +56,9 @@ const FIELDS: [&str; 40] = [
     "repo",
 ];
 
-/// Lists that would run programs or fetch charts.
-const OFF: [&str; 5] =
-    ["helmCharts", "helmChartInflationGenerator", "generators", "transformers", "validators"];
+/// Lists that would run helm or fetch charts. Generators, transformers and validators may be listed: those that are built
+/// into kustomize run, and it refuses others by itself, because plugins are switched off.
+const OFF: [&str; 2] = ["helmCharts", "helmChartInflationGenerator"];
 
 /// Fields whose texts are paths or addresses, wherever they stand in the lists of paths.
 const PATHS: [&str; 17] = [
@@ -110,7 +110,6 @@ pub(super) fn refused(file: &str, document: &Node, charts: bool) -> Vec<Finding>
         let name = folded(&key.key_text());
         let off =
             OFF.iter().find(|field| folded(field) == name).filter(|field| !charts || **field != "helmCharts");
-        // Built-in transformers given as files are harmless, but they look the same as plugins.
         if let Some(field) = off.filter(|_| !value.is_null() && !is_empty_list(value)) {
             let message =
                 format!("`{field}` is off here, because it can run programs or fetch charts; remove it");
@@ -214,11 +213,13 @@ mod tests {
         ] {
             assert!(messages(text).iter().any(|message| message.contains("is read as")), "{text}");
         }
-        for text in
-            ["Generators: [x]", "generators: [x]", "TRANSFORMERS: [x]", "valıdators: []\nValidators: [y]"]
-        {
-            assert!(messages(text).iter().any(|message| message.contains("is off here")), "{text}");
+        for text in ["Generators: [x]", "TRANSFORMERS: [x]", "valıdators: []\nValidators: [y]"] {
+            assert!(messages(text).iter().any(|message| message.contains("is read as")), "{text}");
         }
+        for text in ["generators: [x]", "transformers: [x]", "validators: [x]"] {
+            assert_eq!(messages(text), [""; 0], "{text}: what is built in runs");
+        }
+        assert!(messages("helmCharts: [{name: x}]")[0].contains("is off here"));
         assert!(messages("commonLabels: {Path: x, resources: y}\nlabels: [{pairs: {Files: z}}]").is_empty());
     }
 
@@ -231,6 +232,8 @@ mod tests {
             "a: 1\nbases: ['file:///etc']",
             "a: 1\ncomponents: ['ssh://x/y']",
             "a: 1\ncrds: ['http://x']",
+            "a: 1\ntransformers: ['https://x/y.yaml']",
+            "a: 1\ngenerators: ['git@github.com:a/b']",
             "a: 1\nconfigurations: ['http://x']",
             "a: 1\nopenapi: {path: 'http://x'}",
             "a: 1\npatches: [{path: 'http://x'}]",

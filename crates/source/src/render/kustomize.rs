@@ -1,18 +1,19 @@
 //! Kustomize by its binary, on exactly the files that the kustomization refers to.
 //!
-//! Options of the Application become an overlay beside the repository's files, so nothing is edited in place.
+//! Options of the Application are edited into the kustomization, in a copy of it, by the commands that upstream runs
+//! ([`edit`]): an image of the options takes the place of the same image in the file, a prefix that of another prefix.
 //! Remote bases and plugins stay off, and charts unless the operator switches them on. The cage sees to it that nothing
 //! is fetched or run; [`kustomization`] says it in words.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use slipway_yaml::{Dialect, Node};
 
 use super::workspace::{self, With, Workspace};
 use super::{
-    Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, inflation,
+    Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, edit, environment, inflation,
     kustomization, manifest,
 };
 use crate::git_cache::EntryKind;
@@ -28,9 +29,12 @@ pub struct Kustomize {
     /// `[old=]name[:tag|@digest]`
     pub images: Vec<String>,
     pub common_labels: BTreeMap<String, String>,
+    /// A label that the kustomization has already gets the new value; without this it is an error.
+    pub force_common_labels: bool,
     pub label_without_selector: bool,
     pub label_include_templates: bool,
     pub common_annotations: BTreeMap<String, String>,
+    pub force_common_annotations: bool,
     /// `$ARGOCD_APP_NAME` and its relatives in the annotations' values.
     pub annotations_with_variables: bool,
     /// Name and count.
@@ -64,20 +68,8 @@ pub(super) async fn render(
     let mut inputs = Inputs::default();
     inputs.gather(renderer, request, &source, options).await?;
     let workspace = Workspace::with(&inputs.files)?;
-    let target = if *options == Kustomize::default() {
-        workspace.path(&format!("repo/{source}"))
-    } else {
-        // Inside `repo`, because kustomize looks only below the folder where the build began or beside it.
-        let overlay = overlay(options, &source);
-        let refused = kustomization::refused("the options of the source", &Node::from_json(&overlay), false);
-        if !refused.is_empty() {
-            return Err(RenderError::Findings(refused));
-        }
-        let file =
-            workspace.write("repo/.slipway-overlay/kustomization.yaml", overlay.to_string().as_bytes())?;
-        file.parent().expect("a file has a folder").to_owned()
-    };
-    let target = target.display().to_string();
+    edit::apply(&workspace, renderer, request, &source, options).await?;
+    let target = workspace.path(&format!("repo/{source}")).display().to_string();
     let output = build(&workspace, renderer, request, target, &helm).await?;
     let objects =
         manifest::read_output("kustomize", &request.path, &output).map_err(RenderError::Findings)?;
@@ -133,8 +125,8 @@ async fn present(
     options: &Kustomize,
 ) -> Result<Kustomize, RenderError> {
     let mut options = options.clone();
-    for image in &mut options.images {
-        *image = environment::substitute(image, request);
+    for text in options.images.iter_mut().chain(options.common_labels.values_mut()) {
+        *text = environment::substitute(text, request);
     }
     if options.annotations_with_variables {
         for value in options.common_annotations.values_mut() {
@@ -153,88 +145,10 @@ async fn present(
         options.components = there;
         options.ignore_missing_components = false;
     }
-    // They go to helm and make no overlay.
+    // They go to helm; nothing is edited for them.
     options.kube_version.clear();
     options.api_versions.clear();
     Ok(options)
-}
-
-fn overlay(options: &Kustomize, source: &str) -> Value {
-    let base = format!("../{source}");
-    let mut out = Map::new();
-    out.insert("apiVersion".into(), json!("kustomize.config.k8s.io/v1beta1"));
-    out.insert("kind".into(), json!("Kustomization"));
-    out.insert("resources".into(), json!([base.trim_end_matches('/')]));
-    for (name, text) in [
-        ("namePrefix", &options.name_prefix),
-        ("nameSuffix", &options.name_suffix),
-        ("namespace", &options.namespace),
-    ] {
-        if !text.is_empty() {
-            out.insert(name.into(), json!(text));
-        }
-    }
-    if !options.images.is_empty() {
-        out.insert("images".into(), options.images.iter().map(|image| image_override(image)).collect());
-    }
-    if !options.common_labels.is_empty() {
-        out.insert(
-            "labels".into(),
-            json!([{
-                "pairs": options.common_labels,
-                "includeSelectors": !options.label_without_selector,
-                "includeTemplates": !options.label_without_selector || options.label_include_templates,
-            }]),
-        );
-    }
-    if !options.common_annotations.is_empty() {
-        out.insert("commonAnnotations".into(), json!(options.common_annotations));
-    }
-    if !options.replicas.is_empty() {
-        let replicas = options.replicas.iter().map(|(name, count)| json!({"name": name, "count": count}));
-        out.insert("replicas".into(), replicas.collect());
-    }
-    if !options.patches.is_empty() {
-        let patches = options.patches.iter().map(|patch| {
-            let mut patch = patch.clone();
-            // Paths were written relative to the source folder.
-            if let Some(path) = patch.get("path").and_then(Value::as_str).filter(|path| !path.is_empty()) {
-                patch["path"] = json!(format!("{base}/{path}"));
-            }
-            patch
-        });
-        out.insert("patches".into(), patches.collect());
-    }
-    if !options.components.is_empty() {
-        let components = options.components.iter().map(|path| json!(format!("{base}/{path}")));
-        out.insert("components".into(), components.collect());
-    }
-    Value::Object(out)
-}
-
-/// `old=new:tag` → kustomize's fields.
-fn image_override(text: &str) -> Value {
-    let (old, new) = text.split_once('=').map_or((None, text), |(old, new)| (Some(old), new));
-    let (new_name, tag, digest) = match new.split_once('@') {
-        Some((name, digest)) => (name, None, Some(digest)),
-        None => match new.rsplit_once(':') {
-            // A colon before a slash is a registry's port.
-            Some((name, tag)) if !tag.contains('/') => (name, Some(tag), None),
-            _ => (new, None, None),
-        },
-    };
-    let mut out = Map::new();
-    out.insert("name".into(), json!(old.unwrap_or(new_name)));
-    if old.is_some() {
-        out.insert("newName".into(), json!(new_name));
-    }
-    if let Some(tag) = tag {
-        out.insert("newTag".into(), json!(tag));
-    }
-    if let Some(digest) = digest {
-        out.insert("digest".into(), json!(digest));
-    }
-    Value::Object(out)
 }
 
 /// Which files of the repository the build reads.
@@ -261,6 +175,9 @@ impl Inputs {
             let path = workspace::join(source, path)?;
             self.add_folder(renderer, request, &path, true).await?;
             open.push(path);
+        }
+        for path in options.patches.iter().filter_map(|patch| patch.get("path")).filter_map(Value::as_str) {
+            self.follow(renderer, request, source, path).await?;
         }
         let mut findings = Vec::new();
         while let Some(folder) = open.pop() {
@@ -289,6 +206,9 @@ impl Inputs {
                 }
                 for reference in references(document) {
                     match self.follow(renderer, request, &folder, reference.text).await? {
+                        Followed::File if reference.configures => {
+                            self.follow_configuration(renderer, request, &folder, reference.text).await?;
+                        }
                         Followed::Folder(path) if !seen.contains(&path) => {
                             seen.push(path.clone());
                             open.push(path);
@@ -309,6 +229,28 @@ impl Inputs {
             }
         }
         if findings.is_empty() { Ok(()) } else { Err(RenderError::Findings(findings)) }
+    }
+
+    /// What the file of a built-in generator or transformer names, relative to the kustomization that lists it.
+    async fn follow_configuration(
+        &mut self,
+        renderer: &Renderer,
+        request: &RenderRequest,
+        folder: &str,
+        text: &str,
+    ) -> Result<(), RenderError> {
+        let Ok(path) = workspace::join(folder, text) else { return Ok(()) };
+        let Some(text) = self.files.get(&path).and_then(|bytes| slipway_yaml::decode(bytes).ok()) else {
+            return Ok(());
+        };
+        // What is wrong with it, kustomize says better.
+        let Ok(documents) = slipway_yaml::parse(&text, Dialect::Kubernetes) else { return Ok(()) };
+        let named: Vec<String> =
+            documents.iter().flat_map(references).map(|reference| reference.text.to_owned()).collect();
+        for text in named {
+            self.follow(renderer, request, folder, &text).await?;
+        }
+        Ok(())
     }
 
     async fn follow(
@@ -370,53 +312,40 @@ enum Followed {
 struct Reference<'a> {
     text: &'a str,
     required: bool,
+    /// A file that says how a built-in plugin works.
+    configures: bool,
     line: usize,
     column: usize,
 }
 
 /// Every text that may be a path. Only entries of these lists must exist; anywhere else a text may be anything.
 fn references(document: &Node) -> Vec<Reference<'_>> {
-    fn walk<'a>(node: &'a Node, required: bool, out: &mut Vec<Reference<'a>>) {
+    fn walk<'a>(node: &'a Node, (required, configures): (bool, bool), out: &mut Vec<Reference<'a>>) {
         if let Some(text) = node.as_str() {
             // `files:` entries of generators may be `key=path`.
             let path = if required { text } else { text.rsplit_once('=').map_or(text, |(_, path)| path) };
             if !path.is_empty() && path.len() < 1024 {
-                out.push(Reference { text: path, required, line: node.span.line, column: node.span.column });
+                let (line, column) = (node.span.line, node.span.column);
+                out.push(Reference { text: path, required, configures, line, column });
             }
         }
         for item in node.items() {
-            walk(item, required, out);
+            walk(item, (required, configures), out);
         }
         for (_, value) in node.entries() {
-            walk(value, false, out);
+            walk(value, (false, false), out);
         }
     }
     let mut out = Vec::new();
     for (key, value) in document.entries() {
-        let required =
-            matches!(kustomization::folded(&key.key_text()).as_str(), "resources" | "bases" | "components");
-        walk(value, required, &mut out);
+        let name = kustomization::folded(&key.key_text());
+        let required = matches!(name.as_str(), "resources" | "bases" | "components");
+        let configures = matches!(name.as_str(), "generators" | "transformers" | "validators");
+        walk(value, (required, configures), &mut out);
     }
     out
 }
 
 fn finding(file: &str, error: &slipway_yaml::YamlError) -> Finding {
     Finding { file: file.to_owned(), line: error.line, column: error.column, message: error.message.clone() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn images_are_read_as_users_write_them() {
-        for (text, expected) in [
-            ("nginx:1.2", json!({"name": "nginx", "newTag": "1.2"})),
-            ("a=b:1", json!({"name": "a", "newName": "b", "newTag": "1"})),
-            ("host:5000/x", json!({"name": "host:5000/x"})),
-            ("x@sha256:ab", json!({"name": "x", "digest": "sha256:ab"})),
-        ] {
-            assert_eq!(image_override(text), expected, "{text}");
-        }
-    }
 }

@@ -110,7 +110,9 @@ fn check(file: &str, node: &Node, findings: &mut Vec<Finding>) {
         if !entries.is_null() && !entries.is_mapping() {
             say(entries.span, format!("`metadata.{field}` must be a mapping"));
         }
-        for (key, value) in entries.entries().iter().filter(|(_, value)| value.as_str().is_none()) {
+        // Without a value it is passed on as it is, which the API server reads as empty.
+        let is_other = |value: &Node| value.as_str().is_none() && !value.is_null();
+        for (key, value) in entries.entries().iter().filter(|(_, value)| is_other(value)) {
             say(
                 value.span,
                 format!("`metadata.{field}.{}` must be text; put the value in quotes", key.key_text()),
@@ -153,6 +155,30 @@ mod tests {
         assert!(
             findings("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: [a\n")[0].starts_with("f.yaml:5:")
         );
+    }
+
+    #[test]
+    fn a_label_without_a_value_is_passed_on() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {a: null, b: x}, annotations: {c: }}\n";
+        let objects = read_file("f.yaml", text.as_bytes()).expect("readable");
+        assert_eq!(objects[0].0["metadata"]["labels"], serde_json::json!({"a": null, "b": "x"}));
+    }
+
+    #[test]
+    fn a_block_scalar_at_the_end_keeps_its_newline_without_one_in_the_file() {
+        let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  k: ";
+        for (rest, expected) in [
+            ("|\n    x", "x\n"),
+            ("|-\n    x", "x"),
+            ("|+\n    x", "x\n"),
+            (">\n    x\n    y", "x y\n"),
+            ("x", "x"),
+        ] {
+            let objects = read_file("f.yaml", format!("{head}{rest}").as_bytes()).expect("readable");
+            assert_eq!(objects[0].0["data"]["k"], expected, "{rest}");
+            let read = read_output("helm", "p", format!("{head}{rest}").as_bytes()).expect("readable");
+            assert_eq!(read[0].0["data"]["k"], expected, "{rest}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod cache;
 mod content;
 mod directory;
+mod edit;
 mod environment;
 mod error;
 mod helm;
@@ -111,6 +112,8 @@ pub struct RenderRequest {
     pub kustomize: KustomizeTool,
     /// Who answers `lookup` of charts. None: it finds nothing.
     pub lookup: Option<Arc<dyn Lookup>>,
+    /// Nothing that was rendered or downloaded before counts.
+    pub fresh: bool,
 }
 
 type FindRepository = dyn Fn(&str) -> Option<Repository> + Send + Sync;
@@ -263,7 +266,9 @@ impl Renderer {
             .await?
             .ok_or_else(|| GitError::PathNotFound { path: request.path.clone() })?;
         let key = self.input_key(request, &folder);
-        if let Some(found) = self.remembered(request, &key).await? {
+        if !request.fresh
+            && let Some(found) = self.remembered(request, &key).await?
+        {
             return Ok(found);
         }
         let gate = {
@@ -272,7 +277,9 @@ impl Renderer {
             running.entry(key.clone()).or_default().clone()
         };
         let _turn = gate.lock().await;
-        if let Some(found) = self.remembered(request, &key).await? {
+        if !request.fresh
+            && let Some(found) = self.remembered(request, &key).await?
+        {
             return Ok(found);
         }
         let mut made = self.make(request).await?;
@@ -364,7 +371,7 @@ impl Renderer {
         };
         let key = digest([
             // Raised when a renderer's output changes for the same input.
-            "render-3",
+            "render-4",
             folder,
             &request.path,
             &options,

@@ -1,5 +1,6 @@
 //! The room against real repositories in temporary folders.
 
+mod alike;
 mod charts;
 mod git;
 mod git_cache;

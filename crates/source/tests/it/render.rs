@@ -35,6 +35,7 @@ pub(crate) async fn request(
         repositories: Repositories::default(),
         kustomize: Default::default(),
         lookup: None,
+        fresh: false,
     }
 }
 
@@ -185,6 +186,106 @@ async fn a_kustomization_is_built_from_what_it_refers_to() {
         render(&repo, "over", SourceOptions::Kustomize(Box::new(options))).await.expect("built with options");
     assert_eq!(names(&built), ["pre-n-x"]);
     assert_eq!(built.objects[0]["metadata"]["labels"]["team"], Value::from("blue"));
+    assert_eq!(repo.git(&["status", "--porcelain"]), "", "the repository itself is left alone");
+}
+
+/// R1: what the options say takes the place of what the kustomization says, as `kustomize edit` has it.
+#[tokio::test]
+async fn kustomize_options_are_edited_into_the_kustomization() {
+    let repo = Repo::new();
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 1\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers: [{name: web, image: 'nginx:1.0'}]\n";
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: extra}\nspec: {containers: [{name: e, image: 'nginx:1.0'}]}\n";
+    repo.write(
+        "k/kustomization.yaml",
+        "resources: [web.yaml]\nnamePrefix: base-\nnameSuffix: -old\ncommonLabels: {team: red}\nimages: [{name: nginx, newName: registry.example.com/team/nginx, newTag: \"1.1\"}]\nreplicas: [{name: web, count: 3}]\n",
+    )
+    .write("k/web.yaml", deployment)
+    .write("k/extra/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\nresources: [pod.yaml]\n")
+    .write("k/extra/pod.yaml", pod)
+    .commit("First");
+    let with = |options: Kustomize| SourceOptions::Kustomize(Box::new(options));
+    for image in ["nginx=registry.example.com/team/nginx:9.9", "nginx=other/nginx:9.9"] {
+        let options = Kustomize { images: vec![image.to_owned()], ..Kustomize::default() };
+        let built = render(&repo, "k", with(options)).await.expect("built");
+        let found = &built.objects[0]["spec"]["template"]["spec"]["containers"][0]["image"];
+        assert_eq!(found, image.split_once('=').expect("two sides").1);
+    }
+    let options = Kustomize {
+        name_prefix: "app-".into(),
+        name_suffix: "-new".into(),
+        replicas: vec![("web".into(), 5)],
+        ..Kustomize::default()
+    };
+    let built = render(&repo, "k", with(options)).await.expect("built");
+    assert_eq!(names(&built), ["app-web-new"]);
+    assert_eq!(built.objects[0]["spec"]["replicas"], 5);
+    // The kustomization's own images reach what a component brings.
+    let options = Kustomize { components: vec!["extra".into()], ..Kustomize::default() };
+    let built = render(&repo, "k", with(options)).await.expect("built");
+    let pod = built.objects.iter().find(|object| object["kind"] == "Pod").expect("the component's");
+    assert_eq!(pod["spec"]["containers"][0]["image"], "registry.example.com/team/nginx:1.1");
+    // A label that is there already is an error, unless it is forced.
+    let labels = |force| Kustomize {
+        common_labels: [("team".to_owned(), "blue".to_owned())].into(),
+        force_common_labels: force,
+        ..Kustomize::default()
+    };
+    let error = render(&repo, "k", with(labels(false))).await.expect_err("refused");
+    assert!(error.to_string().contains("team"), "{error}");
+    let built = render(&repo, "k", with(labels(true))).await.expect("built");
+    assert_eq!(built.objects[0]["metadata"]["labels"]["team"], "blue");
+    // Patches follow those of the file.
+    repo.write("k/kustomization.yaml", "resources: [web.yaml]\npatches:\n- target: {kind: Deployment}\n  patch: '[{\"op\": \"replace\", \"path\": \"/spec/replicas\", \"value\": 2}]'\n")
+        .commit("Patches");
+    let patch = serde_json::json!({"target": {"kind": "Deployment"}, "patch": "- op: replace\n  path: /spec/replicas\n  value: 7\n"});
+    let options = Kustomize { patches: vec![patch], ..Kustomize::default() };
+    let built = render(&repo, "k", with(options)).await.expect("built");
+    assert_eq!(built.objects[0]["spec"]["replicas"], 7, "the last patch wins");
+}
+
+/// R2: what is built into kustomize runs; anything else it refuses itself.
+#[tokio::test]
+async fn built_in_transformers_generators_and_validators_run() {
+    let repo = Repo::new();
+    repo.write(
+        "k/kustomization.yaml",
+        "resources: [cm.yaml]\ntransformers: [labels.yaml]\ngenerators: [made.yaml]\n",
+    )
+    .write("k/cm.yaml", &config_map("cm"))
+    .write("k/labels.yaml", "apiVersion: builtin\nkind: LabelTransformer\nmetadata: {name: l}\nlabels: {env: dev}\nfieldSpecs: [{path: metadata/labels, create: true}]\n")
+    .write("k/made.yaml", "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: made}\nliterals: [a=b]\noptions: {disableNameSuffixHash: true}\n")
+    .commit("First");
+    let built = render(&repo, "k", SourceOptions::Detect).await.expect("built");
+    assert_eq!(names(&built), ["cm", "made"]);
+    assert!(
+        built.objects.iter().all(|object| object["metadata"]["labels"]["env"] == "dev"),
+        "{:?}",
+        built.objects
+    );
+    repo.write("k/labels.yaml", "apiVersion: example.org/v1\nkind: Run\nmetadata: {name: l, annotations: {config.kubernetes.io/function: \"exec: {path: ./x}\"}}\n")
+        .commit("A plugin");
+    let error = render(&repo, "k", SourceOptions::Detect).await.expect_err("plugins are off");
+    assert!(error.to_string().contains("plugin"), "{error}");
+}
+
+/// R3: charts of the first API have their dependencies in requirements.yaml.
+#[tokio::test]
+async fn requirements_of_charts_of_the_first_api_are_put_into_place() {
+    let repo = Repo::new();
+    let template =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Chart.Name }}-{{ .Release.Name }}}\n";
+    repo.write("chart/Chart.yaml", "apiVersion: v1\nname: top\nversion: 1.0.0\n")
+        .write("chart/requirements.yaml", "dependencies:\n- {name: dep, version: 0.1.0, repository: 'file://../dep'}\n- {name: inner, version: 0.2.0, repository: 'file://_charts/inner'}\n")
+        .write("chart/templates/m.yaml", template)
+        .write("chart/_charts/inner/Chart.yaml", "apiVersion: v1\nname: inner\nversion: 0.2.0\n")
+        .write("chart/_charts/inner/templates/m.yaml", template)
+        .write("dep/Chart.yaml", "apiVersion: v1\nname: dep\nversion: 0.1.0\n")
+        .write("dep/templates/m.yaml", template)
+        .commit("First");
+    let built = render(&repo, "chart", SourceOptions::Detect).await.expect("templated");
+    let mut found = names(&built);
+    found.sort_unstable();
+    assert_eq!(found, ["dep-shop", "inner-shop", "top-shop"]);
 }
 
 #[tokio::test]

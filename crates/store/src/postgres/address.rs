@@ -18,6 +18,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Address {
     config: Config,
     tls: Tls,
+    patience: Patience,
+}
+
+/// How long the server lets a session take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Patience {
+    /// A paused process must not keep the writers' lock, and nobody waits for ever.
+    Serving,
+    /// A backup reads whole tables; nobody waits for it.
+    Reading,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,9 +71,9 @@ impl FromStr for Address {
             }
         };
         config.ssl_mode(if tls == Tls::Off { SslMode::Disable } else { SslMode::Require });
-        config.connect_timeout(CONNECT_TIMEOUT).application_name("slipway");
+        config.connect_timeout(CONNECT_TIMEOUT).application_name(SERVING);
         config.keepalives_idle(Duration::from_secs(15)).tcp_user_timeout(Duration::from_secs(20));
-        Ok(Self { config, tls })
+        Ok(Self { config, tls, patience: Patience::Serving })
     }
 }
 
@@ -76,17 +86,33 @@ fn is_this_machine(host: &Host) -> bool {
     }
 }
 
+/// What processes that serve call themselves at the server.
+pub(super) const SERVING: &str = "slipway";
+
 impl Address {
+    /// For somebody beside the platform, who may take long and is not taken for a part of it.
+    pub(super) fn beside(&self, reads_only: bool) -> Self {
+        let mut beside = self.clone();
+        beside.config.application_name("slipway-admin");
+        if reads_only {
+            beside.patience = Patience::Reading;
+        }
+        beside
+    }
+
     pub(super) fn connect(&self) -> Result<Client, StoreError> {
         let mut client = match &self.tls {
             Tls::Off => self.config.connect(NoTls),
             Tls::On { root } => self.config.connect(tls::connector(root.as_deref())?),
         }
         .map_err(|error| failure(&error))?;
-        // A paused process must not keep the writers' lock, and nothing waits for ever.
+        let (idle, statement) = match self.patience {
+            Patience::Serving => ("10s", "60s"),
+            Patience::Reading => ("10min", "0"),
+        };
         let settings = format!(
-            "SET search_path = {}; SET idle_in_transaction_session_timeout = '10s'; \
-             SET statement_timeout = '60s'; SET lock_timeout = '30s'; SET client_min_messages = warning",
+            "SET search_path = {}; SET idle_in_transaction_session_timeout = '{idle}'; \
+             SET statement_timeout = '{statement}'; SET lock_timeout = '30s'; SET client_min_messages = warning",
             schemas().join(", ")
         );
         client.batch_execute(&settings).map_err(|error| failure(&error))?;

@@ -13,6 +13,7 @@ mod values;
 
 pub use address::Address;
 pub(crate) use listen::Listener;
+pub(crate) use session::connections;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32};
@@ -21,7 +22,7 @@ use tokio::sync::broadcast;
 
 use crate::engine::Committed;
 use crate::session::Session;
-use crate::{StoreError, services};
+use crate::{StoreError, Tx, services};
 use session::{Postgres, Writing};
 
 const READERS: usize = 8;
@@ -49,8 +50,21 @@ pub(crate) fn open(
 }
 
 pub(crate) fn open_to_read(address: &Address) -> Result<Vec<Box<dyn Session>>, StoreError> {
+    let address = address.beside(true);
     address.connect()?;
-    Ok(readers(address))
+    Ok(readers(&address))
+}
+
+/// For an administrator's command beside the platform: the same rights, another name.
+pub(crate) fn beside(address: &Address) -> Address {
+    address.beside(false)
+}
+
+/// How many connections of processes that serve there are to this database.
+pub(crate) fn serving(tx: &mut Tx<'_>) -> Result<i64, StoreError> {
+    let sql =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1";
+    tx.one(sql, &[address::SERVING.into()])?.map_or(Ok(0), |row| row.int(0))
 }
 
 fn readers(address: &Address) -> Vec<Box<dyn Session>> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use postgres::fallible_iterator::FallibleIterator;
@@ -20,6 +20,13 @@ use crate::{Database, StoreError};
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(25);
 const PAUSE_MAX: Duration = Duration::from_millis(400);
+
+/// Of this process.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn connections() -> u64 {
+    CONNECTIONS.load(Ordering::Relaxed)
+}
 
 pub(super) struct Postgres {
     address: Address,
@@ -54,12 +61,15 @@ impl Postgres {
                 pid.store(row.get(0), Ordering::Relaxed);
             }
             self.client = Some(client);
+            CONNECTIONS.fetch_add(1, Ordering::Relaxed);
         }
         Ok(self.client.as_mut().expect("just connected"))
     }
 
     fn disconnect(&mut self) {
-        self.client = None;
+        if self.client.take().is_some() {
+            CONNECTIONS.fetch_sub(1, Ordering::Relaxed);
+        }
         self.statements.clear();
     }
 
@@ -103,6 +113,12 @@ impl Postgres {
     fn failed(&mut self, error: &postgres::Error) -> StoreError {
         self.statements.clear();
         failure(error)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.disconnect();
     }
 }
 

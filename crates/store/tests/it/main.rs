@@ -7,6 +7,8 @@ mod backup;
 mod bookkeeping;
 mod contract;
 mod durability;
+mod pipelining;
 mod postgres;
+mod statements;
 mod tasks;
 mod upgrade;

@@ -279,3 +279,24 @@ async fn a_credential_of_one_service_is_no_credential_of_another() {
     assert!(matches!(stolen, Err(StoreError::Refused { .. })), "{stolen:?}");
     narrow.write(|tx| facts::append(tx, account(), &fact(), 1)).await.unwrap();
 }
+
+/// S5: a table that takes minutes to read is still backed up. S8: who beside the platform changes it sees whether it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_has_no_limit_of_time_and_whoever_serves_is_seen() {
+    let url = database();
+    let beside = Store::connect_beside(&url).unwrap();
+    assert!(!beside.is_served().await.unwrap(), "an administrator's command is no part of the platform");
+    let serving = Store::connect(&url).unwrap();
+    serving.read(|tx| facts::after(tx, 0, None, 1)).await.unwrap();
+    assert!(beside.is_served().await.unwrap());
+    let backing_up = Store::connect_to_read(&url).unwrap();
+    let limit = |store: &Store| {
+        let store = store.clone();
+        async move {
+            let sql = "SELECT current_setting('statement_timeout')";
+            store.read(move |tx| tx.one(sql, &[])?.unwrap().text(0)).await.unwrap()
+        }
+    };
+    assert_eq!((limit(&backing_up).await.as_str(), limit(&serving).await.as_str()), ("0", "1min"));
+    assert!(serving.stats().connections > 0);
+}

@@ -1,7 +1,63 @@
 //! A database of before people could be in several accounts.
 
-use slipway_model::AccountId;
-use slipway_store::{Scope, Store, identity};
+use slipway_model::{AccountId, BuildId};
+use slipway_store::{Scope, Store, builds, identity};
+
+use crate::engines::On;
+
+crate::on_both!(builds_of_an_older_database_are_numbered_in_their_order);
+
+async fn builds_of_an_older_database_are_numbered_in_their_order(on: On) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = crate::engines::url(on, folder.path());
+    Store::connect(&url).unwrap().close();
+    let (account, one, two) =
+        ("ac0000000000000000000001", "ac0000000000000000000011", "ac0000000000000000000012");
+    let mut sql = format!(
+        "DROP INDEX builds_numbered; DROP INDEX builds_short; DROP TABLE build_numbers; ALTER TABLE builds DROP COLUMN number;
+         INSERT INTO accounts (id, name, created_ms) VALUES ('{account}', 'acme', 5);"
+    );
+    for (id, pipeline) in [(1, one), (2, two), (3, one), (4, one)] {
+        sql += &format!(
+            "INSERT INTO builds (id, account, pipeline, pipeline_name, status, created_ms, order_body, steps, cause) \
+             VALUES ('ac000000000000000000010{id}', '{account}', '{pipeline}', 'p', 'success', 1, '{{}}', '[]', '{id}');"
+        );
+    }
+    match on {
+        On::Sqlite => {
+            let old = rusqlite::Connection::open(folder.path().join("slipway.db")).unwrap();
+            old.execute_batch(&format!("{sql} PRAGMA user_version = 19;")).unwrap();
+        }
+        On::Postgres => {
+            let database = url.to_string().rsplit('/').next().unwrap().to_owned();
+            let sql = format!(
+                "SET search_path = slipway, pipelines_api, pipeline_manager; {sql} UPDATE schema_version SET version = 19"
+            );
+            slipway_testkit::postgres::shared().psql(&database, &sql).unwrap();
+        }
+    }
+    let store = Store::connect(&url).unwrap();
+    let scope = Scope::of(account.parse::<AccountId>().unwrap());
+    let mut numbers = Vec::new();
+    for id in 1..=4 {
+        let id: BuildId = format!("ac000000000000000000010{id}").parse().unwrap();
+        numbers.push(store.read(move |tx| builds::by_id(tx, scope, id)).await.unwrap().unwrap().number);
+    }
+    assert_eq!(numbers, [1, 1, 2, 3]);
+    let next = store.write(move |tx| {
+        let new = builds::NewBuild {
+            id: "ac0000000000000000000200".parse().unwrap(),
+            pipeline: one.parse().unwrap(),
+            pipeline_name: "p",
+            order: &(),
+            cause: "new",
+            queue: Default::default(),
+        };
+        let id = builds::create(tx, scope, &new, 1)?;
+        Ok(builds::by_id(tx, scope, id)?.unwrap().number)
+    });
+    assert_eq!(next.await.unwrap(), 4);
+}
 
 #[tokio::test]
 async fn people_of_an_older_database_keep_their_role_and_sign_in_once_more() {

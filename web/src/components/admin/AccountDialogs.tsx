@@ -13,12 +13,12 @@ interface NewAccountDialogProps {
 export function NewAccountDialog({ onClose, create }: NewAccountDialogProps) {
   const form = useForm({
     initialValues: { name: '', adminEmail: '' },
-    validate: { name: (name) => (name.trim() ? null : 'Give it a name') },
+    validate: { name: (name) => (name.trim() ? null : 'Enter a name') },
   });
   return (
     <FormDialog
       title="New account"
-      verb="Make the account"
+      verb="Create account"
       onClose={onClose}
       onDone={() => {}}
       submit={() => {
@@ -35,7 +35,7 @@ export function NewAccountDialog({ onClose, create }: NewAccountDialogProps) {
       />
       <TextInput
         label="E-mail of its first Administrator"
-        description="Added at once if known here, otherwise invited: you get the link to send"
+        description="Added right away if known here; otherwise invited, and you get the link to send"
         type="email"
         {...form.getInputProps('adminEmail')}
       />
@@ -68,14 +68,14 @@ export function LimitsDialog({ account, onClose, save }: LimitsDialogProps) {
       <TextInput
         data-autofocus
         label="Plan"
-        description="A name for the numbers below, for people"
+        description="A label for the limits below"
         {...form.getInputProps('plan')}
       />
       {limitNames.map((name) => (
         <TextInput
           key={name}
           label={limitText(name)}
-          placeholder="no limit"
+          placeholder="unlimited"
           inputMode="numeric"
           {...form.getInputProps(name)}
         />

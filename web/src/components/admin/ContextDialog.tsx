@@ -64,7 +64,7 @@ export function ContextDialog({ side, context, onClose, save }: ContextDialogPro
   const submit = () => {
     const parsed = known.form === 'json' ? parseData(text) : undefined;
     const found = {
-      ...(name.trim() ? {} : { name: 'Give it a name' }),
+      ...(name.trim() ? {} : { name: 'Enter a name' }),
       ...(parsed && 'problem' in parsed ? { data: parsed.problem } : {}),
       ...(known.form === 'pairs' ? problemOfPairs(pairs) : {}),
     };
@@ -75,8 +75,8 @@ export function ContextDialog({ side, context, onClose, save }: ContextDialogPro
   };
   return (
     <FormDialog
-      title={context ? `Change ${name}` : side === 'configuration' ? 'New configuration' : 'New integration'}
-      verb={context ? 'Save' : 'Make it'}
+      title={context ? `Edit ${name}` : side === 'configuration' ? 'New configuration' : 'New integration'}
+      verb={context ? 'Save' : 'Create'}
       size="lg"
       onClose={onClose}
       submit={submit}
@@ -96,7 +96,7 @@ export function ContextDialog({ side, context, onClose, save }: ContextDialogPro
           <TextInput
             data-autofocus
             label="Name"
-            description="Pipelines name it so"
+            description="Name used to refer to it in pipelines"
             value={name}
             error={problems.name}
             onChange={(event) => setName(event.currentTarget.value)}
@@ -109,7 +109,7 @@ export function ContextDialog({ side, context, onClose, save }: ContextDialogPro
       {known.form === 'json' && (
         <Textarea
           label={known.label === type ? 'Data' : `${known.label}, written as JSON`}
-          description={`A value that reads ${MASK} and is left so keeps what it was`}
+          description={`Leave ${MASK} to keep a stored value`}
           rows={10}
           spellCheck={false}
           styles={{ input: { fontFamily: 'var(--mono)' } }}
@@ -122,10 +122,10 @@ export function ContextDialog({ side, context, onClose, save }: ContextDialogPro
         <Fields fields={known.form} before={context?.spec.data ?? {}} data={data} onChange={setData} />
       )}
       {context && <Reveal context={context} onShow={show} />}
-      <TagsInput label="Tags" description="Access rules look at them" value={tags} onChange={setTags} />
+      <TagsInput label="Tags" description="Used by access rules" value={tags} onChange={setTags} />
       <Checkbox
-        label="Nobody reads its secrets back"
-        description="Builds get them, administrators do not. This cannot be taken back."
+        label="Write-only secrets"
+        description="Available to builds, never shown again, even to administrators. Cannot be undone."
         checked={forbidDecrypt}
         onChange={(event) => setForbidDecrypt(event.currentTarget.checked)}
       />
@@ -135,7 +135,7 @@ export function ContextDialog({ side, context, onClose, save }: ContextDialogPro
 
 function problemOfPairs(pairs: Pair[]): { data?: string } {
   const names = pairs.map(({ key }) => key.trim());
-  if (names.includes('')) return { data: 'Give every value a name, or remove the line' };
+  if (names.includes('')) return { data: 'Enter a name for every value, or remove the line' };
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   return twice ? { data: `${twice} is there twice` } : {};
 }
@@ -189,7 +189,7 @@ function Pairs({ pairs, secret, problem, onChange }: PairsProps) {
       )}
       <div>
         <Button variant="subtle" size="compact-sm" onClick={() => onChange([...pairs, newPair()])}>
-          Add a variable
+          Add variable
         </Button>
       </div>
     </fieldset>
@@ -242,12 +242,10 @@ function Reveal({ context, onShow }: { context: Context; onShow: (data: Data) =>
       <div>
         <Action
           loading={reveal.isPending}
-          disabledReason={
-            context.metadata.forbidDecrypt ? 'It forbids that its secrets are read back.' : undefined
-          }
+          disabledReason={context.metadata.forbidDecrypt ? 'Its secrets are write-only.' : undefined}
           onClick={() => reveal.mutate()}
         >
-          Show the secrets
+          Show secrets
         </Action>
       </div>
       <FormError error={reveal.error} />

@@ -24,13 +24,13 @@ export function Domains() {
   const account = user?.activeAccountName ?? '';
   const reason = user?.platformAdmin
     ? undefined
-    : 'An administrator of the platform verifies domains, signed in with a password.';
+    : 'Only a platform administrator who signed in with a password can verify domains.';
   return (
     <section className="panel" aria-labelledby="domains">
       <header>
         <h2 id="domains">Verified domains</h2>
         <Action leftSection={<Plus />} disabledReason={reason} onClick={() => setAdding(true)}>
-          Add a domain
+          Add domain
         </Action>
       </header>
       <QueryView
@@ -38,8 +38,8 @@ export function Domains() {
         empty={(all) =>
           all.length === 0 && (
             <Empty title="No verified domain">
-              Providers of this account let in people who are invited or linked. New people come in with an
-              address of a domain that is verified for this account.
+              People sign in through this account’s providers if they are invited or linked. With a verified
+              domain, new people with an address of that domain can join.
             </Empty>
           )
         }
@@ -77,7 +77,7 @@ export function Domains() {
         danger
         action={() => change(takeDomainBack(account, removing ?? ''))}
       >
-        Nobody new comes in with such an address. People who came stay members.
+        People with such an address can no longer join. Existing members stay.
       </Confirm>
     </section>
   );
@@ -91,7 +91,7 @@ function DomainDialog({ onClose, add }: { onClose: () => void; add: (domain: str
   return (
     <FormDialog
       title="Add a verified domain"
-      verb="It belongs to this account"
+      verb="Add domain"
       onClose={onClose}
       submit={() =>
         form.validate().hasErrors ? undefined : async () => add(form.values.domain.trim().toLowerCase())
@@ -100,7 +100,7 @@ function DomainDialog({ onClose, add }: { onClose: () => void; add: (domain: str
       <TextInput
         data-autofocus
         label="Domain"
-        description="Check first that the company owns it: the account's providers may bring in anybody with such an address"
+        description="Check first that the company owns it: the account’s providers can then add anyone with such an address"
         placeholder="example.com"
         {...form.getInputProps('domain')}
       />

@@ -29,7 +29,7 @@ export function Explain({ kinds, question, onAsk }: ExplainProps) {
       action: question.action ?? kinds[0]?.actions[0] ?? '',
       name: asked.name,
     },
-    validate: { name: (name) => (name.trim() ? null : 'Name the entity') },
+    validate: { name: (name) => (name.trim() ? null : 'Enter the name of the resource') },
   });
   const actions = kinds.find(({ entityType }) => entityType === form.values.kind)?.actions ?? [];
   const application = form.values.kind === 'gitopsApplications';
@@ -47,15 +47,15 @@ export function Explain({ kinds, question, onAsk }: ExplainProps) {
       >
         <Autocomplete
           size="xs"
-          label="May"
+          label="Who"
           placeholder="you"
           data={[...members.map(({ email }) => email), ...robots.map(({ name }) => name)]}
           {...form.getInputProps('user')}
         />
-        <NativeSelect size="xs" label="Do" data={actions} {...form.getInputProps('action')} />
+        <NativeSelect size="xs" label="Action" data={actions} {...form.getInputProps('action')} />
         <NativeSelect
           size="xs"
-          label="To"
+          label="Resource"
           data={kinds.map(({ entityType }) => entityType)}
           {...form.getInputProps('kind')}
           onChange={(event) => {
@@ -66,12 +66,12 @@ export function Explain({ kinds, question, onAsk }: ExplainProps) {
         />
         <TextInput
           size="xs"
-          label="Named"
+          label="Name"
           placeholder={application ? 'runtime/namespace/name' : 'demo/demo-app'}
           {...form.getInputProps('name')}
         />
         <Button type="submit" style={{ marginTop: 20 }}>
-          Ask
+          Check access
         </Button>
       </form>
       {question.action && question.entity && (

@@ -70,7 +70,7 @@ export function Identities() {
         }}
       >
         {asking?.linked ? (
-          'You cannot sign in with it any more, and sessions that began with it end.'
+          'You can no longer sign in with it, and sessions that began with it end.'
         ) : (
           <>
             Whoever signs in at <span className="mono">{asking?.issuer}</span> as you are signed in there will

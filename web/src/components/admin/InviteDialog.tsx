@@ -17,7 +17,7 @@ export function InviteDialog({ onClose, invite }: InviteDialogProps) {
   });
   return (
     <FormDialog
-      title="Invite somebody"
+      title="Invite a user"
       verb="Invite"
       onClose={onClose}
       onDone={() => {}}
@@ -30,7 +30,7 @@ export function InviteDialog({ onClose, invite }: InviteDialogProps) {
         data-autofocus
         label="E-mail"
         type="email"
-        description="You get a link to send there; Slipway sends no mail itself"
+        description="You get a link to send to this address; Slipway does not send it"
         {...form.getInputProps('email')}
       />
       <NativeSelect label="Role" data={roleChoices} {...form.getInputProps('role')} />

@@ -54,9 +54,9 @@ export function Keys({ title, serviceAccount }: KeysProps) {
         query={keys}
         empty={(all) =>
           all.length === 0 && (
-            <Empty title="No key yet" icon={<Key />}>
-              A key lets the command line, Git and scripts in without a browser. Make one for each use, so
-              that each can be revoked alone.
+            <Empty title="No API keys yet" icon={<Key />}>
+              The command line, Git and scripts sign in with a key. Create one for each use, so that each can
+              be revoked on its own.
             </Empty>
           )
         }
@@ -74,9 +74,9 @@ export function Keys({ title, serviceAccount }: KeysProps) {
         />
       )}
       {made && (
-        <ShownOnce title="The new key" text={made} what="key" onClose={() => setMade(undefined)}>
-          Copy it now: it is not shown again. Send it in the <code>Authorization</code> header, or give it to
-          Git as the password.
+        <ShownOnce title="New API key" text={made} what="key" onClose={() => setMade(undefined)}>
+          Copy it now: it will not be shown again. Send it in the <code>Authorization</code> header, or give
+          it to Git as the password.
         </ShownOnce>
       )}
       <Confirm
@@ -87,7 +87,7 @@ export function Keys({ title, serviceAccount }: KeysProps) {
         danger
         action={() => change(revokeKey(revoking?._id ?? ''))}
       >
-        Whatever uses it stops working at once. This cannot be taken back.
+        Everything that uses it stops working immediately. This cannot be undone.
       </Confirm>
     </section>
   );
@@ -95,7 +95,7 @@ export function Keys({ title, serviceAccount }: KeysProps) {
 
 function KeyTable({ keys, onRevoke }: { keys: ApiKey[]; onRevoke: (key: ApiKey) => void }) {
   return (
-    <DataTable labelledBy="keys" heads={['Key', 'Begins with', 'May do', 'Made', 'Last used', 'Actions']}>
+    <DataTable labelledBy="keys" heads={['Key', 'Prefix', 'Scopes', 'Created', 'Last used', 'Actions']}>
       {keys.map((key) => (
         <tr key={key._id}>
           <td>{key.name}</td>
@@ -131,9 +131,11 @@ function CreateKey({ onClose, create }: CreateKeyProps) {
   const form = useForm({
     initialValues: { name: '', limit: 'none', scopes: [] as string[] },
     validate: {
-      name: (name) => (name.trim() ? null : 'Say what the key is for'),
+      name: (name) => (name.trim() ? null : 'Enter a name'),
       scopes: (scopes, { limit }) =>
-        limit === 'chosen' && scopes.length === 0 ? 'Name at least one, or choose another limit' : null,
+        limit === 'chosen' && scopes.length === 0
+          ? 'Enter at least one scope, or choose another option'
+          : null,
     },
   });
   const { limit } = form.values;
@@ -144,27 +146,27 @@ function CreateKey({ onClose, create }: CreateKeyProps) {
     return () => create(name.trim(), wanted);
   };
   return (
-    <FormDialog title="New API key" verb="Make the key" onClose={onClose} submit={submit} onDone={() => {}}>
+    <FormDialog title="New API key" verb="Create key" onClose={onClose} submit={submit} onDone={() => {}}>
       <TextInput
         data-autofocus
         label="Name"
-        description="What it is for, so that you know later whether it is still needed"
+        description="What the key is for"
         placeholder="laptop"
         {...form.getInputProps('name')}
       />
       <NativeSelect
-        label="May do"
+        label="Permissions"
         data={[
-          { value: 'none', label: 'Whatever its owner may' },
-          { value: 'read', label: 'Read everything, change nothing' },
-          { value: 'chosen', label: 'Only what is named below' },
+          { value: 'none', label: 'Everything its owner may do' },
+          { value: 'read', label: 'Read-only' },
+          { value: 'chosen', label: 'Selected scopes' },
         ]}
         {...form.getInputProps('limit')}
       />
       {limit === 'chosen' && (
         <TagsInput
           label="Scopes"
-          description="A word opens its resource; with :read it only reads"
+          description="A scope grants access to a resource; with :read, read-only access"
           data={OFFERED}
           placeholder="pipeline, build:read"
           {...form.getInputProps('scopes')}

@@ -40,8 +40,8 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
     },
     validate: {
       teams: (teams, { attributes }) =>
-        teams.length > 0 || !ruleFields(undefined, attributes).teams ? null : 'Name at least one team',
-      actions: (actions) => (actions.length > 0 ? null : 'Name at least one action'),
+        teams.length > 0 || !ruleFields(undefined, attributes).teams ? null : 'Select at least one team',
+      actions: (actions) => (actions.length > 0 ? null : 'Select at least one action'),
     },
   });
   const { entityType, attributes } = form.values;
@@ -60,14 +60,14 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
   };
   return (
     <FormDialog
-      title={rule ? 'Change the rule' : 'New rule'}
-      verb={rule ? 'Save' : 'Add the rule'}
+      title={rule ? 'Edit rule' : 'New rule'}
+      verb={rule ? 'Save' : 'Create rule'}
       size="lg"
       onClose={onClose}
       submit={submit}
     >
       <NativeSelect
-        label="About"
+        label="Resource"
         data={kinds.map((each) => each.entityType)}
         {...form.getInputProps('entityType')}
         onChange={(event) =>
@@ -80,7 +80,7 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
           })
         }
       />
-      {fields.teams && <TeamsField all label="Teams that may" {...form.getInputProps('teams')} />}
+      {fields.teams && <TeamsField all label="Teams" {...form.getInputProps('teams')} />}
       <MultiSelect
         label="Actions"
         data={kind?.actions ?? []}
@@ -92,16 +92,15 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
         <div className="row" style={{ alignItems: 'flex-start' }}>
           <TagsInput
             style={{ flex: 1 }}
-            label="With tags"
-            description="* is any entity, untagged one without tags"
+            label="Tags"
+            description="* matches everything, untagged matches items without tags"
             {...form.getInputProps('tags')}
           />
           <NativeSelect
-            label="Of which"
-            description="Or every one"
+            label="Match"
             data={[
-              { value: 'any', label: 'any fits' },
-              { value: 'all', label: 'all must fit' },
+              { value: 'any', label: 'any tag' },
+              { value: 'all', label: 'all tags' },
             ]}
             {...form.getInputProps('tagMatch')}
           />
@@ -109,19 +108,17 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
       )}
       {entityType === 'pipeline' && (
         <NativeSelect
-          label="Whose tags"
+          label="Tags of"
           data={[
-            { value: '', label: "The entity's own" },
-            { value: 'project', label: "Those of the pipeline's project" },
+            { value: '', label: 'the resource itself' },
+            { value: 'project', label: "the pipeline's project" },
           ]}
           {...form.getInputProps('relatedResource')}
         />
       )}
       {fields.attributes.length > 0 && (
         <fieldset className="stack" style={{ border: 0, padding: 0, margin: 0, gap: 6 }}>
-          <legend style={{ padding: 0, marginBottom: 4, fontSize: 13, fontWeight: 560 }}>
-            With attributes
-          </legend>
+          <legend style={{ padding: 0, marginBottom: 4, fontSize: 13, fontWeight: 560 }}>Attributes</legend>
           {attributes.map((attribute, index) => (
             <div key={attribute.id} className="row" style={{ alignItems: 'flex-start' }}>
               <NativeSelect
@@ -167,7 +164,7 @@ export function RuleDialog({ kinds, rule, onClose, save }: RuleDialogProps) {
                 })
               }
             >
-              Add an attribute
+              Add attribute
             </Button>
           </div>
         </fieldset>

@@ -27,12 +27,12 @@ export function ServiceAccountDialog({ robot, onClose, save }: ServiceAccountDia
       teams: (robot?.teams ?? []).map((team) => team.name),
       enabled: robot?.enabled ?? true,
     },
-    validate: { name: (name) => (name.trim() ? null : 'Give it a name') },
+    validate: { name: (name) => (name.trim() ? null : 'Enter a name') },
   });
   return (
     <FormDialog
-      title={robot ? `Change ${robot.name}` : 'New service account'}
-      verb={robot ? 'Save' : 'Make it'}
+      title={robot ? `Edit ${robot.name}` : 'New service account'}
+      verb={robot ? 'Save' : 'Create'}
       onClose={onClose}
       submit={() => {
         if (form.validate().hasErrors) return undefined;
@@ -53,7 +53,7 @@ export function ServiceAccountDialog({ robot, onClose, save }: ServiceAccountDia
       {robot && (
         <Checkbox
           label="Enabled"
-          description="While it is not, none of its keys works"
+          description="While disabled, its keys are refused"
           {...form.getInputProps('enabled', { type: 'checkbox' })}
         />
       )}

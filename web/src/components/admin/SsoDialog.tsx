@@ -27,9 +27,9 @@ export function SsoDialog({ provider, onClose, create, update }: SsoDialogProps)
       createMembers: before?.createMembers ?? false,
     },
     validate: {
-      name: (name) => (name.trim() ? null : 'Give it a name'),
+      name: (name) => (name.trim() ? null : 'Enter a name'),
       issuer: (issuer) => (issuer.trim() ? null : "Enter the provider's address"),
-      clientId: (id) => (id.trim() ? null : 'Enter what the provider calls Slipway'),
+      clientId: (id) => (id.trim() ? null : 'Enter the client ID'),
     },
   });
   const submit = () => {
@@ -48,7 +48,7 @@ export function SsoDialog({ provider, onClose, create, update }: SsoDialogProps)
   };
   return (
     <FormDialog
-      title={provider ? `Change ${before?.displayName || provider.name}` : 'New identity provider'}
+      title={provider ? `Edit ${before?.displayName || provider.name}` : 'New identity provider'}
       verb={provider ? 'Save' : 'Check and add'}
       size="lg"
       onClose={onClose}
@@ -58,41 +58,41 @@ export function SsoDialog({ provider, onClose, create, update }: SsoDialogProps)
         <TextInput
           data-autofocus
           label="Name"
-          description="Part of the callback address: lowercase letters, digits and hyphens"
+          description="Part of the callback URL: lowercase letters, digits and hyphens"
           placeholder="gitea"
           {...form.getInputProps('name')}
         />
       )}
       <TextInput
-        label="On the sign-in page"
-        description="Sign in with …"
+        label="Display name"
+        description="Shown on the sign-in page: Sign in with …"
         placeholder="Gitea"
         {...form.getInputProps('displayName')}
       />
       <TextInput
         label="Issuer"
-        description="Its discovery is at this address plus /.well-known/openid-configuration"
+        description="Its discovery document is at this URL plus /.well-known/openid-configuration"
         placeholder="https://git.example.com/"
         {...form.getInputProps('issuer')}
       />
-      <TextInput label="Client id" {...form.getInputProps('clientId')} />
+      <TextInput label="Client ID" {...form.getInputProps('clientId')} />
       <PasswordInput
         label="Client secret"
-        {...(provider?.hasSecret ? { description: 'Left empty, it stays as it is' } : {})}
+        {...(provider?.hasSecret ? { description: 'Leave empty to keep the current one' } : {})}
         autoComplete="off"
         {...form.getInputProps('clientSecret')}
       />
-      <TagsInput label="Scopes to ask for" {...form.getInputProps('scopes')} />
+      <TagsInput label="Scopes" {...form.getInputProps('scopes')} />
       <TextInput
-        label="Claim that lists a person's groups"
-        description="Each group becomes a team of its name; left empty, no teams come from there"
+        label="Groups claim"
+        description="Each group becomes a team of the same name; leave empty to import no teams"
         placeholder="groups"
         {...form.getInputProps('groupsClaim')}
       />
-      <TextInput label="Group whose members are Administrators" {...form.getInputProps('adminGroup')} />
+      <TextInput label="Administrators group" {...form.getInputProps('adminGroup')} />
       <Checkbox
-        label="Whoever the provider vouches for becomes a member"
-        description="With an address of a verified domain. Otherwise they need an invitation to their e-mail first"
+        label="Add people on their first sign-in"
+        description="Only with an address of a verified domain; everyone else needs an invitation first"
         {...form.getInputProps('createMembers', { type: 'checkbox' })}
       />
     </FormDialog>

@@ -21,7 +21,7 @@ export function TeamDialog({ team, onClose, save }: TeamDialogProps) {
   const theirs = membersOf(team).filter(({ source }) => source === 'sso');
   const form = useForm({
     initialValues: { name: team?.name ?? '', tags: team?.tags ?? [], users: mine.map(({ _id }) => _id) },
-    validate: { name: (name) => (name.trim() ? null : 'Give it a name') },
+    validate: { name: (name) => (name.trim() ? null : 'Enter a name') },
   });
   const known = [
     ...members.map(({ _id, userName, email }) => ({ value: _id, label: `${userName} (${email})` })),
@@ -32,8 +32,8 @@ export function TeamDialog({ team, onClose, save }: TeamDialogProps) {
     .map(({ _id, userName }) => ({ value: _id, label: userName }));
   return (
     <FormDialog
-      title={team ? `Change team ${team.name}` : 'New team'}
-      verb={team ? 'Save' : 'Make the team'}
+      title={team ? `Edit team ${team.name}` : 'New team'}
+      verb={team ? 'Save' : 'Create team'}
       onClose={onClose}
       submit={() => {
         if (form.validate().hasErrors) return undefined;
@@ -43,7 +43,7 @@ export function TeamDialog({ team, onClose, save }: TeamDialogProps) {
       <TextInput
         data-autofocus
         label="Name"
-        description="What people call it; no slashes and commas"
+        description="Without slashes or commas"
         placeholder="developers"
         {...form.getInputProps('name')}
       />
@@ -51,10 +51,10 @@ export function TeamDialog({ team, onClose, save }: TeamDialogProps) {
         label="Members"
         data={[...known, ...missing]}
         searchable
-        nothingFoundMessage="Nobody of that name"
+        nothingFoundMessage="No match"
         {...(theirs.length > 0
           ? {
-              description: `From the identity provider, and kept: ${theirs.map(({ userName }) => userName).join(', ')}`,
+              description: `Managed by the identity provider: ${theirs.map(({ userName }) => userName).join(', ')}`,
             }
           : {})}
         {...form.getInputProps('users')}

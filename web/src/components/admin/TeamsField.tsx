@@ -21,7 +21,7 @@ export function TeamsField({ all, value, ...rest }: TeamsFieldProps) {
       searchable
       clearable
       nothingFoundMessage="No such team"
-      placeholder={teams && data.length === 0 ? 'There is no team yet' : ''}
+      placeholder={teams && data.length === 0 ? 'No teams yet' : ''}
       {...rest}
     />
   );

@@ -44,7 +44,7 @@ const git = (type: string, label: string, host: string): TypeOfContext => ({
     {
       path: 'auth.username',
       label: 'User name',
-      description: 'Where the host asks for one beside the token',
+      description: 'If the host needs one with the token',
     },
     { path: 'auth.password', label: 'Access token', secret: true },
   ],
@@ -64,11 +64,6 @@ export const INTEGRATIONS: TypeOfContext[] = [
   git('git.bitbucket', 'Bitbucket', 'bitbucket.org'),
   git('git.stash', 'Bitbucket Server', 'bitbucket.example.com'),
   {
-    type: 'helm-repository',
-    label: 'Helm repository',
-    form: [{ path: 'repositoryUrl', label: 'Address', placeholder: 'https://charts.example.com' }],
-  },
-  {
     type: 'registry',
     label: 'Image registry',
     start: { provider: 'other' },
@@ -79,22 +74,15 @@ export const INTEGRATIONS: TypeOfContext[] = [
       {
         path: 'repositoryPrefix',
         label: 'Prefix',
-        description: 'Comes between the host and the names of images',
+        description: 'Inserted between the host and image names',
       },
       {
         path: 'default',
         label: 'Default',
-        description: 'Write true to send images there whose steps name no registry',
+        description: 'true: use it for steps that name no registry',
       },
     ],
   },
-  { type: 'secret-store.kubernetes', label: 'Secrets of a cluster', form: 'json' },
-  { type: 'secret-store.kubernetes-runtime', label: "Secrets of a runtime's cluster", form: 'json' },
-  { type: 'secret-store.hashicorp-vault', label: 'Vault', form: 'json' },
-  { type: 'storage.s3', label: 'S3', form: 'json' },
-  { type: 'storage.minio', label: 'MinIO', form: 'json' },
-  { type: 'storage.gc', label: 'Google Cloud Storage', form: 'json' },
-  { type: 'storage.azuref', label: 'Azure Files', form: 'json' },
 ];
 
 const ALL = [...CONFIGURATION, ...INTEGRATIONS];
@@ -149,7 +137,7 @@ export function parseData(text: string): { data: Data } | { problem: string } {
   try {
     const data: unknown = JSON.parse(text);
     if (typeof data === 'object' && data !== null && !Array.isArray(data)) return { data: data as Data };
-    return { problem: 'Write an object: { "name": "value" }' };
+    return { problem: 'Enter a JSON object: { "name": "value" }' };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
   }

@@ -9,7 +9,7 @@ const LIMITS: Record<string, string> = {
   parallelBuilds: 'Parallel builds',
 };
 const SOURCES: Record<string, string> = {
-  manual: 'by hand',
+  manual: 'manually',
   sso: 'from the identity provider',
   role: 'by role',
 };

@@ -95,8 +95,8 @@ export function ResourceGraph({ application, selected, onSelect }: ResourceGraph
         <Controls showInteractive={false}>
           {expanded.size > 0 && (
             <ControlButton
-              title="Fold the groups again"
-              aria-label="Fold the groups again"
+              title="Collapse groups"
+              aria-label="Collapse groups"
               onClick={() => setExpanded(new Set())}
             >
               <ChevronUp />

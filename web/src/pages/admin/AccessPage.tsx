@@ -33,7 +33,7 @@ export function AccessPage() {
     <Page
       title="Access rules"
       documentTitle="Access rules"
-      subtitle="What teams may do. Administrators may do everything; rules are no limit for them."
+      subtitle="What teams may do. Administrators may do everything, regardless of rules."
       actions={
         <Button leftSection={<Plus />} onClick={() => setMaking(true)} disabled={!kinds.data}>
           New rule
@@ -51,7 +51,7 @@ export function AccessPage() {
           query={rules}
           empty={(all) =>
             all.length === 0 && (
-              <Empty title="No rule" icon={<Shield />}>
+              <Empty title="No rules" icon={<Shield />}>
                 Pipelines are closed to users until a rule opens them, and so is pushing to repositories; what
                 GitOps deploys is open until a rule restricts it.
               </Empty>
@@ -116,8 +116,8 @@ function RuleTable({ rules, onChange, onDelete }: RuleTableProps) {
               {rule.note && <div className="muted">{rule.note}</div>}
             </td>
             <RowActions>
-              <RowAction label={`Change the rule ${words}`} onClick={() => onChange(rule)}>
-                Change
+              <RowAction label={`Edit the rule ${words}`} onClick={() => onChange(rule)}>
+                Edit
               </RowAction>
               <RowAction label={`Delete the rule ${words}`} onClick={() => onDelete(rule)}>
                 Delete

@@ -23,7 +23,7 @@ export function AccountPage() {
     <Page
       title="Account"
       documentTitle="Account"
-      subtitle="Its name, and how people get in. Who is in it is on the pages of users and teams."
+      subtitle="The account’s name and sign-in settings. Users and teams have pages of their own."
     >
       <QueryView query={account}>
         {(found) => (
@@ -66,13 +66,13 @@ function Settings({ account }: { account: Account }) {
   const queryClient = useQueryClient();
   const form = useForm({
     initialValues: { name: account.name, ...readSettings(account.settings) },
-    validate: { name: (name) => (name.trim() ? null : 'Give it a name') },
+    validate: { name: (name) => (name.trim() ? null : 'Enter a name') },
   });
   const save = useMutation({
     mutationFn: ({ name, ...settings }: typeof form.values) =>
       changeAccount(name.trim(), writeSettings(account.settings, settings)),
     onSuccess: async () => {
-      notifications.show({ message: 'The account was changed.' });
+      notifications.show({ message: 'Account saved.' });
       // The frame shows the account's name too.
       await Promise.all(
         [accountQuery.queryKey, userQuery.queryKey].map((queryKey) =>
@@ -94,30 +94,30 @@ function Settings({ account }: { account: Account }) {
       >
         <TextInput
           label="Name"
-          description="Lowercase letters, digits and hyphens; the old name stays out of others' reach for a while"
+          description="Lowercase letters, digits and hyphens. The old name stays reserved for a while."
           {...form.getInputProps('name')}
         />
         <TextInput
-          label="A quiet browser signs in again after"
+          label="Sign out after inactivity"
           description="Minutes"
           inputMode="numeric"
           {...form.getInputProps('inactivityMinutes')}
         />
         <TextInput
-          label="A session ends in any case after"
+          label="Maximum session length"
           description="Hours"
           inputMode="numeric"
           {...form.getInputProps('sessionHours')}
         />
         <TagsInput
-          label="Only invite e-mail addresses of these domains"
-          description="Empty: of any"
+          label="Allowed e-mail domains for invitations"
+          description="Empty: any domain"
           placeholder="example.com"
           {...form.getInputProps('allowedDomains')}
         />
         <Checkbox
-          label="People may sign in with a password"
-          description="Without it, only through an identity provider"
+          label="Allow sign-in with a password"
+          description="Otherwise only through an identity provider"
           {...form.getInputProps('passwordLogin', { type: 'checkbox' })}
         />
         <FormError error={save.error} />

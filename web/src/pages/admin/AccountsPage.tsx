@@ -21,10 +21,10 @@ const VERBS = ['suspend', 'activate', 'delete', 'restore'] as const;
 type Verb = (typeof VERBS)[number];
 
 const TELL: Record<Verb, string> = {
-  suspend: 'Nobody gets in and no key works until it is activated again. Everything is kept.',
-  activate: 'People and keys get in again.',
-  delete: 'Nobody gets in any more. It can be restored, and its name is not given to another.',
-  restore: 'It is as it was before it was deleted.',
+  suspend: 'Nobody can sign in and no key works until the account is activated again. All data is kept.',
+  activate: 'People can sign in and keys work again.',
+  delete: 'Nobody can sign in. The account can be restored; its name stays reserved.',
+  restore: 'Everything is restored as it was before the deletion.',
 };
 
 const capital = (word: string) => word.charAt(0).toUpperCase() + word.slice(1);
@@ -42,7 +42,7 @@ export function AccountsPage() {
     <Page
       title="Accounts"
       documentTitle="Accounts"
-      subtitle="Every account of the platform, deleted ones too."
+      subtitle="All accounts on this installation, including deleted ones."
       actions={
         <Button leftSection={<Plus />} onClick={() => setMaking(true)}>
           New account
@@ -72,12 +72,12 @@ export function AccountsPage() {
       )}
       {invitation && (
         <ShownOnce
-          title="Invitation of the account's Administrator"
+          title="Invitation for the account's administrator"
           text={invitation}
           what="link"
           onClose={() => setInvitation(undefined)}
         >
-          Send this link to them. It is not shown again.
+          Send them this link. It will not be shown again.
         </ShownOnce>
       )}
       {limiting && (
@@ -111,7 +111,7 @@ interface AccountTableProps {
 
 function AccountTable({ accounts, onLimit, onAsk }: AccountTableProps) {
   return (
-    <DataTable label="Accounts" heads={['Account', 'State', 'Made', 'Limits', 'Actions']}>
+    <DataTable label="Accounts" heads={['Account', 'State', 'Created', 'Limits', 'Actions']}>
       {accounts.map((account) => (
         <tr key={account._id}>
           <td>{account.name}</td>

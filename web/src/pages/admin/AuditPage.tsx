@@ -55,8 +55,8 @@ export function AuditPage() {
       documentTitle="Audit log"
       subtitle={
         platform
-          ? 'Of the platform itself: accounts, people, and what nobody in particular tried.'
-          : 'Every change in the account and every refusal, newest first.'
+          ? 'Changes to the platform itself: accounts, people, and attempts by unknown callers.'
+          : 'Every change and every denied request in this account, newest first.'
       }
       actions={
         <>
@@ -97,8 +97,8 @@ export function AuditPage() {
           rows={10}
           empty={(list) =>
             list.docs.length === 0 && (
-              <Empty title={filtered ? 'No record matches' : 'No record yet'} icon={<Scroll />}>
-                {filtered ? 'Try without some of the filters.' : 'The first change will be here.'}
+              <Empty title={filtered ? 'No matching records' : 'No records yet'} icon={<Scroll />}>
+                {filtered ? 'Try fewer filters.' : 'Changes appear here.'}
               </Empty>
             )
           }
@@ -173,11 +173,11 @@ function Filters({ search, platform, onNarrow, onClear }: FiltersProps) {
       {platform !== undefined && (
         <NativeSelect
           size="xs"
-          label="Of"
+          label="Scope"
           value={platform ? 'platform' : 'account'}
           data={[
-            { value: 'account', label: 'this account' },
-            { value: 'platform', label: 'the platform' },
+            { value: 'account', label: 'This account' },
+            { value: 'platform', label: 'Platform' },
           ]}
           onChange={(event) =>
             onNarrow({ platform: event.currentTarget.value === 'platform', entity: '', action: '' })
@@ -228,7 +228,7 @@ function Filters({ search, platform, onNarrow, onClear }: FiltersProps) {
       />
       {onClear && (
         <Button variant="subtle" onClick={onClear}>
-          Clear the filters
+          Clear filters
         </Button>
       )}
     </div>
@@ -324,8 +324,8 @@ function AuditTable({ records, open, onOpen }: AuditTableProps) {
             </th>
             <th>When</th>
             <th>Who</th>
-            <th>Did</th>
-            <th>To</th>
+            <th>Action</th>
+            <th>Resource</th>
             <th>Outcome</th>
             <th>From</th>
           </tr>

@@ -11,7 +11,7 @@ import { DataTable, RowAction, RowActions } from '../../ui/DataTable';
 import { Confirm } from '../../ui/Confirm';
 import { Plug, Plus, Sliders } from '../../ui/icons';
 import { Page } from '../../ui/Page';
-import { Empty, QueryView } from '../../ui/States';
+import { Empty, QueryView, sentence } from '../../ui/States';
 import { Status } from '../../ui/Status';
 import { Ago } from '../../ui/Time';
 
@@ -21,12 +21,12 @@ export function ConfigurationPage() {
     <ContextsPage
       side="configuration"
       title="Shared configuration"
-      subtitle="Variables and YAML that pipelines share. Secrets are kept encrypted and shown masked."
+      subtitle="Variables and YAML that pipelines share. Secrets are stored encrypted and shown masked."
       verb="New configuration"
       empty={
         <Empty title="No shared configuration yet" icon={<Sliders />}>
-          Keep here what several pipelines need, and name it under <code>contexts</code> in their spec: builds
-          get the variables.
+          Values that several pipelines need. Name it under <code>contexts</code> in a pipeline’s spec, and
+          its builds get the variables.
         </Empty>
       }
     />
@@ -39,12 +39,12 @@ export function IntegrationsPage() {
     <ContextsPage
       side="integrations"
       title="Integrations"
-      subtitle="Other systems, and how Slipway signs in there. Secrets are kept encrypted and shown masked."
+      subtitle="Connections to other systems. Secrets are stored encrypted and shown masked."
       verb="New integration"
       empty={
-        <Empty title="No integration yet" icon={<Plug />}>
-          The built-in Git host needs none. Add one for a Git host, a Helm repository, a secret store or
-          storage elsewhere.
+        <Empty title="No integrations yet" icon={<Plug />}>
+          The built-in Git host needs none. Add one for another Git provider, an image registry or
+          notifications.
         </Empty>
       }
     />
@@ -109,7 +109,7 @@ function ContextsPage({ side, title, subtitle, verb, empty }: ContextsPageProps)
         danger
         action={() => change(deleteContext(deleting?.metadata.name ?? ''))}
       >
-        Its values are gone then. It is refused while a pipeline uses it.
+        Its values are deleted. A pipeline that still uses it prevents this.
       </Confirm>
     </Page>
   );
@@ -124,7 +124,7 @@ interface ContextTableProps {
 
 function ContextTable({ label, contexts, onChange, onDelete }: ContextTableProps) {
   return (
-    <DataTable label={label} heads={['Name', 'Type', 'Holds', 'Tags', 'Changed', 'Actions']}>
+    <DataTable label={label} heads={['Name', 'Type', 'Keys', 'Tags', 'Last change', 'Actions']}>
       {contexts.map((context) => {
         const { metadata, spec } = context;
         return (
@@ -133,11 +133,16 @@ function ContextTable({ label, contexts, onChange, onDelete }: ContextTableProps
               <span className="row">
                 {metadata.name}
                 {metadata.forbidDecrypt && (
-                  <Status tone="off" title="Nobody reads its secrets back">
+                  <Status tone="off" title="Write-only secrets">
                     sealed
                   </Status>
                 )}
               </span>
+              {context.note && (
+                <Status plain tone="warn">
+                  {sentence(context.note)}
+                </Status>
+              )}
             </td>
             <td className="nowrap">{typeOf(spec.type).label}</td>
             <td style={{ maxWidth: 320 }}>
@@ -150,8 +155,8 @@ function ContextTable({ label, contexts, onChange, onDelete }: ContextTableProps
               <Ago at={metadata.updated_at} />
             </td>
             <RowActions>
-              <RowAction label={`Change ${metadata.name}`} onClick={() => onChange(context)}>
-                Change
+              <RowAction label={`Edit ${metadata.name}`} onClick={() => onChange(context)}>
+                Edit
               </RowAction>
               <RowAction label={`Delete ${metadata.name}`} onClick={() => onDelete(context)}>
                 Delete

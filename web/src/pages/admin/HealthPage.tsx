@@ -24,7 +24,7 @@ export function HealthPage() {
     <Page
       title="System health"
       documentTitle="System health"
-      subtitle="Of the whole platform, over all accounts. Renewed every ten seconds."
+      subtitle="The whole platform, across all accounts. Refreshed every ten seconds."
       actions={
         <>
           <Button
@@ -38,7 +38,7 @@ export function HealthPage() {
             Metrics
           </Button>
           <Button variant="default" leftSection={<Refresh />} onClick={ask.open}>
-            New master key
+            Rotate master key
           </Button>
         </>
       }
@@ -62,7 +62,7 @@ export function HealthPage() {
                   </Property>
                   <Property name="Master key">
                     <Status tone={state.rotating ? 'warn' : 'ok'}>
-                      {state.rotating ? 'A rotation was left unfinished' : 'In order'}
+                      {state.rotating ? 'A rotation is unfinished' : 'OK'}
                     </Status>
                   </Property>
                 </Properties>
@@ -92,17 +92,17 @@ export function HealthPage() {
       <Confirm
         opened={asking}
         onClose={ask.close}
-        title="Make a new master key?"
-        verb="Make it"
+        title="Rotate the master key?"
+        verb="Rotate"
         action={async () => {
           const { dataKeys } = await change(rotateSecrets());
           notifications.show({
-            message: `The master key is new, and ${dataKeys} data keys are wrapped with it.`,
+            message: `Master key rotated; ${dataKeys} data keys were re-encrypted.`,
           });
         }}
       >
-        Every account's data key is wrapped anew. The old master key opens nothing afterwards: a backup made
-        before still needs it.
+        Every account’s data key is re-encrypted with a new master key. Keep the old key if you need to
+        restore a backup made before.
       </Confirm>
     </Page>
   );
@@ -110,7 +110,7 @@ export function HealthPage() {
 
 function Builds({ counts }: { counts: Record<string, number> }) {
   const all = Object.entries(counts);
-  if (all.length === 0) return <Empty title="No build yet" />;
+  if (all.length === 0) return <Empty title="No builds yet" />;
   return (
     <TableFrame>
       <table className="data" aria-labelledby="builds">

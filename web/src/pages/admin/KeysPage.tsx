@@ -3,11 +3,7 @@ import { Page } from '../../ui/Page';
 
 export function KeysPage() {
   return (
-    <Page
-      title="Your API keys"
-      documentTitle="API keys"
-      subtitle="They speak for you, in the account that you are in now."
-    >
+    <Page title="Your API keys" documentTitle="API keys" subtitle="Keys act as you in this account.">
       <Keys title="Keys" />
     </Page>
   );

@@ -36,10 +36,13 @@ export function PeoplePage() {
     <Page
       title="People"
       documentTitle="People"
-      subtitle="Everybody on the platform. Whoever is disabled gets in nowhere, by no way."
+      subtitle="Everyone on this installation. A disabled person cannot sign in or use API keys."
     >
       <div className="panel">
-        <QueryView query={people} empty={(all) => all.length === 0 && <Empty title="Nobody on this page" />}>
+        <QueryView
+          query={people}
+          empty={(all) => all.length === 0 && <Empty title="No people on this page" />}
+        >
           {(all) => <PeopleTable people={all} onAsk={setAsking} />}
         </QueryView>
         {/* The answer has no total: there is a next page when this one is full. */}
@@ -80,8 +83,8 @@ function askEnabled(person: PlatformUser): Ask {
     title: `${enabled ? 'Disable' : 'Enable'} ${userName}?`,
     verb: enabled ? 'Disable' : 'Enable',
     tell: enabled
-      ? 'They get in nowhere any more, in no account: their sessions end and their keys stop working.'
-      : 'They get in again where they are members.',
+      ? 'They can no longer sign in to any account; their sessions end and their API keys stop working.'
+      : 'They can sign in again where they are members.',
     danger: enabled,
   };
 }
@@ -94,8 +97,8 @@ function askPlatform(person: PlatformUser): Ask {
     title: platformAdmin
       ? `Take the platform's administration from ${userName}?`
       : `Let ${userName} administer the platform?`,
-    verb: platformAdmin ? 'Take it' : 'Let them',
-    tell: 'Administrators of the platform make, suspend and delete accounts and disable people. Their sessions end now.',
+    verb: platformAdmin ? 'Revoke' : 'Grant',
+    tell: 'Platform administrators create, suspend and delete accounts and disable people. Their sessions end now.',
     danger: platformAdmin,
   };
 }
@@ -126,7 +129,7 @@ function PeopleTable({ people, onAsk }: { people: PlatformUser[]; onAsk: (ask: A
               }
               onClick={() => onAsk(askPlatform(person))}
             >
-              {person.platformAdmin ? 'Take administration' : 'Make administrator'}
+              {person.platformAdmin ? 'Revoke administrator' : 'Make administrator'}
             </Button>
             <Button
               size="compact-xs"

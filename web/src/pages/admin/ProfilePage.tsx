@@ -42,7 +42,7 @@ export function ProfilePage() {
 function Facts({ user }: { user: User }) {
   const active = user.account.find(({ active }) => active);
   return (
-    <section className="panel" aria-label="Who you are here">
+    <section className="panel" aria-label="Your account">
       <div className="body">
         <Properties>
           <Property name="Account">{user.activeAccountName}</Property>
@@ -72,7 +72,7 @@ function Sessions() {
   return (
     <section className="panel" aria-labelledby="sessions">
       <header>
-        <h2 id="sessions">Browsers that are signed in</h2>
+        <h2 id="sessions">Active sessions</h2>
       </header>
       <QueryView query={sessions}>
         {(all) => (
@@ -87,7 +87,7 @@ function Sessions() {
                     <span className="ellipsis" title={session.agent}>
                       {session.agent || 'unknown'}
                     </span>
-                    {session.current && <Status tone="ok">This one</Status>}
+                    {session.current && <Status tone="ok">This session</Status>}
                   </div>
                 </td>
                 <td className="mono">{session.address}</td>
@@ -113,13 +113,13 @@ function Sessions() {
         opened={Boolean(ending)}
         onClose={() => setEnding(undefined)}
         title="End this session?"
-        verb="End it"
+        verb="End session"
         danger
         action={() => change(endSession(ending?.id ?? ''))}
       >
         {ending?.current
-          ? 'It is the one that you look at this page with: you will have to sign in again.'
-          : 'Whoever uses that browser has to sign in again.'}
+          ? 'This is your current session: you will have to sign in again.'
+          : 'That browser will have to sign in again.'}
       </Confirm>
     </section>
   );
@@ -130,9 +130,9 @@ function Password({ email }: { email: string }) {
   const form = useForm({
     initialValues: { current: '', fresh: '', again: '' },
     validate: {
-      current: (value) => (value ? null : 'Enter your present password'),
+      current: (value) => (value ? null : 'Enter your current password'),
       fresh: (value) => (value ? null : 'Enter a new password'),
-      again: (value, { fresh }) => (value === fresh ? null : 'This is not the same as above'),
+      again: (value, { fresh }) => (value === fresh ? null : 'The passwords do not match'),
     },
   });
   const save = useMutation({
@@ -141,7 +141,7 @@ function Password({ email }: { email: string }) {
       form.reset();
       queryClient.setQueryData(userQuery.queryKey, user);
       void queryClient.invalidateQueries({ queryKey: sessionsQuery.queryKey });
-      notifications.show({ message: 'The password was changed, and your other sessions ended.' });
+      notifications.show({ message: 'Password changed. Your other sessions have ended.' });
     },
   });
   return (
@@ -157,25 +157,25 @@ function Password({ email }: { email: string }) {
         {/* For password managers: whose password this is. */}
         <input hidden type="text" name="username" autoComplete="username" value={email} readOnly />
         <PasswordInput
-          label="Present password"
+          label="Current password"
           autoComplete="current-password"
           {...form.getInputProps('current')}
         />
         <PasswordInput
           label="New password"
-          description="A few words in a row are easier to keep than signs"
+          description="A passphrase of a few words is easier to remember"
           autoComplete="new-password"
           {...form.getInputProps('fresh')}
         />
         <PasswordInput
-          label="New password again"
+          label="Confirm new password"
           autoComplete="new-password"
           {...form.getInputProps('again')}
         />
         <FormError error={save.error} />
         <div>
           <Button type="submit" loading={save.isPending}>
-            Change the password
+            Change password
           </Button>
         </div>
       </form>

@@ -31,7 +31,7 @@ export function ServiceAccountsPage() {
     <Page
       title="Service accounts"
       documentTitle="Service accounts"
-      subtitle="For programs: a role, teams and API keys of their own, and nobody's password."
+      subtitle="For programs: with a role, teams and API keys, and without a password."
       actions={
         <Button leftSection={<Plus />} onClick={() => setMaking(true)}>
           New service account
@@ -43,9 +43,8 @@ export function ServiceAccountsPage() {
           query={robots}
           empty={(all) =>
             all.length === 0 && (
-              <Empty title="No service account yet" icon={<Robot />}>
-                Make one for each program that calls Slipway, so that its keys outlive the person who set it
-                up.
+              <Empty title="No service accounts yet" icon={<Robot />}>
+                Create one for each program that calls Slipway, so that its keys do not depend on a person.
               </Empty>
             )
           }
@@ -77,7 +76,7 @@ export function ServiceAccountsPage() {
         danger
         action={() => change(deleteServiceAccount(deleting?.name ?? ''))}
       >
-        Its keys stop working at once.
+        Its keys stop working immediately.
       </Confirm>
     </Page>
   );
@@ -95,7 +94,10 @@ interface RobotTableProps {
 function RobotTable({ robots, shown, onChange, onDelete }: RobotTableProps) {
   const navigate = route.useNavigate();
   return (
-    <DataTable label="Service accounts" heads={['Name', 'State', 'Role', 'Teams', 'Made', 'Keys', 'Actions']}>
+    <DataTable
+      label="Service accounts"
+      heads={['Name', 'State', 'Role', 'Teams', 'Created', 'Keys', 'Actions']}
+    >
       {robots.map((robot) => (
         <tr key={robot._id}>
           <td>{robot.name}</td>
@@ -121,8 +123,8 @@ function RobotTable({ robots, shown, onChange, onDelete }: RobotTableProps) {
             </Button>
           </td>
           <RowActions>
-            <RowAction label={`Change ${robot.name}`} onClick={() => onChange(robot)}>
-              Change
+            <RowAction label={`Edit ${robot.name}`} onClick={() => onChange(robot)}>
+              Edit
             </RowAction>
             <RowAction label={`Delete ${robot.name}`} onClick={() => onDelete(robot)}>
               Delete

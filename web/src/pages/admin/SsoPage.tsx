@@ -25,7 +25,7 @@ export function SsoPage() {
     <Page
       title="Single sign-on"
       documentTitle="Single sign-on"
-      subtitle="People sign in at an OpenID Connect provider; its groups become teams."
+      subtitle="People sign in through an OpenID Connect provider; its groups become teams."
       actions={
         <Button leftSection={<Plus />} onClick={() => setMaking(true)}>
           New provider
@@ -37,7 +37,7 @@ export function SsoPage() {
         empty={(all) =>
           all.length === 0 && (
             <div className="panel">
-              <Empty title="No identity provider" icon={<Key />}>
+              <Empty title="No identity providers" icon={<Key />}>
                 People sign in with a password. Add a provider that speaks OpenID Connect (Gitea, GitLab,
                 Keycloak, Google, Entra and many others do), and the sign-in page offers it.
               </Empty>
@@ -76,21 +76,21 @@ function Provider({ provider, change }: ProviderProps) {
       <header>
         <div className="row">
           <h2 id={`sso-${provider.id}`}>{title}</h2>
-          <Status tone={enabled ? 'ok' : 'off'}>{enabled ? 'Enabled' : 'Switched off'}</Status>
+          <Status tone={enabled ? 'ok' : 'off'}>{enabled ? 'Enabled' : 'Disabled'}</Status>
         </div>
         <div className="row" style={{ flexWrap: 'wrap', justifyContent: 'flex-end' }}>
           <Action
             leftSection={<External />}
-            disabledReason={enabled ? undefined : 'It is switched off: nobody gets in this way.'}
+            disabledReason={enabled ? undefined : 'It is disabled: nobody can sign in with it.'}
             onClick={() => window.open(provider.loginUrl, '_blank', 'noopener')}
           >
-            Try it
+            Test sign-in
           </Action>
           <Button variant="default" onClick={() => setDoing('change')}>
             Change
           </Button>
           <Button variant="default" onClick={() => setDoing('switch')}>
-            {enabled ? 'Switch off' : 'Switch on'}
+            {enabled ? 'Disable' : 'Enable'}
           </Button>
           <Button variant="default" onClick={() => setDoing('delete')}>
             Delete
@@ -99,8 +99,8 @@ function Provider({ provider, change }: ProviderProps) {
       </header>
       <div className="body stack">
         <div className="row" style={{ flexWrap: 'wrap' }}>
-          <span className="muted">Register this address at the provider:</span>
-          <CopyText text={provider.callbackUrl} what="callback address" />
+          <span className="muted">Register this callback URL with the provider:</span>
+          <CopyText text={provider.callbackUrl} what="callback URL" />
         </div>
         <Properties>
           <Property name="Issuer">{settings.issuer}</Property>
@@ -143,13 +143,13 @@ function Provider({ provider, change }: ProviderProps) {
       <Confirm
         opened={doing === 'switch'}
         onClose={close}
-        title={enabled ? `Switch ${title} off?` : `Switch ${title} on?`}
-        verb={enabled ? 'Switch off' : 'Switch on'}
+        title={enabled ? `Disable ${title}?` : `Enable ${title}?`}
+        verb={enabled ? 'Disable' : 'Enable'}
         danger={enabled}
         action={() => change(changeSso(name, { enabled: !enabled }))}
       >
         {enabled
-          ? 'The sign-in page no longer offers it, and whoever is signed in through it has to sign in again.'
+          ? 'The sign-in page no longer offers it, and people who signed in with it have to sign in again.'
           : 'The sign-in page offers it again.'}
       </Confirm>
       <Confirm
@@ -160,8 +160,8 @@ function Provider({ provider, change }: ProviderProps) {
         danger
         action={() => change(deleteSso(name))}
       >
-        People who came through it stay members, and are signed out; without a password they cannot sign in
-        any more.
+        People who joined through it stay members and are signed out. Without a password they can no longer
+        sign in.
       </Confirm>
     </section>
   );

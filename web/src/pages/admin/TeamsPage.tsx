@@ -30,7 +30,7 @@ export function TeamsPage() {
     <Page
       title="Teams"
       documentTitle="Teams"
-      subtitle="Access rules are about teams: who is in one may do what its rules allow."
+      subtitle="Access rules grant permissions to teams and their members."
       actions={
         <Button leftSection={<Plus />} onClick={() => setMaking(true)}>
           New team
@@ -60,7 +60,7 @@ export function TeamsPage() {
         danger
         action={() => change(deleteTeam(deleting?._id ?? ''))}
       >
-        Its members stay in the account. It is refused while an access rule names the team.
+        Its members stay in the account. An access rule that still names the team prevents this.
       </Confirm>
     </Page>
   );
@@ -74,7 +74,7 @@ interface TeamTableProps {
 
 function TeamTable({ teams, onChange, onDelete }: TeamTableProps) {
   return (
-    <DataTable label="Teams" heads={['Team', 'Members', 'Tags', 'Made', 'Actions']}>
+    <DataTable label="Teams" heads={['Team', 'Members', 'Tags', 'Created', 'Actions']}>
       {teams.map((team) => (
         <tr key={team._id}>
           <td className="nowrap">{team.name}</td>
@@ -86,8 +86,8 @@ function TeamTable({ teams, onChange, onDelete }: TeamTableProps) {
           <RowActions>
             {isCustom(team) && (
               <>
-                <RowAction label={`Change team ${team.name}`} onClick={() => onChange(team)}>
-                  Change
+                <RowAction label={`Edit team ${team.name}`} onClick={() => onChange(team)}>
+                  Edit
                 </RowAction>
                 <RowAction label={`Delete team ${team.name}`} onClick={() => onDelete(team)}>
                   Delete

@@ -17,9 +17,7 @@ export function UsagePage() {
     <Page
       title="Usage & limits"
       documentTitle="Usage & limits"
-      subtitle={
-        usage.data?.plan ? `Plan ${usage.data.plan}` : 'Limits are set by an administrator of the platform.'
-      }
+      subtitle={usage.data?.plan ? `Plan ${usage.data.plan}` : 'Limits are set by a platform administrator.'}
     >
       <QueryView query={usage}>
         {(status) => (
@@ -39,7 +37,7 @@ export function UsagePage() {
               </header>
               <LimitTable states={status.limits} />
             </section>
-            <section className="panel" aria-label="Also counted">
+            <section className="panel" aria-label="Other counts">
               <div className="body">
                 <Properties>
                   <Property name={`Builds since ${day(status.monthBegan)}`}>
@@ -67,7 +65,7 @@ function LimitTable({ states }: { states: UsageState[] }) {
       <table className="data" aria-labelledby="limits">
         <thead>
           <tr>
-            <th>What</th>
+            <th>Resource</th>
             <th className="right">Used</th>
             <th className="right">Limit</th>
             <th style={{ width: '40%' }}>
@@ -106,5 +104,5 @@ function LimitTable({ states }: { states: UsageState[] }) {
 function LimitState({ state }: { state: UsageState }) {
   if (state.isExceeded) return <Status tone="bad">Exceeded</Status>;
   if (state.isReached) return <Status tone="warn">Reached</Status>;
-  return <Status tone="ok">{state.limit === undefined || state.limit === null ? 'No limit' : 'Free'}</Status>;
+  return <Status tone="ok">{state.limit === undefined || state.limit === null ? 'Unlimited' : 'OK'}</Status>;
 }

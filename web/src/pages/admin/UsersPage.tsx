@@ -33,10 +33,10 @@ export function UsersPage() {
     <Page
       title="Users"
       documentTitle="Users"
-      subtitle="Who is in the account, and who is invited to it."
+      subtitle="Members of the account, and pending invitations."
       actions={
         <Button leftSection={<Plus />} onClick={() => setInviting(true)}>
-          Invite somebody
+          Invite user
         </Button>
       }
     >
@@ -54,7 +54,7 @@ export function UsersPage() {
       )}
       {made && (
         <ShownOnce
-          title={`Invitation of ${made.invitation.email}`}
+          title={`Invitation for ${made.invitation.email}`}
           text={made.url}
           what="link"
           onClose={() => setMade(undefined)}
@@ -97,9 +97,9 @@ function Members() {
         action={() => change(changeRole(asking?.member._id ?? '', other))}
       >
         {other === 'Admin'
-          ? 'Administrators may do everything in the account; rules are no limit for them.'
+          ? 'Administrators may do everything in the account, regardless of rules.'
           : 'They may do what the access rules of their teams allow.'}{' '}
-        Their sessions end, so that nothing goes on with the old role.
+        Their sessions end, so that the new role applies everywhere.
       </Confirm>
       <Confirm
         opened={asking?.what === 'suspend'}
@@ -111,7 +111,7 @@ function Members() {
       >
         {asking?.member.suspended
           ? 'Their API keys work again, and they are in their teams as before.'
-          : 'Their sessions here end and their API keys are refused, until somebody restores them. Other accounts of theirs are as before.'}
+          : 'Their sessions end and their API keys are refused in this account until somebody restores them. Their other accounts are not affected.'}
       </Confirm>
       <Confirm
         opened={asking?.what === 'remove'}
@@ -121,7 +121,7 @@ function Members() {
         danger
         action={() => change(removeMember(asking?.member._id ?? ''))}
       >
-        Their sessions and API keys here stop working at once. What they made stays.
+        Their sessions and API keys in this account stop working immediately. What they created stays.
       </Confirm>
     </section>
   );
@@ -192,9 +192,7 @@ function Invitations({ onRenewed }: { onRenewed: (made: CreatedInvitation) => vo
         rows={2}
         empty={(all) =>
           all.length === 0 && (
-            <Empty title="Nobody is invited at the moment">
-              An invitation is here until somebody accepts it.
-            </Empty>
+            <Empty title="No pending invitations">Invitations are listed here until they are accepted.</Empty>
           )
         }
       >
@@ -203,21 +201,21 @@ function Invitations({ onRenewed }: { onRenewed: (made: CreatedInvitation) => vo
       <Confirm
         opened={asking?.what === 'resend'}
         onClose={close}
-        title={`A new link for ${asking?.invitation.email ?? ''}?`}
-        verb="Make a new link"
+        title={`Create a new link for ${asking?.invitation.email ?? ''}?`}
+        verb="Create link"
         action={async () => onRenewed(await change(resendInvitation(id)))}
       >
-        The link that was sent before opens nothing any more.
+        The previous link stops working.
       </Confirm>
       <Confirm
         opened={asking?.what === 'revoke'}
         onClose={close}
-        title={`Revoke the invitation of ${asking?.invitation.email ?? ''}?`}
+        title={`Revoke the invitation for ${asking?.invitation.email ?? ''}?`}
         verb="Revoke"
         danger
         action={() => change(revokeInvitation(id))}
       >
-        Its link opens nothing any more.
+        Its link stops working.
       </Confirm>
     </section>
   );
@@ -234,7 +232,7 @@ function InvitationTable({ invitations, onAsk }: InvitationTableProps) {
   return (
     <DataTable
       labelledBy="invitations"
-      heads={['E-mail', 'Role', 'Teams', 'Invited by', 'Good until', 'Actions']}
+      heads={['E-mail', 'Role', 'Teams', 'Invited by', 'Expires', 'Actions']}
     >
       {invitations.map((invitation) => (
         <tr key={invitation._id}>
@@ -245,7 +243,7 @@ function InvitationTable({ invitations, onAsk }: InvitationTableProps) {
             {invitation.invitedBy}, <Ago at={invitation.created} />
           </td>
           <td>
-            {invitation.expired ? <Status tone="warn">Too old</Status> : <Ago at={invitation.expires} />}
+            {invitation.expired ? <Status tone="warn">Expired</Status> : <Ago at={invitation.expires} />}
           </td>
           <RowActions>
             <Button
@@ -257,7 +255,7 @@ function InvitationTable({ invitations, onAsk }: InvitationTableProps) {
               New link
             </Button>
             <RowAction
-              label={`Revoke the invitation of ${invitation.email}`}
+              label={`Revoke the invitation for ${invitation.email}`}
               onClick={() => onAsk({ invitation, what: 'revoke' })}
             >
               Revoke

@@ -32,8 +32,8 @@ export function LogToolbar(props: LogToolbarProps) {
         className={styles.search}
         size="xs"
         type="search"
-        placeholder="Search the log"
-        aria-label="Search the log"
+        placeholder="Search log"
+        aria-label="Search log"
         leftSection={<SearchIcon />}
         value={query}
         onChange={(event) => props.onQuery(event.currentTarget.value)}
@@ -69,7 +69,7 @@ export function LogToolbar(props: LogToolbarProps) {
       )}
       <span className={styles.status}>{props.status}</span>
       <Button size="compact-xs" variant="subtle" onClick={props.onFoldAll}>
-        {props.allFolded ? 'Unfold all' : 'Fold all'}
+        {props.allFolded ? 'Expand all' : 'Collapse all'}
       </Button>
       <Button
         size="compact-xs"
@@ -79,7 +79,7 @@ export function LogToolbar(props: LogToolbarProps) {
       >
         Wrap lines
       </Button>
-      <Tooltip label="Stay at the end while lines come">
+      <Tooltip label="Keep showing the latest lines">
         <Button
           size="compact-xs"
           variant={props.following ? 'light' : 'subtle'}
