@@ -20,9 +20,9 @@ pub enum Operation {
     Refresh,
     Rollback,
     Terminate,
+    SyncPolicy,
     /// Does it.
     Action,
-    SyncPolicy,
 }
 
 impl Operation {
@@ -35,8 +35,8 @@ impl Operation {
         Self::Refresh,
         Self::Rollback,
         Self::Terminate,
-        Self::Action,
         Self::SyncPolicy,
+        Self::Action,
     ];
 
     /// Its last word in a path, and in the audit trail.
@@ -49,9 +49,9 @@ impl Operation {
             Self::Refresh => "refresh",
             Self::Rollback => "rollback",
             Self::Terminate => "terminate",
+            Self::SyncPolicy => "sync-policy",
             Self::Actions => "actions",
             Self::Action => "action",
-            Self::SyncPolicy => "sync-policy",
         }
     }
 

@@ -99,9 +99,9 @@ fn handler(operation: ProxyOperation) -> MethodRouter<Proxy> {
         ProxyOperation::Refresh => post(refresh),
         ProxyOperation::Rollback => post(rollback),
         ProxyOperation::Terminate => post(terminate),
+        ProxyOperation::SyncPolicy => post(sync_policy),
         ProxyOperation::Actions => get(actions::list),
         ProxyOperation::Action => post(actions::run),
-        ProxyOperation::SyncPolicy => post(sync_policy),
     }
 }
 
@@ -287,8 +287,13 @@ impl Proxy {
 
     /// Patches the Application if it is still the one that was looked at.
     async fn patch(&self, app: &Application, mut patch: Value) -> Result<(), Refusal> {
-        let engine = self.engine()?;
         patch["metadata"]["resourceVersion"] = app.metadata.resource_version.clone().into();
+        self.write(app, patch).await
+    }
+
+    /// Patches the Application as it is now: for what does not depend on the rest of it.
+    async fn write(&self, app: &Application, patch: Value) -> Result<(), Refusal> {
+        let engine = self.engine()?;
         let target = json!({"apiVersion": names::API_VERSION, "kind": "Application",
             "metadata": {"namespace": app.metadata.namespace, "name": app.metadata.name}});
         engine.cluster.merge(&target, &patch, WriteOptions::default()).await?;
@@ -557,7 +562,7 @@ async fn sync_policy(
     // A policy that is not there would be switched on by writing it.
     let on = request.automated.unwrap_or_else(|| app.spec.automation().is_some());
     automated.insert("enabled".to_owned(), on.into());
-    proxy.patch(&app, json!({"spec": {"syncPolicy": {"automated": automated}}})).await?;
+    proxy.write(&app, json!({"spec": {"syncPolicy": {"automated": automated}}})).await?;
     Ok(done(if on { "automated sync is on" } else { "automated sync is off" }))
 }
 

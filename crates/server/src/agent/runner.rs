@@ -362,7 +362,7 @@ fn hand_over(
         variables: order.variables,
         commit: order.commit,
         created_ms: build.created_ms,
-        initiator: None,
+        initiator: order.initiator.map(|initiator| initiator.by.unwrap_or(initiator.name)),
         git: foreign.unwrap_or(own),
         integrations,
         registries,

@@ -245,7 +245,7 @@ pub(crate) async fn list(client: &Client, arguments: ListArguments) -> anyhow::R
         let mut cells = vec![
             build.id.clone(),
             build.status.clone(),
-            build.pipeline_name.clone(),
+            format!("{}#{}", build.pipeline_name, build.number),
             text(&build.branch_name),
             sha,
             text(&build.commit_message),
@@ -253,7 +253,9 @@ pub(crate) async fn list(client: &Client, arguments: ListArguments) -> anyhow::R
         ];
         if wide {
             let time = |value: &Option<String>| value.as_deref().map(when).unwrap_or_default();
+            let by = build.initiator.as_ref().map(|initiator| initiator.name.clone());
             cells.extend([
+                text(&by),
                 text(&build.committer),
                 text(&build.pipeline_trigger_name),
                 text(&build.runner),
@@ -263,9 +265,9 @@ pub(crate) async fn list(client: &Client, arguments: ListArguments) -> anyhow::R
         }
         cells
     };
-    let mut heads = vec!["ID", "STATUS", "PIPELINE", "BRANCH", "REVISION", "COMMIT", "CREATED"];
+    let mut heads = vec!["ID", "STATUS", "BUILD", "BRANCH", "REVISION", "COMMIT", "CREATED"];
     if wide {
-        heads.extend(["AUTHOR", "TRIGGER", "RUNNER", "STARTED", "FINISHED"]);
+        heads.extend(["STARTED BY", "AUTHOR", "TRIGGER", "RUNNER", "STARTED", "FINISHED"]);
     }
     let nothing = if filtered {
         "No build matches."
@@ -284,42 +286,16 @@ const ID_CHARS: usize = 24;
 
 async fn resolve(client: &Client, text: &str) -> anyhow::Result<String> {
     let text = text.trim();
-    let hex = text.chars().all(|c| c.is_ascii_hexdigit());
-    if hex && text.len() == ID_CHARS {
+    if text.len() == ID_CHARS && text.chars().all(|c| c.is_ascii_hexdigit()) {
         return Ok(text.to_owned());
     }
-    let page: Value = client.get("/api/workflow?limit=500").await?;
-    let docs = page["workflows"]["docs"].as_array().cloned().unwrap_or_default();
-    let matching = matches(&docs, text);
-    match &matching[..] {
-        [] => bail!(
-            "there is no build `{text}` among the latest {}: `slipway build list` shows them",
-            docs.len()
-        ),
-        [one] => Ok(one.clone()),
-        several => {
-            bail!("`{text}` matches {} builds: give more of the id, or PIPELINE#NUMBER", several.len())
+    match client.get::<Build>(&format!("/api/builds/{}", part(text))).await {
+        Ok(build) => Ok(build.id),
+        Err(error) if error.status() == Some(404) => {
+            bail!("there is no build `{text}`: `slipway build list` shows them")
         }
+        Err(error) => Err(error.into()),
     }
-}
-
-/// Ids of the builds that a text means.
-fn matches(docs: &[Value], text: &str) -> Vec<String> {
-    let numbered = text.rsplit_once('#').and_then(|(pipeline, number)| {
-        Some((pipeline.trim().to_owned(), number.trim().parse::<i64>().ok()?))
-    });
-    let fits = |build: &&Value| {
-        let id = build["id"].as_str().unwrap_or_default();
-        match &numbered {
-            Some((pipeline, number)) => {
-                let name = build["pipelineName"].as_str().unwrap_or_default();
-                let last = name.rsplit('/').next().unwrap_or_default();
-                build["number"] == *number && (pipeline.is_empty() || name == pipeline || last == pipeline)
-            }
-            None => !text.is_empty() && (id.ends_with(text) || id.starts_with(text)),
-        }
-    };
-    docs.iter().filter(fits).filter_map(|build| Some(build["id"].as_str()?.to_owned())).collect()
 }
 
 /// A text that means a file, whether or not it is there.
@@ -504,24 +480,8 @@ impl<'a> Printer<'a> {
 mod tests {
     use super::*;
 
-    fn build(id: &str, pipeline: &str, number: i64) -> Value {
-        json!({"id": id, "pipelineName": pipeline, "number": number})
-    }
-
     #[test]
-    fn a_build_is_found_by_its_short_id_and_by_its_number() {
-        let docs = [
-            build("65f0aaaaaaaaaaaae38b5e45", "demo/demo-app", 17),
-            build("65f0aaaaaaaaaaaa00000001", "demo/demo-app", 18),
-            build("65f0aaaaaaaaaaaa00000002", "team/other", 17),
-        ];
-        let first = vec!["65f0aaaaaaaaaaaae38b5e45".to_owned()];
-        assert_eq!(matches(&docs, "e38b5e45"), first);
-        assert_eq!(matches(&docs, "demo/demo-app#17"), first);
-        assert_eq!(matches(&docs, "demo-app #17"), first);
-        assert_eq!(matches(&docs, "#17").len(), 2);
-        assert_eq!(matches(&docs, "65f0").len(), 3);
-        assert!(matches(&docs, "#99").is_empty() && matches(&docs, "nothing").is_empty());
+    fn files_are_told_from_pipelines_by_their_names() {
         assert!(is_file_name("missing.yml") && is_file_name("./x") && !is_file_name("demo/demo-app"));
     }
 
