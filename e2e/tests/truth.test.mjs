@@ -38,6 +38,7 @@ test("the commands that Home shows a newcomer work as they stand", async () => {
   await settled();
   await page.goto(platform.url);
   const section = page.getByRole("region", { name: /Try it/ }).or(page.locator("section[aria-labelledby=try-next]")).first();
+  await section.locator("code").filter({ hasText: /^git clone/ }).waitFor();
   const [clone, change] = await section.locator("code").filter({ hasText: /^(git clone|cd )/ }).allTextContents();
   const address = platform.url.replace("://", `://me:${platform.credentials.apiKey}@`);
   // Git would ask for the key; everything else is as it is shown.
