@@ -93,6 +93,42 @@ test("a push is built with a live log, committed to demo-deploy, synced and Heal
   assert.match(await platform.kubectl("-n", "demo", "exec", "deploy/demo", "--", "cat", "/www/index.html"), /This line was edited/);
 });
 
+test("waiting for a sync waits for the one that was asked for", async () => {
+  const folder = await platform.clone("demo/demo-deploy");
+  mkdirSync(join(folder, "hooks"));
+  // A hook that no scheduler takes: the sync waits for it for ever.
+  const job = { apiVersion: "batch/v1", kind: "Job", metadata: { name: "migrate", annotations: { "argocd.argoproj.io/hook": "PreSync" } }, spec: { template: { spec: { restartPolicy: "Never", schedulerName: "nobody", containers: [{ name: "m", image: "x" }] } } } };
+  writeFileSync(join(folder, "hooks/job.json"), JSON.stringify(job));
+  writeFileSync(join(folder, "hooks/map.json"), JSON.stringify({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "c" } }));
+  await platform.command("git", ["-C", folder, "add", "--all"]);
+  await platform.push(folder, "A hook");
+  const app = {
+    apiVersion: "argoproj.io/v1alpha1",
+    kind: "Application",
+    metadata: { name: "hooks", namespace: "argocd" },
+    spec: {
+      project: "default",
+      source: { repoURL: `${platform.url}/git/demo/demo-deploy.git`, targetRevision: "main", path: "hooks" },
+      destination: { server: "https://kubernetes.default.svc", namespace: "hooks" },
+      syncPolicy: { syncOptions: ["CreateNamespace=true"] },
+    },
+  };
+  const file = join(platform.folder, "hooks.json");
+  writeFileSync(file, JSON.stringify(app));
+  await platform.kubectl("apply", "-f", file);
+  await until("the Application is compared", async () => (await platform.application("hooks"))?.syncStatus === "OutOfSync");
+  await platform.slipway("app", "sync", "hooks", "--async");
+  // The very next question knows of it.
+  const { operation } = await platform.application("hooks");
+  assert.ok(operation.id && ["Pending", "Running"].includes(operation.phase), JSON.stringify(operation));
+  await assert.rejects(platform.slipway("app", "wait", "hooks", "--timeout", "2"), (error) => /within 2 s/.test(error.stderr));
+  await platform.slipway("app", "terminate", "hooks");
+  await until("it is over", async () => ["Failed", "Error"].includes((await platform.application("hooks")).operation.phase));
+  await assert.rejects(platform.slipway("app", "sync", "hooks", "--wait", "--timeout", "2"), (error) => /Waiting for hook Job\/migrate to finish/.test(error.stdout));
+  await platform.slipway("app", "terminate", "hooks");
+  await platform.kubectl("-n", "argocd", "delete", "application", "hooks");
+});
+
 test("a plan explains a sync before it runs, and the sync does what the plan said", async () => {
   const manual = {
     apiVersion: "argoproj.io/v1alpha1",

@@ -126,6 +126,7 @@ impl Reporter {
             let mut inner = self.inner.lock().expect("no panic while locked");
             let Some(known) = inner.known.get_mut(key) else { return };
             known.operation = Some(operation.clone());
+            view::REQUESTED.clone_into(&mut known.summary);
             known.observed_at = jiff::Timestamp::now().to_string();
             inner.ordered.insert(key.clone(), (Instant::now(), operation));
             inner.changed.insert(key.clone());

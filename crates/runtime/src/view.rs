@@ -345,6 +345,9 @@ fn pod_trouble(pod: &Value, containers: &[Value]) -> Option<String> {
         .map(str::to_owned)
 }
 
+/// Of an operation that has not begun.
+pub(crate) const REQUESTED: &str = "A sync was requested and starts shortly.";
+
 /// One sentence: what it is doing or waiting for, or what a person has to do.
 fn summary(app: &Application, waiting: &[String], anything_live: bool) -> String {
     let status = &app.status;
@@ -362,6 +365,9 @@ fn summary(app: &Application, waiting: &[String], anything_live: bool) -> String
         };
         let rest = if anything_live { "The deployed version keeps running." } else { "Nothing is deployed." };
         return format!("{what}: {why}. {rest}");
+    }
+    if app.operation.is_some() && !is_running(app) {
+        return REQUESTED.to_owned();
     }
     let state = status.operation_state.as_ref();
     if let Some(state) = state.filter(|state| matches!(state.phase.as_str(), "Running" | "Terminating")) {

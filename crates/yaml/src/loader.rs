@@ -46,11 +46,6 @@ pub fn parse_with(text: &str, dialect: Dialect, limits: &Limits) -> Result<Vec<N
         reached: Span::start(),
     };
     let mut text = Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text));
-    // Readers of both dialects see lines, each with its end; libyaml does not, and a block scalar whose last line has none
-    // would lose it. Places of errors at the end of other texts stay what they are.
-    if !text.ends_with('\n') && text.contains(['|', '>']) {
-        text.to_mut().push('\n');
-    }
     let mut loader = new();
     let mut documents = loader.load_fenced(&text);
     for _ in 0..BLANK_TABS_MAX.min(BYTES_AGAIN_MAX / text.len().max(1)) {

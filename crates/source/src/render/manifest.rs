@@ -1,5 +1,7 @@
 //! Text → objects: every document checked, lists opened, every finding with its place.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use slipway_yaml::{Dialect, Node, Span};
 
@@ -11,7 +13,7 @@ const SKIP_MARKER: &str = "+argocd:skip-file-rendering";
 /// Reads one file of a folder of plain manifests. Files that are not manifests (values, configuration) give
 /// nothing; what looks like a manifest and is not readable is a finding.
 pub(super) fn read_file(file: &str, bytes: &[u8]) -> Result<Vec<(Value, Origin)>, Vec<Finding>> {
-    let text = slipway_yaml::decode(bytes).map_err(|error| vec![finding(file, &error)])?;
+    let text = with_last_line_end(slipway_yaml::decode(bytes).map_err(|error| vec![finding(file, &error)])?);
     if text.contains(SKIP_MARKER) {
         return Ok(Vec::new());
     }
@@ -31,7 +33,7 @@ pub(super) fn read_output(
     bytes: &[u8],
 ) -> Result<Vec<(Value, Origin)>, Vec<Finding>> {
     let file = format!("{path} ({tool} output)");
-    let text = slipway_yaml::decode(bytes).map_err(|error| vec![finding(&file, &error)])?;
+    let text = with_last_line_end(slipway_yaml::decode(bytes).map_err(|error| vec![finding(&file, &error)])?);
     let documents = slipway_yaml::parse(&text, Dialect::Kubernetes)
         .map_err(|errors| errors.iter().map(|error| finding(&file, error)).collect::<Vec<_>>())?;
     let mut objects = collect(&file, &documents, false)?;
@@ -39,6 +41,15 @@ pub(super) fn read_output(
         *origin = Origin { file: path.to_owned(), line: 0, column: 0 };
     }
     Ok(objects)
+}
+
+/// Readers of Kubernetes see lines, each with its end, also the last one; the YAML library does not, and a block scalar
+/// would lose it. Places of errors at the end of other texts stay what they are.
+fn with_last_line_end(mut text: Cow<'_, str>) -> Cow<'_, str> {
+    if !text.ends_with('\n') && text.contains(['|', '>']) {
+        text.to_mut().push('\n');
+    }
+    text
 }
 
 fn collect(file: &str, documents: &[Node], tolerant: bool) -> Result<Vec<(Value, Origin)>, Vec<Finding>> {
