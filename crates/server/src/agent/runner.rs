@@ -362,7 +362,7 @@ fn hand_over(
         variables: order.variables,
         commit: order.commit,
         created_ms: build.created_ms,
-        initiator: order.initiator.map(|initiator| initiator.by.unwrap_or(initiator.name)),
+        initiator: order.initiator.as_ref().map(|one| one.by.clone().unwrap_or_else(|| one.name.clone())),
         git: foreign.unwrap_or(own),
         integrations,
         registries,

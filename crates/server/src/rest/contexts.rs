@@ -501,7 +501,7 @@ async fn put(
     let changed = server
         .change(move |tx| {
             let old = find(tx, &caller, &name, "update")?;
-            check(&context, old.kind == context.spec.kind)?;
+            let sent = context.clone();
             if context.metadata.name != old.name {
                 let users = used_by(tx, caller.scope(), &old.name)?;
                 if !users.is_empty() {
@@ -520,6 +520,8 @@ async fn put(
             access::keep_what_rules_look_at(tx, &caller, &entity(&old), &entity(&new))?;
             // What it becomes has to be allowed too: nobody moves a secret to where others see it without the right to.
             require(tx, &caller, "update", &new)?;
+            // Whoever may not change it is told that, and not what would be wrong with it.
+            check(&sent, old.kind == new.kind)?;
             contexts::replace(tx, caller.scope(), &new)?;
             let after = shown(&new);
             let entry = Entry::new("update", "context", new.id, &new.name).before(shown(&old)).after(&after);

@@ -69,6 +69,10 @@ async fn a_build_is_found_by_its_number_and_by_its_short_id() {
         platform.pipeline(name, "demo/app").await;
     }
     let (first, second) = (run(&platform, "demo/build").await, run(&platform, "demo/build").await);
+    let runner = platform.agent(Subject::Runner, "r1").await;
+    let taken = sync(&platform, &runner, "r1", 1, json!([])).await["taken"][0].clone();
+    let by = platform.get(&format!("/api/builds/{first}")).await["initiator"]["name"].clone();
+    assert_eq!(taken["initiator"], by, "the runner is told the same");
     let other = run(&platform, "demo/other").await;
     let number = |id: &str| {
         let path = format!("/api/builds/{id}");

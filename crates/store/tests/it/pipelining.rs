@@ -306,15 +306,16 @@ async fn applications_are_counted_with_their_runtime(on: On) {
             applications::runtime_seen(tx, scope, &runtime)?;
         }
         applications::touch_runtime(tx, scope, "one", 7)?;
-        applications::put(tx, scope, "one", "default", "web", "a")?;
-        applications::put(tx, scope, "one", "default", "web", "b")?;
-        applications::put(tx, scope, "one", "default", "api", "c")?;
+        for (name, body) in [("web", "a"), ("web", "b"), ("api", "c")] {
+            let app = applications::Report { namespace: "default", name, body, summary: body };
+            applications::put(tx, scope, "one", &app)?;
+        }
         applications::remove(tx, scope, "one", "default", "api")?;
         let runtimes = applications::runtimes(tx, scope)?;
         let shown: Vec<_> = runtimes.iter().map(|one| (one.last_seen_ms, one.applications)).collect();
         let kept = (
             applications::of_runtime(tx, scope, "one")?.len(),
-            applications::list(tx, scope)?,
+            applications::list(tx, scope, &Default::default())?,
             applications::one(tx, scope, "one", "default", "web")?,
         );
         let used = usage::count(tx, scope)?;
@@ -324,7 +325,7 @@ async fn applications_are_counted_with_their_runtime(on: On) {
             applications::forget_runtime(tx, scope, "one")?
                 && !applications::forget_runtime(tx, scope, "one")?
         );
-        assert!(applications::list(tx, scope)?.is_empty());
+        assert!(applications::list(tx, scope, &Default::default())?.is_empty());
         Ok((shown, kept, used.applications, runtimes))
     });
     let (shown, kept, used, runtimes) = counted.await.unwrap();

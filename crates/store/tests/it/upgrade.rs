@@ -5,6 +5,9 @@ use slipway_store::{Scope, Store, builds, identity};
 
 use crate::engines::On;
 
+/// Run on a database as it was before; later files are none of its business.
+const NUMBERS: &str = include_str!("../../migrations/0020_build_numbers.sql");
+
 crate::on_both!(builds_of_an_older_database_are_numbered_in_their_order);
 
 async fn builds_of_an_older_database_are_numbered_in_their_order(on: On) {
@@ -26,13 +29,11 @@ async fn builds_of_an_older_database_are_numbered_in_their_order(on: On) {
     match on {
         On::Sqlite => {
             let old = rusqlite::Connection::open(folder.path().join("slipway.db")).unwrap();
-            old.execute_batch(&format!("{sql} PRAGMA user_version = 19;")).unwrap();
+            old.execute_batch(&format!("{sql} {NUMBERS}")).unwrap();
         }
         On::Postgres => {
             let database = url.to_string().rsplit('/').next().unwrap().to_owned();
-            let sql = format!(
-                "SET search_path = slipway, pipelines_api, pipeline_manager; {sql} UPDATE schema_version SET version = 19"
-            );
+            let sql = format!("SET search_path = pipeline_manager, pipelines_api, slipway; {sql} {NUMBERS}");
             slipway_testkit::postgres::shared().psql(&database, &sql).unwrap();
         }
     }
