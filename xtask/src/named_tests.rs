@@ -13,9 +13,11 @@ use anyhow::{Context, bail};
 /// Folders whose files documents name by path.
 const PLACES: [&str; 6] = ["crates/", "e2e/", "web/src/", "scripts/", "bench/", "xtask/"];
 
-/// Words that look like tests and are something else: resources of Terraform, a setting of PostgreSQL.
+/// Words that look like tests and are something else: metrics, resources of Terraform, a setting of PostgreSQL.
 fn is_other(word: &str) -> bool {
-    word.starts_with("codefresh_") || word == "idle_in_transaction_session_timeout"
+    word.starts_with("slipway_")
+        || word.starts_with("codefresh_")
+        || word == "idle_in_transaction_session_timeout"
 }
 
 pub(crate) fn check(ran: Option<&Path>) -> anyhow::Result<String> {
