@@ -9,7 +9,6 @@ use slipway_api::error::ErrorBody;
 use slipway_store::deferred::{self, Deferred};
 use utoipa::ToSchema;
 
-use super::admin::record;
 use crate::auth::Caller;
 use crate::ctx::{QUEUES, Server};
 use crate::error::ApiError;
@@ -88,7 +87,7 @@ pub(crate) async fn again(
             return Err(what());
         }
         let entry = Entry::new("retry", "message", &id, &id);
-        record(tx, &caller, caller.principal.account, &entry)?;
+        caller.trail.allowed(tx, &caller.actor(), &entry)?;
         Ok(id)
     });
     Ok(Json(done.await?))
@@ -107,7 +106,7 @@ pub(crate) async fn all_again(State(server): State<Server>, caller: Caller) -> R
                 count += i64::from(deferred::again(tx, &row.consumer, &row.message, now_ms)?);
             }
             let entry = Entry::new("retry", "message", "all", "all").after(count);
-            record(tx, &caller, caller.principal.account, &entry)?;
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
             Ok(count)
         })
         .await?;

@@ -180,7 +180,7 @@ async fn an_announcement_whose_provider_is_away_is_not_lost() {
         all["messages"].as_array().unwrap().is_empty().then_some(())
     })
     .await;
-    let trail = platform.get("/api/admin/audit?action=retry").await;
+    let trail = platform.get("/api/audit?action=retry&entity=message&outcome=allowed").await;
     assert_eq!(trail["total"], 1, "{trail}");
 }
 
