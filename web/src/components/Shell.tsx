@@ -214,7 +214,7 @@ function Account() {
   if (!user) return null;
   const others = user.account.filter(({ active, name }) => !active && name !== user.activeAccountName);
   return (
-    <DropMenu position="top-start" width={220} withinPortal={false}>
+    <DropMenu position="top-start" width={220} withinPortal={false} withInitialFocusPlaceholder={false}>
       <DropMenu.Target>
         <UnstyledButton className={styles.account} aria-label={`Account of ${user.userName}`}>
           <Person />

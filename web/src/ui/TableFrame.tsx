@@ -20,7 +20,7 @@ export function TableFrame({ children, label }: { children: ReactNode; label?: s
       className="table-frame"
       data-scrolls={scrolls || undefined}
       {...(scrolls
-        ? { tabIndex: 0, role: 'region', 'aria-label': `${label ?? 'Table'}, scrolls sideways` }
+        ? { tabIndex: 0, role: 'group', 'aria-label': `${label ?? 'Table'}, scrolls sideways` }
         : {})}
     >
       {children}

@@ -350,7 +350,7 @@ describe('shared configuration', () => {
     await button('New configuration').click();
     await dialog().getByLabel('Type').selectOption('yaml');
     await dialog().getByLabel('Name', { exact: true }).fill('values');
-    await dialog().getByLabel('written as JSON').fill('replicas: x');
+    await dialog().getByLabel('written as JSON').fill('[1]');
     await inDialog('Create').click();
     await dialog().getByText('Enter a JSON object').waitFor();
     await visit('/admin/integrations');
