@@ -192,6 +192,50 @@ describe('actions', () => {
     await page.getByText('automated sync was switched off').waitFor();
   });
 
+  test('what runs now is marked in the history, and is no rollback', async () => {
+    await visit('/applications/local/argocd/demo?tab=history');
+    const rows = page.getByRole('table', { name: 'Deployments' }).locator('tbody tr');
+    await rows.first().getByText('Current').waitFor();
+    assert.equal(await rows.first().getByRole('button', { name: 'Roll back' }).count(), 0);
+    await rows.nth(1).getByRole('button', { name: 'Roll back' }).waitFor();
+  });
+
+  test('a resource that is selected stays in the picture', async () => {
+    await visit('/applications/local/argocd/demo');
+    const pod = page.locator('.react-flow__node').filter({ hasText: 'Pod' }).first();
+    await pod.click();
+    await page.getByRole('button', { name: 'Close the details' }).waitFor();
+    const inside = async () => {
+      const frame = await page.locator('.react-flow').boundingBox();
+      const box = await pod.boundingBox();
+      return box.x >= frame.x && box.x + box.width <= frame.x + frame.width + 1;
+    };
+    const end = Date.now() + 5000;
+    while (!(await inside()) && Date.now() < end) await page.waitForTimeout(50);
+    assert.ok(await inside(), 'the pod is beside the picture');
+  });
+
+  test('a failed build opens at its failure, and what was skipped is folded', async () => {
+    await visit('/builds?status=error');
+    await page.getByRole('table').getByRole('link').first().click();
+    await log().getByRole('button', { expanded: true }).first().waitFor();
+    const failed = page
+      .getByRole('navigation', { name: 'Steps' })
+      .getByRole('button', { name: /exit code/ })
+      .first();
+    const title = (await failed.textContent()).trim().split(/\s/)[0];
+    await log()
+      .getByRole('button', { name: new RegExp(title, 'i') })
+      .first()
+      .waitFor();
+    const top = await log().boundingBox();
+    const at = await log()
+      .getByRole('button', { name: new RegExp(title, 'i') })
+      .first()
+      .boundingBox();
+    assert.ok(at.y >= top.y - 2 && at.y < top.y + top.height, 'the failed step is in sight');
+  });
+
   test('the address to clone is copied', async () => {
     await visit('/repositories');
     await page.getByRole('button', { name: 'Copy the clone URL' }).first().click();
