@@ -207,7 +207,8 @@ mod tests {
         };
         assert!(fires(&docs, &with(&["src/a.rs", "docs/x/y"])).is_ok());
         assert!(fires(&docs, &with(&["src/a.rs"])).unwrap_err().contains("none of the 1"));
-        assert!(fires(&docs, &push("main")).is_ok(), "unknown files stop nothing");
+        let unknown = fires(&docs, &push("main")).unwrap_err();
+        assert!(unknown.contains("modifiedFilesGlob"), "unknown files do not pass in silence: {unknown}");
     }
 
     #[test]
