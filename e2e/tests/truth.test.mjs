@@ -138,6 +138,8 @@ test("2,000 applications are found, filtered and scrolled, a hundred at a time",
   await page.getByLabel("Search").fill("many-1999");
   await page.getByRole("link", { name: "many-1999" }).waitFor();
   assert.equal(await page.locator("tbody tr").count(), 1);
+  const listed = await platform.slipway("app", "list", "--health", "Degraded", "--namespace", "many", "-o", "name");
+  assert.equal(listed.trim().split("\n").length, 20, listed);
   // One change repaints one row.
   await report([{ ...made[1999], healthStatus: "Degraded" }]);
   await page.getByRole("row").filter({ hasText: "many-1999" }).getByText("Degraded").waitFor();

@@ -212,6 +212,8 @@ pub(super) fn check(context: &Context, is_there: bool) -> Result<(), ApiError> {
         if !flat {
             wrong.push(format!("spec.data of type `{kind}` is a list of names with one value each"));
         }
+    } else if !context.spec.data.is_object() {
+        wrong.push("spec.data is needed: an object".to_owned());
     }
     if kind == super::registries::TYPE {
         wrong.extend(super::registries::problem(&context.spec.data));

@@ -31,10 +31,61 @@ pub(crate) enum SyncPolicy {
     None,
 }
 
+/// Which Applications a list shows; the server does the work.
+#[derive(Args, Default)]
+pub(crate) struct ListFilter {
+    /// Words that are all found in its name, namespace, project, repository, path or destination
+    #[arg(long)]
+    search: Option<String>,
+    /// Healthy, Progressing, Degraded, Suspended, Missing or Unknown; several with commas
+    #[arg(long)]
+    health: Option<String>,
+    /// Synced, OutOfSync or Unknown; several with commas
+    #[arg(long)]
+    sync: Option<String>,
+    /// The runtime that reported it; several with commas
+    #[arg(long)]
+    runtime: Option<String>,
+    /// The namespace that it is in; several with commas
+    #[arg(short = 'N', long)]
+    namespace: Option<String>,
+    /// Its AppProject; several with commas
+    #[arg(short, long)]
+    project: Option<String>,
+    /// A label, as KEY or KEY=VALUE; several with commas must all be there
+    #[arg(short = 'l', long = "selector")]
+    label: Option<String>,
+    /// By name, problems (what needs attention first) or changed (the latest change first)
+    #[arg(long)]
+    sort: Option<String>,
+}
+
+impl ListFilter {
+    fn query(&self) -> String {
+        let given = [
+            ("search", &self.search),
+            ("health", &self.health),
+            ("sync", &self.sync),
+            ("runtime", &self.runtime),
+            ("namespace", &self.namespace),
+            ("project", &self.project),
+            ("label", &self.label),
+            ("sort", &self.sort),
+        ];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        given.map(|(name, value)| format!("&{name}={}", super::nouns::part(value))).collect()
+    }
+}
+
 #[derive(Subcommand)]
 pub(crate) enum AppCommand {
     /// List Applications
-    List(OutputArguments),
+    List {
+        #[command(flatten)]
+        filter: ListFilter,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
     /// Show an Application
     Get {
         #[command(flatten)]
@@ -181,7 +232,7 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
     }
     let client = context::client()?;
     match command {
-        AppCommand::List(output) => list(&client, output).await?,
+        AppCommand::List { filter, output } => list(&client, &filter, output).await?,
         AppCommand::Get { app, output } => {
             let app = find(&client, &app).await?;
             print_one(output.output, &app, &format!("{}/{}", app.namespace, app.name), || {
@@ -257,11 +308,12 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
 }
 
 /// Page by page, until as many came as there are.
-async fn all(client: &Client) -> anyhow::Result<Vec<ApplicationRow>> {
+async fn all(client: &Client, filter: &ListFilter) -> anyhow::Result<Vec<ApplicationRow>> {
     const PAGE: usize = 500;
     let mut found = Vec::new();
+    let query = filter.query();
     loop {
-        let path = format!("/api/applications?limit={PAGE}&offset={}", found.len());
+        let path = format!("/api/applications?limit={PAGE}&offset={}{query}", found.len());
         let page: ApplicationList = client.get(&path).await?;
         let last = page.applications.len() < PAGE;
         found.extend(page.applications);
@@ -305,7 +357,7 @@ async fn order(client: &Client, name: &Name, what: &str, body: &Value) -> anyhow
     Ok(())
 }
 
-async fn list(client: &Client, output: OutputArguments) -> anyhow::Result<()> {
+async fn list(client: &Client, filter: &ListFilter, output: OutputArguments) -> anyhow::Result<()> {
     let row = |app: &ApplicationRow| {
         let sha =
             app.revision.as_ref().map(|revision| revision.sha.chars().take(8).collect()).unwrap_or_default();
@@ -313,7 +365,9 @@ async fn list(client: &Client, output: OutputArguments) -> anyhow::Result<()> {
         vec![name, app.sync_status.clone(), app.health_status.clone(), sha, app.summary.clone()]
     };
     let heads = ["NAME", "SYNC", "HEALTH", "REVISION", "SUMMARY"];
-    print(output.output, &all(client).await?, &heads, row, "There are no Applications yet.")
+    let none =
+        if filter.query().is_empty() { "There are no Applications yet." } else { "No Application matches." };
+    print(output.output, &all(client, filter).await?, &heads, row, none)
 }
 
 fn show(app: &Application) {
