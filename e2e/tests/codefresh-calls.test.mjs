@@ -90,7 +90,7 @@ async function prepared(command) {
   const id = async (path) => (await request("GET", path)).body?.metadata?.id ?? (await request("GET", path)).body?.id;
   const ids = { "65a000000000000000000001": await id("/api/pipelines/proj%2Fpipe"), "65e000000000000000000001": await id("/api/projects/name/proj") };
   if (/65b0/.test(command)) {
-    const [name, wanted] = /^(approve|deny)/.test(command) ? ["proj/asks", "pending-approval"] : ["proj/pipe", "success"];
+    const [name, wanted] = /^(approve|deny|terminate)/.test(command) ? ["proj/asks", "pending-approval"] : ["proj/pipe", "success"];
     ids["65b000000000000000000001"] = await build(name, wanted);
   }
   if (/trigger/.test(command)) {
