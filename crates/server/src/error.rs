@@ -138,7 +138,11 @@ impl ApiError {
         let mut letters = what.chars();
         let message = match letters.next().filter(|_| what.ends_with('`')) {
             Some(first) => {
-                format!("{}{} not found", first.to_uppercase(), letters.as_str())
+                format!(
+                    "{}{} not found: it does not exist, or you may not see it",
+                    first.to_uppercase(),
+                    letters.as_str()
+                )
             }
             None => format!("could not find {what}"),
         };

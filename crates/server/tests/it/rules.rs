@@ -51,7 +51,10 @@ async fn tags_decide_what_a_member_may_with_a_pipeline() {
         "{why}"
     );
     let (status, hidden) = platform.call("GET", "/api/pipelines/demo%2Fprod", &key, None).await;
-    assert_eq!((status, &hidden["message"]), (404, &json!("Pipeline `demo/prod` not found")));
+    assert_eq!(
+        (status, &hidden["message"]),
+        (404, &json!("Pipeline `demo/prod` not found: it does not exist, or you may not see it"))
+    );
     let (_, absent) = platform.call("GET", "/api/pipelines/demo%2Fnone", &key, None).await;
     assert_eq!(hidden["code"], absent["code"]);
 
