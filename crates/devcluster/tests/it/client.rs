@@ -369,6 +369,8 @@ async fn take_away(access: &Access, ns: &str, wait: bool) {
     let namespace = url(format!("/api/v1/namespaces/{ns}"));
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let _ = access.http.delete(url(format!("{definitions}/widgets.{ns}.example.com"))).send().await;
+    let pods =
+        if wait { uids(access, &url(format!("/api/v1/namespaces/{ns}/pods"))).await } else { Vec::new() };
     let _ = access.http.delete(&namespace).send().await;
     let end = Instant::now() + Duration::from_secs(if wait { 30 } else { 0 });
     while Instant::now() < end
@@ -376,6 +378,23 @@ async fn take_away(access: &Access, ns: &str, wait: bool) {
     {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    // The engine is slower than the API, and nobody is left to end a container when the last test is over.
+    while Instant::now() < end && pods.iter().any(|uid| has_container(uid)) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn uids(access: &Access, pods: &str) -> Vec<String> {
+    let Ok(answer) = access.http.get(pods).send().await else { return Vec::new() };
+    let list: Value = answer.json().await.unwrap_or_default();
+    let uid = |pod: &Value| pod["metadata"]["uid"].as_str().map(str::to_owned);
+    list["items"].as_array().into_iter().flatten().filter_map(uid).collect()
+}
+
+fn has_container(pod: &str) -> bool {
+    let filter = format!("label=io.slipway.pod={pod}");
+    let output = std::process::Command::new("podman").args(["ps", "-aq", "--filter", &filter]).output();
+    output.is_ok_and(|output| !output.stdout.is_empty())
 }
 
 /// A watch, one event at a time.

@@ -303,6 +303,10 @@ async fn the_end_of_a_job_is_seen_when_the_engine_says_nothing_about_it() {
         assert!(Instant::now() < end, "the pods of the jobs go");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+    while !load::containers(&data).is_empty() {
+        assert!(Instant::now() < end, "left over: {:?}", load::containers(&data));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     assert!(took < Duration::from_secs(30), "a job of two seconds took {took:?}");
 }
 

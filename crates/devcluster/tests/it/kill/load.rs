@@ -97,7 +97,7 @@ async fn until<T>(what: &str, seconds: u64, mut check: impl AsyncFnMut() -> Opti
 }
 
 /// The containers that the engine has of this cluster, by the pod they belong to.
-fn containers(data: &Path) -> Vec<String> {
+pub(super) fn containers(data: &Path) -> Vec<String> {
     let cluster = std::fs::read_to_string(data.join("cluster-id")).expect("the cluster's id");
     let filter = format!("label=io.slipway.cluster={}", cluster.trim());
     let output = Command::new("podman")
