@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt};
 use slipway_access::{Policy, Resource, Verb, Who, decide};
 use slipway_model::ChangeKind;
 use slipway_store::builds::Filter;
-use slipway_store::{applications, builds, usage};
+use slipway_store::{builds, usage};
 
 use crate::auth::Caller;
 use crate::changes::{self, News};
@@ -146,10 +146,9 @@ impl Query {
     async fn applications(&self, context: &Context<'_>) -> async_graphql::Result<Vec<ApplicationNode>> {
         let (server, caller) =
             (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().clone());
-        let place = applications::Place::default();
         let rows = server
             .store()
-            .read(move |tx| crate::rest::applications::visible(tx, &caller, &place))
+            .read(move |tx| crate::rest::applications::visible(tx, &caller, None))
             .await
             .map_err(refuse)?;
         let nodes = rows.into_iter().map(|app| ApplicationNode {

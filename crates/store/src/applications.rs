@@ -125,31 +125,17 @@ pub fn of_runtime(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<Vec<(S
     .collect()
 }
 
-/// Where an Application is; what is absent is any.
-#[derive(Debug, Clone, Default)]
-pub struct Place {
-    pub runtime: Option<String>,
-    pub namespace: Option<String>,
-    pub name: Option<String>,
-}
-
-/// What lists show of each, by name. Rows of an older database have no summary until their runtime reports them again:
-/// their whole body holds the same fields.
-pub fn list(tx: &mut Tx<'_>, scope: Scope, place: &Place) -> Result<Vec<String>, StoreError> {
-    let mut sql =
-        "SELECT CASE WHEN summary = '' THEN body ELSE summary END FROM applications WHERE account = $1"
-            .to_owned();
-    let mut values = vec![scope.account().into()];
-    for (column, wanted) in
-        [("runtime", &place.runtime), ("namespace", &place.namespace), ("name", &place.name)]
-    {
-        if let Some(wanted) = wanted {
-            values.push(wanted.as_str().into());
-            sql.push_str(&format!(" AND {column} = ${}", values.len()));
-        }
-    }
-    sql.push_str(" ORDER BY name, namespace, runtime");
-    tx.all(&sql, &values)?.iter().map(|row| row.text(0)).collect()
+/// What lists show of each, by name; with a name, of those that have it. Rows of an older database have no summary until
+/// their runtime reports them again: their whole body holds the same fields.
+pub fn list(tx: &mut Tx<'_>, scope: Scope, name: Option<&str>) -> Result<Vec<String>, StoreError> {
+    tx.all(
+        "SELECT CASE WHEN summary = '' THEN body ELSE summary END FROM applications \
+         WHERE account = $1 AND ($2 = '' OR name = $2) ORDER BY name, namespace, runtime",
+        &[scope.account().into(), name.unwrap_or_default().into()],
+    )?
+    .iter()
+    .map(|row| row.text(0))
+    .collect()
 }
 
 pub fn one(

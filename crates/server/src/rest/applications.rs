@@ -6,7 +6,6 @@ use slipway_access::decide_on;
 use slipway_api::application::{Application, ApplicationList, ApplicationRow};
 use slipway_api::error::ErrorBody;
 use slipway_api::runtime::{Runner, Runtime};
-use slipway_store::applications::Place;
 use slipway_store::{StoreError, Tx, applications, builds};
 
 use crate::access;
@@ -28,8 +27,7 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<ApplicationList>, ApiError> {
     let filter = Filter::read(&query)?;
-    let place = Place { runtime: None, namespace: None, name: query.name.clone() };
-    let visible = server.store().read(move |tx| visible(tx, &caller, &place)).await?;
+    let visible = server.store().read(move |tx| visible(tx, &caller, query.name.as_deref())).await?;
     Ok(Json(filter.page(visible)))
 }
 
@@ -37,10 +35,10 @@ pub(crate) async fn list(
 pub(crate) fn visible(
     tx: &mut Tx<'_>,
     caller: &Caller,
-    place: &Place,
+    name: Option<&str>,
 ) -> Result<Vec<ApplicationRow>, StoreError> {
     let rules = access::rules_about(tx, caller, "gitopsApplications")?;
-    let rows = applications::list(tx, caller.scope(), place)?;
+    let rows = applications::list(tx, caller.scope(), name)?;
     let rows = rows.iter().filter_map(|row| serde_json::from_str::<ApplicationRow>(row).ok());
     let sees =
         |app: &ApplicationRow| decide_on(&caller.principal, &rules, "VIEW", &access::row_entity(app)).allowed;

@@ -121,8 +121,9 @@ async fn sign_in(server: &Server, host: &str, login: &str) -> Result<u16, Egress
         server.inner.egress.call("GET", url, &[("authorization", login)], None).await
     };
     let answer = call(&format!("{base}/v2/")).await?;
-    let token_service = answer.challenge.as_deref().filter(|_| answer.status == 401).and_then(token_service);
-    match token_service {
+    // The registry says where its tokens come from; the password goes there encrypted, or stays on this machine.
+    let service = answer.challenge.as_deref().filter(|_| answer.status == 401).and_then(token_service);
+    match service.filter(|url| url.starts_with("https://") || here) {
         Some(url) => Ok(call(&url).await?.status),
         None => Ok(answer.status),
     }

@@ -315,7 +315,7 @@ async fn applications_are_counted_with_their_runtime(on: On) {
         let shown: Vec<_> = runtimes.iter().map(|one| (one.last_seen_ms, one.applications)).collect();
         let kept = (
             applications::of_runtime(tx, scope, "one")?.len(),
-            applications::list(tx, scope, &Default::default())?,
+            applications::list(tx, scope, None)?,
             applications::one(tx, scope, "one", "default", "web")?,
         );
         let used = usage::count(tx, scope)?;
@@ -325,7 +325,7 @@ async fn applications_are_counted_with_their_runtime(on: On) {
             applications::forget_runtime(tx, scope, "one")?
                 && !applications::forget_runtime(tx, scope, "one")?
         );
-        assert!(applications::list(tx, scope, &Default::default())?.is_empty());
+        assert!(applications::list(tx, scope, None)?.is_empty());
         Ok((shown, kept, used.applications, runtimes))
     });
     let (shown, kept, used, runtimes) = counted.await.unwrap();
