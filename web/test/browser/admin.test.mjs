@@ -25,8 +25,8 @@ const visit = async (path) => {
 const button = (name) => page.getByRole('button', { name, exact: true });
 const dialog = () => page.getByRole('dialog').last();
 const inDialog = (name) => dialog().getByRole('button', { name, exact: true });
-/** The dialog is gone when what it sent was taken. */
-const closed = () => page.getByRole('dialog').waitFor({ state: 'detached' });
+/** Every dialog is gone, also one over another, when what was sent was taken. */
+const closed = () => page.waitForFunction(() => !document.querySelector('[role=dialog]'));
 const row = (text) => page.getByRole('row').filter({ hasText: text });
 
 describe('getting in', () => {

@@ -10,11 +10,12 @@ use slipway_api::error::ErrorBody;
 use slipway_store::{Scope, Tx, contexts, pipelines};
 use utoipa::IntoParams;
 
+use super::kept_secrets::{self, Of};
 use crate::access;
 use crate::auth::Caller;
 use crate::ctx::Server;
 use crate::error::ApiError;
-use crate::redact::{self, MASK, mask_all};
+use crate::redact::{self, mask_all};
 use crate::seal::DataKey;
 use crate::seams;
 use crate::trail::Entry;
@@ -81,7 +82,9 @@ pub(crate) fn require(
         return Ok(());
     }
     let spec: Map<String, Value> = serde_json::from_str(&row.spec).unwrap_or_default();
-    if spec.get("sharingPolicy").and_then(Value::as_str) == Some("AccountAdmins") {
+    // The API has it beside the data, the published CLI writes it into them.
+    let policies = [spec.get("sharingPolicy"), spec.get("data").and_then(|data| data.get("sharingPolicy"))];
+    if policies.contains(&Some(&Value::from("AccountAdmins"))) {
         return Err(ApiError::hidden(what, "its sharing policy is AccountAdmins"));
     }
     if !shared {
@@ -121,27 +124,6 @@ fn mask_named(value: &Value) -> Value {
         ),
         Value::Array(items) => Value::Array(items.iter().map(mask_named).collect()),
         other => other.clone(),
-    }
-}
-
-/// A value that a client read masked and sends back keeps what it was.
-fn keep_masked(new: &Value, old: &Value) -> Value {
-    match (new, old) {
-        (Value::String(text), _) if text == MASK => old.clone(),
-        (Value::Object(new), Value::Object(old)) => Value::Object(
-            new.iter()
-                .map(|(name, value)| {
-                    (name.clone(), keep_masked(value, old.get(name).unwrap_or(&Value::Null)))
-                })
-                .collect(),
-        ),
-        (Value::Array(new), Value::Array(old)) => Value::Array(
-            new.iter()
-                .enumerate()
-                .map(|(index, value)| keep_masked(value, old.get(index).unwrap_or(&Value::Null)))
-                .collect(),
-        ),
-        (new, _) => new.clone(),
     }
 }
 
@@ -231,12 +213,19 @@ fn row(
     caller: &Caller,
     context: Context,
     old: Option<&contexts::Context>,
-) -> contexts::Context {
+) -> Result<contexts::Context, ApiError> {
     let scope = caller.scope();
     let id = old.map_or_else(|| server.seams().new_id(), |old| old.id);
-    let before = old.and_then(|old| unsealed(key, scope, old));
+    let before = old.and_then(|old| Some((old, unsealed(key, scope, old)?)));
     let data = match &before {
-        Some(before) => keep_masked(&context.spec.data, before),
+        Some((old, before)) => {
+            let sent = Of { kind: &context.spec.kind, data: &context.spec.data };
+            let wrong = kept_secrets::problems(sent, Of { kind: &old.kind, data: before });
+            if !wrong.is_empty() {
+                return Err(ApiError::findings("secrets would go where they were not given for", &wrong));
+            }
+            kept_secrets::keep(&context.spec.data, before)
+        }
         None => context.spec.data,
     };
     let (visible, secret) = split(&context.spec.kind, &data);
@@ -247,7 +236,7 @@ fn row(
         spec.insert("forbidDecrypt".into(), true.into());
     }
     let now_ms = server.now_ms();
-    contexts::Context {
+    Ok(contexts::Context {
         id,
         name: context.metadata.name,
         kind: context.spec.kind,
@@ -258,7 +247,7 @@ fn row(
         revision: old.map_or(0, |old| old.revision),
         created_ms: old.map_or(now_ms, |old| old.created_ms),
         updated_ms: now_ms,
-    }
+    })
 }
 
 /// For what keeps contexts under a name of its own.
@@ -269,7 +258,11 @@ pub(super) struct KeptContext<'a> {
 }
 
 impl KeptContext<'_> {
-    pub(super) fn row(&self, context: Context, old: Option<&contexts::Context>) -> contexts::Context {
+    pub(super) fn row(
+        &self,
+        context: Context,
+        old: Option<&contexts::Context>,
+    ) -> Result<contexts::Context, ApiError> {
         row(self.server, self.key, self.caller, context, old)
     }
 
@@ -452,7 +445,7 @@ async fn make(server: Server, caller: Caller, context: Context) -> Result<Json<C
     let inner = server.clone();
     let made = server
         .change(move |tx| {
-            let row = row(&inner, &key, &caller, context, None);
+            let row = row(&inner, &key, &caller, context, None)?;
             require(tx, &caller, "create", &row)?;
             contexts::create(tx, caller.scope(), &row)?;
             let made = shown(&row);
@@ -513,7 +506,7 @@ async fn put(
                     )));
                 }
             }
-            let new = row(&inner, &key, &caller, context, Some(&old));
+            let new = row(&inner, &key, &caller, context, Some(&old))?;
             if entity(&old).kind != entity(&new).kind && caller.principal.role() != Some(Role::Administrator) {
                 return Err(ApiError::forbidden(format!(
                     "context `{name}` would be looked at by other rules: only an Administrator makes a Git integration of shared configuration, or the other way round"
@@ -534,7 +527,7 @@ async fn put(
     Ok(Json(changed))
 }
 
-/// Replace a context. A secret that is sent back masked keeps its value.
+/// Replace a context. A secret that is sent back masked keeps its value; one whose host changes has to be given again.
 #[utoipa::path(put, path = "/api/contexts/{name}", tag = "contexts", params(("name" = String, Path)), request_body = Context,
     responses((status = 200, body = Context), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn replace(
@@ -621,6 +614,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::redact::MASK;
 
     #[test]
     fn what_is_secret_goes_out_and_comes_back() {
@@ -633,9 +627,7 @@ mod tests {
         let helm = json!({"variables": {"HELMREPO_USERNAME": "u", "HELMREPO_PASSWORD": "p"}});
         let masked = json!({"variables": {"HELMREPO_USERNAME": "u", "HELMREPO_PASSWORD": MASK}});
         assert_eq!(split("helm-repository", &helm), (masked, Some(helm)));
-        let sent = json!({"auth": {"type": "basic", "password": MASK, "apiHost": "other"}});
-        let kept = keep_masked(&sent, &secret.unwrap());
-        assert_eq!(kept, json!({"auth": {"type": "basic", "password": "tok", "apiHost": "other"}}));
+        assert_eq!(secret, Some(git));
     }
 
     #[test]

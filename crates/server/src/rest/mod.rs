@@ -23,6 +23,7 @@ pub(crate) mod hooks;
 pub(crate) mod identities;
 pub(crate) mod images;
 pub(crate) mod invitations;
+mod kept_secrets;
 pub(crate) mod keys;
 pub(crate) mod log_socket;
 pub(crate) mod logs;

@@ -30,7 +30,12 @@ fn is(data: &Map<String, Value>, name: &str) -> bool {
 
 /// Why a context of this type cannot be kept.
 pub(super) fn problem(data: &Value) -> Option<String> {
-    reach(data.as_object()?).err()
+    match reach(data.as_object()?) {
+        Ok((_, _, secret)) if secret.trim().is_empty() => {
+            Some("a password, token or key file is needed: builds sign in with it".into())
+        }
+        other => other.err(),
+    }
 }
 
 /// Where it is, and who we are there.
@@ -65,18 +70,6 @@ fn reach(data: &Map<String, Value>) -> Result<(String, String, String), String> 
         ));
     }
     Ok((host, user, secret))
-}
-
-/// A registry that one cannot sign in to is of no use to a build that pushes.
-fn has_secret(data: &Value) -> Result<(), ApiError> {
-    let empty = Map::new();
-    match reach(data.as_object().unwrap_or(&empty)) {
-        Ok((_, _, secret)) if secret.trim().is_empty() => Err(ApiError::findings(
-            "this registry is not valid",
-            &["a password, token or key file is needed: builds sign in with it".to_owned()],
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// Host, user and secret, for whoever tries whether they are right.
@@ -187,7 +180,7 @@ fn only_default(tx: &mut Tx<'_>, kept: &KeptContext<'_>, id: &str) -> Result<(),
         if row.id.to_string() != id && shown(&row).default == Some(true) {
             let other = Registry { default: Some(false), ..Registry::default() };
             let context = as_context(other, row.name.clone(), Some(kept.opened(&row)))?;
-            contexts::replace(tx, kept.caller.scope(), &kept.row(context, Some(&row)))?;
+            contexts::replace(tx, kept.caller.scope(), &kept.row(context, Some(&row))?)?;
         }
     }
     Ok(())
@@ -235,15 +228,15 @@ pub(crate) async fn create(
 ) -> Result<Json<Registry>, ApiError> {
     let name = registry.name.clone().unwrap_or_default();
     let context = as_context(registry, name, None)?;
-    shared::check(&context, false)?;
     let key = server.data_key(caller.principal.account).await?;
     let inner = server.clone();
     let made = server
         .change(move |tx| {
             let kept = KeptContext { server: &inner, key: &key, caller: &caller };
-            let row = kept.row(context, None);
+            let row = kept.row(context.clone(), None)?;
             shared::require(tx, &caller, "create", &row)?;
-            has_secret(&kept.opened(&row))?;
+            // Whoever may not connect one is told that, and not what would be wrong with it.
+            shared::check(&context, false)?;
             contexts::create(tx, caller.scope(), &row)?;
             let made = shown(&row);
             if made.default == Some(true) {
@@ -257,7 +250,7 @@ pub(crate) async fn create(
     Ok(Json(made))
 }
 
-/// Change a registry. What is left out, or sent back masked, stays as it is.
+/// Change a registry. What is left out, or sent back masked, stays as it is; for another host the password has to be given again.
 #[utoipa::path(patch, path = "/api/registries/{name}", tag = "registries", params(("name" = String, Path)), request_body = Registry,
     responses((status = 200, body = Registry), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn change(
@@ -278,8 +271,7 @@ pub(crate) async fn change(
             }
             let context = as_context(registry, new_name, Some(shared::shown(&old).spec.data))?;
             shared::check(&context, true)?;
-            let new = kept.row(context, Some(&old));
-            has_secret(&kept.opened(&new))?;
+            let new = kept.row(context, Some(&old))?;
             contexts::replace(tx, caller.scope(), &new)?;
             let after = shown(&new);
             if after.default == Some(true) {

@@ -150,3 +150,74 @@ async fn a_build_gets_the_shared_configuration_that_its_pipeline_names() {
         "each use of a secret is recorded"
     );
 }
+
+/// Whoever may change an integration may not send its hidden secret to a host of their own, nor have it shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_masked_secret_stays_with_the_host_it_was_given_for() {
+    let platform = Platform::start().await;
+    let git = json!({"metadata": {"name": "work", "forbidDecrypt": true}, "spec": {"type": "git.gitea",
+        "data": {"auth": {"type": "basic", "password": "canary-tok", "apiHost": "git.example.com"}}}});
+    platform.post("/api/contexts", git).await;
+    let registry = json!({"name": "r", "provider": "other", "domain": "r.example.com", "username": "u", "password": "p"});
+    platform.post("/api/registries", registry).await;
+    let hidden = json!({"metadata": {"name": "shut", "forbidDecrypt": true}, "spec": {"type": "secret", "data": {"A": "canary-a"}}});
+    platform.post("/api/contexts", hidden).await;
+    let put = async |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let mut sent = platform.get(&format!("/api/contexts/{name}")).await;
+        change(&mut sent);
+        platform.call("PUT", &format!("/api/contexts/{name}"), &platform.admin_key, Some(sent)).await
+    };
+
+    let (status, refused) =
+        put("work", &|sent| sent["spec"]["data"]["auth"]["apiHost"] = json!("evil.example")).await;
+    assert_eq!(status, 400, "{refused}");
+    let said = refused["message"].as_str().unwrap();
+    assert!(said.contains("spec.data.auth.apiHost") && said.contains("spec.data.auth.password"), "{said}");
+    assert_eq!(
+        platform.get("/api/contexts/work").await["spec"]["data"]["auth"]["apiHost"],
+        "git.example.com"
+    );
+    let (status, refused) = put("work", &|sent| sent["spec"]["type"] = json!("git.github")).await;
+    assert_eq!(status, 400, "{refused}");
+    let given_again = |sent: &mut serde_json::Value| {
+        sent["spec"]["data"]["auth"]["apiHost"] = json!("new.example");
+        sent["spec"]["data"]["auth"]["password"] = json!("new");
+    };
+    assert_eq!(put("work", &given_again).await.0, 200);
+    assert_eq!(put("work", &|sent| sent["spec"]["data"]["auth"]["username"] = json!("bot")).await.0, 200);
+
+    let (status, shown) = put("shut", &|sent| sent["spec"]["type"] = json!("config")).await;
+    assert_eq!(status, 400, "{shown}");
+    assert!(!platform.get("/api/contexts").await.to_string().contains("canary"));
+
+    let patch =
+        async |body| platform.call("PATCH", "/api/registries/r", &platform.admin_key, Some(body)).await;
+    let (status, refused) = patch(json!({"domain": "evil.example"})).await;
+    assert_eq!(status, 400, "{refused}");
+    let (status, refused) = patch(json!({"provider": "dockerhub"})).await;
+    assert_eq!(status, 400, "{refused}");
+    assert_eq!(patch(json!({"domain": "new.example", "password": "q"})).await.0, 200);
+    assert_eq!(patch(json!({"default": true})).await.0, 200);
+    let bare = json!({"metadata": {"name": "bare"}, "spec": {"type": "registry", "data": {"provider": "other", "domain": "r.example"}}});
+    let (status, refused) = platform.call("POST", "/api/contexts", &platform.admin_key, Some(bare)).await;
+    assert!(status == 400 && refused.to_string().contains("password"), "{refused}");
+}
+
+/// The published CLI writes the sharing policy into the data.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_integration_for_administrators_is_hidden_from_others() {
+    let platform = Platform::start().await;
+    let (_, member) = platform.member("ada@example.com", "User").await;
+    for (name, in_data) in [("one", true), ("two", false)] {
+        let mut git = json!({"metadata": {"name": name}, "spec": {"type": "git.github",
+            "data": {"auth": {"type": "basic", "password": "t"}}}});
+        let place = if in_data { "/spec/data" } else { "/spec" };
+        git.pointer_mut(place).unwrap()["sharingPolicy"] = json!("AccountAdmins");
+        platform.post("/api/contexts", git).await;
+        let path = format!("/api/contexts/{name}");
+        assert_eq!(platform.call("GET", &path, &member, None).await.0, 404, "{name}");
+        assert_eq!(platform.call("GET", &path, &platform.admin_key, None).await.0, 200, "{name}");
+    }
+    let (_, seen) = platform.call("GET", "/api/contexts", &member, None).await;
+    assert_eq!(seen, json!([]));
+}
