@@ -16,6 +16,7 @@ use super::EngineChoice;
 use crate::value::Json as _;
 
 pub(super) const LABEL_CLUSTER: &str = "io.slipway.cluster";
+pub(super) const LABEL_NAMESPACE: &str = "io.slipway.namespace";
 pub(super) const LABEL_POD: &str = "io.slipway.pod";
 pub(super) const LABEL_CONTAINER: &str = "io.slipway.container";
 
