@@ -76,7 +76,7 @@ oracle: build ## the GitOps engine beside upstream Argo CD (built from its Go mo
 	SLIPWAY_BIN=target/release/slipway node --test e2e/oracle/terraform.test.mjs
 	node e2e/oracle/compare.mjs target/release/slipway $$(NAME=oracle scripts/kube.sh up) $(SCENARIOS)
 	SLIPWAY_BIN=target/release/slipway KUBECONFIG=$$(NAME=oracle scripts/kube.sh up) node --test e2e/oracle/core.test.mjs
-	SLIPWAY_RENDERINGS=$(or $(RENDERINGS),400) cargo test --locked --package slipway-source --test it alike:: -- --nocapture
+	SLIPWAY_RENDERINGS=$(or $(RENDERINGS),600) cargo test --locked --package slipway-source --test it alike:: -- --nocapture
 	SLIPWAY_HEALTH_SCRIPTS=$$(scripts/argocd.sh source)/resource_customizations cargo test --locked --package slipway-gitops --test it health_scripts:: -- --nocapture
 
 .PHONY: fmt
