@@ -14,12 +14,12 @@ use slipway_model::AccountId;
 use slipway_store::{Scope, StoreError, cron, git, pipelines, projects, trigger_events};
 
 use crate::access::project_of;
-use crate::cron::Schedule;
 use crate::ctx::Server;
 use crate::leading::{Lead, lead};
 use crate::orders::{Order, Run};
 use crate::rest::hermes;
 use crate::{jobs, providers, queue};
+use slipway_dialect::cron::{Dialect, Schedule};
 
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// More ticks than this were missed: enough to know that only the latest counts.
@@ -119,7 +119,7 @@ fn schedule_name(cron: &CronTrigger) -> &str {
 
 /// The latest tick in (since, now].
 fn latest(cron: &CronTrigger, since_ms: i64, now_ms: i64) -> Option<i64> {
-    let schedule = Schedule::parse(&cron.expression).ok()?;
+    let schedule = Schedule::parse(&cron.expression, Dialect::Triggers).ok()?;
     let zone = cron.time_zone.as_deref().map_or(Ok(TimeZone::UTC), TimeZone::get).ok()?;
     let now = Timestamp::from_millisecond(now_ms).ok()?;
     let mut at = Timestamp::from_millisecond(since_ms).ok()?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_bus::{ATTEMPTS_MAX, Message};
+use slipway_dialect::path_glob;
 use slipway_forge::remote::{CommitState, CommitStatus};
 use slipway_model::{AccountId, BuildId, BuildStatus, Fact, Next};
 use slipway_store::outgoing::{self, Outgoing};
@@ -16,7 +17,7 @@ use slipway_store::{Scope, StoreError, Tx, builds, contexts, inbox};
 use crate::ctx::Server;
 use crate::leading::{Lead, lead};
 use crate::orders::Order;
-use crate::{globs, jobs, later, mail, providers, relay, rest};
+use crate::{jobs, later, mail, providers, relay, rest};
 
 pub(crate) const CONSUMER: &str = "reports";
 const PAUSE: Duration = Duration::from_millis(200);
@@ -171,7 +172,7 @@ fn wants(data: &Value, report: &Report) -> bool {
     let pipeline = listed("pipelines").is_none_or(|patterns| {
         patterns
             .iter()
-            .any(|pattern| globs::compile(pattern).is_ok_and(|glob| glob.matches(&report.pipeline)))
+            .any(|pattern| path_glob::compile(pattern).is_ok_and(|glob| glob.matches(&report.pipeline)))
     });
     status && pipeline
 }

@@ -4,7 +4,6 @@
 //! state again each time and never acts on the contents of what woke it. Writes are visible when they return, so
 //! there is nothing to expect and nothing to remember between rounds.
 
-mod cron;
 mod cronjob;
 mod daemonset;
 mod deployment;
@@ -26,8 +25,6 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-
-pub(crate) use cron::Schedule;
 
 use crate::api::{Caller, Cluster, controller_of};
 use crate::error::ApiResult;

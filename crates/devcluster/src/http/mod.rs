@@ -138,7 +138,7 @@ fn bearer(request: &Request<Incoming>, cluster: &Cluster) -> Option<User> {
 
 async fn route(ask: Ask, path: &str) -> ApiResult<Response<Body>> {
     let segments: Vec<String> =
-        path.split('/').filter(|s| !s.is_empty()).map(query::percent_decode).collect();
+        path.split('/').filter(|s| !s.is_empty()).map(slipway_dialect::percent::decode).collect();
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
     match parts.as_slice() {
         [] => Ok(json_reply(StatusCode::OK, &discovery::paths(&ask.cluster))),

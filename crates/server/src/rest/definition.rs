@@ -10,11 +10,12 @@ use slipway_pipeline::variables::{Layer, Variables};
 
 use slipway_store::pipelines;
 
-use crate::cron::Schedule;
+use crate::orders;
 use crate::seal::DataKey;
 use crate::seams::Seams;
 use crate::triggers::matching::Pattern;
-use crate::{globs, orders};
+use slipway_dialect::cron::{Dialect, Schedule};
+use slipway_dialect::path_glob;
 
 const CRON_TRIGGERS_MAX: usize = 100;
 const GLOB_CHARS_MAX: usize = 65_000;
@@ -236,7 +237,7 @@ fn check_triggers(pipeline: &Pipeline, wrong: &mut Vec<ErrorDetail>) {
             regex(&what(field), path(field), pattern, wrong);
         }
         if let Some(glob) = settings.modified_files_glob.as_deref().filter(|glob| !glob.is_empty()) {
-            let good = glob.chars().count() <= GLOB_CHARS_MAX && globs::compile(glob).is_ok();
+            let good = glob.chars().count() <= GLOB_CHARS_MAX && path_glob::compile(glob).is_ok();
             if !good {
                 let message = format!("trigger `{name}`: modifiedFilesGlob is no usable pattern");
                 wrong.push(problem(path("modifiedFilesGlob"), message));
@@ -254,7 +255,7 @@ fn check_cron(cron: &CronTrigger, at: &str, wrong: &mut Vec<ErrorDetail>) {
     if cron.name.is_empty() {
         say("name", "it needs a name".into());
     }
-    if let Err(error) = Schedule::parse(&cron.expression) {
+    if let Err(error) = Schedule::parse(&cron.expression, Dialect::Triggers) {
         say("expression", error);
     }
     if let Some(zone) = cron.time_zone.as_deref().filter(|zone| jiff::tz::TimeZone::get(zone).is_err()) {

@@ -20,12 +20,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::access::{self, project_of};
 use crate::auth::Caller;
-use crate::cron::Schedule;
 use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::orders::{Order, Run};
 use crate::queue;
 use crate::trail::Entry;
+use slipway_dialect::cron::{Dialect, Schedule};
+use slipway_dialect::percent;
 
 const KINDS: [(&str, &str); 5] = [
     ("registry", "dockerhub"),
@@ -43,26 +44,7 @@ const PUBLIC: &str = "000000000000";
 
 /// Names arrive encoded twice.
 fn decoded(text: &str) -> String {
-    percent(&percent(text))
-}
-
-fn percent(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while at < bytes.len() {
-        let hex = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent::decode(&percent::decode(text))
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -382,7 +364,7 @@ pub(crate) async fn create_event_with_slash(
 async fn create_schedule(server: Server, caller: Caller, new: &NewEvent) -> Result<Json<String>, ApiError> {
     let value = |name: &str| new.values.get(name).map(|text| text.trim().to_owned()).unwrap_or_default();
     let (expression, message) = (value("expression"), value("message"));
-    let mut wrong: Vec<String> = Schedule::parse(&expression).err().into_iter().collect();
+    let mut wrong: Vec<String> = Schedule::parse(&expression, Dialect::Triggers).err().into_iter().collect();
     let plain = |c: char| c.is_alphanumeric() || " _-.".contains(c);
     if message.is_empty() || message.len() > 200 || !message.chars().all(plain) {
         wrong.push("values.message is needed: letters, digits, blanks, `_`, `-` and `.`".to_owned());

@@ -224,7 +224,8 @@ fn refused(server: &Server, headers: &HeaderMap, error: ApiError) -> Response {
     if !person {
         return error.into_response();
     }
-    let sentence: String = error.to_string().bytes().map(cookie_letter).collect();
+    // As `decodeURIComponent` reads it.
+    let sentence = slipway_dialect::percent::encode(&error.to_string());
     let secure = sessions::secure(server);
     let cookie = format!("{PROBLEM_COOKIE}={sentence}; Path=/login; SameSite=Lax; Max-Age=60{secure}");
     let mut response = match redirect("/login", &[cookie]) {
@@ -237,11 +238,6 @@ fn refused(server: &Server, headers: &HeaderMap, error: ApiError) -> Response {
         response.extensions_mut().insert(refusal);
     }
     response
-}
-
-/// As `decodeURIComponent` reads it.
-fn cookie_letter(byte: u8) -> String {
-    if byte.is_ascii_alphanumeric() { char::from(byte).to_string() } else { format!("%{byte:02X}") }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

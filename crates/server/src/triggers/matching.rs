@@ -4,7 +4,7 @@ use slipway_api::pipeline::{GitTrigger, TriggerSettings};
 use slipway_model::RepoEvent;
 use slipway_pipeline::expression::JsRegex;
 
-use crate::globs;
+use slipway_dialect::path_glob;
 
 const SKIP_MARKS: [&str; 5] = ["[skip ci]", "[ci skip]", "[no ci]", "[skip codefresh]", "[codefresh skip]"];
 
@@ -139,7 +139,7 @@ fn changed(settings: &TriggerSettings, event: &RepoEvent) -> Result<(), String> 
              modifiedFilesGlob out of the trigger"
         ));
     };
-    let compiled = globs::compile(glob)?;
+    let compiled = path_glob::compile(glob)?;
     if paths.iter().any(|path| compiled.matches(path)) {
         Ok(())
     } else {

@@ -463,12 +463,7 @@ pub(crate) fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
 }
 
 /// A part of a path: nothing of it is a separator.
-pub(crate) fn part(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'@');
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
+pub(crate) use slipway_dialect::percent::encode as part;
 
 fn cell(item: &Value, place: &str) -> String {
     if let Some(place) = place.strip_suffix("/#") {

@@ -11,7 +11,7 @@ use super::{
     Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest, parameters,
 };
 use crate::git_cache::{EntryKind, Since};
-use crate::glob::Glob;
+use slipway_dialect::glob::Glob;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(default)]

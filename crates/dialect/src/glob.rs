@@ -1,4 +1,5 @@
-//! The glob dialect of `include` and `exclude`: `*` crosses folders, `{a,b}` chooses, `!` is not special.
+//! Globs over names, as projects, ignore rules, `include` and `exclude` use them: `*`, `?`, `[a-z]`, `{a,b}`. A star crosses
+//! every character, slashes too, and `!` is not special. Globs over paths are in [`crate::path_glob`].
 
 /// A compiled pattern. Matching takes time proportional to pattern × text, whatever the pattern is.
 #[derive(Debug, Clone)]
@@ -27,8 +28,20 @@ impl Glob {
 
     pub fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
-        self.alternatives.iter().any(|pattern| matches(pattern, &text))
+        self.alternatives.iter().any(|pattern| takes(pattern, &text))
     }
+}
+
+/// Whether the pattern takes the whole text. One that cannot be read takes nothing, as upstream has it.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    // Nearly all patterns are a word, a star, or a word with one star; they are asked about every object.
+    let special = |c: char| matches!(c, '*' | '?' | '[' | '{' | '}' | '\\');
+    let Some(first) = pattern.find(special) else { return pattern == text };
+    if pattern[first..].starts_with('*') && !pattern[first + 1..].contains(special) {
+        let (before, after) = (&pattern[..first], &pattern[first + 1..]);
+        return text.len() >= before.len() + after.len() && text.starts_with(before) && text.ends_with(after);
+    }
+    Glob::new(pattern).is_some_and(|glob| glob.matches(text))
 }
 
 /// `a{b,c}d` → `abd`, `acd`; nested braces too.
@@ -139,7 +152,7 @@ fn class(chars: &mut std::str::Chars<'_>) -> Option<Token> {
 }
 
 /// Greedy with one remembered star: no exponential backtracking.
-fn matches(pattern: &[Token], text: &[char]) -> bool {
+fn takes(pattern: &[Token], text: &[char]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
@@ -191,12 +204,25 @@ mod tests {
             ("config/*", "config/a/b", true),
             ("", "", true),
             ("*", "", true),
+            ("*", "a/b", true),
+            ("team-*", "team-a", true),
+            ("team-*", "steam-a", false),
+            ("*-{a,b}", "x-b", true),
+            ("*-{a,b}", "x-c", false),
+            ("app-[0-9]", "app-7", true),
+            ("app-[!0-9]", "app-7", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("", "x", false),
+            ("*a*b*c", "xxaxxbxxcxxc", true),
         ] {
             let glob = Glob::new(pattern).unwrap_or_else(|| panic!("{pattern} is readable"));
             assert_eq!(glob.matches(text), expected, "{pattern} on {text}");
+            assert_eq!(matches(pattern, text), expected, "{pattern} on {text}");
         }
         assert!(Glob::new("{a,b").is_none());
         assert!(Glob::new("a}").is_none());
+        assert!(!matches("{a,b", "{a,b") && !matches("[a", "[a"), "what cannot be read takes nothing");
     }
 
     #[test]

@@ -1,15 +1,24 @@
-//! Schedules of triggers that go by the clock: five fields, or six with seconds first, as the published product reads them.
+//! Schedules by the clock: five fields with names of months and days, ranges, lists, steps and `?`, or `@hourly` and its like.
 //!
-//! Names of months and days, ranges, lists, steps, `?`, `L`, `5L`, `2#1`, `@hourly` and its like. Nothing fires more
-//! often than once a minute: a seconds field must be one value. Wall clock times that a change of the clocks leaves
-//! out are moved on, those that come twice fire once.
+//! Nothing fires more often than once a minute. Wall clock times that a change of the clocks leaves out are moved on, those
+//! that come twice fire once.
 
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
+/// Who reads the schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// Kubernetes and the Argo products. A day field that begins with a star restricts nothing by itself, also in `*/2`.
+    Standard,
+    /// Triggers of pipelines: seconds first if there are six fields, `7` is Sunday too, and `L`, `5L` and `2#1` are days.
+    Triggers,
+}
+
+/// When something is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     second: i8,
     minutes: u64,
     hours: u64,
@@ -42,7 +51,8 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const YEARS: i32 = 9;
 
 impl Schedule {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a schedule, or says what is wrong with it.
+    pub fn parse(text: &str, dialect: Dialect) -> Result<Self, String> {
         let named = match text.trim() {
             "@yearly" | "@annually" => "0 0 1 1 *",
             "@monthly" => "0 0 1 * *",
@@ -52,27 +62,36 @@ impl Schedule {
             other => other,
         };
         let fields: Vec<&str> = named.split_whitespace().collect();
-        let (second, rest) = match fields.as_slice() {
-            [second, rest @ ..] if rest.len() == 5 => (*second, rest),
-            rest if rest.len() == 5 => ("0", rest),
-            _ => {
+        let (second, rest) = match (fields.as_slice(), dialect) {
+            ([second, rest @ ..], Dialect::Triggers) if rest.len() == 5 => (*second, rest),
+            (rest, _) if rest.len() == 5 => ("0", rest),
+            (_, Dialect::Triggers) => {
+                let count = fields.len();
                 return Err(format!(
-                    "`{text}` has {} fields: a schedule has 5, or 6 with seconds first",
-                    fields.len()
+                    "`{text}` has {count} fields: a schedule has 5, or 6 with seconds first"
                 ));
             }
+            _ => return Err(format!("`{text}` has {} fields: a schedule has 5", fields.len())),
         };
         let second = second.parse().ok().filter(|second| (0..60).contains(second)).ok_or_else(|| {
             format!("`{text}`: the seconds must be one number, nothing fires more than once a minute")
         })?;
         let wrong = |what: &str, field: &str| format!("`{text}`: `{field}` is no {what}");
-        let days = match rest[2] {
-            "*" | "?" => Days { any: true, ..Days::default() },
-            "L" | "l" => Days { last: true, ..Days::default() },
-            field => Days {
+        let days = match (rest[2], dialect) {
+            ("L" | "l", Dialect::Triggers) => Days { last: true, ..Days::default() },
+            (field, _) => Days {
                 set: bits(field, 1, 31, &[], 0).ok_or_else(|| wrong("day of the month", field))?,
-                ..Days::default()
+                any: dialect.is_any(field),
+                last: false,
             },
+        };
+        let weekdays = match dialect {
+            Dialect::Triggers => weekdays(rest[4]),
+            Dialect::Standard => bits(rest[4], 0, 6, &WEEKDAYS, 0).map(|set| Weekdays {
+                any: dialect.is_any(rest[4]),
+                set,
+                ..Weekdays::default()
+            }),
         };
         Ok(Self {
             second,
@@ -80,12 +99,12 @@ impl Schedule {
             hours: bits(rest[1], 0, 23, &[], 0).ok_or_else(|| wrong("hour", rest[1]))?,
             days,
             months: bits(rest[3], 1, 12, &MONTHS, 1).ok_or_else(|| wrong("month", rest[3]))?,
-            weekdays: weekdays(rest[4]).ok_or_else(|| wrong("day of the week", rest[4]))?,
+            weekdays: weekdays.ok_or_else(|| wrong("day of the week", rest[4]))?,
         })
     }
 
     /// The first tick after a moment; none when there is no such day.
-    pub(crate) fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    pub fn next(&self, after: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let mut date = after.to_zoned(zone.clone()).date();
         let end = date.year().saturating_add(i16::try_from(YEARS).ok()?);
         while date.year() <= end {
@@ -110,13 +129,18 @@ impl Schedule {
         let day =
             self.days.set >> date.day() & 1 == 1 || (self.days.last && date.day() == date.days_in_month());
         let weekday = self.weekdays.fits(date);
-        let either = match (self.days.any, self.weekdays.any) {
-            (true, true) => true,
-            (true, false) => weekday,
-            (false, true) => day,
-            (false, false) => day || weekday,
-        };
+        let either = if self.days.any || self.weekdays.any { day && weekday } else { day || weekday };
         self.months >> date.month() & 1 == 1 && either
+    }
+}
+
+impl Dialect {
+    /// The field leaves the choice of the day to the other one.
+    fn is_any(self, field: &str) -> bool {
+        match self {
+            Self::Triggers => matches!(field, "*" | "?"),
+            Self::Standard => field.split(',').any(|part| matches!(part.split('/').next(), Some("*" | "?"))),
+        }
     }
 }
 
@@ -137,7 +161,7 @@ fn number(day: Weekday) -> u32 {
 
 fn weekdays(field: &str) -> Option<Weekdays> {
     if matches!(field, "*" | "?") {
-        return Some(Weekdays { any: true, ..Weekdays::default() });
+        return Some(Weekdays { any: true, set: 0x7f, ..Weekdays::default() });
     }
     let mut found = Weekdays::default();
     for part in field.split(',') {
@@ -199,8 +223,13 @@ mod tests {
 
     #[track_caller]
     fn ticks(text: &str, after: &str, zone: &str, expected: &[&str]) {
+        ticks_in(Dialect::Triggers, text, after, zone, expected);
+    }
+
+    #[track_caller]
+    fn ticks_in(dialect: Dialect, text: &str, after: &str, zone: &str, expected: &[&str]) {
         let (schedule, zone) =
-            (Schedule::parse(text).expect("a schedule"), TimeZone::get(zone).expect("a zone"));
+            (Schedule::parse(text, dialect).expect("a schedule"), TimeZone::get(zone).expect("a zone"));
         let mut at: Timestamp = after.parse().expect("a time");
         for wanted in expected {
             at = schedule.next(at, &zone).unwrap_or_else(|| panic!("{text} has no tick after {at}"));
@@ -248,6 +277,25 @@ mod tests {
     }
 
     #[test]
+    fn kubernetes_and_argo_read_five_fields() {
+        let next = |text: &str, after: &str, zone: &str, expected: &str| {
+            ticks_in(Dialect::Standard, text, after, zone, &[expected]);
+        };
+        next("0 22 * * *", "2026-03-01T21:59:59Z", "UTC", "2026-03-01T22:00:00Z");
+        next("0 22 * * *", "2026-03-01T22:00:00Z", "UTC", "2026-03-02T22:00:00Z");
+        next("*/15 9-17 * * MON-FRI", "2026-03-06T17:50:00Z", "UTC", "2026-03-09T09:00:00Z");
+        next("30 9-17/4 * * mon-fri", "2026-11-13T18:00:00Z", "UTC", "2026-11-16T09:30:00Z");
+        next("0 0 29 2 *", "2026-01-01T00:00:00Z", "UTC", "2028-02-29T00:00:00Z");
+        next("0 0 13 * 5", "2026-03-01T00:00:00Z", "UTC", "2026-03-06T00:00:00Z");
+        next("0 12 13 * 5", "2026-11-14T00:00:00Z", "UTC", "2026-11-20T12:00:00Z");
+        next("30 8 * * *", "2026-07-01T00:00:00Z", "Europe/Berlin", "2026-07-01T06:30:00Z");
+        next("30 8 * * *", "2026-01-01T00:00:00Z", "Europe/Berlin", "2026-01-01T07:30:00Z");
+        next("@yearly", "2026-11-15T10:02:30Z", "UTC", "2027-01-01T00:00:00Z");
+        // Odd days that are Mondays: the star in `*/2` restricts nothing by itself, so both fields have to hold.
+        next("0 0 */2 * 1", "2026-11-02T00:00:00Z", "UTC", "2026-11-09T00:00:00Z");
+    }
+
+    #[test]
     fn what_is_no_schedule_is_refused_with_a_reason() {
         for text in [
             "",
@@ -260,15 +308,32 @@ mod tests {
             "1-70 * * * *",
             "x * * * *",
         ] {
-            assert!(Schedule::parse(text).is_err(), "{text}");
+            assert!(Schedule::parse(text, Dialect::Triggers).is_err(), "{text}");
+            assert!(Schedule::parse(text, Dialect::Standard).is_err(), "{text}");
         }
-        assert!(Schedule::parse("0 0 30 2 *").unwrap().next(Timestamp::UNIX_EPOCH, &TimeZone::UTC).is_none());
+        for text in [
+            "* * * * 7",
+            "0 0 L * *",
+            "0 0 * * 5L",
+            "0 0 * * 2#1",
+            "0 * * * * *",
+            "5-1 * * * *",
+            "-1 * * * *",
+        ] {
+            assert!(Schedule::parse(text, Dialect::Standard).is_err(), "{text}");
+        }
+        assert!(
+            Schedule::parse("0 0 30 2 *", Dialect::Standard)
+                .unwrap()
+                .next(Timestamp::UNIX_EPOCH, &TimeZone::UTC)
+                .is_none()
+        );
     }
 
     #[test]
     fn a_year_of_ticks_over_both_changes_of_the_clocks_has_each_day_once() {
         let zone = TimeZone::get("America/New_York").unwrap();
-        let schedule = Schedule::parse("15 1 * * *").unwrap();
+        let schedule = Schedule::parse("15 1 * * *", Dialect::Standard).unwrap();
         let (mut at, mut days): (Timestamp, Vec<_>) = ("2026-01-01T12:00:00Z".parse().unwrap(), Vec::new());
         for _ in 0..400 {
             at = schedule.next(at, &zone).unwrap();

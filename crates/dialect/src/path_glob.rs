@@ -6,13 +6,15 @@ use regex::{Regex, RegexBuilder};
 
 const COMPILED_BYTES_MAX: usize = 4 << 20;
 
+/// A compiled pattern.
 #[derive(Debug)]
-pub(crate) struct Glob {
+pub struct Glob {
     regex: Regex,
     negated: bool,
 }
 
-pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
+/// Reads a pattern, or says what is wrong with it.
+pub fn compile(pattern: &str) -> Result<Glob, String> {
     let pattern = pattern.trim();
     let (negated, body) = match pattern.strip_prefix('!') {
         Some(rest) => (true, rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(rest)),
@@ -26,7 +28,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Glob, String> {
 }
 
 impl Glob {
-    pub(crate) fn matches(&self, path: &str) -> bool {
+    pub fn matches(&self, path: &str) -> bool {
         self.regex.is_match(path) != self.negated
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// The amount in nano units, if the text is a quantity that fits.
-fn parse(text: &str) -> Option<i128> {
+pub fn nanos_of_text(text: &str) -> Option<i128> {
     let text = text.trim();
     let split =
         text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
@@ -53,13 +53,23 @@ fn parse(text: &str) -> Option<i128> {
     Some(if negative { -amount } else { amount })
 }
 
+/// The amount in nano units of a quantity that is a text or a number.
+pub fn nanos(value: &Value) -> Option<i128> {
+    match value {
+        Value::String(text) => nanos_of_text(text),
+        Value::Number(number) => nanos_of_text(&number.to_string()),
+        _ => None,
+    }
+}
+
+/// The amount as a number, for what is counted in halves and not compared for being the same.
+pub fn amount(value: &Value) -> Option<f64> {
+    nanos(value).map(|nanos| nanos as f64 / 1e9)
+}
+
 /// The quantity in one fixed writing, or None when the value is no quantity.
-pub(super) fn canonical(value: &Value) -> Option<String> {
-    let nanos = match value {
-        Value::String(text) => parse(text)?,
-        Value::Number(number) => parse(&number.to_string())?,
-        _ => return None,
-    };
+pub fn canonical(value: &Value) -> Option<String> {
+    let nanos = nanos(value)?;
     for (unit, suffix) in [(1_000_000_000i128, ""), (1_000_000, "m"), (1_000, "u")] {
         if nanos % unit == 0 {
             let amount = nanos / unit;
@@ -98,6 +108,7 @@ mod tests {
         assert_eq!(canonical(&json!(0.1)), canonical(&json!("100m")));
         assert_ne!(canonical(&json!("1G")), canonical(&json!("1Gi")));
         assert_ne!(canonical(&json!("1M")), canonical(&json!("1m")));
+        assert_eq!((amount(&json!("1500m")), amount(&json!("1Ki"))), (Some(1.5), Some(1024.0)));
         for text in ["", "a", "1x", "Mi", "1.2.3", "--1"] {
             assert_eq!(canonical(&json!(text)), None, "{text}");
         }

@@ -12,7 +12,7 @@ enum Step {
 }
 
 /// All values that a path such as `.status.conditions[?(@.type=="Ready")].status` finds.
-pub(crate) fn find<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
+pub fn find<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
     let Some(steps) = parse(path) else { return Vec::new() };
     let mut here = vec![value];
     for step in &steps {
