@@ -10,6 +10,8 @@ use slipway_store::{Database, DatabaseUrl, Store, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::flood::Floods;
+use crate::agent::heard::Heard;
+use crate::agent::polls::Polls;
 use crate::anchor::Anchors;
 use crate::auth::UsedKeys;
 use crate::egress::{Egress, EgressRules};
@@ -98,6 +100,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) pushes: Pushes,
     pub(crate) floods: Floods,
+    pub(crate) polls: Polls,
+    pub(crate) heard: Heard,
     pub(crate) shells: Shells,
     pub(crate) views: Views,
     pub(crate) jobs: Jobs,
@@ -177,6 +181,8 @@ impl Server {
             metrics,
             pushes,
             floods: Floods::default(),
+            polls: Polls::default(),
+            heard: Heard::default(),
             shells: Shells::default(),
             views: Views::default(),
             jobs: Jobs::default(),
@@ -199,6 +205,8 @@ impl Server {
             only_if(has(Role::CronExecutor), crate::clock::run(self)),
             only_if(has(Role::CronExecutor), crate::watching::run(self)),
             crate::fan_out::run(self),
+            only_if(has(Role::RuntimeManager), crate::agent::polls::run(self)),
+            only_if(has(Role::RuntimeManager), crate::agent::heard::run(self)),
             only_if(has(Role::CronExecutor), crate::anchor::keep_anchoring(self)),
             crate::housekeeping::run(self),
         );

@@ -134,6 +134,8 @@ pub fn replace(tx: &mut Tx<'_>, scope: Scope, id: PipelineId, change: &Change<'_
     }
     keep_revision(tx, id, author)?;
     tx.changed(scope.account(), ChangeKind::Pipeline, id);
+    // Its limits may be others now.
+    tx.queue_moved(scope.account());
     Ok(())
 }
 
