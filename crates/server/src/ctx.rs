@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use slipway_bus::{Bus, BusError, BusUrl, Live, LiveUrl};
+use slipway_bus::{Bus, BusError, BusUrl, Live, LiveUrl, Queue};
 use slipway_forge::builtin::Repository;
 use slipway_model::{AccountId, RepoId};
 use slipway_store::{Database, DatabaseUrl, Store, StoreError, Tx};
@@ -14,6 +14,7 @@ use crate::agent::heard::Heard;
 use crate::agent::polls::Polls;
 use crate::anchor::Anchors;
 use crate::auth::UsedKeys;
+use crate::consuming::{self, Consumer};
 use crate::egress::{Egress, EgressRules};
 use crate::error::ApiError;
 use crate::git_host::Pushes;
@@ -76,7 +77,8 @@ pub enum StartError {
 }
 
 /// Who consumes from the bus.
-pub(crate) const QUEUES: [&str; 2] = [crate::triggers::CONSUMER, crate::reports::CONSUMER];
+pub(crate) const QUEUES: [Queue<'static>; 2] =
+    [crate::triggers::Triggers::QUEUE, crate::reports::Reports::QUEUE];
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -198,8 +200,8 @@ impl Server {
         tokio::join!(
             only_if(has(Role::CronExecutor), crate::git_host::keep_sweeping(self)),
             only_if(has(Role::EventHandler), crate::relay::run(self)),
-            only_if(has(Role::PipelineManager), crate::triggers::run(self)),
-            only_if(has(Role::PipelineManager), crate::reports::consume(self)),
+            only_if(has(Role::PipelineManager), consuming::run::<crate::triggers::Triggers>(self)),
+            only_if(has(Role::PipelineManager), consuming::run::<crate::reports::Reports>(self)),
             only_if(has(Role::PipelineManager), crate::later::run(self)),
             only_if(has(Role::CronExecutor), crate::reports::send(self)),
             only_if(has(Role::CronExecutor), crate::clock::run(self)),

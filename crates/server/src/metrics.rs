@@ -197,9 +197,9 @@ async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
     }
     head(out, "slipway_bus_dead_letters", "gauge", "Messages that the broker has set aside.");
     for queue in crate::ctx::QUEUES {
-        let asked = tokio::time::timeout(DATABASE_WITHIN, server.inner.bus.set_aside(queue)).await;
+        let asked = tokio::time::timeout(DATABASE_WITHIN, server.inner.bus.set_aside(queue.name)).await;
         if let Ok(Ok(count)) = asked {
-            let _ = writeln!(out, "slipway_bus_dead_letters{{queue=\"{queue}\"}} {count}");
+            let _ = writeln!(out, "slipway_bus_dead_letters{{queue=\"{}\"}} {count}", queue.name);
         }
     }
     let jobs = server.inner.jobs.list();
