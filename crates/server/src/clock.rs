@@ -50,7 +50,7 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
     let found = server.store().read(move |tx| {
         let last = cron::last_ticks(tx)?;
         let mut due = Vec::new();
-        for (account, row) in pipelines::mentioning(tx, "cronTriggers")? {
+        for (account, row) in pipelines::clocked(tx)? {
             let Ok(pipeline) = serde_json::from_str::<Pipeline>(&row.body) else { continue };
             let crons = pipeline.spec.settings().unwrap_or_default().cron_triggers.unwrap_or_default();
             for cron in crons.into_iter().filter(|cron| !cron.disabled) {

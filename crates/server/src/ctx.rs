@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use slipway_bus::{Bus, BusError, BusUrl, Live, LiveUrl};
+use slipway_bus::{Bus, BusError, BusUrl, Live, LiveUrl, Queue};
 use slipway_forge::builtin::Repository;
 use slipway_model::{AccountId, RepoId};
 use slipway_store::{Database, DatabaseUrl, Store, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::flood::Floods;
+use crate::agent::heard::Heard;
+use crate::agent::polls::Polls;
 use crate::anchor::Anchors;
 use crate::auth::UsedKeys;
+use crate::consuming::{self, Consumer};
 use crate::egress::{Egress, EgressRules};
 use crate::error::ApiError;
 use crate::git_host::Pushes;
@@ -74,7 +77,8 @@ pub enum StartError {
 }
 
 /// Who consumes from the bus.
-pub(crate) const QUEUES: [&str; 2] = [crate::triggers::CONSUMER, crate::reports::CONSUMER];
+pub(crate) const QUEUES: [Queue<'static>; 2] =
+    [crate::triggers::Triggers::QUEUE, crate::reports::Reports::QUEUE];
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -98,6 +102,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) pushes: Pushes,
     pub(crate) floods: Floods,
+    pub(crate) polls: Polls,
+    pub(crate) heard: Heard,
     pub(crate) shells: Shells,
     pub(crate) views: Views,
     pub(crate) jobs: Jobs,
@@ -177,6 +183,8 @@ impl Server {
             metrics,
             pushes,
             floods: Floods::default(),
+            polls: Polls::default(),
+            heard: Heard::default(),
             shells: Shells::default(),
             views: Views::default(),
             jobs: Jobs::default(),
@@ -192,13 +200,15 @@ impl Server {
         tokio::join!(
             only_if(has(Role::CronExecutor), crate::git_host::keep_sweeping(self)),
             only_if(has(Role::EventHandler), crate::relay::run(self)),
-            only_if(has(Role::PipelineManager), crate::triggers::run(self)),
-            only_if(has(Role::PipelineManager), crate::reports::consume(self)),
+            only_if(has(Role::PipelineManager), consuming::run::<crate::triggers::Triggers>(self)),
+            only_if(has(Role::PipelineManager), consuming::run::<crate::reports::Reports>(self)),
             only_if(has(Role::PipelineManager), crate::later::run(self)),
             only_if(has(Role::CronExecutor), crate::reports::send(self)),
             only_if(has(Role::CronExecutor), crate::clock::run(self)),
             only_if(has(Role::CronExecutor), crate::watching::run(self)),
             crate::fan_out::run(self),
+            only_if(has(Role::RuntimeManager), crate::agent::polls::run(self)),
+            only_if(has(Role::RuntimeManager), crate::agent::heard::run(self)),
             only_if(has(Role::CronExecutor), crate::anchor::keep_anchoring(self)),
             crate::housekeeping::run(self),
         );

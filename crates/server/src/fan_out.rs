@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use slipway_bus::Heard;
 use slipway_model::{AccountId, Change, ChangeKind};
-use slipway_store::Committed;
+use slipway_store::{Committed, Touched};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::ctx::Server;
@@ -76,7 +76,9 @@ async fn hear(server: &Server) {
         let text = match heard.recv().await {
             Ok(Heard::Text(text)) => text,
             Ok(Heard::Gap) | Err(RecvError::Lagged(_)) => {
-                server.store().announce(Committed { missed: true, ..Committed::default() });
+                // Of logs alone: nobody who waits for a build or a push has missed one.
+                let touched = Some(Touched::default());
+                server.store().announce(Committed { missed: true, touched, ..Committed::default() });
                 continue;
             }
             Err(RecvError::Closed) => return,

@@ -131,7 +131,7 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Administrator(Resource::Agents), routes!(agent::registration::delete))
         .with(Policy::Administrator(Resource::Gitops), routes!(agent::registration::delete_runtime))
         .with(Policy::Public, routes!(agent::registration::register))
-        .with(Policy::Runner, routes!(agent::runner::sync))
+        .with(Policy::Runner, routes!(agent::sync::sync))
         .with(Policy::Runner, routes!(agent::runner::report_build))
         .with(Policy::Runner, routes!(agent::runner::append_logs))
         .with(Policy::Runner, routes!(agent::step_types::step_types_for_build))

@@ -12,9 +12,9 @@ use slipway_model::AccountId;
 use slipway_store::StoreError;
 use slipway_store::deferred::{self, Deferred};
 
-use crate::ctx::Server;
+use crate::ctx::{QUEUES, Server};
 use crate::leading::{Lead, lead};
-use crate::{jobs, relay, reports, triggers};
+use crate::{consuming, jobs, relay, reports, triggers};
 
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 const AT_ONCE: i64 = 50;
@@ -87,7 +87,8 @@ async fn look_again_and_again(server: &Server, lead: Lead) {
 }
 
 async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
-    for consumer in [triggers::CONSUMER, reports::CONSUMER] {
+    for queue in QUEUES {
+        let consumer = queue.name;
         let now_ms = server.now_ms();
         let due = server.store().read(move |tx| deferred::due(tx, consumer, now_ms, AT_ONCE)).await?;
         // One that is away is asked once a round, however many wait for it.
@@ -99,8 +100,8 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
             let message =
                 Message { id: row.message.clone(), topic: row.topic.clone(), body: row.body.clone() };
             let outcome = match consumer {
-                triggers::CONSUMER => triggers::take(server, &message).await,
-                _ => reports::take(server, &message).await.map_err(Trouble::from),
+                triggers::CONSUMER => consuming::take::<triggers::Triggers>(server, &message).await,
+                _ => consuming::take::<reports::Reports>(server, &message).await,
             };
             if matches!(&outcome, Err(Trouble::Store(StoreError::Unavailable { .. }))) {
                 // Our own database is away: that counts against nobody.

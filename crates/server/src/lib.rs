@@ -11,6 +11,7 @@ pub mod auth;
 pub mod bootstrap;
 mod changes;
 mod clock;
+mod consuming;
 mod ctx;
 mod egress;
 mod error;

@@ -197,9 +197,9 @@ async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
     }
     head(out, "slipway_bus_dead_letters", "gauge", "Messages that the broker has set aside.");
     for queue in crate::ctx::QUEUES {
-        let asked = tokio::time::timeout(DATABASE_WITHIN, server.inner.bus.set_aside(queue)).await;
+        let asked = tokio::time::timeout(DATABASE_WITHIN, server.inner.bus.set_aside(queue.name)).await;
         if let Ok(Ok(count)) = asked {
-            let _ = writeln!(out, "slipway_bus_dead_letters{{queue=\"{queue}\"}} {count}");
+            let _ = writeln!(out, "slipway_bus_dead_letters{{queue=\"{}\"}} {count}", queue.name);
         }
     }
     let jobs = server.inner.jobs.list();
@@ -225,6 +225,7 @@ async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
     for (work, epoch) in server.inner.jobs.leading() {
         let _ = writeln!(out, "slipway_leading{{work=\"{work}\"}} {epoch}");
     }
+    render_polls(server, out);
     let stats = server.store().stats();
     #[allow(clippy::cast_precision_loss)]
     let waited = stats.waited_micros as f64 / 1e6;
@@ -240,6 +241,19 @@ async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
         "Open connections to PostgreSQL, besides the one that listens.",
     );
     let _ = writeln!(out, "slipway_store_connections {}", stats.connections);
+}
+
+/// What runners cost that wait for work.
+fn render_polls(server: &Server, out: &mut String) {
+    let cost = server.inner.polls.cost();
+    head(out, "slipway_runner_calls_held", "gauge", "Calls of runners that wait for something to do.");
+    let _ = writeln!(out, "slipway_runner_calls_held {}", cost.held);
+    head(out, "slipway_runner_looks_total", "counter", "Looks for something that a runner may do.");
+    for (by, count) in [("queue", cost.queue_looks), ("runner", cost.looks)] {
+        let _ = writeln!(out, "slipway_runner_looks_total{{by=\"{by}\"}} {count}");
+    }
+    head(out, "slipway_runner_writes_total", "counter", "Writes for runners that called.");
+    let _ = writeln!(out, "slipway_runner_writes_total {}", cost.writes);
 }
 
 #[cfg(test)]

@@ -125,10 +125,12 @@ fn children(tx: &mut Tx<'_>, scope: Scope, parent: BuildId) -> Result<Vec<BuildI
 }
 
 /// Who asks for builds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) enum Taking<'a> {
     /// A runner of this name.
     Runner(&'a str),
+    /// Whoever of the runners waits: says whether one of a name does.
+    Waiting(&'a dyn Fn(&str) -> bool),
     /// An agent of the published runner, for these runtime environments and no others.
     Agent(&'a [String]),
     /// Nobody: somebody wants to know what a build waits for.
@@ -139,8 +141,8 @@ pub(crate) enum Taking<'a> {
 pub(crate) struct Allowed<'a> {
     known: HashMap<PipelineId, (Settings, HashMap<String, TriggerSettings>)>,
     paused: bool,
-    /// Names of the account's runners, its agents, and who of all these asks.
-    runners: Vec<String>,
+    /// Which of the names that were asked for are runners of the account, its agents, and who of all these asks.
+    runners: HashMap<String, bool>,
     agents: Vec<Agent>,
     taking: Taking<'a>,
     /// The runtime environment of pipelines that name none.
@@ -151,14 +153,27 @@ impl<'a> Allowed<'a> {
     pub(crate) fn load(tx: &mut Tx<'_>, scope: Scope, taking: Taking<'a>) -> Result<Self, StoreError> {
         let account = identity::account_by_id(tx, scope.account())?;
         let paused = account.is_some_and(|account| AccountSettings::of(&account).pause_builds);
-        let runners = builds::runners(tx, scope)?.into_iter().map(|runner| runner.name).collect();
         let (agents, default) = (agents::list(tx, scope)?, runtime_environments::default_name(tx, scope)?);
-        Ok(Self { known: HashMap::new(), paused, runners, agents, taking, default })
+        let mut allowed =
+            Self { known: HashMap::new(), paused, runners: HashMap::new(), agents, taking, default };
+        if let Some(name) = allowed.default.clone() {
+            allowed.ask_for(tx, scope, &name)?;
+        }
+        Ok(allowed)
+    }
+
+    /// Whether a runner has this name: there may be thousands, of which pipelines name a few.
+    fn ask_for(&mut self, tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<(), StoreError> {
+        if !self.runners.contains_key(name) {
+            let found = builds::runner(tx, scope, name)?.is_some();
+            self.runners.insert(name.to_owned(), found);
+        }
+        Ok(())
     }
 
     pub(crate) fn of(&mut self, tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Limits, StoreError> {
-        if let Entry::Vacant(place) = self.known.entry(build.pipeline) {
-            let mut found = (Settings::default(), HashMap::new());
+        if !self.known.contains_key(&build.pipeline) {
+            let mut found: (Settings, HashMap<String, TriggerSettings>) = Default::default();
             if let Some(row) = pipelines::by_name(tx, scope, &build.pipeline.to_string())? {
                 let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
                 found.0 = pipeline.spec.settings().unwrap_or_default();
@@ -166,7 +181,13 @@ impl<'a> Allowed<'a> {
                     found.1.insert(trigger.name.clone(), trigger.settings().unwrap_or_default());
                 }
             }
-            place.insert(found);
+            let of_triggers = found.1.values().map(|trigger| trigger.runtime_environment.as_ref());
+            for named in of_triggers.chain([found.0.runtime_environment.as_ref()]) {
+                if let Some(name) = runtime_name(named) {
+                    self.ask_for(tx, scope, name)?;
+                }
+            }
+            self.known.insert(build.pipeline, found);
         }
         let (settings, triggers) = &self.known[&build.pipeline];
         let trigger = triggers.get(&build.trigger);
@@ -174,6 +195,7 @@ impl<'a> Allowed<'a> {
         let (wanted, of_pipeline) = self.wanted(build);
         let elsewhere = match self.taking {
             Taking::Runner(taker) => wanted.is_some_and(|name| name != taker),
+            Taking::Waiting(is_free) => wanted.is_some_and(|name| !is_free(name)),
             // A runner of ours that has the name is preferred.
             Taking::Agent(runtimes) => !wanted
                 .is_some_and(|name| runtimes.iter().any(|runtime| runtime == name) && !self.has_runner(name)),
@@ -194,7 +216,7 @@ impl<'a> Allowed<'a> {
 
 impl Allowed<'_> {
     fn has_runner(&self, name: &str) -> bool {
-        self.runners.iter().any(|runner| runner == name)
+        self.runners.get(name).copied().unwrap_or_default()
     }
 
     fn agent_of(&self, runtime: &str) -> Option<&Agent> {

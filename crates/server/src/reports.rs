@@ -3,24 +3,29 @@
 //! A fact becomes rows of `outgoing` in one transaction with its inbox note; one process at a time sends what is due,
 //! with growing pauses, and gives up after a day. Whoever is told sees each thing at least once.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use slipway_bus::{ATTEMPTS_MAX, Message};
+use slipway_bus::Queue;
 use slipway_dialect::path_glob;
 use slipway_forge::remote::{CommitState, CommitStatus};
-use slipway_model::{AccountId, BuildId, BuildStatus, Fact, Next};
+use slipway_model::{AccountId, BuildStatus, Fact};
+use slipway_store::facts::Recorded;
 use slipway_store::outgoing::{self, Outgoing};
-use slipway_store::{Scope, StoreError, Tx, builds, contexts, inbox};
+use slipway_store::{Scope, Store, StoreError, Tx, builds, contexts};
 
+use crate::consuming::Consumer;
 use crate::ctx::Server;
 use crate::leading::{Lead, lead};
 use crate::orders::Order;
-use crate::{jobs, later, mail, providers, relay, rest};
+use crate::{jobs, later, mail, providers, rest};
 
 pub(crate) const CONSUMER: &str = "reports";
-const PAUSE: Duration = Duration::from_millis(200);
+/// Kinds of contexts that messages go by begin so.
+const NOTIFICATION: &str = "notification.";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_FIRST_MS: i64 = 2_000;
 const PAUSE_MAX_MS: i64 = 30 * 60_000;
@@ -43,79 +48,67 @@ struct Report {
     title: String,
 }
 
-pub(crate) async fn consume(server: &Server) {
-    let mut consumer = server.inner.bus.consume(CONSUMER);
-    let shutdown = server.inner.shutdown.clone();
-    loop {
-        let delivery = tokio::select! {
-            () = shutdown.cancelled() => return,
-            delivery = consumer.next() => delivery,
-        };
-        let Ok(delivery) = delivery else {
-            tokio::time::sleep(PAUSE * 10).await;
-            continue;
-        };
-        let outcome = loop {
-            let outcome = match take(server, delivery.message()).await {
-                Err(error) if !matches!(error.next(), Next::Retry) && delivery.attempt() >= ATTEMPTS_MAX => {
-                    later::keep(server, CONSUMER, delivery.message(), &error.into(), true).await
-                }
-                other => other,
-            };
-            match outcome {
-                Err(error) if matches!(error.next(), Next::Retry) => {
-                    jobs::ran(server, CONSUMER, Err::<(), _>(error));
-                    tokio::select! {
-                        () = shutdown.cancelled() => return,
-                        () = tokio::time::sleep(PAUSE) => {}
-                    }
-                }
-                other => break other,
-            }
-        };
-        let failed = outcome.is_err();
-        jobs::ran(server, CONSUMER, outcome);
-        let answered = if failed {
-            tokio::time::sleep(PAUSE).await;
-            delivery.retry().await
-        } else {
-            delivery.ack().await
-        };
-        if let Err(error) = answered {
-            tracing::debug!(%error, "An answer did not reach the bus; the message comes again.");
+/// Turns facts about builds into messages to others.
+pub(crate) struct Reports;
+
+impl Consumer for Reports {
+    const QUEUE: Queue<'static> = Queue {
+        name: CONSUMER,
+        topics: &["facts.buildCreated", "facts.buildFinished", "facts.approvalAsked"],
+    };
+    type Work = Vec<Outgoing>;
+
+    async fn prepare(
+        server: &Server,
+        facts: Vec<Recorded>,
+    ) -> Vec<Result<Option<Self::Work>, later::Trouble>> {
+        let (inner, count) = (server.clone(), facts.len());
+        let found = server.store().read(move |tx| {
+            let mut contexts = HashMap::new();
+            Ok(facts.iter().map(|fact| outgoing_of(&inner, tx, fact, &mut contexts)).collect::<Vec<_>>())
+        });
+        match found.await {
+            Ok(found) => found
+                .into_iter()
+                .map(|one| Ok(Some(one?).filter(|outgoing: &Vec<_>| !outgoing.is_empty())))
+                .collect(),
+            Err(error) => (0..count).map(|_| Err(error.again().into())).collect(),
         }
+    }
+
+    fn carry_out(_: &Server, tx: &mut Tx<'_>, work: &Self::Work) -> Result<(), StoreError> {
+        work.iter().try_for_each(|new| outgoing::add(tx, new))
+    }
+
+    fn store(server: &Server) -> Store {
+        server.store().clone()
     }
 }
 
-pub(crate) async fn take(server: &Server, message: &Message) -> Result<(), StoreError> {
-    let recorded = relay::read(message)?;
-    let (build, status) = match recorded.fact {
-        Fact::BuildCreated { build, .. } => (build, "pending"),
-        Fact::BuildFinished { build, status, .. } => (build, status.as_str()),
-        Fact::ApprovalAsked { build, .. } => (build, BuildStatus::PendingApproval.as_str()),
-        _ => return Ok(()),
-    };
-    let (inner, id, account) = (server.clone(), message.id.clone(), recorded.account);
-    server
-        .store()
-        .write(move |tx| {
-            if inbox::first_time(tx, CONSUMER, &id, inner.now_ms())? {
-                write_down(&inner, tx, account, build, status)?;
-            }
-            Ok(())
-        })
-        .await
-}
+/// Contexts of accounts that messages go by, each account looked up once.
+type Known = HashMap<AccountId, Vec<contexts::Context>>;
 
-fn write_down(
+/// What has to be told to whom.
+fn outgoing_of(
     server: &Server,
     tx: &mut Tx<'_>,
-    account: AccountId,
-    build: BuildId,
-    status: &str,
-) -> Result<(), StoreError> {
-    let scope = Scope::of(account);
-    let Some(row) = builds::by_id(tx, scope, build)? else { return Ok(()) };
+    recorded: &Recorded,
+    known: &mut Known,
+) -> Result<Vec<Outgoing>, StoreError> {
+    let (build, status) = match &recorded.fact {
+        Fact::BuildCreated { build, .. } => (*build, "pending"),
+        Fact::BuildFinished { build, status, .. } => (*build, status.as_str()),
+        Fact::ApprovalAsked { build, .. } => (*build, BuildStatus::PendingApproval.as_str()),
+        _ => return Ok(Vec::new()),
+    };
+    let (account, scope) = (recorded.account, Scope::of(recorded.account));
+    if let Entry::Vacant(place) = known.entry(account) {
+        let mut told = contexts::list(tx, scope)?;
+        told.retain(|context| context.kind.starts_with(NOTIFICATION));
+        place.insert(told);
+    }
+    let contexts = &known[&account];
+    let Some(row) = builds::by_id(tx, scope, build)? else { return Ok(Vec::new()) };
     let order: Order = row.order()?;
     let commit = order.commit.as_ref();
     let report = Report {
@@ -134,16 +127,16 @@ fn write_down(
     if let (Some(context), Some(_), true) = (&order.git_context, &report.sha, tells) {
         targets.push(("commit-status".to_owned(), context.clone()));
     }
-    for context in contexts::list(tx, scope)? {
-        if let Some(kind) = context.kind.strip_prefix("notification.") {
-            let spec: Value = serde_json::from_str(&context.spec).unwrap_or_default();
-            if wants(&spec["data"], &report) {
-                targets.push((kind.to_owned(), context.name));
-            }
+    for context in contexts {
+        let spec: Value = serde_json::from_str(&context.spec).unwrap_or_default();
+        if let Some(kind) = context.kind.strip_prefix(NOTIFICATION)
+            && wants(&spec["data"], &report)
+        {
+            targets.push((kind.to_owned(), context.name.clone()));
         }
     }
-    for (kind, target) in targets {
-        let new = Outgoing {
+    let outgoing = targets.into_iter().map(|(kind, target)| {
+        Ok(Outgoing {
             id: server.seams().new_id(),
             account,
             kind,
@@ -154,10 +147,9 @@ fn write_down(
             problem: None,
             created_ms: server.now_ms(),
             done_ms: None,
-        };
-        outgoing::add(tx, &new)?;
-    }
-    Ok(())
+        })
+    });
+    outgoing.collect()
 }
 
 /// `on`: a list of statuses, all ends and questions when left out. `pipelines`: patterns, all when left out.

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use slipway_model::Change;
+use slipway_model::{AccountId, Change};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
 use crate::postgres::Listener;
@@ -35,14 +35,63 @@ pub struct Committed {
     /// Commits of other processes may have gone unheard: whoever waits looks again.
     #[serde(default)]
     pub missed: bool,
+    /// Absent when it is not known: a process of an older version said it, or nobody heard it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub touched: Option<Touched>,
     /// Another process made it.
     #[serde(skip)]
     pub elsewhere: bool,
 }
 
+/// Accounts in which something happened that many wait for: with this, those of other accounts sleep on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Touched {
+    /// A build may have become free to be taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<AccountId>,
+    /// A repository was pushed to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pushes: Vec<AccountId>,
+}
+
+impl Touched {
+    fn is_empty(&self) -> bool {
+        self.queues.is_empty() && self.pushes.is_empty()
+    }
+
+    fn add(&mut self, other: Self) {
+        for account in other.queues {
+            note(&mut self.queues, account);
+        }
+        for account in other.pushes {
+            note(&mut self.pushes, account);
+        }
+    }
+}
+
+pub(crate) fn note(accounts: &mut Vec<AccountId>, account: AccountId) {
+    if !accounts.contains(&account) {
+        accounts.push(account);
+    }
+}
+
 impl Committed {
     pub(crate) fn is_news(&self) -> bool {
-        self.facts || self.missed || !self.changes.is_empty()
+        self.facts
+            || self.missed
+            || !self.changes.is_empty()
+            || self.touched.as_ref().is_some_and(|touched| !touched.is_empty())
+    }
+
+    /// Whether a build of the account may have become free to be taken.
+    pub fn moved_queue(&self, account: AccountId) -> bool {
+        self.touched.as_ref().map_or(self.missed || self.facts, |touched| touched.queues.contains(&account))
+    }
+
+    /// Whether somebody may have pushed to a repository of the account.
+    pub fn pushed(&self, account: AccountId) -> bool {
+        self.touched.as_ref().map_or(self.missed || self.facts, |touched| touched.pushes.contains(&account))
     }
 }
 
@@ -374,6 +423,7 @@ fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::S
         return group.into_iter().for_each(|job| (job.refuse)(error.again()));
     }
     let mut committed = Committed::default();
+    let mut touched = Touched::default();
     let mut answers = Vec::with_capacity(group.len());
     let mut broken = None;
     for job in group {
@@ -390,12 +440,14 @@ fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::S
         let mut tx = Tx::new(session);
         let (keep, answer, undo) = (job.work)(&mut tx);
         let (changes, facts) = (std::mem::take(&mut tx.changes), tx.facts);
+        let of_job = std::mem::take(&mut tx.touched);
         let ended = if keep { session.keep_job() } else { session.undo_job() };
         if let Err(error) = ended {
             broken = Some(error);
         }
         if keep {
             committed.facts |= facts;
+            touched.add(of_job);
             for change in changes {
                 if !committed.changes.contains(&change) {
                     committed.changes.push(change);
@@ -404,6 +456,7 @@ fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::S
         }
         answers.push((answer, undo));
     }
+    committed.touched = Some(touched);
     match broken.map_or_else(|| session.commit(&committed), Err) {
         Ok(()) => {
             answers.into_iter().for_each(|(answer, _)| answer());

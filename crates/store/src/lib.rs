@@ -47,7 +47,7 @@ pub mod trigger_events;
 pub mod usage;
 
 pub use database::{Database, DatabaseUrl};
-pub use engine::{Committed, Stats, Store};
+pub use engine::{Committed, Stats, Store, Touched};
 pub use error::StoreError;
 pub use services::Service;
 pub use sql::{Row, Tx, Value};

@@ -1,12 +1,15 @@
 //! What agents call: runners and GitOps runtimes. They dial; the server answers, at once or when there is news.
 
 pub(crate) mod flood;
+pub(crate) mod heard;
 mod noted;
+pub(crate) mod polls;
 pub(crate) mod registration;
 pub(crate) mod runner;
 pub(crate) mod runtime;
 pub(crate) mod shells;
 pub(crate) mod step_types;
+pub(crate) mod sync;
 pub(crate) mod workflows;
 mod workload;
 
@@ -38,7 +41,7 @@ async fn news(
             heard = commits.recv() => heard,
         };
         match heard {
-            Ok(commit) if commit.missed || matters(&commit) => return true,
+            Ok(commit) if matters(&commit) => return true,
             Ok(_) => {}
             Err(broadcast::error::RecvError::Lagged(_)) => return true,
             Err(broadcast::error::RecvError::Closed) => return false,

@@ -1,34 +1,31 @@
-//! Runners: leases, new work, reports and logs.
+//! Runners: what they are given with a build, their reports and logs.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use slipway_access::Who;
 use slipway_api::agent::{
-    ApprovalDecision, BuildReport, GitAccess, GitIntegration, LogAppend, LogAppendAnswer, RestartFrom,
-    RunnerSync, RunnerSyncAnswer, RunningBuild, TakenBuild, VariableLayer,
+    BuildReport, GitAccess, GitIntegration, LogAppend, LogAppendAnswer, RestartFrom, TakenBuild,
+    VariableLayer,
 };
 use slipway_api::build::BuildStep;
 use slipway_api::error::ErrorBody;
 use slipway_forge::remote::Provider;
 use slipway_model::{BuildId, BuildStatus, ChangeKind};
-use slipway_store::builds::{self, Build, Holder, Lease, Report, Runner, Taker};
+use slipway_store::builds::{self, Build, Holder, Report};
 use slipway_store::identity::{self, Subject};
-use slipway_store::{Scope, StoreError, Tx, agent_builds, agents, approvals, contexts, debug, logs};
+use slipway_store::{Scope, StoreError, Tx, contexts, logs};
 
-use super::{deadline, news, noted, workflows};
+use super::noted;
+use super::sync::decisions;
 use crate::auth::Caller;
-use crate::ctx::{Network, Server};
+use crate::ctx::Server;
 use crate::error::ApiError;
-use crate::limits;
 use crate::orders::{self, Order, Restart, RestartPoint};
 use crate::providers::{Connection, ProviderError};
-use crate::queue::{Allowed, Taking};
 use crate::seal::DataKey;
 use crate::tokens;
 use crate::trail::Entry;
 
-/// How often a runner has to be heard to count as being there, at least.
-const LEASE_MS: i64 = 60_000;
 /// More than any pipeline has, `matrix` and hooks included.
 const STEPS_MAX: usize = 5_000;
 const STEP_NAME_BYTES_MAX: usize = 500;
@@ -46,208 +43,12 @@ pub(super) fn build_id(text: &str) -> Result<BuildId, ApiError> {
     text.parse().map_err(|_| ApiError::not_found(format!("build `{text}`")))
 }
 
-/// Renew what runs, take new work, hear of terminations. Held for `waitMs` when there is nothing to say.
-#[utoipa::path(post, path = "/api/agent/runner/sync", tag = "agents", request_body = RunnerSync,
-    responses((status = 200, body = RunnerSyncAnswer), (status = 403, body = ErrorBody)))]
-pub(crate) async fn sync(
-    State(server): State<Server>,
-    caller: Caller,
-    Json(request): Json<RunnerSync>,
-) -> Result<Json<RunnerSyncAnswer>, ApiError> {
-    if runner_name(&caller)? != request.runner {
-        return Err(ApiError::forbidden(format!("this key is not the key of runner `{}`", request.runner)));
-    }
-    let until = deadline(request.wait_ms);
-    let mut commits = server.store().subscribe();
-    loop {
-        let answer = exchange(&server, &caller, &request).await?;
-        let said = !answer.taken.is_empty()
-            || !answer.terminate.is_empty()
-            || !answer.lost.is_empty()
-            || !answer.decisions.is_empty()
-            || !answer.debug.is_empty();
-        if said {
-            return Ok(Json(answer));
-        }
-        let matters = |commit: &slipway_store::Committed| {
-            commit.facts
-                || commit.changes.iter().any(|change| request.running.iter().any(|run| run.id == change.id))
-        };
-        if !news(&server, &mut commits, until, matters).await {
-            return Ok(Json(answer));
-        }
-    }
-}
-
-async fn exchange(
-    server: &Server,
-    caller: &Caller,
-    request: &RunnerSync,
-) -> Result<RunnerSyncAnswer, ApiError> {
-    let (inner, caller, request) = (server.clone(), caller.clone(), request.clone());
-    let answer = server.store().write(move |tx| {
-        let scope = caller.scope();
-        let now_ms = inner.now_ms();
-        // An agent's key opens its own tasks; what runs builds are the runners in its pods.
-        if agents::find(tx, scope, &request.runner)?.is_some() {
-            return Ok(RunnerSyncAnswer::default());
-        }
-        if let Some(only) = workflows::build_of(&request.runner) {
-            return serve_one(&inner, tx, &caller, &request, only);
-        }
-        let seen = Runner {
-            name: request.runner.clone(),
-            version: request.version.clone(),
-            executor: request.executor.clone(),
-            last_seen_ms: now_ms,
-        };
-        builds::runner_seen(tx, scope, &seen)?;
-        let silence_ms = silence_ms(&inner);
-        let mut answer = nothing_yet(silence_ms);
-        for run in &request.running {
-            renew(tx, scope, &request.runner, run, now_ms + silence_ms, &mut answer)?;
-        }
-        let running: Vec<BuildId> = request.running.iter().filter_map(|run| run.id.parse().ok()).collect();
-        builds::forget_unknown(tx, scope, &request.runner, &running)?;
-        let free = i64::from(request.free).min(limits::free_builds(tx, scope, now_ms)?);
-        if free > 0 {
-            let taker = Taker {
-                runner: &request.runner,
-                executor: &request.executor,
-                now_ms,
-                lease_until_ms: now_ms + silence_ms,
-            };
-            let mut allowed = Allowed::load(tx, scope, Taking::Runner(&request.runner))?;
-            let taken = builds::take(tx, scope, &taker, free, &mut |tx, build| allowed.of(tx, scope, build))?;
-            for build in taken {
-                hand_out(&inner, tx, &caller, build, &mut answer)?;
-            }
-        }
-        Ok(answer)
-    });
-    Ok(answer.await?)
-}
-
-fn nothing_yet(silence_ms: i64) -> RunnerSyncAnswer {
-    RunnerSyncAnswer {
-        lease_ms: u64::try_from(LEASE_MS.min(silence_ms / 2)).expect("positive"),
-        // Before anybody else may begin, with time to stop what runs.
-        fence_ms: u64::try_from(silence_ms / 5 * 4).expect("positive"),
-        ..RunnerSyncAnswer::default()
-    }
-}
-
-/// The runner in a pod of an agent: it has its one build, or hears that it is not its any more, whatever it asks for.
-fn serve_one(
-    server: &Server,
-    tx: &mut Tx<'_>,
-    caller: &Caller,
-    request: &RunnerSync,
-    only: BuildId,
-) -> Result<RunnerSyncAnswer, StoreError> {
-    let (scope, now_ms, silence_ms) = (caller.scope(), server.now_ms(), silence_ms(server));
-    let mut answer = nothing_yet(silence_ms);
-    let id = only.to_string();
-    for run in &request.running {
-        match run.id == id {
-            true => renew(tx, scope, &request.runner, run, now_ms + silence_ms, &mut answer)?,
-            false => answer.lost.push(run.id.clone()),
-        }
-    }
-    let runs = request.running.iter().any(|run| run.id == id);
-    if runs && !answer.lost.contains(&id) {
-        return Ok(answer);
-    }
-    let taker = Taker {
-        runner: &request.runner,
-        executor: &request.executor,
-        now_ms,
-        lease_until_ms: now_ms + silence_ms,
-    };
-    match builds::take_over(tx, scope, &taker, only)? {
-        Some(build) => {
-            answer.lost.retain(|lost| *lost != id);
-            agent_builds::arrived(tx, only, now_ms)?;
-            hand_out(server, tx, caller, build, &mut answer)?;
-        }
-        None if runs => {}
-        None => {
-            agent_builds::left(tx, only, now_ms)?;
-            answer.lost.push(id);
-        }
-    }
-    Ok(answer)
-}
-
-fn hand_out(
-    server: &Server,
-    tx: &mut Tx<'_>,
-    caller: &Caller,
-    build: Build,
-    answer: &mut RunnerSyncAnswer,
-) -> Result<(), StoreError> {
-    let scope = caller.scope();
-    match missing_contexts(tx, scope, &build)? {
-        Some(sentence) => {
-            let runner = build.runner.clone().unwrap_or_default();
-            refuse(tx, scope, &build, &runner, &sentence, server.now_ms())?;
-        }
-        None => answer.taken.push(hand_over(server, tx, caller, build)?),
-    }
-    Ok(())
-}
-
-/// After so much silence the builds of a runner go to others.
-fn silence_ms(server: &Server) -> i64 {
-    let network = &server.inner.config.network;
-    i64::from(network.runner_silence_seconds.unwrap_or(Network::RUNNER_SILENCE_SECONDS)) * 1000
-}
-
-fn renew(
+/// What is wrong with a build that asks for shared configuration which is not there: all of it, in a sentence.
+pub(super) fn missing_contexts(
     tx: &mut Tx<'_>,
     scope: Scope,
-    runner: &str,
-    run: &RunningBuild,
-    lease_until_ms: i64,
-    answer: &mut RunnerSyncAnswer,
-) -> Result<(), StoreError> {
-    let lease = match run.id.parse() {
-        Ok(id) => builds::renew(tx, scope, runner, id, run.epoch, lease_until_ms)?,
-        Err(_) => Lease::Lost,
-    };
-    match lease {
-        Lease::Lost => answer.lost.push(run.id.clone()),
-        Lease::Held { terminate: true } if !run.terminating => answer.terminate.push(run.id.clone()),
-        Lease::Held { .. } => {}
-    }
-    if let (Ok(id), false) = (run.id.parse(), lease == Lease::Lost) {
-        let unheard = |decision: &ApprovalDecision| !run.decided.contains(&decision.step);
-        answer.decisions.extend(decisions(tx, id)?.into_iter().filter(unheard));
-        for order in debug::of_build(tx, id)?.iter().filter(|order| !run.debug_heard.contains(&order.id)) {
-            answer.debug.push(serde_json::from_str(&order.body).map_err(StoreError::corrupt)?);
-        }
-    }
-    Ok(())
-}
-
-fn decisions(tx: &mut Tx<'_>, build: BuildId) -> Result<Vec<ApprovalDecision>, StoreError> {
-    let known = approvals::of_build(tx, build)?;
-    Ok(known
-        .into_iter()
-        .map(|approval| ApprovalDecision {
-            build: build.to_string(),
-            step: approval.step,
-            approved: approval.approved,
-            by: approval.by_name,
-            by_kind: approval.by_kind,
-            reason: approval.reason,
-            at_ms: approval.at_ms,
-        })
-        .collect())
-}
-
-/// What is wrong with a build that asks for shared configuration which is not there: all of it, in a sentence.
-fn missing_contexts(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Option<String>, StoreError> {
+    build: &Build,
+) -> Result<Option<String>, StoreError> {
     let order: Order = build.order()?;
     let mut missing = Vec::new();
     let mut effectless = Vec::new();
@@ -276,7 +77,7 @@ fn missing_contexts(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Opti
 }
 
 /// A build that no runner can do anything about ends here, with the reason where its log would be.
-fn refuse(
+pub(super) fn refuse(
     tx: &mut Tx<'_>,
     scope: Scope,
     build: &Build,
@@ -318,7 +119,7 @@ fn shared_configuration(
 }
 
 /// The build's own credential for the Git host is made here and dies with the build.
-fn hand_over(
+pub(super) fn hand_over(
     server: &Server,
     tx: &mut Tx<'_>,
     caller: &Caller,

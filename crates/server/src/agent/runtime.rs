@@ -87,7 +87,7 @@ pub(crate) async fn events(
                 _ => {}
             }
         }
-        if !events.is_empty() || !news(&server, &mut commits, until, |commit| commit.facts).await {
+        if !events.is_empty() || !news(&server, &mut commits, until, |commit| commit.pushed(account)).await {
             return Ok(Json(RuntimeEvents { events, next: after }));
         }
     }

@@ -483,7 +483,7 @@ pub(crate) async fn health(State(server): State<Server>) -> Result<Json<SystemHe
     let (totals, facts_waiting, (deferred_messages, dead), leases) = read.await?;
     let mut broker_dead = 0;
     for queue in crate::ctx::QUEUES {
-        broker_dead += i64::from(server.inner.bus.set_aside(queue).await.unwrap_or(0));
+        broker_dead += i64::from(server.inner.bus.set_aside(queue.name).await.unwrap_or(0));
     }
     let jobs = server.inner.jobs.list().into_iter().map(|(name, job)| BackgroundJob {
         name,

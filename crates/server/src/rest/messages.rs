@@ -66,7 +66,7 @@ pub(crate) async fn list(State(server): State<Server>) -> Result<Json<KeptMessag
     let rows = server.store().read(|tx| deferred::list(tx, LISTED_MAX)).await?;
     let mut at_broker = 0;
     for queue in QUEUES {
-        at_broker += server.inner.bus.set_aside(queue).await.unwrap_or(0);
+        at_broker += server.inner.bus.set_aside(queue.name).await.unwrap_or(0);
     }
     Ok(Json(KeptMessages { messages: rows.into_iter().map(shown).collect(), at_broker }))
 }
@@ -112,7 +112,7 @@ pub(crate) async fn all_again(State(server): State<Server>, caller: Caller) -> R
         .await?;
     let mut at_broker = 0;
     for queue in QUEUES {
-        let moved = server.inner.bus.play_again(queue).await;
+        let moved = server.inner.bus.play_again(queue.name).await;
         at_broker += i64::from(moved.map_err(|error| ApiError::unavailable(error.to_string()))?);
     }
     Ok(Json(kept + at_broker))

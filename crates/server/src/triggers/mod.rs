@@ -6,87 +6,110 @@
 
 pub(crate) mod matching;
 
-use std::time::Duration;
+use std::borrow::Cow;
 
 use slipway_api::agent::{PullRequest, TriggerCommit};
 use slipway_api::build::Initiator;
-use slipway_api::pipeline::{Pipeline, Variable};
-use slipway_bus::{ATTEMPTS_MAX, Message};
-use slipway_model::{AccountId, BuildId, BuildStatus, Fact, Next, PushedCommit, RepoEvent};
+use slipway_api::pipeline::{Pipeline, PipelineTrigger, Variable};
+use slipway_bus::Queue;
+use slipway_model::{AccountId, BuildId, BuildStatus, Fact, PushedCommit, RepoEvent};
 use slipway_store::annotations::{self, Annotation};
+use slipway_store::builds::Build;
 use slipway_store::facts::Recorded;
-use slipway_store::{Scope, Service, StoreError, Tx, builds, hooks, inbox, pipelines, projects};
+use slipway_store::{Scope, Service, Store, StoreError, Tx, builds, hooks, pipelines, projects};
 
 use crate::access::project_of;
+use crate::consuming::Consumer;
 use crate::ctx::Server;
-use crate::later::{self, Trouble};
+use crate::later::Trouble;
 use crate::orders::{Order, Run};
-use crate::{jobs, providers, queue, relay};
+use crate::{providers, queue};
 
 pub(crate) const CONSUMER: &str = "triggers";
-const PAUSE: Duration = Duration::from_millis(200);
 /// So many pipelines may start each other one after the other.
 const CHAIN_MAX: usize = 5;
 
-pub(crate) async fn run(server: &Server) {
-    let mut consumer = server.inner.bus.consume(CONSUMER);
-    let shutdown = server.inner.shutdown.clone();
-    loop {
-        let delivery = tokio::select! {
-            () = shutdown.cancelled() => return,
-            delivery = consumer.next() => delivery,
-        };
-        let delivery = match delivery {
-            Ok(delivery) => delivery,
-            Err(error) => {
-                tracing::error!(%error, "Pushes are not followed up: the bus cannot be used.");
-                tokio::time::sleep(PAUSE * 10).await;
-                continue;
-            }
-        };
-        // The database may be away: that is not this message's fault, and does not count against it.
-        let outcome = loop {
-            let outcome = match take(server, delivery.message()).await {
-                // It is tried again later, and holds nobody up.
-                Err(trouble @ Trouble::Away { .. }) => {
-                    later::keep(server, CONSUMER, delivery.message(), &trouble, false).await
-                }
-                Err(Trouble::Store(error))
-                    if !matches!(error.next(), Next::Retry) && delivery.attempt() >= ATTEMPTS_MAX =>
-                {
-                    later::keep(server, CONSUMER, delivery.message(), &error.into(), true).await
-                }
-                Err(Trouble::Store(error)) => Err(error),
-                Ok(()) => Ok(()),
-            };
-            match outcome {
-                Err(error) if matches!(error.next(), Next::Retry) => {
-                    jobs::ran(server, CONSUMER, Err::<(), _>(error));
-                    tokio::select! {
-                        () = shutdown.cancelled() => return,
-                        () = tokio::time::sleep(PAUSE) => {}
-                    }
-                }
-                other => break other,
-            }
-        };
-        let failed = outcome.is_err();
-        jobs::ran(server, CONSUMER, outcome);
-        let answered = if failed {
-            tokio::time::sleep(PAUSE).await;
-            delivery.retry().await
-        } else {
-            delivery.ack().await
-        };
-        if let Err(error) = answered {
-            tracing::debug!(%error, "An answer did not reach the bus; the message comes again.");
+/// Starts the pipelines that wait for what happened.
+pub(crate) struct Triggers;
+
+impl Consumer for Triggers {
+    const QUEUE: Queue<'static> =
+        Queue { name: CONSUMER, topics: &["facts.pushed", "facts.repository", "facts.buildFinished"] };
+    type Work = Work;
+
+    async fn prepare(server: &Server, facts: Vec<Recorded>) -> Vec<Result<Option<Work>, Trouble>> {
+        let mut prepared = Vec::with_capacity(facts.len());
+        for fact in facts {
+            prepared.push(prepare(server, fact).await);
         }
+        prepared
+    }
+
+    fn carry_out(server: &Server, tx: &mut Tx<'_>, work: &Work) -> Result<(), StoreError> {
+        match work {
+            Work::Note { scope, event, text } => {
+                hooks::note_problem(tx, *scope, &event.context, &event.repo, text)
+            }
+            Work::Happened { scope, event, candidates } => happened(server, tx, *scope, event, candidates),
+            Work::Ended { scope, build, status, candidates } => {
+                ended(server, tx, *scope, *build, *status, candidates)
+            }
+        }
+    }
+
+    fn store(server: &Server) -> Store {
+        server.store().acting_as(Service::PipelineManager)
     }
 }
 
-/// The inbox and what follows from the message are one transaction.
-pub(crate) async fn take(server: &Server, message: &Message) -> Result<(), Trouble> {
-    let mut recorded = relay::read(message)?;
+/// What follows from a fact. Pipelines were read and understood before the transaction, which looks at those alone that
+/// may start.
+pub(crate) enum Work {
+    /// Somebody has to know that nothing was started.
+    Note {
+        scope: Scope,
+        event: Box<RepoEvent>,
+        text: String,
+    },
+    Happened {
+        scope: Scope,
+        event: Box<RepoEvent>,
+        candidates: Vec<Candidate>,
+    },
+    Ended {
+        scope: Scope,
+        build: BuildId,
+        status: BuildStatus,
+        candidates: Vec<Candidate>,
+    },
+}
+
+/// A pipeline that may start, as it was when it was looked at.
+pub(crate) struct Candidate {
+    row: pipelines::Pipeline,
+    pipeline: Pipeline,
+}
+
+impl Candidate {
+    fn read(row: pipelines::Pipeline) -> Result<Self, StoreError> {
+        let pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
+        Ok(Self { row, pipeline })
+    }
+
+    /// What it is now: somebody may have changed or deleted it since.
+    fn now(&self, tx: &mut Tx<'_>, scope: Scope) -> Result<Option<Current<'_>>, StoreError> {
+        let Some(row) = pipelines::by_name(tx, scope, &self.row.id.to_string())? else { return Ok(None) };
+        let pipeline = match row.revision == self.row.revision {
+            true => Cow::Borrowed(&self.pipeline),
+            false => Cow::Owned(serde_json::from_str(&row.body).map_err(StoreError::corrupt)?),
+        };
+        Ok(Some((row, pipeline)))
+    }
+}
+
+type Current<'c> = (pipelines::Pipeline, Cow<'c, Pipeline>);
+
+async fn prepare(server: &Server, mut recorded: Recorded) -> Result<Option<Work>, Trouble> {
     if let Fact::Repository { account, event } = &mut recorded.fact {
         // What the provider left out is asked for before the transaction.
         let context = event.context.clone();
@@ -104,44 +127,99 @@ pub(crate) async fn take(server: &Server, message: &Message) -> Result<(), Troub
             }
         }
     }
-    let (inner, id) = (server.clone(), message.id.clone());
-    let store = server.store().acting_as(Service::PipelineManager);
-    store
-        .write(move |tx| {
-            if inbox::first_time(tx, CONSUMER, &id, inner.now_ms())? {
-                handle(&inner, tx, &recorded)?;
-            }
-            Ok(())
-        })
-        .await?;
-    Ok(())
+    Ok(server.store().read(move |tx| find(tx, recorded)).await?)
 }
 
 /// Whether a trigger of the repository looks at which files changed: most do not, and their provider is not asked.
 async fn asks_for_files(server: &Server, account: AccountId, repo: &str) -> Result<bool, StoreError> {
     let repo = repo.to_owned();
     let found = server.store().read(move |tx| {
-        let all = pipelines::list(tx, Scope::of(account))?;
-        Ok(all.iter().any(|row| row.body.contains("modifiedFilesGlob") && row.body.contains(&repo)))
+        let all = pipelines::naming(tx, Scope::of(account), &repo)?;
+        Ok(all.iter().any(|row| row.body.contains("modifiedFilesGlob")))
     });
     found.await
 }
 
-fn handle(server: &Server, tx: &mut Tx<'_>, recorded: &Recorded) -> Result<(), StoreError> {
+/// What follows from a fact, on a snapshot.
+fn find(tx: &mut Tx<'_>, recorded: Recorded) -> Result<Option<Work>, StoreError> {
     let scope = Scope::of(recorded.account);
-    match &recorded.fact {
+    match recorded.fact {
         Fact::Pushed { repo, reference, before, after: Some(commit), changed_paths, pusher, .. } => {
-            let Some(mut event) = pushed(repo, reference, before.is_none(), commit) else { return Ok(()) };
+            let Some(mut event) = pushed(&repo, &reference, before.is_none(), &commit) else {
+                return Ok(None);
+            };
             // A branch that is new has nothing to be compared with.
-            event.changed_paths = before.is_some().then(|| changed_paths.clone());
-            event.sender.clone_from(pusher);
+            event.changed_paths = before.is_some().then_some(changed_paths);
+            event.sender = pusher;
             event.cause = format!("fact:{}", recorded.seq);
-            happened(server, tx, scope, &event)
+            may_start(tx, scope, Box::new(event))
         }
-        Fact::Repository { event, .. } => happened(server, tx, scope, event),
-        Fact::BuildFinished { build, status, .. } => ended(server, tx, scope, *build, *status),
-        _ => Ok(()),
+        Fact::Repository { event, .. } => may_start(tx, scope, event),
+        Fact::BuildFinished { build, status, .. } => wait_for(tx, scope, build, status),
+        _ => Ok(None),
     }
+}
+
+/// The pipelines that what happened to a repository may start.
+fn may_start(tx: &mut Tx<'_>, scope: Scope, event: Box<RepoEvent>) -> Result<Option<Work>, StoreError> {
+    if matching::is_skipped(&event) {
+        return Ok(None);
+    }
+    if event.sha.is_empty() && (event.comment.is_some() || event.release.is_some()) {
+        // Its commit could not be asked for, and no other is meant.
+        let text = "a comment or release was not built: the provider did not say which commit it is about";
+        return Ok(Some(Work::Note { scope, event, text: text.into() }));
+    }
+    let mut candidates = Vec::new();
+    for row in pipelines::naming(tx, scope, &event.repo)? {
+        let candidate = Candidate::read(row)?;
+        let concerned = candidate.pipeline.spec.triggers.iter().any(|trigger| {
+            matching::fires(trigger, &event)
+                .map_or_else(|why| why.starts_with(matching::UNKNOWN_FILES), |()| true)
+        });
+        if concerned {
+            candidates.push(candidate);
+        }
+    }
+    Ok((!candidates.is_empty()).then_some(Work::Happened { scope, event, candidates }))
+}
+
+/// The pipelines that wait for the end of another's build.
+fn wait_for(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    build: BuildId,
+    status: BuildStatus,
+) -> Result<Option<Work>, StoreError> {
+    let rows = pipelines::chained(tx, scope)?;
+    if rows.is_empty() {
+        return Ok(None);
+    }
+    let Some(before) = builds::by_id(tx, scope, build)? else { return Ok(None) };
+    let mut candidates = Vec::new();
+    for row in rows {
+        let candidate = Candidate::read(row)?;
+        if after_others(&candidate.pipeline).iter().any(|trigger| waits_for(trigger, &before, status)) {
+            candidates.push(candidate);
+        }
+    }
+    Ok((!candidates.is_empty()).then_some(Work::Ended { scope, build, status, candidates }))
+}
+
+fn after_others(pipeline: &Pipeline) -> Vec<PipelineTrigger> {
+    let mut triggers = pipeline.spec.settings().unwrap_or_default().pipeline_triggers.unwrap_or_default();
+    triggers.retain(|trigger| !trigger.disabled);
+    triggers
+}
+
+fn waits_for(trigger: &PipelineTrigger, before: &Build, status: BuildStatus) -> bool {
+    let named = trigger.pipeline == before.pipeline_name || trigger.pipeline == before.pipeline.to_string();
+    let wanted = match trigger.statuses.as_slice() {
+        [] => status == BuildStatus::Success,
+        some => some.iter().any(|word| word == status.as_str()),
+    };
+    let branch = trigger.branch_regex.as_deref().is_none_or(|pattern| queue::fits(pattern, &before.branch));
+    named && wanted && branch
 }
 
 /// A push to the built-in host in the words of every provider.
@@ -168,17 +246,15 @@ fn pushed(repo: &str, reference: &str, new: bool, commit: &PushedCommit) -> Opti
 }
 
 /// A build for each trigger that the event fires.
-fn happened(server: &Server, tx: &mut Tx<'_>, scope: Scope, event: &RepoEvent) -> Result<(), StoreError> {
-    if matching::is_skipped(event) {
-        return Ok(());
-    }
-    if event.sha.is_empty() && (event.comment.is_some() || event.release.is_some()) {
-        // Its commit could not be asked for, and no other is meant.
-        let text = "a comment or release was not built: the provider did not say which commit it is about";
-        return hooks::note_problem(tx, scope, &event.context, &event.repo, text);
-    }
-    for row in pipelines::list(tx, scope)? {
-        let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
+fn happened(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    event: &RepoEvent,
+    candidates: &[Candidate],
+) -> Result<(), StoreError> {
+    for candidate in candidates {
+        let Some((row, pipeline)) = candidate.now(tx, scope)? else { continue };
         for trigger in &pipeline.spec.triggers {
             if let Err(why) = matching::fires(trigger, event) {
                 if why.starts_with(matching::UNKNOWN_FILES) {
@@ -255,24 +331,13 @@ fn ended(
     scope: Scope,
     build: BuildId,
     status: BuildStatus,
+    candidates: &[Candidate],
 ) -> Result<(), StoreError> {
     let Some(before) = builds::by_id(tx, scope, build)? else { return Ok(()) };
     let order: Order = before.order()?;
-    for row in pipelines::list(tx, scope)?.into_iter().filter(|row| row.body.contains("pipelineTriggers")) {
-        let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
-        let triggers = pipeline.spec.settings().unwrap_or_default().pipeline_triggers.unwrap_or_default();
-        for trigger in triggers.iter().filter(|trigger| !trigger.disabled) {
-            let named =
-                trigger.pipeline == before.pipeline_name || trigger.pipeline == before.pipeline.to_string();
-            let wanted = match trigger.statuses.as_slice() {
-                [] => status == BuildStatus::Success,
-                some => some.iter().any(|word| word == status.as_str()),
-            };
-            let branch =
-                trigger.branch_regex.as_deref().is_none_or(|pattern| queue::fits(pattern, &before.branch));
-            if !named || !wanted || !branch {
-                continue;
-            }
+    for candidate in candidates {
+        let Some((row, pipeline)) = candidate.now(tx, scope)? else { continue };
+        for trigger in after_others(&pipeline).iter().filter(|trigger| waits_for(trigger, &before, status)) {
             let mut chain = order.chain.clone();
             chain.push(before.pipeline_name.clone());
             if chain.len() > CHAIN_MAX || chain.contains(&row.name) {

@@ -35,4 +35,5 @@ mod support;
 mod venona;
 mod venona_builds;
 mod vouching;
+mod waiting;
 mod webhooks;

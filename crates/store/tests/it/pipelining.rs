@@ -90,17 +90,17 @@ async fn schedules_and_events_of_registries_are_found_and_each_tick_is_followed_
     let found = store.read(move |tx| {
         Ok((
             trigger_events::links_beginning(tx, "cron:")?,
-            pipelines::mentioning(tx, "cronTriggers")?,
+            pipelines::clocked(tx)?,
             trigger_events::links(tx, scope)?,
             trigger_events::list(tx, scope)?,
             trigger_events::of_account(tx, scope.account())?,
         ))
     });
-    let (cron_links, mentioning, links, events, of_account) = found.await.unwrap();
+    let (cron_links, clocked, links, events, of_account) = found.await.unwrap();
     assert_eq!(cron_links.len(), 1);
     assert_eq!((cron_links[0].0, cron_links[0].1.filters.as_str()), (scope.account(), r#"{"tag":"1"}"#));
-    assert_eq!(mentioning.len(), 1);
-    assert_eq!(mentioning[0].1.name, "shop/web");
+    assert_eq!(clocked.len(), 1);
+    assert_eq!(clocked[0].1.name, "shop/web");
     assert_eq!((links.len(), events.len(), of_account.len()), (2, 2, 2));
     let tick = |at_ms: i64| store.write(move |tx| cron::note_tick(tx, id(9), "nightly", at_ms));
     assert!(tick(60_000).await.unwrap());

@@ -20,6 +20,7 @@ const PIECES: &[(&str, &str)] = &[
     ("{column}", "left_ms"),
     ("{bare}", " OR name NOT LIKE '%/%'"),
     ("{length}", "3"),
+    ("{places}", "($2, $3), ($4, $5)"),
     ("{newest}", "1 = 1"),
     ("{order}", "DESC"),
     ("${limit} OFFSET ${offset}", "$1 OFFSET $2"),
