@@ -306,7 +306,7 @@ test("our own command line sees the same", async () => {
   );
   assert.match(await platform.slipway("get", "audit", "--filter", "entity=team", "-o", "wide"), /devs/);
   assert.match(await platform.slipway("secrets", "rotate"), /Rotated: \d+ data keys/);
-  assert.match(await platform.slipway("audit", "verify", "--platform"), /The chain is whole/);
+  assert.match(await platform.slipway("audit", "verify", "--platform"), /The chain is intact/);
   const opened = await platform.api("/api/contexts/hidden?decrypt=true");
   assert.equal(opened.spec.data.TOKEN, "canary-e2e", "secrets open after a rotation");
 });
