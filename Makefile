@@ -43,6 +43,12 @@ web/dist/index.html: $(WEB_SOURCES) web/node_modules/.installed
 test: ## formatting, lints, web checks, unit, integration, conformance, end to end
 	@scripts/test.sh
 
+.PHONY: check
+check: ## lints and tests of one room, in seconds (ROOM=gitops)
+	@test -n "$(ROOM)" || { echo "which room? make check ROOM=gitops" >&2; exit 2; }
+	cargo clippy --quiet --locked --package slipway-$(ROOM) --all-targets -- --deny warnings
+	cargo test --quiet --locked --package slipway-$(ROOM)
+
 .PHONY: kube-up kube-down kube-status
 kube-up: ## a real Kubernetes for tests (NAME=test NODES=real|fake:N)
 	@scripts/setup.sh kube
