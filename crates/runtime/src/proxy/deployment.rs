@@ -21,15 +21,12 @@ pub(super) fn as_deployed(app: &Application, id: i64) -> Result<Application, Ref
         ([], None) => spec_sources.to_vec(),
         (several, _) => several.to_vec(),
     };
-    let revisions = if entry.revisions.is_empty() {
-        std::slice::from_ref(&entry.revision)
-    } else {
-        &entry.revisions[..]
-    };
-    let pinned = sources.into_iter().zip(revisions).map(|(source, revision)| ApplicationSource {
-        target_revision: revision.clone(),
-        ..source
-    });
+    let revisions =
+        if entry.revisions.is_empty() { std::slice::from_ref(&entry.revision) } else { &entry.revisions[..] };
+    let pinned = sources
+        .into_iter()
+        .zip(revisions)
+        .map(|(source, revision)| ApplicationSource { target_revision: revision.clone(), ..source });
     let pinned: Vec<ApplicationSource> = pinned.collect();
     // What is hydrated is deployed from the branch that it was written to.
     then.spec.source_hydrator = None;

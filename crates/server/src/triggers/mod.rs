@@ -39,7 +39,7 @@ pub(crate) async fn run(server: &Server) {
         let delivery = match delivery {
             Ok(delivery) => delivery,
             Err(error) => {
-                tracing::error!(%error, "Pushes are not followed up: the bus cannot be used.");
+                tracing::error!(%error, "Pushes do not start builds: cannot use the message bus.");
                 tokio::time::sleep(PAUSE * 10).await;
                 continue;
             }
@@ -79,7 +79,7 @@ pub(crate) async fn run(server: &Server) {
             delivery.ack().await
         };
         if let Err(error) = answered {
-            tracing::debug!(%error, "An answer did not reach the bus; the message comes again.");
+            tracing::debug!(%error, "Cannot acknowledge a message; the bus will deliver it again.");
         }
     }
 }
@@ -100,7 +100,7 @@ pub(crate) async fn take(server: &Server, message: &Message) -> Result<(), Troub
                 return Err(Trouble::Away { account: *account, context, what, why });
             }
             Err(error) => {
-                tracing::warn!(%error, repo = event.repo, "An announcement could not be completed.")
+                tracing::warn!(%error, repo = event.repo, "Cannot process a webhook.")
             }
         }
     }
@@ -174,7 +174,7 @@ fn happened(server: &Server, tx: &mut Tx<'_>, scope: Scope, event: &RepoEvent) -
     }
     if event.sha.is_empty() && (event.comment.is_some() || event.release.is_some()) {
         // Its commit could not be asked for, and no other is meant.
-        let text = "a comment or release was not built: the provider did not say which commit it is about";
+        let text = "no build for a comment or release: the provider did not say which commit it is about";
         return hooks::note_problem(tx, scope, &event.context, &event.repo, text);
     }
     for row in pipelines::list(tx, scope)? {
@@ -185,7 +185,7 @@ fn happened(server: &Server, tx: &mut Tx<'_>, scope: Scope, event: &RepoEvent) -
                     // The only reason that nobody can see in the event or in the trigger: it is told where hooks are listed.
                     let text =
                         format!("pipeline `{}`, trigger `{}` was not started: {why}", row.name, trigger.name);
-                    tracing::warn!(pipeline = row.name, why, "A trigger was not started.");
+                    tracing::warn!(pipeline = row.name, why, "A trigger did not start its pipeline.");
                     hooks::note_problem(tx, scope, &event.context, &event.repo, &text)?;
                 }
                 continue;
@@ -278,13 +278,16 @@ fn ended(
             if chain.len() > CHAIN_MAX || chain.contains(&row.name) {
                 let again = chain.contains(&row.name);
                 let chain = chain.join(" → ");
-                let why =
-                    if again { "it is in this chain already" } else { "the chain is as long as one may be" };
+                let why = if again {
+                    "it is already in this chain"
+                } else {
+                    "the chain has reached its maximum length"
+                };
                 let text = format!("pipeline `{}` was not started after {chain}: {why}", row.name);
                 tracing::warn!(
                     chain,
                     pipeline = row.name,
-                    "Pipelines start each other without end; this one does not."
+                    "Pipelines trigger each other in a loop; not starting this one."
                 );
                 note_unstarted(server, tx, scope, build, &text)?;
                 continue;
@@ -318,7 +321,7 @@ fn ended(
                     queue::start(server, tx, scope, &row, &pipeline, &next, &cause)?;
                 }
                 Err(error) => {
-                    tracing::warn!(pipeline = row.name, %error, "A pipeline that waited for another cannot run.");
+                    tracing::warn!(pipeline = row.name, %error, "A pipeline that another one triggers cannot run.");
                     let text = format!("pipeline `{}` was not started after this build: {error}", row.name);
                     note_unstarted(server, tx, scope, build, &text)?;
                 }
