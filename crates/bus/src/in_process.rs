@@ -127,7 +127,7 @@ impl Delivery {
     fn again(&mut self) {
         let Some(mut waiting) = self.waiting.take() else { return };
         if waiting.attempt >= ATTEMPTS_MAX {
-            tracing::error!(message = waiting.message.id, "A message was set aside: it failed too often.");
+            tracing::error!(message = waiting.message.id, "Gave up on a message that failed too often.");
             *self.queue.set_aside.lock().expect("not poisoned") += 1;
             let _ = waiting.done.send(());
             return;

@@ -315,9 +315,9 @@ impl Consumer {
                     let told = self.told.is_some_and(|told| told.elapsed() < LONG);
                     if since.elapsed() > LONG && !told {
                         self.told = Some(Instant::now());
-                        tracing::error!(%error, queue = self.queue, "Nothing can be consumed for a while; trying again.");
+                        tracing::error!(%error, queue = self.queue, "Cannot consume messages; retrying.");
                     } else {
-                        tracing::debug!(%error, queue = self.queue, "The broker is away; connecting again.");
+                        tracing::debug!(%error, queue = self.queue, "The broker is unreachable; reconnecting.");
                     }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);

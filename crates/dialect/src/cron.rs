@@ -74,9 +74,9 @@ impl Schedule {
             _ => return Err(format!("`{text}` has {} fields: a schedule has 5", fields.len())),
         };
         let second = second.parse().ok().filter(|second| (0..60).contains(second)).ok_or_else(|| {
-            format!("`{text}`: the seconds must be one number, nothing fires more than once a minute")
+            format!("`{text}`: the seconds must be a single number; a schedule fires at most once a minute")
         })?;
-        let wrong = |what: &str, field: &str| format!("`{text}`: `{field}` is no {what}");
+        let wrong = |what: &str, field: &str| format!("`{text}`: `{field}` is not a valid {what}");
         let days = match (rest[2], dialect) {
             ("L" | "l", Dialect::Triggers) => Days { last: true, ..Days::default() },
             (field, _) => Days {

@@ -23,7 +23,7 @@ pub fn compile(pattern: &str) -> Result<Glob, String> {
     let regex = RegexBuilder::new(&format!("^(?:{})$", translate(body)?))
         .size_limit(COMPILED_BYTES_MAX)
         .build()
-        .map_err(|_| format!("`{pattern}` is too large or no pattern"))?;
+        .map_err(|_| format!("`{pattern}` is not a valid pattern, or too large"))?;
     Ok(Glob { regex, negated })
 }
 
@@ -71,7 +71,7 @@ fn translate(pattern: &str) -> Result<String, String> {
             other => out.push_str(&regex::escape(&other.to_string())),
         }
     }
-    if depth > 0 { Err(format!("`{pattern}` opens a `{{` that nothing closes")) } else { Ok(out) }
+    if depth > 0 { Err(format!("`{pattern}` has a `{{` that is not closed")) } else { Ok(out) }
 }
 
 #[cfg(test)]

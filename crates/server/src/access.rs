@@ -189,7 +189,7 @@ pub(crate) fn keep_what_rules_look_at(
     match looks_at(&rules, before, after) {
         None => Ok(()),
         Some(what) => Err(ApiError::forbidden(format!(
-            "access rules look at {what} of {} `{}`: only an Administrator of the account changes that",
+            "access rules depend on {what} of {} `{}`: only an Administrator of the account can change it",
             before.kind, before.name
         ))),
     }
@@ -209,7 +209,7 @@ pub(crate) fn keep_names_that_rules_look_at(
         for pattern in patterns {
             if let Some(name) = names.iter().find(|name| slipway_access::like(&pattern.value, name)) {
                 return Err(ApiError::forbidden(format!(
-                    "an access rule lets builds of pipeline `{name}` push: only an Administrator of the account makes, renames or moves one of that name"
+                    "an access rule lets builds of pipeline `{name}` push: only an Administrator of the account can create, rename or move a pipeline of that name"
                 )));
             }
         }

@@ -98,7 +98,7 @@ impl Server {
                     if waits && identity::domains_of(tx, Scope::of(account.id))?.is_empty() {
                         tracing::warn!(
                             account = account.name,
-                            "Its identity provider may bring in nobody new before an administrator of the platform verifies a domain for it."
+                            "This identity provider cannot create users until a platform administrator verifies a domain for it."
                         );
                     }
                 }
@@ -117,7 +117,7 @@ impl Server {
             })
             .await?;
         if self.keyring().is_rotating() {
-            tracing::warn!("A rotation of the master key was left unfinished; finishing it.");
+            tracing::warn!("A rotation of the master key was interrupted; completing it.");
             self.rotate_secrets(None).await?;
         }
         Ok(())
@@ -152,16 +152,14 @@ impl Server {
         }
         let heads = anchor::heads(self).await?;
         let anchored = self.anchor().begin_anew(&heads);
-        anchored
-            .map_err(|error| ApiError::unavailable(format!("audit.anchor cannot be written: {error}")))?;
+        anchored.map_err(|error| ApiError::unavailable(format!("cannot write audit.anchor: {error}")))?;
         Ok(wrong)
     }
 
     /// A new master key for every data key; dying anywhere in here is repaired at the next start.
     pub(crate) async fn rotate_secrets(&self, caller: Option<&Caller>) -> Result<(usize, String), ApiError> {
-        let failed = |error: std::io::Error| {
-            ApiError::unavailable(format!("the master key cannot be written: {error}"))
-        };
+        let failed =
+            |error: std::io::Error| ApiError::unavailable(format!("cannot write the master key: {error}"));
         self.keyring().begin_rotation(self.seams()).map_err(failed)?;
         let (inner, caller) = (self.clone(), caller.cloned());
         let rewrapped = self

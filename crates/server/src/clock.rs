@@ -147,7 +147,7 @@ async fn commit(
             Ok(commit) => Ok(Some(TriggerCommit { branch: branch.to_owned(), ..commit })),
             Err(error) if error.may_pass() => Err(StoreError::Unavailable { why: error.to_string() }),
             Err(error) => {
-                tracing::warn!(%error, pipeline = due.row.name, "A tick's commit cannot be found; it runs without.");
+                tracing::warn!(%error, pipeline = due.row.name, "Cannot find the commit of a scheduled build; starting it without one.");
                 Ok(None)
             }
         };
@@ -214,7 +214,7 @@ async fn fire(server: &Server, lead: &Lead, due: Due) -> Result<(), StoreError> 
                     queue::start(&inner, tx, scope, &due.row, &due.pipeline, &order, &cause)?;
                 }
                 Err(error) => {
-                    tracing::warn!(pipeline = due.row.name, %error, "A tick of a pipeline that cannot run.")
+                    tracing::warn!(pipeline = due.row.name, %error, "A schedule fired for a pipeline that cannot run.")
                 }
             }
             Ok(())

@@ -182,6 +182,6 @@ async fn ack(delivery: Delivery) {
 
 fn unheard(answered: Result<(), slipway_bus::BusError>) {
     if let Err(error) = answered {
-        tracing::debug!(%error, "An answer did not reach the bus; the message comes again.");
+        tracing::debug!(%error, "Cannot acknowledge a message; the bus will deliver it again.");
     }
 }

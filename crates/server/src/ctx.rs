@@ -218,7 +218,7 @@ impl Server {
     pub async fn finish(&self) {
         crate::housekeeping::note_used_keys(self).await;
         if let Err(error) = crate::anchor::anchor_all(self).await {
-            tracing::warn!(%error, "Could not write the last anchor of the audit trail.");
+            tracing::warn!(%error, "Cannot write the latest anchor of the audit log.");
         }
     }
 

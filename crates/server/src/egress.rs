@@ -40,7 +40,7 @@ impl EgressRules {
                     rules.networks.push((address, bits.ok_or_else(|| format!("`{item}` is not a network"))?));
                 }
                 (Err(_), None) if !item.is_empty() => rules.hosts.push(item.to_lowercase()),
-                _ => return Err(format!("`{item}` is no host, no address and no network")),
+                _ => return Err(format!("`{item}` is not a host, an address or a network")),
             }
         }
         Ok(rules)
@@ -111,12 +111,12 @@ pub(crate) enum EgressError {
     #[error("`{0}` is not an http or https address")]
     Address(String),
     #[error(
-        "{host} is an address inside ({address}): an operator of the platform has to allow it with --egress-allow {host}"
+        "{host} is an internal address ({address}): an operator of the platform has to allow it with --egress-allow {host}"
     )]
     Private { host: String, address: IpAddr },
-    #[error("{host} could not be reached")]
+    #[error("cannot reach {host}")]
     Unreachable { host: String, source: reqwest::Error },
-    #[error("{host} does not answer, or not with a certificate that this machine trusts")]
+    #[error("{host} does not answer, or its certificate is not trusted by this machine")]
     Silent { host: String },
     #[error("{host} answered with more than {} MiB", BYTES_MAX >> 20)]
     TooLarge { host: String },
@@ -283,7 +283,7 @@ struct Checked {
 
 /// Travels through the client's error to whoever asked.
 #[derive(Debug, thiserror::Error)]
-#[error("an address inside: {0}")]
+#[error("an internal address: {0}")]
 struct Inside(IpAddr);
 
 fn private(error: &reqwest::Error) -> Option<IpAddr> {

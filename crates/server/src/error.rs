@@ -53,8 +53,7 @@ impl ApiError {
 
     /// A credential came with the call, and it opens nothing here.
     pub fn wrong_key() -> Self {
-        let message = "the API key is not valid here: it was deleted, belongs to another platform, or its owner may not sign in; \
-             make a new one in the browser, or sign in with `slipway auth login`";
+        let message = "the API key is not valid here: it was deleted, belongs to another platform, or its owner may not sign in; create a new one in the browser, or sign in with `slipway auth login`";
         Self::new(StatusCode::UNAUTHORIZED, "2001", "UNAUTHORIZED_ERROR", message)
     }
 
@@ -90,7 +89,9 @@ impl ApiError {
 
     /// The page itself has to have made the call.
     pub fn no_csrf_token() -> Self {
-        Self::forbidden("this browser call carries no valid X-CSRF-Token: reload the page and try again")
+        Self::forbidden(
+            "the X-CSRF-Token of this request is missing or not valid: reload the page and try again",
+        )
     }
 
     /// An open browser is not enough for this.
@@ -114,7 +115,7 @@ impl ApiError {
             StatusCode::PAYLOAD_TOO_LARGE,
             "1013",
             "TOO_LARGE",
-            "this is larger than the server takes in one call",
+            "the request is larger than the server accepts",
         )
     }
 
@@ -154,7 +155,7 @@ impl ApiError {
     }
 
     pub fn fenced(what: impl std::fmt::Display) -> Self {
-        let message = format!("{what} has been taken by another runner since: stop it here and forget it");
+        let message = format!("{what} is now assigned to another runner: stop it here and discard it");
         Self::new(StatusCode::CONFLICT, "3001", "FENCED", message)
     }
 
@@ -176,7 +177,7 @@ impl ApiError {
     }
 
     fn internal() -> Self {
-        let message = "something went wrong in the server: its log says what, under this request id";
+        let message = "internal error: see the server's log for this request id";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "5000", "INTERNAL_ERROR", message)
     }
 }
@@ -232,7 +233,7 @@ impl From<slipway_forge::builtin::GitHostError> for ApiError {
         if matches!(error, slipway_forge::builtin::GitHostError::Name(_)) {
             return Self::bad_request(error.to_string());
         }
-        tracing::error!(%error, "The Git host failed.");
+        tracing::error!(%error, "The built-in Git host failed.");
         Self::internal()
     }
 }

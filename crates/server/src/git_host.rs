@@ -83,7 +83,10 @@ impl Call {
 
     async fn answer(self, body: Body) -> Result<Response<Body>, ApiError> {
         if !matches!(self.rest.as_str(), "info/refs" | "git-upload-pack" | "git-receive-pack") {
-            return Err(ApiError::not_found(format!("`{}`: this host speaks smart HTTP only", self.rest)));
+            return Err(ApiError::not_found(format!(
+                "`{}`: only Git's smart HTTP protocol is supported",
+                self.rest
+            )));
         }
         let verb = if self.pushes() { Verb::Write } else { Verb::Read };
         if !self.caller.principal.scopes.allow(Resource::Repos, verb) {
@@ -96,7 +99,9 @@ impl Call {
             return self.pass(&repo, Box::pin(body_reader(body))).await;
         }
         if !matches!(self.header("content-encoding").as_str(), "" | "identity") {
-            return Err(ApiError::bad_request("a push comes as it is: send it without Content-Encoding"));
+            return Err(ApiError::bad_request(
+                "Content-Encoding is not supported for pushes: send it without",
+            ));
         }
         let mut body: Reader = Box::pin(body_reader(body));
         let (push, begun) = read_push(&mut body).await?;
@@ -156,7 +161,8 @@ impl Call {
         // All or nothing: what would have been allowed waits for the rest.
         for command in &push.commands {
             if !refused.iter().any(|(reference, _)| *reference == command.reference) {
-                refused.push((command.reference.clone(), "another reference of this push is refused".into()));
+                refused
+                    .push((command.reference.clone(), "another reference of this push was rejected".into()));
             }
         }
         let Some(answer) = refusal(push, &refused) else { return Err(error) };
@@ -241,7 +247,7 @@ async fn read_push(body: &mut Reader) -> Result<(PushCommands, Vec<u8>), ApiErro
         if let Some((push, _)) = found {
             return Ok((push, begun));
         }
-        let cut = || ApiError::bad_request("the push ends in the middle of its commands: try again");
+        let cut = || ApiError::bad_request("the push is incomplete: try again");
         if body.read_buf(&mut begun).await.map_err(|_| cut())? == 0 {
             return Err(cut());
         }
@@ -363,7 +369,11 @@ async fn look(server: &Server, repo: &Repo) -> Result<(), ApiError> {
     }
     let found = take_note(server, repo, Some(Pusher::unknown(server, repo))).await?;
     if found > 0 {
-        tracing::info!(repo = repo.name, found, "Found pushes that were not announced before the last stop.");
+        tracing::info!(
+            repo = repo.name,
+            found,
+            "Found pushes that were not processed before the last shutdown."
+        );
     }
     Ok(())
 }

@@ -52,7 +52,10 @@ pub(crate) fn require_read(tx: &mut Tx<'_>, caller: &Caller, name: &str) -> Resu
         (Who::Runtime { .. }, _) => return Ok(()),
         (_, Some(build)) if build.own.iter().any(|own| own == name) => return Ok(()),
         (_, Some(build)) if build.from_fork => {
-            return Err(ApiError::hidden(what, "a build of a fork reads the repositories that it builds"));
+            return Err(ApiError::hidden(
+                what,
+                "a build of a fork can only read the repositories that it builds",
+            ));
         }
         _ => {}
     }

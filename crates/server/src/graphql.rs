@@ -199,7 +199,7 @@ struct LimitState {
 fn refuse(error: impl Into<ApiError>) -> async_graphql::Error {
     let error = error.into();
     tracing::error!(?error, "A GraphQL query failed.");
-    async_graphql::Error::new("something went wrong in the server: its log says what")
+    async_graphql::Error::new("internal error: see the server's log")
 }
 
 pub(crate) struct Changes;
@@ -294,7 +294,7 @@ pub(crate) async fn subscribe(
 ) -> Result<Response, ApiError> {
     // A page of another site could open a socket with this browser's cookie.
     if caller.csrf().is_some() && !same_origin(&headers) {
-        return Err(ApiError::forbidden("this page is from another address than the server"));
+        return Err(ApiError::forbidden("this page comes from another origin than the server"));
     }
     let (watching, watched) = (server.clone(), caller.clone());
     let mut data = async_graphql::Data::default();

@@ -52,7 +52,7 @@ pub(crate) async fn note_used_keys(server: &Server) {
     }
     let kept = used.clone();
     if let Err(error) = server.store().write(move |tx| identity::keys_used(tx, &used)).await {
-        tracing::warn!(%error, "When keys were used could not be written; it is tried again.");
+        tracing::warn!(%error, "Cannot record when API keys were last used; retrying.");
         server.inner.used.put_back(kept);
     }
 }

@@ -87,7 +87,7 @@ fn undescribed(server: &Server, document: Arc<String>) -> Routes {
             Policy::Public,
             &[],
             "/api/{*rest}",
-            any(|| async { ApiError::not_found("this path of the API: /api/openapi.json lists them") }),
+            any(|| async { ApiError::not_found("this API path: /api/openapi.json lists all") }),
         )
 }
 
@@ -98,7 +98,7 @@ async fn own_roles(State(server): State<Server>, request: Request, next: Next) -
         Ok(()) => next.run(request).await,
         Err(role) => {
             let message = format!(
-                "this process has the roles {}; this path belongs to {}: send it to a process that has that role",
+                "this process has the roles {}; this path is served by {}: send the request to a process with that role",
                 server.inner.roles,
                 role.name()
             );
@@ -355,14 +355,14 @@ const READY_WITHIN: Duration = Duration::from_secs(1);
 async fn ready(State(server): State<Server>) -> Response {
     if let Err(why) = database_answers(&server).await {
         tracing::error!(why, "Not ready.");
-        return ApiError::unavailable("not ready: the database does not answer").into_response();
+        return ApiError::unavailable("not ready: the database does not respond").into_response();
     }
     let mut degraded = Vec::new();
     if !server.inner.bus.is_up() {
-        degraded.push("the message broker does not answer".to_owned());
+        degraded.push("the message broker does not respond".to_owned());
     }
     if !server.inner.live.is_up() {
-        degraded.push("the cache does not answer".to_owned());
+        degraded.push("the cache does not respond".to_owned());
     }
     let failing = server.inner.jobs.list().into_iter().filter(|(_, job)| job.is_failing());
     degraded

@@ -81,7 +81,7 @@ pub(crate) fn ran<T, E: std::fmt::Display>(server: &Server, name: &'static str, 
     };
     let failures = jobs.note(name, server.now_ms(), Some(error.to_string()));
     if failures.is_power_of_two() {
-        tracing::warn!(%error, job = name, failures, "A background job failed; it is tried again.");
+        tracing::warn!(%error, job = name, failures, "A background job failed; retrying.");
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Trouble {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Somebody else has to answer first, and does not.
-    #[error("Git context `{context}` cannot be asked about {what}: {why}")]
+    #[error("Git integration `{context}` cannot read {what}: {why}")]
     Away { account: AccountId, context: String, what: String, why: String },
 }
 
@@ -71,7 +71,7 @@ pub(crate) async fn keep(
         created_ms: now_ms,
         dead_ms: for_good.then_some(now_ms),
     };
-    tracing::warn!(error = %trouble, consumer, message = message.id, for_good, "A message is kept for later.");
+    tracing::warn!(error = %trouble, consumer, message = message.id, for_good, "Cannot process a message yet; retrying later.");
     server.store().write(move |tx| deferred::put(tx, &new)).await
 }
 
@@ -133,7 +133,7 @@ async fn settle(
             let next_ms = now_ms + pause_ms(row.attempts);
             let dead_ms = (now_ms - row.created_ms >= GIVE_UP_MS).then_some(now_ms);
             if dead_ms.is_some() {
-                tracing::error!(error = %trouble, message = row.message, "A message is set aside: it failed for days.");
+                tracing::error!(error = %trouble, message = row.message, "Gave up on a message that has failed for days.");
             }
             deferred::failed(tx, &row, &trouble.to_string(), next_ms, dead_ms)?;
             if !row.about.is_empty() {

@@ -38,15 +38,15 @@ where
     loop {
         if let Ok(Some(epoch)) = take(server, name).await {
             let lead = Lead { name, holder: server.inner.holder.clone(), epoch };
-            tracing::info!(work = name, epoch, "This process leads.");
+            tracing::info!(work = name, epoch, "This process is now the leader.");
             server.inner.jobs.leads(name, Some(epoch));
             tokio::select! {
                 () = work(lead.clone()) => {}
                 why = lost(server, name, epoch) => match why {
-                    Lost::Taken => tracing::warn!(work = name, "Another process leads now."),
+                    Lost::Taken => tracing::warn!(work = name, "Another process is now the leader."),
                     Lost::Unrenewed => tracing::warn!(
                         work = name,
-                        "This process stops leading: the database did not answer, and its lease has run out."
+                        "This process is no longer the leader: the database did not answer and its lease expired."
                     ),
                 },
                 () = shutdown.cancelled() => {}
@@ -89,7 +89,7 @@ async fn lost(server: &Server, name: &'static str, epoch: i64) -> Lost {
             Ok(Some(held)) if held == epoch => renewed = Instant::now(),
             Ok(_) => return Lost::Taken,
             Err(_) if renewed.elapsed() > lease(server) => return Lost::Unrenewed,
-            Err(error) => tracing::warn!(%error, work = name, "A lease could not be renewed; trying again."),
+            Err(error) => tracing::warn!(%error, work = name, "Cannot renew a lease; retrying."),
         }
     }
 }

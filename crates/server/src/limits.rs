@@ -40,7 +40,7 @@ impl Limits {
         self.named()
             .into_iter()
             .filter(|(_, limit)| limit.is_some_and(|limit| limit < 0))
-            .map(|(name, _)| format!("limit `{name}` is below 0: leave it out for no limit"))
+            .map(|(name, _)| format!("limit `{name}` must not be negative: omit it for no limit"))
             .collect()
     }
 
@@ -104,15 +104,14 @@ pub(crate) fn refusal(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Optio
 pub(crate) fn over(state: &UsageState) -> String {
     let (name, used, limit) = (state.name, state.used, state.limit.unwrap_or_default());
     let less = match name {
-        "seats" => "remove somebody or revoke an invitation",
+        "seats" => "remove a user or revoke an invitation",
         "parallelBuilds" => "wait for a build to end, or terminate one",
         COUNTED_ONLY => {
             return format!(
-                "the account's limit `{name}` is reached: {used} of {limit} are used; it is counted and not enforced, because \
-                 Applications are made in Git and in clusters: remove some there, or ask an administrator of the platform for more"
+                "the account's limit `{name}` is reached: {used} of {limit} are used; it is counted but not enforced, because Applications are created in Git and in clusters: delete some there, or ask an administrator of the platform for more"
             );
         }
-        _ => "remove one that is not needed",
+        _ => "delete one that is not needed",
     };
     format!(
         "the account's limit `{name}` is reached: {used} of {limit} are used; {less}, or ask an administrator of the platform for more"
@@ -141,7 +140,7 @@ mod tests {
         assert!(!reached[0].is_exceeded && reached[0].is_enforced);
         assert_eq!(
             over(reached[0]),
-            "the account's limit `seats` is reached: 2 of 2 are used; remove somebody or revoke an invitation, or ask an \
+            "the account's limit `seats` is reached: 2 of 2 are used; remove a user or revoke an invitation, or ask an \
              administrator of the platform for more"
         );
     }

@@ -27,7 +27,7 @@ pub async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) 
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, most likely: the next moment has some again.
-                tracing::warn!(%error, "Could not accept a connection.");
+                tracing::warn!(%error, "Cannot accept a connection.");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -53,7 +53,7 @@ pub async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) 
                 }
             };
             if let Err(error) = ended {
-                tracing::debug!(%error, "A connection ended badly.");
+                tracing::debug!(%error, "A connection ended with an error.");
             }
         });
     }

@@ -13,13 +13,13 @@ const RECIPIENTS_MAX: usize = 50;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MailError {
-    #[error("the context needs {0}")]
+    #[error("the integration needs {0}")]
     Settings(&'static str),
     #[error(transparent)]
     Egress(#[from] EgressError),
     #[error("the mail server said: {0}")]
     Refused(String),
-    #[error("the connection to the mail server broke: {0}")]
+    #[error("lost the connection to the mail server: {0}")]
     Broken(#[from] std::io::Error),
     #[error("the mail server did not answer in time")]
     Slow,

@@ -99,7 +99,7 @@ async fn counted(server: &Server) -> Option<Counted> {
     match tokio::time::timeout(DATABASE_WITHIN, read).await {
         Ok(Ok(counted)) => Some(counted),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "Metrics are told without what is in the database.");
+            tracing::warn!(%error, "Cannot read metrics from the database; serving the others only.");
             None
         }
         Err(_) => None,
@@ -119,7 +119,7 @@ pub(crate) async fn render(server: &Server) -> String {
                 "slipway_http_requests_total{{method=\"{method}\",route=\"{route}\",status=\"{status}\"}} {count}"
             );
         }
-        head(&mut out, "slipway_http_request_duration_seconds", "histogram", "How long calls took.");
+        head(&mut out, "slipway_http_request_duration_seconds", "histogram", "Duration of requests.");
         for ((method, route), histogram) in &state.durations {
             let labels = format!("method=\"{method}\",route=\"{}\"", label(route));
             for (bound, count) in BUCKETS_S.iter().zip(histogram.buckets) {
@@ -138,30 +138,25 @@ pub(crate) async fn render(server: &Server) -> String {
             &mut out,
             "slipway_audit_suppressed_total",
             "counter",
-            "Denials of anonymous calls that were not recorded.",
+            "Denied anonymous requests that were not recorded.",
         );
         let _ = writeln!(out, "slipway_audit_suppressed_total {}", state.denials_suppressed);
-        head(
-            &mut out,
-            "slipway_password_checks_total",
-            "counter",
-            "Passwords that were hashed to be compared.",
-        );
+        head(&mut out, "slipway_password_checks_total", "counter", "Password verifications.");
         let _ = writeln!(out, "slipway_password_checks_total {}", state.passwords_checked);
     }
     render_parts(server, &mut out, counted.is_some()).await;
     let Some(Counted { totals, backlog, deferred, leases }) = counted else { return out };
-    head(&mut out, "slipway_facts_waiting", "gauge", "Facts that the bus does not have yet.");
+    head(&mut out, "slipway_facts_waiting", "gauge", "Events that are not published to the bus yet.");
     let _ = writeln!(out, "slipway_facts_waiting {}", backlog.max(0));
     head(
         &mut out,
         "slipway_deferred_messages",
         "gauge",
-        "Messages that are tried again, and those that were given up.",
+        "Messages that wait for a retry, and those that were given up.",
     );
     let _ = writeln!(out, "slipway_deferred_messages{{state=\"waiting\"}} {}", deferred.0);
     let _ = writeln!(out, "slipway_deferred_messages{{state=\"dead\"}} {}", deferred.1);
-    head(&mut out, "slipway_lease_remaining_seconds", "gauge", "How long whoever leads some work still may.");
+    head(&mut out, "slipway_lease_remaining_seconds", "gauge", "Remaining time of each leader's lease.");
     for lease in &leases {
         let seconds = lease.left_ms.max(0) / 1000;
         let _ = writeln!(out, "slipway_lease_remaining_seconds{{work=\"{}\"}} {seconds}", label(&lease.name));
@@ -176,7 +171,7 @@ pub(crate) async fn render(server: &Server) -> String {
         ("slipway_sessions", totals.sessions, "Browser sessions."),
         ("slipway_runtimes", totals.runtimes, "GitOps runtimes."),
         ("slipway_applications", totals.applications, "Applications."),
-        ("slipway_audit_records", totals.audit, "Records in the audit trail."),
+        ("slipway_audit_records", totals.audit, "Records in the audit log."),
     ] {
         head(&mut out, name, "gauge", help);
         let _ = writeln!(out, "{name} {count}");
@@ -186,7 +181,7 @@ pub(crate) async fn render(server: &Server) -> String {
 
 /// What this process stands on, what it does in the background, and how it goes.
 async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
-    head(out, "slipway_part_up", "gauge", "Whether a part that this process stands on answers.");
+    head(out, "slipway_part_up", "gauge", "Whether a dependency of this process responds.");
     let parts = [
         ("database", database_is_up),
         ("bus", server.inner.bus.is_up()),
@@ -195,7 +190,7 @@ async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
     for (part, up) in parts {
         let _ = writeln!(out, "slipway_part_up{{part=\"{part}\"}} {}", u8::from(up));
     }
-    head(out, "slipway_bus_dead_letters", "gauge", "Messages that the broker has set aside.");
+    head(out, "slipway_bus_dead_letters", "gauge", "Messages in the broker's dead-letter queues.");
     for queue in crate::ctx::QUEUES {
         let asked = tokio::time::timeout(DATABASE_WITHIN, server.inner.bus.set_aside(queue.name)).await;
         if let Ok(Ok(count)) = asked {
@@ -203,15 +198,15 @@ async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
         }
     }
     let jobs = server.inner.jobs.list();
-    head(out, "slipway_job_failures", "gauge", "How often a background job has failed in a row, up to now.");
+    head(out, "slipway_job_failures", "gauge", "Consecutive failures of a background job.");
     for (name, job) in &jobs {
         let _ = writeln!(out, "slipway_job_failures{{job=\"{name}\"}} {}", job.failures);
     }
-    head(out, "slipway_job_failures_total", "counter", "How often a background job has failed.");
+    head(out, "slipway_job_failures_total", "counter", "Failures of a background job.");
     for (name, job) in &jobs {
         let _ = writeln!(out, "slipway_job_failures_total{{job=\"{name}\"}} {}", job.failures_total);
     }
-    head(out, "slipway_job_last_success_timestamp_seconds", "gauge", "When a background job last went well.");
+    head(out, "slipway_job_last_success_timestamp_seconds", "gauge", "When a background job last succeeded.");
     for (name, job) in &jobs {
         if let Some(at_ms) = job.last_success_ms {
             let _ = writeln!(
@@ -221,7 +216,12 @@ async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
             );
         }
     }
-    head(out, "slipway_leading", "gauge", "Work that this process leads, by the epoch of its lease.");
+    head(
+        out,
+        "slipway_leading",
+        "gauge",
+        "Work of which this process is the leader, by the epoch of its lease.",
+    );
     for (work, epoch) in server.inner.jobs.leading() {
         let _ = writeln!(out, "slipway_leading{{work=\"{work}\"}} {epoch}");
     }
@@ -229,10 +229,15 @@ async fn render_parts(server: &Server, out: &mut String, database_is_up: bool) {
     let stats = server.store().stats();
     #[allow(clippy::cast_precision_loss)]
     let waited = stats.waited_micros as f64 / 1e6;
-    head(out, "slipway_store_write_wait_seconds", "summary", "How long writes waited for the one writer.");
+    head(
+        out,
+        "slipway_store_write_wait_seconds",
+        "summary",
+        "Time that writes waited for the single writer.",
+    );
     let _ = writeln!(out, "slipway_store_write_wait_seconds_sum {waited}");
     let _ = writeln!(out, "slipway_store_write_wait_seconds_count {}", stats.writes);
-    head(out, "slipway_store_writes_waiting", "gauge", "Writes that wait for the one writer now.");
+    head(out, "slipway_store_writes_waiting", "gauge", "Writes that currently wait for the single writer.");
     let _ = writeln!(out, "slipway_store_writes_waiting {}", stats.waiting);
     head(
         out,

@@ -26,11 +26,11 @@ const CLOCK_LEEWAY_S: u64 = 60;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OidcError {
-    #[error("the identity provider cannot be used: {0}")]
+    #[error("cannot use the identity provider: {0}")]
     Egress(#[from] EgressError),
-    #[error("the identity provider's {0} is not what it should be: {1}")]
+    #[error("the identity provider's {0} is not valid: {1}")]
     Answer(&'static str, String),
-    #[error("the identity provider's token is not accepted: {0}")]
+    #[error("the identity provider's token was rejected: {0}")]
     Token(String),
 }
 
@@ -173,11 +173,11 @@ pub(crate) fn verify(
     let refuse = |why: &str| OidcError::Token(why.to_owned());
     let header = decode_header(token).map_err(|error| OidcError::Token(error.to_string()))?;
     if !ALGORITHMS.contains(&header.alg) {
-        return Err(refuse("its algorithm is not one that is accepted"));
+        return Err(refuse("its algorithm is not supported"));
     }
-    let key = choose(keys, header.kid.as_deref()).ok_or_else(|| refuse("no published key fits it"))?;
+    let key = choose(keys, header.kid.as_deref()).ok_or_else(|| refuse("no published key matches it"))?;
     if !fits(key, header.alg) {
-        return Err(refuse("its algorithm is not that of the key"));
+        return Err(refuse("its algorithm does not match the key"));
     }
     let decoding = DecodingKey::from_jwk(key).map_err(|error| OidcError::Token(error.to_string()))?;
     let mut rules = Validation::new(header.alg);
@@ -191,18 +191,18 @@ pub(crate) fn verify(
     let claims: Claims =
         decode(token, &decoding, &rules).map_err(|error| OidcError::Token(error.to_string()))?.claims;
     if claims.iss != issuer || claims.sub.is_empty() {
-        return Err(refuse("issuer or subject is not right"));
+        return Err(refuse("issuer or subject does not match"));
     }
     if claims.aud.as_array().is_some_and(|list| list.len() > 1)
         && claims.azp.as_deref() != Some(&settings.client_id)
     {
-        return Err(refuse("it was made for several clients and not for this one"));
+        return Err(refuse("it was issued for several clients, but not for this one"));
     }
     if claims.azp.as_ref().is_some_and(|azp| *azp != settings.client_id) {
-        return Err(refuse("it was made for another client"));
+        return Err(refuse("it was issued for another client"));
     }
     if !claims.nonce.as_deref().is_some_and(|got| crate::tokens::same(got, nonce)) {
-        return Err(refuse("it is of another sign-in"));
+        return Err(refuse("it belongs to another sign-in"));
     }
     Ok(claims)
 }

@@ -222,7 +222,7 @@ fn source(pipeline: &Pipeline) -> Result<PipelineSource, ApiError> {
     }
     let Some(steps) = &pipeline.spec.steps else {
         return Err(ApiError::bad_request(format!(
-            "pipeline `{name}` has no steps: give it `spec.steps`, or a `spec.specTemplate` that says where they are"
+            "pipeline `{name}` has no steps: give it `spec.steps`, or a `spec.specTemplate` that points to them"
         )));
     };
     // JSON is YAML: the text goes to the runner in the order in which it came in.

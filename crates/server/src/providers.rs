@@ -27,9 +27,9 @@ pub(crate) struct Connection {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProviderError {
-    #[error("there is no Git context `{0}`")]
+    #[error("there is no Git integration `{0}`")]
     Context(String),
-    #[error("Git context `{0}` does not say where its provider is: give it `auth.apiHost`")]
+    #[error("Git integration `{0}` has no provider address: set `auth.apiHost`")]
     Host(String),
     #[error(transparent)]
     Egress(#[from] EgressError),
@@ -112,7 +112,7 @@ impl Connection {
         if next.is_some() {
             tracing::warn!(
                 pages = PAGES_MAX,
-                "A provider's list is longer than is looked at; the rest is not seen."
+                "A Git provider's list is longer than the limit; ignoring the rest."
             );
         }
         Ok(pages)

@@ -38,14 +38,14 @@ pub(crate) fn take_over(tx: &mut Tx<'_>, server: &Server) -> Result<(), StoreErr
         tracing::warn!(
             pipeline,
             repo,
-            "Builds of this pipeline have pushed to this repository: a new access rule lets them go on. Delete it if they should not."
+            "Builds of this pipeline have pushed to this repository, so an access rule was created that still allows it. Delete the rule if they should not push."
         );
         let rule = allow(tx, server, account, &pipeline, &repo)?;
         let none = String::new;
         let trail = Trail::new(server.clone(), none(), none(), none(), none());
         let entry = Entry::new("create", "rule", rule, "gitRepository")
             .after(serde_json::json!({"pipeline": pipeline, "repository": repo}))
-            .because("its builds pushed there before there were rights to push");
+            .because("its builds pushed there before push rights existed");
         trail.record(tx, &Actor::operator(&account.to_string()), &entry, "allowed", 200)?;
     }
     facts::move_cursor(tx, DONE, seq.max(1))

@@ -252,10 +252,10 @@ pub(crate) fn waits(tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Opti
         let name = allowed.wanted(build).0?;
         Some(match allowed.agent_of(name).filter(|_| !allowed.has_runner(name)) {
             Some(agent) => format!(
-                "agent `{}` has not asked for it, which serves runtime environment `{name}`",
+                "agent `{}`, which serves runtime environment `{name}`, has not asked for it",
                 agent.name
             ),
-            None => format!("runner `{name}`, which it is for, has no free place"),
+            None => format!("its runner `{name}` has no free slot"),
         })
     };
     Ok(limit.or_else(runner))
@@ -299,10 +299,10 @@ pub(crate) fn delay(tx: &mut Tx<'_>, now_ms: i64) -> Result<(), StoreError> {
         }
     }
     for build in builds::waiting_before(tx, now_ms - WAIT_MAX_MS, AT_ONCE)? {
-        end(tx, Scope::of(build.account), build.id, "the queue: it waited for seven days", now_ms)?;
+        end(tx, Scope::of(build.account), build.id, "the queue: it had waited for seven days", now_ms)?;
     }
     for build in builds::delayed_beyond(tx, DELAYED_MAX, AT_ONCE)? {
-        let why = format!("the queue: {DELAYED_MAX} younger builds of the account wait for a runner");
+        let why = format!("the queue: {DELAYED_MAX} newer builds of the account wait for a runner");
         end(tx, Scope::of(build.account), build.id, &why, now_ms)?;
     }
     Ok(())
@@ -320,7 +320,7 @@ fn held_back(
     }
     let limits = allowed.of(tx, scope, build)?;
     if limits.pipeline == Some(0) {
-        return Ok(Some("the pipeline is frozen: its concurrency is 0".into()));
+        return Ok(Some("the pipeline is paused: its concurrency is 0".into()));
     }
     let active = builds::active(tx, scope, build, limits.approvals_count)?;
     let full = [

@@ -43,11 +43,11 @@ fn is_json(headers: &HeaderMap) -> bool {
 fn sentence(status: StatusCode, said: &str) -> String {
     match status {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-            "the body is not marked as JSON: send the header Content-Type: application/json".into()
+            "the body is not declared as JSON: send the header Content-Type: application/json".into()
         }
-        StatusCode::PAYLOAD_TOO_LARGE => "the body is too large: send less at once".into(),
+        StatusCode::PAYLOAD_TOO_LARGE => "the body is too large: send less per request".into(),
         StatusCode::METHOD_NOT_ALLOWED => {
-            "this path is there, but not with this method: /api/openapi.json lists what is".into()
+            "this path does not support this method: /api/openapi.json lists those that it does".into()
         }
         _ if said.is_empty() => format!("refused: {status}"),
         _ => said.to_owned(),
@@ -74,15 +74,15 @@ fn describe_operation(operation: &mut Operation) {
         }
     }
     let mut may = vec![
-        (StatusCode::BAD_REQUEST, "the request cannot be understood; the message says where"),
-        (StatusCode::UNAUTHORIZED, "nobody is signed in, or the credential is not valid any more"),
+        (StatusCode::BAD_REQUEST, "the request is not valid; the message says where"),
+        (StatusCode::UNAUTHORIZED, "not signed in, or the credential is no longer valid"),
         (StatusCode::FORBIDDEN, "signed in, but not allowed; the message says why"),
     ];
     if operation.request_body.is_some() {
         may.extend([
             (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
-            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is not marked as JSON"),
-            (StatusCode::UNPROCESSABLE_ENTITY, "the body is JSON of another shape; the message says where"),
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is not declared as JSON"),
+            (StatusCode::UNPROCESSABLE_ENTITY, "the body does not match the schema; the message says where"),
         ]);
     }
     for (status, meaning) in may {

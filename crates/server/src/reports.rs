@@ -223,7 +223,8 @@ async fn send_one(server: &Server, row: &Outgoing) -> Result<(), Trouble> {
     let passing = |error: StoreError| Trouble::MayPass(error.to_string());
     let key = server.data_key(row.account).await.map_err(passing)?;
     let found = server.store().read(move |tx| contexts::by_name(tx, scope, &name)).await.map_err(passing)?;
-    let context = found.ok_or_else(|| Trouble::NeedsHuman(format!("context `{}` is gone", row.target)))?;
+    let context =
+        found.ok_or_else(|| Trouble::NeedsHuman(format!("context `{}` no longer exists", row.target)))?;
     let data = rest::contexts::opened(&key, scope, &context);
     match row.kind.as_str() {
         // Who reads it elsewhere has nothing else to come here by.
@@ -250,8 +251,8 @@ async fn commit_status(server: &Server, row: &Outgoing, report: &Report) -> Resu
         "success" => (CommitState::Success, "The build succeeded"),
         "error" => (CommitState::Failure, "The build failed"),
         "terminated" => (CommitState::Error, "The build was terminated"),
-        "pending-approval" => (CommitState::Pending, "The build waits for an approval"),
-        _ => (CommitState::Pending, "The build is on its way"),
+        "pending-approval" => (CommitState::Pending, "The build is waiting for approval"),
+        _ => (CommitState::Pending, "The build is in progress"),
     };
     let status = CommitStatus { state, title: &report.title, description, url: &report.url };
     let call = connection.provider.status(repo, sha, &status);
@@ -293,8 +294,8 @@ fn words(status: &str) -> &str {
         "success" => "the build succeeded",
         "error" => "the build failed",
         "terminated" => "the build was terminated",
-        "pending-approval" => "the build waits for an approval",
-        _ => "a build is on its way",
+        "pending-approval" => "the build is waiting for approval",
+        _ => "a build is in progress",
     }
 }
 

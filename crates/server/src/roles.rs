@@ -45,13 +45,13 @@ impl Role {
     /// One line for `--help`.
     pub fn about(self) -> &'static str {
         match self {
-            Self::PipelinesApi => "REST under /api, sign-in, the Git host and the pages",
-            Self::GitopsApi => "GraphQL: queries, and changes as they happen; nothing is changed by it",
+            Self::PipelinesApi => "REST under /api, sign-in, the Git host and the web UI",
+            Self::GitopsApi => "GraphQL: queries and a stream of changes; read-only",
             Self::Broadcaster => "logs and changes, live",
-            Self::RuntimeManager => "what runners and runtimes dial",
-            Self::ApiEvents => "takes what runtimes report",
-            Self::PipelineManager => "makes builds of pushes that match a trigger",
-            Self::EventHandler => "hands facts from the database to the bus, one process at a time",
+            Self::RuntimeManager => "what runners and runtimes connect to",
+            Self::ApiEvents => "receives reports of runtimes",
+            Self::PipelineManager => "creates builds for pushes that match a trigger",
+            Self::EventHandler => "publishes events from the database to the bus, one process at a time",
             Self::CronExecutor => {
                 "recurring work: cron triggers, webhooks, reports to others, unannounced pushes, tidying up; one process at a time"
             }

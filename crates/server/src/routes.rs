@@ -243,7 +243,7 @@ async fn uniform(response: Response) -> Response {
     let text = String::from_utf8_lossy(&text);
     let error = match status {
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
-        _ => ApiError::bad_request(format!("this call cannot be understood: {text}")),
+        _ => ApiError::bad_request(format!("this request is not valid: {text}")),
     };
     error.into_response()
 }
@@ -362,7 +362,7 @@ async fn keep_trail(guard: &Guard, verb: Verb, trail: &Trail, actor: Option<Acto
         entry = entry.because(refusal.reason);
     }
     if let Err(error) = trail.afterwards(actor, entry, outcome, status.as_u16()).await {
-        tracing::error!(%error, "Could not keep the audit trail.");
+        tracing::error!(%error, "Cannot write the audit log.");
     }
 }
 

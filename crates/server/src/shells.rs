@@ -141,11 +141,11 @@ pub(crate) fn put(
 ) -> Result<(), ApiError> {
     let length = STANDARD
         .decode(&bytes.bytes)
-        .map_err(|_| ApiError::bad_request("the bytes of a shell are base64"))?
+        .map_err(|_| ApiError::bad_request("the bytes of a shell must be base64"))?
         .len();
     if length > PIECE_BYTES_MAX {
         return Err(ApiError::bad_request(format!(
-            "one call takes at most {PIECE_BYTES_MAX} bytes of a shell"
+            "a request can hold at most {PIECE_BYTES_MAX} bytes of a shell"
         )));
     }
     let shells = &server.inner.shells;

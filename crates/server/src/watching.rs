@@ -49,7 +49,7 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
     }
     for hook in server.store().read(move |tx| hooks::unpolled(tx, now_ms - POLL_EVERY_MS)).await? {
         if let Err(error) = poll(server, lead, &hook).await {
-            tracing::debug!(%error, repo = hook.repo, "A repository could not be asked for its branches.");
+            tracing::debug!(%error, repo = hook.repo, "Cannot list the branches of a repository.");
             server.store().write(move |tx| hooks::polled(tx, hook.id, now_ms)).await?;
         }
     }
@@ -71,7 +71,7 @@ async fn register(server: &Server, hook: &Hook) -> Result<String, ProviderError>
     let place = providers::secret_place(hook.account, &hook.context, &hook.repo);
     let secret = key
         .unseal(&place, &hook.secret)
-        .ok_or_else(|| StoreError::corrupt("the secret of a webhook does not open"))?;
+        .ok_or_else(|| StoreError::corrupt("cannot decrypt the secret of a webhook"))?;
     let answer = connection.send(server, &provider.register(&hook.repo, &url, secret.expose())).await?;
     Ok(provider.registered(&answer)?)
 }

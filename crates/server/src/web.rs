@@ -18,7 +18,7 @@ const CONTENT_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inlin
 pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Response<Body> {
     let path = uri.path().trim_start_matches('/');
     if !matches!(method, Method::GET | Method::HEAD) {
-        return plain(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "there is nothing to change here");
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "nothing can be changed here");
     }
     let accepted =
         headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();

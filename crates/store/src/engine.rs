@@ -419,7 +419,7 @@ fn write_loop(
 
 fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::Sender<Committed>) {
     if let Err(error) = session.begin(Access::Write) {
-        tracing::error!(error = format!("{error}: {error:?}"), "No transaction could be opened.");
+        tracing::error!(error = format!("{error}: {error:?}"), "Cannot open a transaction.");
         return group.into_iter().for_each(|job| (job.refuse)(error.again()));
     }
     let mut committed = Committed::default();
@@ -469,7 +469,7 @@ fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::S
             session.rollback();
             tracing::error!(
                 error = format!("{error}: {error:?}"),
-                "A commit failed; every write in it is refused."
+                "A commit failed; all of its writes are refused."
             );
             for (_, undo) in answers {
                 undo(error.again());

@@ -224,7 +224,7 @@ async fn work(
             Err(error) => {
                 let after = queue.failed(&key);
                 if !error.is_conflict() && !error.is_not_found() {
-                    tracing::warn!(controller = name, namespace = %key.0, name = %key.1, %error, "A round failed; it will be tried again.");
+                    tracing::warn!(controller = name, namespace = %key.0, name = %key.1, %error, "A reconciliation failed; retrying.");
                 }
                 queue.add_after(key, after);
             }
@@ -282,7 +282,7 @@ pub(crate) async fn record_at(
     });
     let mut caller = Caller::internal(component);
     if let Err(error) = cluster.create(&cluster.resource("events"), namespace, event, &mut caller).await {
-        tracing::debug!(%error, "An event could not be written.");
+        tracing::debug!(%error, "Cannot write an event.");
     }
 }
 

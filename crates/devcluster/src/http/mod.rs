@@ -69,7 +69,7 @@ pub(crate) async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "A connection could not be accepted.");
+                    tracing::warn!(%error, "Cannot accept a connection.");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }

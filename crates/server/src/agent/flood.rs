@@ -56,7 +56,7 @@ impl Floods {
         let cost = (bytes + CALL_BYTES) as f64;
         if bucket.left < cost {
             return Err(ApiError::too_many(format!(
-                "runner `{runner}` says more than {} MiB a second: it is heard again in a moment",
+                "runner `{runner}` sends more than {} MiB per second: wait a moment and send it again",
                 (BYTES_PER_SECOND as u64) >> 20
             )));
         }

@@ -24,7 +24,7 @@ pub(crate) const TOKEN_LIVES_MS: i64 = 3_600_000;
 pub(super) const UNUSED: &str = "register";
 const USED: &str = "registered:";
 
-/// Make a registration token for a runner. A runner of that name keeps its key until the token is used.
+/// Create a registration token for a runner. An existing runner of that name keeps its key until the token is used.
 #[utoipa::path(post, path = "/api/runners", tag = "runners", request_body = CreateRunner,
     responses((status = 200, body = RunnerToken), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -54,7 +54,7 @@ pub(crate) async fn create(
     Ok(Json(RunnerToken { name: request.name, token: token.text.expose().clone(), expires }))
 }
 
-/// Trade a registration token for a key. The token is all that is asked for; it is good once.
+/// Exchange a registration token for a key. It needs no other credential; a token is valid once.
 #[utoipa::path(post, path = "/api/agent/runner/register", tag = "runners", request_body = RegisterRunner,
     responses((status = 200, body = RegisteredRunner), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn register(
@@ -107,17 +107,17 @@ pub(crate) async fn register(
     match registered {
         Ok(registered) => Ok(Json(registered)),
         Err((actor, entry)) => {
-            let why = "the registration token was used before, by a runner with another secret";
+            let why = "the registration token was already used by another runner";
             tracing::warn!(address = trail.address(), "A registration token was used a second time.");
             trail.afterwards(actor, entry.because(why), "denied", 409).await?;
             Err(ApiError::conflict(
-                "this registration token was used before, by a runner with another secret: if that was not yours, remove it with `slipway runner uninstall`; then make a new token",
+                "this registration token was already used by another runner: if that runner is not yours, remove it with `slipway runner uninstall`; then create a new token",
             ))
         }
     }
 }
 
-/// Forget a runner: its key stops working, and its builds go to others.
+/// Delete a runner: its key stops working, and its builds go to others.
 #[utoipa::path(delete, path = "/api/runners/{name}", tag = "runners", params(("name" = String, Path)),
     responses((status = 200, body = bool), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(
@@ -142,7 +142,7 @@ pub(crate) async fn delete(
     Ok(Json(true))
 }
 
-/// Forget a runtime: its key stops working, and its Applications are shown no more. Nothing changes in its cluster.
+/// Delete a runtime: its key stops working, and its Applications are no longer shown. Nothing changes in its cluster.
 #[utoipa::path(delete, path = "/api/runtimes/{name}", tag = "gitops", params(("name" = String, Path)),
     responses((status = 200, body = bool), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete_runtime(
@@ -173,7 +173,7 @@ pub(crate) fn is_token(key: &ApiKey) -> bool {
 fn by_token(tx: &mut Tx<'_>, server: &Server, text: &str) -> Result<ApiKey, ApiError> {
     let refused = || {
         ApiError::bad_request(
-            "this registration token is not known or has run out: make a new one with `slipway runner token NAME`",
+            "this registration token is unknown or has expired: create a new one with `slipway runner token NAME`",
         )
     };
     let (id, secret) = text.split_once('.').ok_or_else(refused)?;

@@ -64,13 +64,13 @@ pub(super) fn missing_contexts(
     }
     if missing.is_empty() && !effectless.is_empty() {
         return Ok(Some(format!(
-            "the pipeline names shared configuration that gives it nothing: {}; take it out of spec.contexts",
+            "the pipeline uses shared configuration without values for builds: {}; remove it from spec.contexts",
             effectless.join("; ")
         )));
     }
     Ok((!missing.is_empty()).then(|| {
         format!(
-            "the pipeline names shared configuration that is not there: {}; make it under Shared configuration, or take it out of spec.contexts",
+            "the pipeline uses shared configuration that does not exist: {}; create it under Shared configuration, or remove it from spec.contexts",
             missing.join(", ")
         )
     }))
@@ -187,7 +187,7 @@ fn foreign_access(
         Ok(connection) => Ok(connection.access()),
         Err(ProviderError::Store(error)) => Err(error),
         Err(error) => {
-            tracing::warn!(%error, context, "A build's Git provider cannot be used.");
+            tracing::warn!(%error, context, "Cannot use the Git provider of a build.");
             Ok(None)
         }
     }
@@ -220,7 +220,7 @@ fn restart(tx: &mut Tx<'_>, scope: Scope, order: &Order) -> Result<Option<Restar
     Ok(Some(RestartFrom { build: build.clone(), step, steps: old.steps()? }))
 }
 
-/// The state of a build. Refused with 409 when another runner has taken it since.
+/// Report the state of a build. Refused with 409 when the build is now assigned to another runner.
 #[utoipa::path(put, path = "/api/agent/runner/builds/{id}/state", tag = "agents", params(("id" = String, Path)), request_body = BuildReport,
     responses((status = 200, body = bool), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn report_build(
@@ -237,7 +237,7 @@ pub(crate) async fn report_build(
         return Err(ApiError::bad_request(format!("a build has at most {STEPS_MAX} steps")));
     }
     let status = BuildStatus::parse(&report.status)
-        .ok_or_else(|| ApiError::bad_request(format!("`{}` is not a build's status", report.status)))?;
+        .ok_or_else(|| ApiError::bad_request(format!("`{}` is not a valid build status", report.status)))?;
     let kept = server.store().write(move |tx| {
         let kept = Report {
             by: Holder { runner: &runner, epoch: report.epoch },
@@ -257,7 +257,7 @@ pub(crate) async fn report_build(
     Ok(Json(true))
 }
 
-/// Pieces of logs. What is held already is passed over; the answer says how much of each step is held.
+/// Append to logs. What is already stored is skipped; the answer says how much of each step is stored.
 #[utoipa::path(post, path = "/api/agent/runner/builds/{id}/logs", tag = "agents", params(("id" = String, Path)), request_body = LogAppend,
     responses((status = 200, body = LogAppendAnswer), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn append_logs(

@@ -44,7 +44,7 @@ pub(crate) struct EventsQuery {
     wait_ms: Option<u64>,
 }
 
-/// Pushes since `after`. Held for `waitMs` when there are none.
+/// Pushes since `after`. Waits up to `waitMs` when there are none.
 #[utoipa::path(get, path = "/api/agent/runtime/events", tag = "agents", params(EventsQuery),
     responses((status = 200, body = RuntimeEvents), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn events(
@@ -121,7 +121,7 @@ async fn clone_base(
         Ok(connection) => connection.access().map(|access| access.base_url),
         Err(ProviderError::Store(error)) => return Err(error.into()),
         Err(error) => {
-            tracing::warn!(%context, %error, "A push cannot be forwarded to runtimes: its Git context is not usable.");
+            tracing::warn!(%context, %error, "Cannot forward a push to runtimes: its Git integration is not usable.");
             None
         }
     };
@@ -159,7 +159,7 @@ fn bound(app: &mut Application) {
     }
 }
 
-/// The state of Applications, whole or what changed.
+/// Report the state of Applications: all, or those that changed.
 #[utoipa::path(post, path = "/2.0/api/events", tag = "agents", request_body = RuntimeReport,
     responses((status = 200, body = bool), (status = 403, body = ErrorBody)))]
 pub(crate) async fn report_applications(

@@ -34,7 +34,7 @@ async fn checked(
     }
 }
 
-/// What a shell printed. Nothing of it is written down.
+/// What a shell printed. It is not stored.
 #[utoipa::path(post, path = "/api/agent/runner/builds/{id}/shells/{shell}/output", tag = "agents",
     params(("id" = String, Path), ("shell" = String, Path)), request_body = ShellOutput,
     responses((status = 200, body = bool), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
@@ -53,7 +53,7 @@ pub(crate) async fn shell_output(
     Ok(Json(true))
 }
 
-/// What the person typed after an offset. Held for `waitMs` when there is nothing.
+/// What the user typed after an offset. Waits up to `waitMs` when there is nothing.
 #[utoipa::path(post, path = "/api/agent/runner/builds/{id}/shells/{shell}/input", tag = "agents",
     params(("id" = String, Path), ("shell" = String, Path)), request_body = ShellInputWanted,
     responses((status = 200, body = ShellBytes), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]

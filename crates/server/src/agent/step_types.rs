@@ -24,7 +24,7 @@ use crate::rest::step_types::ordering;
 const NAMES_MAX: usize = 500;
 const SENT_BYTES_MAX: usize = 4 << 20;
 
-/// The definitions that a build needs. Refused with 409 when another runner has taken it since.
+/// The step types that a build needs. Refused with 409 when the build is now assigned to another runner.
 #[utoipa::path(post, path = "/api/agent/runner/builds/{id}/step-types", tag = "agents", params(("id" = String, Path)), request_body = StepTypesWanted,
     responses((status = 200, body = [Object]), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn step_types_for_build(
@@ -36,7 +36,7 @@ pub(crate) async fn step_types_for_build(
     let runner = runner_name(&caller)?.to_owned();
     let (scope, build) = (caller.scope(), build_id(&id)?);
     if wanted.names.len() > NAMES_MAX {
-        return Err(ApiError::bad_request(format!("a pipeline names at most {NAMES_MAX} types of steps")));
+        return Err(ApiError::bad_request(format!("a pipeline can use at most {NAMES_MAX} step types")));
     }
     let rows = server.store().read(move |tx: &mut Tx<'_>| {
         builds::is_held(tx, scope, build, Holder { runner: &runner, epoch: wanted.epoch })?;
@@ -46,7 +46,7 @@ pub(crate) async fn step_types_for_build(
     let bytes: usize = rows.iter().map(|row| row.body.len()).sum();
     if bytes > SENT_BYTES_MAX {
         return Err(ApiError::bad_request(format!(
-            "the step types that this pipeline names are {bytes} bytes long, and {SENT_BYTES_MAX} are the most: name versions, or shorten them"
+            "the step types of this pipeline have {bytes} bytes, more than the {SENT_BYTES_MAX} allowed: name their versions, or shorten them"
         )));
     }
     let manifests = rows.into_iter().map(|row| RawValue::from_string(row.body)).collect::<Result<_, _>>();

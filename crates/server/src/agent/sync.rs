@@ -25,7 +25,7 @@ const LEASE_MS: i64 = 60_000;
 /// more than a call is held, less than pages wait before they call it offline.
 const SEEN_MS: i64 = 30_000;
 
-/// Renew what runs, take new work, hear of terminations. Held for `waitMs` when there is nothing to say.
+/// Renew running builds, take new ones, learn of terminations. Waits up to `waitMs` when there is nothing new.
 #[utoipa::path(post, path = "/api/agent/runner/sync", tag = "agents", request_body = RunnerSync,
     responses((status = 200, body = RunnerSyncAnswer), (status = 403, body = ErrorBody)))]
 pub(crate) async fn sync(

@@ -178,7 +178,7 @@ pub(crate) fn spec_of(
     let text = if seal::is_sealed(&task.spec) {
         let key = server.keyring().account(tx, agent.account)?;
         let opened = key.unseal(&place(&task.build), &task.spec);
-        opened.ok_or_else(|| StoreError::corrupt(format!("task `{}` does not open", task.id)))?
+        opened.ok_or_else(|| StoreError::corrupt(format!("cannot decrypt task `{}`", task.id)))?
     } else {
         Secret::new(task.spec.clone())
     };
@@ -248,7 +248,7 @@ pub(crate) fn failed(
         return Ok(());
     }
     let what = if task.kind == "CreatePod" { "pod" } else { "claim" };
-    let sentence = format!("agent `{}` could not make {what} {}: {reason}", agent.name, task.object);
+    let sentence = format!("agent `{}` could not create {what} {}: {reason}", agent.name, task.object);
     finish(tx, scope, build, BuildStatus::Error, Some(&sentence), now_ms)
 }
 
@@ -279,8 +279,8 @@ fn given_up(tx: &mut Tx<'_>, build: BuildId) -> Result<String, StoreError> {
     let tasks = agents::tasks_of_build(tx, build)?;
     let last = tasks.iter().rev().find_map(|task| task.problem.as_deref());
     let why = last.map_or_else(
-        || "the pods are there or are not: look at them and at the agent's log".to_owned(),
+        || "check whether the pods exist, and the agent's log".to_owned(),
         |problem| format!("the agent said last: {problem}"),
     );
-    Ok(format!("{ATTEMPTS_MAX} pods were asked for and none of them has brought the build to its end; {why}"))
+    Ok(format!("{ATTEMPTS_MAX} pods were requested and none of them finished the build; {why}"))
 }

@@ -41,7 +41,7 @@ impl Workload {
             .filter(|namespace| crate::rest::plain_name("a namespace", namespace).is_ok())
             .ok_or_else(|| {
                 format!(
-                    "runtime environment `{runtime}` does not say its namespace: name it CONTEXT/NAMESPACE, or set \
+                    "runtime environment `{runtime}` has no namespace: name it CONTEXT/NAMESPACE, or set \
                      runtimeScheduler.cluster.namespace"
                 )
             })?;

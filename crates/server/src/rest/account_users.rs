@@ -64,7 +64,7 @@ pub(crate) fn administrators(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<String
     Ok(ids)
 }
 
-/// People of the account, and those who are invited. Of the caller's own account.
+/// Users of the caller's account, and those who are invited.
 #[utoipa::path(get, path = "/api/accounts/{account}/users", tag = "users", params(("account" = String, Path)),
     responses((status = 200, body = [AccountUser]), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn list_of_account(
@@ -84,7 +84,7 @@ pub(crate) async fn list_of_account(
     Ok(Json(found))
 }
 
-/// Invite somebody by e-mail. The answer has the link to send them; it is shown once.
+/// Invite a user by e-mail. The answer has the link to send them; it is shown once.
 #[utoipa::path(post, path = "/api/accounts/{account}/adduser", tag = "users", params(("account" = String, Path)), request_body = UserDetails,
     responses((status = 200, body = AccountUser), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn add(
@@ -106,7 +106,7 @@ pub(crate) async fn add(
     }))
 }
 
-/// Invite another address instead, with a new link: the old one opens nothing. Only while nobody has accepted.
+/// Invite another address instead, with a new link; the old link becomes invalid. Only until the invitation is accepted.
 #[utoipa::path(post, path = "/api/accounts/{account}/{user}/updateuser", tag = "users", params(("account" = String, Path), ("user" = String, Path)), request_body = UserDetails,
     responses((status = 200, body = AccountUser), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn readdress(
@@ -124,7 +124,7 @@ pub(crate) async fn readdress(
             let Some(row) = invited(tx, scope, &user)? else {
                 users::find(tx, scope, &user)?;
                 return Err(ApiError::conflict(
-                    "this person has accepted: their address is their own; remove them and invite the other one",
+                    "this user has accepted the invitation and owns the address: remove them and invite the other address",
                 ));
             };
             invitations::may_be_invited(tx, scope, &email)?;
@@ -141,7 +141,7 @@ pub(crate) async fn readdress(
     Ok(Json(changed))
 }
 
-/// Make somebody an Administrator of the account.
+/// Give a user the Administrator role.
 #[utoipa::path(post, path = "/api/accounts/{account}/{user}/admin", tag = "users", params(("account" = String, Path), ("user" = String, Path)),
     responses((status = 200, body = AccountUser), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn promote(
@@ -152,7 +152,7 @@ pub(crate) async fn promote(
     set_role(server, caller, account, user, Role::Administrator).await
 }
 
-/// Make an Administrator of the account an ordinary person again.
+/// Take the Administrator role away from a user.
 #[utoipa::path(delete, path = "/api/accounts/{account}/{user}/admin", tag = "users", params(("account" = String, Path), ("user" = String, Path)),
     responses((status = 200, body = AccountUser), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn demote(
@@ -200,7 +200,7 @@ async fn set_role(
     }))
 }
 
-/// Take somebody out of the account, or take an invitation back.
+/// Remove a user from the account, or revoke an invitation.
 #[utoipa::path(delete, path = "/api/accounts/{account}/{user}", tag = "users", params(("account" = String, Path), ("user" = String, Path)),
     responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn take_out(
@@ -217,7 +217,7 @@ pub(crate) async fn take_out(
     }
 }
 
-/// Let an invited person in without waiting for them: they sign in by an identity provider, as they have no password.
+/// Activate an invited user who has not accepted yet: they sign in with an identity provider, as they have no password.
 #[utoipa::path(post, path = "/api/admin/user/{user}/activate", tag = "platform", params(("user" = String, Path)),
     responses((status = 200, body = AccountUser), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn activate(
@@ -235,7 +235,7 @@ pub(crate) async fn activate(
             let open = identity::account_by_id(tx, row.account)?
                 .is_some_and(|account| account.status == AccountStatus::Active);
             if !open {
-                return Err(ApiError::conflict("this person's account is not active: activate that first"));
+                return Err(ApiError::conflict("this user's account is not active: activate it first"));
             }
             let known = identity::user_by_email(tx, &row.email)?;
             let person = match known {

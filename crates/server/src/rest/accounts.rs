@@ -91,8 +91,7 @@ fn check_way_in(tx: &mut slipway_store::Tx<'_>, scope: slipway_store::Scope) -> 
         }
     }
     Err(ApiError::conflict(
-        "nobody could administer the account without a password: set up an identity provider and have an Administrator \
-         link their identity under Profile first",
+        "without passwords nobody could administer the account: first set up an identity provider and have an Administrator link their identity under Profile",
     ))
 }
 
@@ -109,7 +108,7 @@ pub(crate) fn rename(
     }
     let now_ms = server.now_ms();
     if identity::is_quarantined(tx, "account", "", name, now_ms)? {
-        return Err(ApiError::conflict(format!("account `{name}` exists already")));
+        return Err(ApiError::conflict(format!("account `{name}` already exists")));
     }
     identity::rename_account(tx, slipway_store::Scope::of(account.id), name)?;
     identity::quarantine(tx, "account", "", &account.name, now_ms + QUARANTINE_MS)?;

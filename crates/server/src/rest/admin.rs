@@ -54,7 +54,7 @@ fn limits(value: Option<serde_json::Value>) -> Result<Option<Limits>, ApiError> 
     if problems.is_empty() { Ok(limits) } else { Err(ApiError::findings("limits", &problems)) }
 }
 
-/// Make an account, and invite its Administrator. Somebody known whose address is proven is added at once.
+/// Create an account and invite its Administrator. A known user with a verified address is added at once.
 #[utoipa::path(post, path = "/api/admin/accounts", tag = "platform", request_body = CreateAccount,
     responses((status = 200, body = CreatedAccount), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create_account(
@@ -172,12 +172,12 @@ fn set(
         }
         _ => {
             return Err(ApiError::bad_request(format!(
-                "there is no action `{action}`: there are suspend, activate and restore"
+                "unknown action `{action}`: use suspend, activate or restore"
             )));
         }
     };
     if status != AccountStatus::Active && before.id == caller.principal.account {
-        return Err(ApiError::conflict("this is the account that you are in: switch to another one first"));
+        return Err(ApiError::conflict("this is your current account: switch to another one first"));
     }
     identity::set_account_status(tx, before.id, status, server.now_ms())?;
     let after = find(tx, &before.id.to_string())?;
@@ -187,7 +187,7 @@ fn set(
     Ok(shown(&after))
 }
 
-/// Suspend, activate or restore an account. In a suspended one nobody gets in and no key works; everything is kept.
+/// Suspend, activate or restore an account. In a suspended account nobody can sign in and no key works; all data is kept.
 #[utoipa::path(post, path = "/api/admin/accounts/{account}/status", tag = "platform", params(("account" = String, Path)), request_body = AccountStatusChange,
     responses((status = 200, body = Account), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn set_status(
@@ -203,7 +203,7 @@ pub(crate) async fn set_status(
     Ok(Json(server.change(move |tx| set(tx, &inner, &caller, &wanted, &request.action)).await?))
 }
 
-/// Delete an account. It can be restored, and its name is not given to another.
+/// Delete an account. It can be restored; its name stays reserved.
 #[utoipa::path(delete, path = "/api/admin/accounts/{account}", tag = "platform", params(("account" = String, Path)),
     responses((status = 200, body = Account), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn delete_account(
@@ -215,7 +215,7 @@ pub(crate) async fn delete_account(
     Ok(Json(server.change(move |tx| set(tx, &inner, &caller, &wanted, "delete")).await?))
 }
 
-/// Add somebody who is known here to an account: by id, or by an address that is proven.
+/// Add an existing user to an account: by id, or by a verified address.
 #[utoipa::path(post, path = "/api/admin/accounts/{account}/adduser", tag = "platform", params(("account" = String, Path)), request_body = AddMember,
     responses((status = 200, body = Account), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn add_member(
@@ -246,7 +246,7 @@ pub(crate) async fn add_member(
             };
             let email = user.email.clone();
             if identity::member(tx, scope, user.id)?.is_some() {
-                return Err(ApiError::conflict(format!("`{email}` is a member already")));
+                return Err(ApiError::conflict(format!("`{email}` is already a member")));
             }
             if let Some(refusal) = crate::limits::refusal(tx, scope, "seats")? {
                 return Err(ApiError::over_limit(refusal));
@@ -264,14 +264,13 @@ pub(crate) async fn add_member(
 /// Somebody's address may be somebody else's: whoever invited them chose it.
 pub(crate) fn unproven(user: &identity::User) -> ApiError {
     ApiError::conflict(format!(
-        "nobody has shown that `{}` is the address of this person: name them by id ({}), invite them, or verify the domain \
-         for an account that they are in",
+        "the address `{}` is not verified for this person: identify them by id ({}), invite them, or verify the domain for one of their accounts",
         user.email, user.id
     ))
 }
 
-/// Take an address from somebody to whom it does not belong. They keep what they are, under an address that is nobody's;
-/// their sessions end, and whoever the address belongs to can be invited.
+/// Take an address away from a user who does not own it. They keep their account under a placeholder address;
+/// their sessions end, and the owner of the address can be invited.
 #[utoipa::path(post, path = "/api/admin/users/{user}/release-address", tag = "platform", params(("user" = String, Path)),
     responses((status = 200, body = PlatformUser), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn release_address(
@@ -286,7 +285,7 @@ pub(crate) async fn release_address(
             let user = identity::user_by_id(tx, id)?.ok_or_else(what)?;
             if domains::proven(tx, &user)? {
                 return Err(ApiError::conflict(
-                    "this address is proven to be theirs: take the domain back from the account first",
+                    "this address is verified as theirs: remove the domain from the account first",
                 ));
             }
             identity::readdress_user(tx, id, &format!("released-{id}@invalid"))?;
@@ -325,7 +324,7 @@ fn shown_user(tx: &mut Tx<'_>, user: identity::User) -> Result<PlatformUser, Api
     })
 }
 
-/// Everybody on the platform.
+/// All users of the platform.
 #[utoipa::path(get, path = "/api/admin/users", tag = "platform", params(UsersQuery),
     responses((status = 200, body = [PlatformUser]), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn users(
@@ -343,7 +342,7 @@ pub(crate) async fn users(
     Ok(Json(users))
 }
 
-/// Disable somebody everywhere, or make them an administrator of the platform. Their sessions end.
+/// Disable a user everywhere, or make them an administrator of the platform. Their sessions end.
 #[utoipa::path(patch, path = "/api/admin/users/{user}", tag = "platform", params(("user" = String, Path)), request_body = ChangePlatformUser,
     responses((status = 200, body = PlatformUser), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn change_user(
@@ -363,7 +362,7 @@ pub(crate) async fn change_user(
             let loses = request.enabled == Some(false) || request.platform_admin == Some(false);
             if loses && user.platform_admin && user.enabled && identity::platform_admins(tx)? <= 1 {
                 return Err(ApiError::conflict(
-                    "this is the last administrator of the platform: make somebody else one first",
+                    "this is the last administrator of the platform: appoint another one first",
                 ));
             }
             if let Some(enabled) = request.enabled {
@@ -384,7 +383,7 @@ pub(crate) async fn change_user(
     Ok(Json(changed))
 }
 
-/// The audit trail of the platform itself: what was done to accounts and people, and what nobody in particular tried.
+/// The audit log of the platform: changes of accounts and users, and denied anonymous requests.
 #[utoipa::path(get, path = "/api/admin/audit", tag = "platform", params(AuditQuery),
     responses((status = 200, body = AuditPage), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn audit(
@@ -394,7 +393,7 @@ pub(crate) async fn audit(
     page(&server, PLATFORM.to_owned(), query).await
 }
 
-/// Check the platform's own chain.
+/// Verify the audit log of the platform.
 #[utoipa::path(get, path = "/api/admin/audit/verify", tag = "platform",
     responses((status = 200, body = AuditVerification), (status = 403, body = ErrorBody)))]
 pub(crate) async fn verify_audit(State(server): State<Server>) -> Result<Json<AuditVerification>, ApiError> {
@@ -409,7 +408,7 @@ pub(crate) struct Rotated {
     data_keys: usize,
 }
 
-/// Make a new master key and wrap every account's data key with it. The old one opens nothing afterwards.
+/// Create a new master key and re-encrypt every account's data key with it. The old one becomes useless.
 #[utoipa::path(post, path = "/api/admin/secrets/rotate", tag = "platform",
     responses((status = 200, body = Rotated), (status = 403, body = ErrorBody), (status = 503, body = ErrorBody)))]
 pub(crate) async fn rotate_secrets(
@@ -439,7 +438,7 @@ pub(crate) struct SystemHealth {
     jobs: Vec<BackgroundJob>,
     /// Who leads the work that one process at a time does.
     leases: Vec<LeaseHealth>,
-    /// Facts that the bus does not have yet.
+    /// Events that are not published to the bus yet.
     facts_waiting: i64,
     /// Messages that are tried again later.
     deferred_messages: i64,
@@ -473,7 +472,7 @@ pub(crate) struct LeaseHealth {
     left_seconds: i64,
 }
 
-/// How the platform is.
+/// Health of the platform.
 #[utoipa::path(get, path = "/api/admin/health", tag = "platform", responses((status = 200, body = SystemHealth), (status = 403, body = ErrorBody)))]
 pub(crate) async fn health(State(server): State<Server>) -> Result<Json<SystemHealth>, ApiError> {
     let read = server.store().read(|tx| {

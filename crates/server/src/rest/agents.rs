@@ -104,7 +104,7 @@ pub(crate) async fn one(
     look(server, caller, id).await
 }
 
-/// One agent by its name, at the address that the published CLI uses.
+/// One agent by its name, at the path that the published CLI uses.
 #[utoipa::path(get, path = "/api/agents/name/{name}", tag = "agents", params(("name" = String, Path)),
     responses((status = 200, body = ShownAgent), (status = 404, body = ErrorBody)))]
 pub(crate) async fn one_by_name(
@@ -122,7 +122,7 @@ pub(crate) struct AgentBody {
     runtimes: Option<Vec<String>>,
 }
 
-/// Make an agent. Its token is in the answer, once.
+/// Create an agent. Its token is in the answer and not shown again.
 #[utoipa::path(post, path = "/api/agents", tag = "agents", request_body = AgentBody,
     responses((status = 200, body = ShownAgent), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -132,11 +132,11 @@ pub(crate) async fn create(
 ) -> Result<Json<ShownAgent>, ApiError> {
     let name = body.name.unwrap_or_default();
     if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
-        return Err(ApiError::bad_request("an agent needs a name of up to 200 letters"));
+        return Err(ApiError::bad_request("an agent needs a name of up to 200 characters"));
     }
     if workflows::build_of(&name).is_some() {
         return Err(ApiError::bad_request(format!(
-            "`{name}` is the name of a build's own runner: give the agent another name"
+            "`{name}` is reserved for the runner of a build: choose another name"
         )));
     }
     let (account, now_ms) = (caller.principal.account, server.now_ms());
@@ -155,7 +155,7 @@ pub(crate) async fn create(
             // A runner of that name has keys of its own, and an agent's would open the same door.
             if builds::runners(tx, caller.scope())?.iter().any(|runner| runner.name == agent.name) {
                 return Err(ApiError::conflict(format!(
-                    "there is a runner `{}`: give the agent another name",
+                    "there is already a runner `{}`: choose another name",
                     agent.name
                 )));
             }
@@ -230,7 +230,7 @@ fn myself(tx: &mut Tx<'_>, caller: &Caller, id: &str) -> Result<Agent, ApiError>
         return Err(ApiError::forbidden("this needs an agent's key"));
     };
     let found = agents::find(tx, caller.scope(), id)?.filter(|agent| agent.name == *name);
-    found.ok_or_else(|| ApiError::hidden(what, "the key is another agent's"))
+    found.ok_or_else(|| ApiError::hidden(what, "the key belongs to another agent"))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -283,7 +283,7 @@ fn shown_task(
     })
 }
 
-/// What an agent has to do. Builds that wait for its runtime environments are taken for it here.
+/// Tasks of an agent. Builds that wait for its runtime environments are assigned to it here.
 #[utoipa::path(get, path = "/api/agent/{id}/tasks", tag = "agents", params(("id" = String, Path), TasksQuery),
     responses((status = 200, body = [ShownTask]), (status = 404, body = ErrorBody)))]
 pub(crate) async fn tasks(
@@ -322,7 +322,7 @@ pub(crate) struct StatusReport {
     reason: Option<String>,
 }
 
-/// How a task went. An older report changes nothing; a failure that may be tried again keeps the task.
+/// Report the result of a task. An older report changes nothing; after a failure that can be retried the task stays.
 #[utoipa::path(post, path = "/api/agent/{id}/tasks/{task}/statuses", tag = "agents", params(("id" = String, Path), ("task" = String, Path)), request_body = StatusReport,
     responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn status(
@@ -340,7 +340,7 @@ pub(crate) async fn status(
                 "Error" => false,
                 other => {
                     return Err(ApiError::bad_request(format!(
-                        "`{other}` is no status: there are Success and Error"
+                        "`{other}` is not a valid status: use Success or Error"
                     )));
                 }
             };
@@ -391,7 +391,7 @@ pub(crate) struct BuildTask {
     finished_at: Option<String>,
 }
 
-/// What agents of the published runner were asked to make and delete for a build, and what they said.
+/// What agents of the published runner were asked to create and delete for a build, and their results.
 #[utoipa::path(get, path = "/api/builds/{id}/tasks", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, body = [BuildTask]), (status = 404, body = ErrorBody)))]
 pub(crate) async fn of_build(
@@ -431,7 +431,7 @@ pub(crate) struct Alive {
     message: String,
 }
 
-/// An agent says that it lives.
+/// Heartbeat of an agent.
 #[utoipa::path(put, path = "/api/agent/{id}/status", tag = "agents", params(("id" = String, Path)), request_body = Alive,
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
 pub(crate) async fn alive(

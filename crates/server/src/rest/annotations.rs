@@ -50,7 +50,7 @@ fn kind(word: &str) -> Result<&'static str, ApiError> {
         "project" => Ok("project"),
         "image" => Ok("image"),
         other => Err(ApiError::bad_request(format!(
-            "`{other}` cannot be annotated: there are build, pipeline, project and image"
+            "`{other}` cannot be annotated: use build, pipeline, project or image"
         ))),
     }
 }
@@ -88,7 +88,7 @@ fn needed<'q>(value: Option<&'q String>, what: &str) -> Result<&'q str, ApiError
         .ok_or_else(|| ApiError::bad_request(format!("{what} is needed")))
 }
 
-/// Annotations of one thing.
+/// Annotations of an entity.
 #[utoipa::path(get, path = "/api/annotations", tag = "annotations", params(AnnotationQuery),
     responses((status = 200, body = [Annotation]), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn list(
@@ -139,7 +139,7 @@ pub(crate) async fn set(
             let kind = kind(&new.entity_type)?;
             if !is_fine(&new.key, &new.value) {
                 return Err(ApiError::bad_request(
-                    "an annotation has a key of letters, digits, `_`, `-` and `.`, and one value of up to 10000 letters",
+                    "an annotation has a key of letters, digits, `_`, `-` and `.`, and one value of up to 10000 characters",
                 ));
             }
             let kept = require(tx, &caller, kind, &new.entity_id, true)?;
@@ -154,7 +154,7 @@ pub(crate) async fn set(
     Ok(Json(made))
 }
 
-/// Remove one annotation, or all of one thing.
+/// Delete an annotation, or all of an entity.
 #[utoipa::path(delete, path = "/api/annotations", tag = "annotations", params(AnnotationQuery),
     responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(

@@ -18,7 +18,7 @@ use crate::seams;
 /// An agent that was not heard of for this long is shown as offline.
 const OFFLINE_AFTER_MS: i64 = 45_000;
 
-/// Applications of every runtime: a page of those that fit, and how many there are by state.
+/// Applications of all runtimes: a page of those that match, and counts by state.
 #[utoipa::path(get, path = "/api/applications", tag = "gitops", params(ListQuery),
     responses((status = 200, body = ApplicationList), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody)))]
 pub(crate) async fn list(

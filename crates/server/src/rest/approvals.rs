@@ -37,11 +37,11 @@ fn waiting(build: &builds::Build, step: Option<&str>, id: &str) -> Result<String
     };
     let found = found.ok_or_else(|| {
         let which = step.map(|name| format!("step `{name}` of ")).unwrap_or_default();
-        ApiError::conflict(format!("{which}build `{id}` does not wait for an approval now"))
+        ApiError::conflict(format!("{which}build `{id}` is not waiting for approval"))
     })?;
     if step.is_none() && asks.next().is_some() {
         return Err(ApiError::bad_request(format!(
-            "several steps of build `{id}` wait: say which in `step`"
+            "several steps of build `{id}` are waiting: name one in `step`"
         )));
     }
     Ok(found.name.clone())
@@ -78,10 +78,7 @@ fn decide(
     let kept = approvals::decide(tx, Scope::of(build.account), build.id, &new)?;
     if kept.approved != approved {
         let (was, by) = (if kept.approved { "approved" } else { "denied" }, &kept.by_name);
-        return Err(ApiError::conflict(format!(
-            "step `{}` was {was} by {by} before: the first answer counts",
-            kept.step
-        )));
+        return Err(ApiError::conflict(format!("step `{}` was already {was} by {by}", kept.step)));
     }
     if kept == new {
         let mut entry =
@@ -114,13 +111,13 @@ pub(crate) async fn answer(
                 "deny" => false,
                 other => {
                     return Err(ApiError::bad_request(format!(
-                        "`{other}` is no answer: there are `approve` and `deny`"
+                        "`{other}` is not a valid answer: use `approve` or `deny`"
                     )));
                 }
             };
             if answer.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS_MAX) {
                 return Err(ApiError::bad_request(format!(
-                    "the reason is longer than {REASON_CHARS_MAX} letters"
+                    "the reason is longer than {REASON_CHARS_MAX} characters"
                 )));
             }
             decide(tx, &inner, &caller, &id, approved, answer.step.as_deref(), answer.reason)
@@ -150,7 +147,7 @@ async fn by_get(
     Ok(Json(kept))
 }
 
-/// Approve, as the published CLI asks for it.
+/// Approve a step, at the path that the published CLI uses.
 #[utoipa::path(get, path = "/api/workflow/{id}/pending-approval/approve", tag = "builds", params(("id" = String, Path), DecideQuery),
     responses((status = 200, body = Approval), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn approve(
@@ -162,7 +159,7 @@ pub(crate) async fn approve(
     by_get(server, caller, id, query, true).await
 }
 
-/// Deny, as the published CLI asks for it.
+/// Deny a step, at the path that the published CLI uses.
 #[utoipa::path(get, path = "/api/workflow/{id}/pending-approval/deny", tag = "builds", params(("id" = String, Path), DecideQuery),
     responses((status = 200, body = Approval), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn deny(

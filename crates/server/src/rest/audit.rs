@@ -102,7 +102,7 @@ pub(crate) async fn page(
     Ok(Json(AuditPage { docs: rows.into_iter().map(shown).collect(), total }))
 }
 
-/// What was done and what was refused in the account, newest first.
+/// Audit log of the account: what was done and what was denied, newest first.
 #[utoipa::path(get, path = "/api/audit", tag = "audit", params(AuditQuery),
     responses((status = 200, body = AuditPage), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn list(
@@ -120,7 +120,7 @@ fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
-/// The same as CSV, up to 50,000 rows.
+/// The audit log as CSV, up to 50,000 rows.
 #[utoipa::path(get, path = "/api/audit/download", tag = "audit", params(AuditQuery),
     responses((status = 200, body = String, content_type = "text/csv"), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn download(
@@ -163,7 +163,7 @@ pub(crate) async fn download(
     Ok((headers, text))
 }
 
-/// Entities and actions that there are records of, for filters.
+/// Entities and actions in the audit log, for filters.
 #[utoipa::path(get, path = "/api/audit/entitiesList", tag = "audit",
     responses((status = 200, body = [audit_entity::AuditEntity]), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn entities(
@@ -203,7 +203,7 @@ pub(crate) async fn verification(server: &Server, chain: &str) -> Result<Json<Au
     }))
 }
 
-/// Check that no record of the account was changed, dropped, added or moved.
+/// Verify that no record of the account was changed, removed, added or moved.
 #[utoipa::path(get, path = "/api/audit/verify", tag = "audit",
     responses((status = 200, body = AuditVerification), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn verify(

@@ -123,11 +123,11 @@ pub(crate) fn account_to_enter(
         by_sso_only = true;
     }
     Err(ApiError::forbidden(if by_sso_only {
-        "your account asks for signing in through its identity provider: choose it on the sign-in page"
+        "your account requires its identity provider: choose it on the sign-in page"
     } else if suspended {
         "you are suspended in your account: ask its Administrator"
     } else {
-        "you are in no account that is open: ask its Administrator, or an administrator of the platform if it is suspended"
+        "you are not a member of any active account: ask its Administrator, or an administrator of the platform if it is suspended"
     }))
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct OptionsQuery {
     of: Option<String>,
 }
 
-/// What the sign-in page offers. A tenant's provider is offered to those who name the tenant, not to everybody.
+/// Options of the sign-in page. An account's identity provider is only shown to those who name the account.
 #[utoipa::path(get, path = "/api/auth/options", tag = "auth", params(OptionsQuery), responses((status = 200, body = LoginOptions)))]
 pub(crate) async fn options(
     State(server): State<Server>,
@@ -182,7 +182,7 @@ pub(crate) fn sso_option(client: &sso::SsoClient) -> SsoOption {
     }
 }
 
-/// End this browser's session. As every change by a browser, it needs the CSRF token: nobody signs others out.
+/// End this browser's session. Like every change by a browser it needs the CSRF token, so that other sites cannot sign users out.
 #[utoipa::path(post, path = "/api/auth/logout", tag = "auth", responses((status = 204), (status = 403, body = ErrorBody)))]
 pub(crate) async fn logout(
     State(server): State<Server>,
@@ -216,7 +216,7 @@ pub(crate) fn person(caller: &Caller) -> Result<(UserId, &str), ApiError> {
     match &caller.principal.who {
         Who::User { id, email, .. } => Ok((*id, email)),
         _ => Err(ApiError::forbidden(
-            "this is for people: service accounts and agents have no password and no session",
+            "only users can do this: service accounts and agents have no password and no session",
         )),
     }
 }
@@ -225,12 +225,12 @@ pub(crate) fn browser(caller: &Caller) -> Result<&SessionRef, ApiError> {
     match &caller.credential {
         Credential::Session(session) => Ok(session),
         Credential::Key(_) => {
-            Err(ApiError::bad_request("this is for browser sessions; an API key needs no confirmation"))
+            Err(ApiError::bad_request("this is only for browser sessions; an API key needs no confirmation"))
         }
     }
 }
 
-/// Confirm with the password that it is still you: for what needs a recent sign-in. The session id changes.
+/// Confirm your identity with the password, for actions that need a recent sign-in. The session id changes.
 #[utoipa::path(post, path = "/api/auth/confirm", tag = "auth", request_body = ConfirmRequest,
     responses((status = 200, body = User), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 429, body = ErrorBody)))]
 pub(crate) async fn confirm(
@@ -259,7 +259,7 @@ pub(crate) async fn confirm(
 pub(crate) fn check_new_password(password: &str) -> Result<(), ApiError> {
     if password.chars().count() < PASSWORD_CHARS_MIN || password.len() > PASSWORD_BYTES_MAX {
         return Err(ApiError::bad_request(format!(
-            "a password needs at least {PASSWORD_CHARS_MIN} characters: a few words in a row are easier to keep than signs"
+            "a password needs at least {PASSWORD_CHARS_MIN} characters: a passphrase of a few words is easy to remember"
         )));
     }
     Ok(())
@@ -355,7 +355,7 @@ pub(crate) async fn sessions(
     Ok(Json(rows))
 }
 
-/// End one of your sessions, on whichever machine it is.
+/// End one of your sessions.
 #[utoipa::path(delete, path = "/api/auth/sessions/{id}", tag = "auth", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
 pub(crate) async fn end_session(

@@ -29,7 +29,7 @@ pub(crate) fn token(key: &crate::seal::DataKey, pipeline: impl std::fmt::Display
     key.chain(&format!("badge\0{pipeline}"))[..32].to_owned()
 }
 
-/// A pipeline's badge. Who has neither the token nor a public pipeline sees `unknown`, like for one that is nowhere.
+/// Badge of a pipeline: `unknown` unless the pipeline is public or the token is right, and for one that does not exist.
 #[utoipa::path(get, path = "/api/badges/build", tag = "badges", params(BadgeQuery),
     responses((status = 200, description = "a picture", body = String, content_type = "image/svg+xml")))]
 pub(crate) async fn build(

@@ -50,7 +50,7 @@ fn moment(text: Option<&str>) -> Result<Option<i64>, ApiError> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
     let parsed = text.parse::<jiff::Timestamp>().or_else(|_| format!("{text}T00:00:00Z").parse());
     let parsed =
-        parsed.map_err(|_| ApiError::bad_request(format!("`{text}` is no date such as 2026-01-31")))?;
+        parsed.map_err(|_| ApiError::bad_request(format!("`{text}` is not a date such as 2026-01-31")))?;
     Ok(Some(parsed.as_millisecond()))
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
     let finished = row.status.is_final();
     let message = row.message.or_else(|| {
         let waiting = row.status == BuildStatus::Pending;
-        waiting.then(|| "waiting for a runner that is free".to_owned())
+        waiting.then(|| "waiting for a free runner".to_owned())
     });
     let id = row.id.to_string();
     Ok(Build {
@@ -308,13 +308,13 @@ fn order_again(
     }
     if from.is_some() {
         if !old.status.is_final() {
-            return Err(ApiError::conflict(format!("build `{id}` has not ended: terminate it or wait")));
+            return Err(ApiError::conflict(format!("build `{id}` has not finished: terminate it, or wait")));
         }
         let settings =
             pipeline.as_ref().and_then(|pipeline| pipeline.spec.settings().ok()).unwrap_or_default();
         if settings.permit_restart_from_failed_steps == Some(false) {
             return Err(ApiError::forbidden(
-                "the pipeline does not permit restarts from a step: restart it from the start",
+                "the pipeline does not allow restarts from a step: restart it from the beginning",
             ));
         }
         if let Some(RestartPoint::Step(name)) = &from {
@@ -350,7 +350,7 @@ fn order_again(
     Ok(made)
 }
 
-/// Start the same order again: same commit, same variables. The answer is the new build's id.
+/// Start a build again with the same commit and variables. The answer is the id of the new build.
 #[utoipa::path(get, path = "/api/builds/rebuild/{id}", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
 pub(crate) async fn restart(
@@ -363,7 +363,7 @@ pub(crate) async fn restart(
     Ok(Json(made.to_string()))
 }
 
-/// Start a build again, from the start, from the first step that failed, or from a named one.
+/// Start a build again: from the beginning, from the first failed step, or from a given one.
 #[utoipa::path(post, path = "/api/builds/{id}/restart", tag = "builds", params(("id" = String, Path)), request_body = RestartRequest,
     responses((status = 200, body = String), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn restart_from(
@@ -424,7 +424,7 @@ pub(crate) async fn reports(
     Ok(Json(told.collect()))
 }
 
-/// Where a build's logs are followed.
+/// Where to follow the log of a build.
 #[utoipa::path(get, path = "/api/progress/{id}", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, body = Progress), (status = 404, body = ErrorBody)))]
 pub(crate) async fn progress(
@@ -451,7 +451,7 @@ pub(crate) async fn progress(
     }))
 }
 
-/// Terminate a build. One that has ended is refused.
+/// Terminate a build. Refused for a build that has finished.
 #[utoipa::path(delete, path = "/api/progress/{id}", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn terminate(
@@ -465,7 +465,7 @@ pub(crate) async fn terminate(
             let row = find_in(tx, &caller, &id, "run")?;
             if row.status.is_final() {
                 return Err(ApiError::conflict(format!(
-                    "build `{id}` has ended already, as {}: there is nothing to terminate",
+                    "build `{id}` has already finished ({}): there is nothing to terminate",
                     row.status
                 )));
             }

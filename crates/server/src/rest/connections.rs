@@ -34,7 +34,7 @@ fn bad(message: impl Into<String>) -> Connection {
     Connection { ok: false, message: message.into() }
 }
 
-/// Try whether a Git integration's credential is good: its repositories are asked for.
+/// Test the credential of an integration.
 #[utoipa::path(post, path = "/api/contexts/{name}/test", tag = "contexts", params(("name" = String, Path)),
     responses((status = 200, body = Connection), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn test_context(
@@ -46,7 +46,7 @@ pub(crate) async fn test_context(
     let row = server.look(move |tx| contexts::find(tx, &asking, &wanted, "update")).await?;
     if !row.kind.starts_with("git.") {
         return Err(ApiError::bad_request(format!(
-            "context `{name}` is of type `{}`: only Git integrations and registries are tried",
+            "context `{name}` is of type `{}`: only Git integrations and registries can be tested",
             row.kind
         )));
     }
@@ -58,16 +58,15 @@ pub(crate) async fn test_context(
         Err(error) => Err(error),
     };
     Ok(Json(match outcome {
-        Ok(seen) if seen.is_empty() => good("the provider knows the token, which sees no repository"),
-        Ok(seen) => good(format!(
-            "the provider knows the token; it sees {} repositories and perhaps more",
-            seen.len()
-        )),
+        Ok(seen) if seen.is_empty() => good("the provider accepted the token, but it can see no repository"),
+        Ok(seen) => {
+            good(format!("the provider accepted the token; it can see {} repositories or more", seen.len()))
+        }
         Err(error) => bad(error.to_string()),
     }))
 }
 
-/// Try whether a registry lets its kept user in.
+/// Test the credential of a registry.
 #[utoipa::path(post, path = "/api/registries/{name}/test", tag = "registries", params(("name" = String, Path)),
     responses((status = 200, body = Connection), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn test_registry(
@@ -82,9 +81,9 @@ pub(crate) async fn test_registry(
     let (host, user, secret) = registries::login(&contexts::opened(&key, caller.scope(), &row))?;
     let login = format!("Basic {}", STANDARD.encode(format!("{user}:{secret}")));
     Ok(Json(match sign_in(&server, &host, &login).await {
-        Ok(200..=299) => good(format!("{host} lets `{user}` in")),
+        Ok(200..=299) => good(format!("{host} accepted the credentials of `{user}`")),
         Ok(status @ (401 | 403)) => bad(format!(
-            "{host} does not let `{user}` in (it answered {status}): check the name and the password"
+            "{host} rejected the credentials of `{user}` (status {status}): check the name and the password"
         )),
         Ok(status) => bad(format!("{host} answered {status}: is this the host of a registry?")),
         Err(error) => bad(error.to_string()),

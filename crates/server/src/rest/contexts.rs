@@ -55,7 +55,7 @@ pub(crate) fn effectless(kind: &str) -> Option<String> {
     let without = EFFECTLESS.contains(&kind) || kind.starts_with("helm-repository");
     without.then(|| {
         format!(
-            "nothing on this platform reads a context of type `{kind}`: builds get the values of config, secret, yaml and secret-yaml"
+            "contexts of type `{kind}` are not used here: builds get the values of config, secret, yaml and secret-yaml"
         )
     })
 }
@@ -90,7 +90,7 @@ pub(crate) fn require(
     if !shared {
         return match action {
             "read" => Ok(()),
-            _ => Err(ApiError::forbidden("integrations are changed by an Administrator of the account")),
+            _ => Err(ApiError::forbidden("only an Administrator of the account can change integrations")),
         };
     }
     let entity = entity(row);
@@ -172,16 +172,16 @@ pub(super) fn check(context: &Context, is_there: bool) -> Result<(), ApiError> {
     let (name, kind) = (&context.metadata.name, &context.spec.kind);
     let good_name = !name.trim().is_empty() && name.len() <= 100 && !name.chars().any(char::is_control);
     if !good_name {
-        wrong.push("metadata.name is needed: up to 100 letters".to_owned());
+        wrong.push("metadata.name is required: up to 100 characters".to_owned());
     }
     if let Some(why) = effectless(kind).filter(|_| !is_there) {
         wrong.push(format!("spec.type: {why}"));
     } else if !is_there && !TYPES.contains(&kind.as_str()) {
-        wrong.push(format!("spec.type `{kind}` is not known: there are {}", TYPES.join(", ")));
+        wrong.push(format!("spec.type `{kind}` is unknown: use one of {}", TYPES.join(", ")));
     }
     if kind.starts_with("git.") && !has_credential(&context.spec.data) {
         wrong.push(
-            "spec.data.auth.password is needed: the token by which this platform reads repositories and registers webhooks there"
+            "spec.data.auth.password is required: the token for reading repositories and registering webhooks"
                 .to_owned(),
         );
     }
@@ -192,10 +192,10 @@ pub(super) fn check(context: &Context, is_there: bool) -> Result<(), ApiError> {
             .as_object()
             .is_some_and(|data| data.values().all(|value| !value.is_object() && !value.is_array()));
         if !flat {
-            wrong.push(format!("spec.data of type `{kind}` is a list of names with one value each"));
+            wrong.push(format!("spec.data of type `{kind}` must map names to single values"));
         }
     } else if !context.spec.data.is_object() {
-        wrong.push("spec.data is needed: an object".to_owned());
+        wrong.push("spec.data is required and must be an object".to_owned());
     }
     if kind == super::registries::TYPE {
         wrong.extend(super::registries::problem(&context.spec.data));
@@ -222,7 +222,10 @@ fn row(
             let sent = Of { kind: &context.spec.kind, data: &context.spec.data };
             let wrong = kept_secrets::problems(sent, Of { kind: &old.kind, data: before });
             if !wrong.is_empty() {
-                return Err(ApiError::findings("secrets would go where they were not given for", &wrong));
+                return Err(ApiError::findings(
+                    "secrets would be sent to another host than they were entered for",
+                    &wrong,
+                ));
             }
             kept_secrets::keep(&context.spec.data, before)
         }
@@ -326,15 +329,12 @@ fn decrypt(
     let mut context = shown(row);
     if context.metadata.forbid_decrypt {
         return Err(ApiError::forbidden(format!(
-            "context `{}` forbids that its secrets are read back: builds get them, nobody else",
+            "the secrets of context `{}` are write-only: only builds get them",
             row.name
         )));
     }
     require(tx, caller, "update", row).map_err(|_| {
-        ApiError::forbidden(format!(
-            "secrets of context `{}` are read by those who may also change it",
-            row.name
-        ))
+        ApiError::forbidden(format!("only those who may edit context `{}` can read its secrets", row.name))
     })?;
     if let Some(data) = unsealed(key, caller.scope(), row) {
         context.spec.data = data;
@@ -401,7 +401,7 @@ pub(crate) fn opened(key: &DataKey, scope: Scope, row: &contexts::Context) -> Va
     unsealed(key, scope, row).unwrap_or_else(|| shown(row).spec.data)
 }
 
-/// One context. With `decrypt=true` its secrets too, for those who may change it; each time is recorded.
+/// One context. With `decrypt=true` also its secrets, for those who may edit it; every access is recorded.
 #[utoipa::path(get, path = "/api/contexts/{name}", tag = "contexts", params(("name" = String, Path), ContextQuery),
     responses((status = 200, body = Context), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn one(
@@ -427,7 +427,7 @@ pub(crate) async fn one(
     Ok(Json(context))
 }
 
-/// The context, ready for use: the published CLI asks for one here before it uses it.
+/// One context, at the path that the published CLI uses.
 #[utoipa::path(get, path = "/api/contexts/{name}/prepare", tag = "contexts", params(("name" = String, Path), ContextQuery),
     responses((status = 200, body = Context), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn prepare(
@@ -460,7 +460,7 @@ async fn make(server: Server, caller: Caller, context: Context) -> Result<Json<C
     Ok(Json(made))
 }
 
-/// Make a context.
+/// Create a context.
 #[utoipa::path(post, path = "/api/contexts", tag = "contexts", request_body = Context,
     responses((status = 200, body = Context), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -471,7 +471,7 @@ pub(crate) async fn create(
     make(server, caller, context).await
 }
 
-/// Make a context, at the address that the published CLI uses.
+/// Create a context, at the path that the published CLI uses.
 #[utoipa::path(post, path = "/api/contexts/", tag = "contexts", request_body = Context,
     responses((status = 200, body = Context), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create_with_slash(
@@ -501,7 +501,7 @@ async fn put(
                 let users = used_by(tx, caller.scope(), &old.name)?;
                 if !users.is_empty() {
                     return Err(ApiError::conflict(format!(
-                        "context `{name}` cannot be renamed: pipelines use it: {}",
+                        "context `{name}` cannot be renamed, pipelines use it: {}",
                         users.join(", ")
                     )));
                 }
@@ -509,7 +509,7 @@ async fn put(
             let new = row(&inner, &key, &caller, context, Some(&old))?;
             if entity(&old).kind != entity(&new).kind && caller.principal.role() != Some(Role::Administrator) {
                 return Err(ApiError::forbidden(format!(
-                    "context `{name}` would be looked at by other rules: only an Administrator makes a Git integration of shared configuration, or the other way round"
+                    "other access rules would apply to context `{name}`: only an Administrator can turn shared configuration into a Git integration, or back"
                 )));
             }
             access::keep_what_rules_look_at(tx, &caller, &entity(&old), &entity(&new))?;
@@ -527,7 +527,7 @@ async fn put(
     Ok(Json(changed))
 }
 
-/// Replace a context. A secret that is sent back masked keeps its value; one whose host changes has to be given again.
+/// Replace a context. A secret that is sent back masked keeps its value, unless its host changes: then it must be entered again.
 #[utoipa::path(put, path = "/api/contexts/{name}", tag = "contexts", params(("name" = String, Path)), request_body = Context,
     responses((status = 200, body = Context), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn replace(
@@ -539,7 +539,7 @@ pub(crate) async fn replace(
     put(server, caller, name, context).await
 }
 
-/// The same as replacing: the published CLI sends the whole context here.
+/// Replace a context: the published CLI sends the whole context here.
 #[utoipa::path(patch, path = "/api/contexts/{name}", tag = "contexts", params(("name" = String, Path)), request_body = Context,
     responses((status = 200, body = Context), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn patch(
@@ -593,7 +593,7 @@ pub(crate) async fn delete(
             let users = used_by(tx, caller.scope(), &row.name)?;
             if !users.is_empty() {
                 return Err(ApiError::conflict(format!(
-                    "context `{name}` cannot be deleted: pipelines use it: {}; take it out of those first",
+                    "context `{name}` cannot be deleted, pipelines use it: {}; remove it from those first",
                     users.join(", ")
                 )));
             }

@@ -40,12 +40,12 @@ fn paused(build: &builds::Build, step: Option<&str>, id: &str) -> Result<(String
     let (found, pause) = found.ok_or_else(|| {
         let which = step.map(|name| format!("step `{name}` of ")).unwrap_or_default();
         ApiError::conflict(format!(
-            "{which}build `{id}` is not paused at a breakpoint now: run it with debug on and wait until a step is"
+            "{which}build `{id}` is not paused at a breakpoint: run it in debug mode and wait until a step pauses"
         ))
     })?;
     if step.is_none() && paused.next().is_some() {
         return Err(ApiError::bad_request(format!(
-            "several steps of build `{id}` are paused: say which in `step`"
+            "several steps of build `{id}` are paused: name one in `step`"
         )));
     }
     Ok((found.name.clone(), pause.phase.clone()))
@@ -59,11 +59,11 @@ fn give(
     order: DebugOrder,
 ) -> Result<DebugOrder, ApiError> {
     if build.status.is_final() {
-        return Err(ApiError::conflict(format!("build `{}` has ended: restart it to debug it", build.id)));
+        return Err(ApiError::conflict(format!("build `{}` has finished: restart it to debug it", build.id)));
     }
     if debug::of_build(tx, build.id)?.len() >= ORDERS_MAX {
         return Err(ApiError::conflict(format!(
-            "build `{}` was told {ORDERS_MAX} things by people who debug it: start it again",
+            "build `{}` has received {ORDERS_MAX} debug commands, which is the limit: restart it",
             build.id
         )));
     }
@@ -107,7 +107,7 @@ pub(crate) fn check(breakpoints: &Breakpoints) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Let a paused step go on, or set breakpoints of a build that runs.
+/// Continue a paused step, or set breakpoints of a running build.
 #[utoipa::path(post, path = "/api/builds/{id}/debug", tag = "builds", params(("id" = String, Path)), request_body = DebugRequest,
     responses((status = 200, body = DebugOrder), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn debug_order(
@@ -135,7 +135,7 @@ pub(crate) async fn debug_order(
                 }
                 other => {
                     return Err(ApiError::bad_request(format!(
-                        "`{other}` is nothing a build can be told: there are `continue` and `breakpoints`"
+                        "`{other}` is not a valid action: use `continue` or `breakpoints`"
                     )));
                 }
             };
@@ -198,7 +198,7 @@ pub(crate) struct OutputQuery {
     after: u64,
 }
 
-/// What a shell printed after an offset. Held for some seconds when there is nothing.
+/// What a shell printed after an offset. Waits some seconds when there is nothing.
 #[utoipa::path(get, path = "/api/builds/{id}/debug/shells/{shell}/output", tag = "builds",
     params(("id" = String, Path), ("shell" = String, Path), OutputQuery),
     responses((status = 200, body = ShellBytes), (status = 404, body = ErrorBody)))]

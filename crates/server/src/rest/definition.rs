@@ -103,10 +103,10 @@ pub(crate) fn warnings(pipeline: &Pipeline) -> Vec<String> {
     let mut found: Vec<String> = EFFECTLESS
         .iter()
         .filter(|key| said(&pipeline.spec.other, key))
-        .map(|key| format!("spec.{key} is kept and has no effect here"))
+        .map(|key| format!("spec.{key} is stored but has no effect"))
         .collect();
     if said(&pipeline.metadata.other, "isTemplate") || said(&pipeline.metadata.other, "templates") {
-        found.push("metadata.isTemplate is kept and has no effect here: there are no templates".into());
+        found.push("metadata.isTemplate is stored but has no effect: there are no templates".into());
     }
     found
 }
@@ -125,7 +125,7 @@ pub(crate) fn problems(pipeline: &Pipeline) -> Vec<ErrorDetail> {
         && !name.starts_with('/')
         && !name.ends_with('/');
     if !good {
-        wrong.push(problem("metadata.name", "metadata.name is needed, such as `project/pipeline`"));
+        wrong.push(problem("metadata.name", "metadata.name is required, for example `project/pipeline`"));
     }
     check_variables("spec.variables: ", "spec.variables", &pipeline.spec.variables, &mut wrong);
     match pipeline.spec.settings() {
@@ -149,8 +149,7 @@ pub(crate) fn problems(pipeline: &Pipeline) -> Vec<ErrorDetail> {
                 if !known {
                     wrong.push(problem(
                         format!("spec.terminationPolicy[{index}]"),
-                        "spec.terminationPolicy: there are type `branch` with event `onCreate`, and type `annotation` \
-                         with event `onTerminate`",
+                        "spec.terminationPolicy: use type `branch` with event `onCreate`, or type `annotation` with event `onTerminate`",
                     ));
                 }
                 let path = format!("spec.terminationPolicy[{index}].branchName");
@@ -173,7 +172,7 @@ pub(crate) fn problems(pipeline: &Pipeline) -> Vec<ErrorDetail> {
                     &mut wrong,
                 );
                 if trigger.pipeline.is_empty() {
-                    let message = format!("pipeline trigger `{}`: it names no pipeline", trigger.name);
+                    let message = format!("pipeline trigger `{}`: no pipeline is given", trigger.name);
                     wrong.push(problem(format!("{at}.pipeline"), message));
                 }
             }
@@ -201,7 +200,7 @@ pub(crate) fn check_crons_of_account<'a>(
         .sum();
     if crons(pipeline) + others > CRON_TRIGGERS_MAX {
         let message = format!(
-            "spec.cronTriggers: the account has {others} cron triggers in other pipelines, and {CRON_TRIGGERS_MAX} is the most: remove some"
+            "spec.cronTriggers: the account has {others} cron triggers in other pipelines; the limit is {CRON_TRIGGERS_MAX}: delete some"
         );
         wrong.push(problem("spec.cronTriggers", message));
     }
@@ -213,13 +212,16 @@ fn check_triggers(pipeline: &Pipeline, wrong: &mut Vec<ErrorDetail>) {
         let (name, at) = (&trigger.name, format!("spec.triggers[{index}]"));
         let path = |field: &str| format!("{at}.{field}");
         if name.is_empty() || name.len() > 200 {
-            wrong.push(problem(path("name"), format!("trigger `{name}`: a name has 1 to 200 letters")));
+            wrong.push(problem(path("name"), format!("trigger `{name}`: a name has 1 to 200 characters")));
         }
         if !seen.insert(name) {
-            wrong.push(problem(path("name"), format!("trigger `{name}` is there twice")));
+            wrong.push(problem(path("name"), format!("trigger `{name}` is defined twice")));
         }
         if trigger.kind == "git" && !trigger.repo.contains('/') {
-            wrong.push(problem(path("repo"), format!("trigger `{name}`: repo is `owner/name`")));
+            wrong.push(problem(
+                path("repo"),
+                format!("trigger `{name}`: enter the repository as `owner/name`"),
+            ));
         }
         let what = |field: &str| format!("trigger `{name}`: {field}");
         regex(&what("branchRegex"), path("branchRegex"), trigger.branch_regex.as_deref(), wrong);
@@ -239,7 +241,7 @@ fn check_triggers(pipeline: &Pipeline, wrong: &mut Vec<ErrorDetail>) {
         if let Some(glob) = settings.modified_files_glob.as_deref().filter(|glob| !glob.is_empty()) {
             let good = glob.chars().count() <= GLOB_CHARS_MAX && path_glob::compile(glob).is_ok();
             if !good {
-                let message = format!("trigger `{name}`: modifiedFilesGlob is no usable pattern");
+                let message = format!("trigger `{name}`: modifiedFilesGlob is not a valid pattern");
                 wrong.push(problem(path("modifiedFilesGlob"), message));
             }
         }

@@ -37,11 +37,11 @@ fn checked(domain: &str) -> Result<String, ApiError> {
         return Ok(domain);
     }
     Err(ApiError::bad_request(format!(
-        "`{domain}` is not a domain such as `example.com`: write what stands behind the @, in ASCII (xn--… for others)"
+        "`{domain}` is not a domain such as `example.com`: write the part after the @, in ASCII (xn--… for others)"
     )))
 }
 
-/// Domains whose addresses your account's identity providers may speak for.
+/// Verified domains: your account's identity providers are trusted for their addresses.
 #[utoipa::path(get, path = "/api/account/domains", tag = "account", responses((status = 200, body = [VerifiedDomain]), (status = 401, body = ErrorBody)))]
 pub(crate) async fn list(
     State(server): State<Server>,
@@ -52,7 +52,7 @@ pub(crate) async fn list(
     Ok(Json(rows.into_iter().map(shown).collect()))
 }
 
-/// Note that a domain belongs to an account, after you have checked it. One account a domain.
+/// Record that a domain belongs to an account, after you have verified it. A domain belongs to one account.
 #[utoipa::path(post, path = "/api/admin/accounts/{account}/domains", tag = "platform", params(("account" = String, Path)), request_body = VerifyDomain,
     responses((status = 200, body = VerifiedDomain), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn verify(
@@ -76,7 +76,7 @@ pub(crate) async fn verify(
     Ok(Json(made))
 }
 
-/// Take a domain back. People who came with such addresses stay.
+/// Remove a domain from an account. Users with such addresses stay.
 #[utoipa::path(delete, path = "/api/admin/accounts/{account}/domains/{domain}", tag = "platform", params(("account" = String, Path), ("domain" = String, Path)),
     responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn take_back(

@@ -29,7 +29,7 @@ pub(crate) struct ExplainQuery {
     entity: String,
 }
 
-/// May this person do this to that, and why.
+/// Explain whether a user may do something, and why.
 #[utoipa::path(get, path = "/api/access/explain", tag = "rules", params(ExplainQuery),
     responses((status = 200, body = Explanation), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn explain(
@@ -45,7 +45,7 @@ pub(crate) async fn explain(
                 // What others may is an Administrator's business.
                 Some(_) if caller.principal.role() != Some(Role::Administrator) => {
                     return Err(ApiError::forbidden(
-                        "only an Administrator asks about others: leave `user` out to ask about yourself",
+                        "only an Administrator can ask about others: omit `user` to ask about yourself",
                     ));
                 }
                 Some(wanted) => principal(tx, &caller, wanted)?,
@@ -56,13 +56,13 @@ pub(crate) async fn explain(
             };
             let Some((kind, name)) = query.entity.split_once('/') else {
                 return Err(ApiError::bad_request(
-                    "entity is `kind/name`, for example `pipeline/demo/build`",
+                    "enter the entity as `kind/name`, for example `pipeline/demo/build`",
                 ));
             };
             let Some(look) = looks(kind) else {
                 let known: Vec<_> = known_kinds().collect();
                 return Err(ApiError::bad_request(format!(
-                    "nothing here is guarded by rules about `{kind}`: ask about {}",
+                    "no access rules apply to `{kind}`: use one of {}",
                     known.join(", ")
                 )));
             };
@@ -137,18 +137,18 @@ fn shut_out(tx: &mut Tx<'_>, caller: &Caller, wanted: &str) -> Result<Option<Str
         let robot = identity::service_account(tx, scope, wanted)?.filter(|robot| !robot.enabled);
         return Ok(robot.map(|robot| {
             format!(
-                "service account `{}` is disabled: an Administrator of the account enables it",
+                "service account `{}` is disabled: an Administrator of the account can enable it",
                 robot.name
             )
         }));
     };
     let name = &member.user.name;
     Ok(match (member.user.enabled, member.suspended) {
-        (false, _) => {
-            Some(format!("{name} is disabled on the platform: an administrator of the platform enables them"))
-        }
+        (false, _) => Some(format!(
+            "{name} is disabled on the platform: an administrator of the platform can enable them"
+        )),
         (true, true) => Some(format!(
-            "{name} is suspended in this account: an Administrator of the account restores them"
+            "{name} is suspended in this account: an Administrator of the account can restore them"
         )),
         (true, false) => None,
     })

@@ -87,7 +87,7 @@ fn shown_trigger((link, pipeline): (EventTrigger, String)) -> ShownTrigger {
     ShownTrigger { event: link.uri, pipeline, filters }
 }
 
-/// Which pipelines wait for which events.
+/// Triggers: which events start which pipelines.
 #[utoipa::path(get, path = "/api/hermes/triggers", tag = "triggers", responses((status = 200, body = [ShownTrigger])))]
 pub(crate) async fn triggers(
     State(server): State<Server>,
@@ -97,7 +97,7 @@ pub(crate) async fn triggers(
     Ok(Json(found.into_iter().map(shown_trigger).collect()))
 }
 
-/// Which events a pipeline waits for.
+/// Events that trigger a pipeline.
 #[utoipa::path(get, path = "/api/hermes/triggers/pipeline/{pipeline}", tag = "triggers", params(("pipeline" = String, Path)),
     responses((status = 200, body = [ShownTrigger]), (status = 404, body = ErrorBody)))]
 pub(crate) async fn triggers_of_pipeline(
@@ -116,7 +116,7 @@ pub(crate) async fn triggers_of_pipeline(
     Ok(Json(found.into_iter().map(shown_trigger).collect()))
 }
 
-/// Which pipelines wait for an event.
+/// Pipelines that an event triggers.
 #[utoipa::path(get, path = "/api/hermes/triggers/event/{event}", tag = "triggers", params(("event" = String, Path)),
     responses((status = 200, body = [ShownTrigger])))]
 pub(crate) async fn triggers_of_event(
@@ -137,7 +137,7 @@ pub(crate) struct Connect {
     filters: BTreeMap<String, String>,
 }
 
-/// Let a pipeline wait for an event.
+/// Trigger a pipeline by an event.
 #[utoipa::path(post, path = "/api/hermes/triggers/{event}/{pipeline}", tag = "triggers", request_body = Connect,
     params(("event" = String, Path), ("pipeline" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
@@ -151,8 +151,9 @@ pub(crate) async fn connect(
     // Published clients send nothing where there are no filters.
     let body: Connect = match body.is_empty() {
         true => Connect::default(),
-        false => serde_json::from_slice(&body)
-            .map_err(|error| ApiError::bad_request(format!("filters are names and expressions: {error}")))?,
+        false => serde_json::from_slice(&body).map_err(|error| {
+            ApiError::bad_request(format!("filters must map names to expressions: {error}"))
+        })?,
     };
     let now_ms = server.now_ms();
     server
@@ -184,7 +185,7 @@ pub(crate) async fn connect(
     Ok(Json("ok".into()))
 }
 
-/// Let a pipeline no longer wait for an event.
+/// Stop triggering a pipeline by an event.
 #[utoipa::path(delete, path = "/api/hermes/triggers/{event}/{pipeline}", tag = "triggers",
     params(("event" = String, Path), ("pipeline" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
@@ -246,7 +247,7 @@ pub(crate) struct EventQuery {
     filter: Option<String>,
 }
 
-/// Events that pipelines can wait for.
+/// Events that can trigger pipelines.
 #[utoipa::path(get, path = "/api/hermes/events", tag = "triggers", params(EventQuery), responses((status = 200, body = [ShownEvent])))]
 pub(crate) async fn events(
     State(server): State<Server>,
@@ -292,7 +293,7 @@ pub(crate) struct NewEvent {
     values: BTreeMap<String, String>,
 }
 
-/// Make an event. The answer is its name; its secret is shown by the call that made it and never again.
+/// Create an event. The answer is its name; its secret is shown once.
 #[utoipa::path(post, path = "/api/hermes/events", tag = "triggers", request_body = NewEvent,
     responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create_event(
@@ -304,7 +305,7 @@ pub(crate) async fn create_event(
     if !KINDS.contains(&(new.group.as_str(), new.kind.as_str())) {
         let known: Vec<_> = KINDS.iter().map(|(group, kind)| format!("{group}:{kind}")).collect();
         return Err(ApiError::bad_request(format!(
-            "there is no kind of event `{}:{}`: there are {}",
+            "unknown event type `{}:{}`: use one of {}",
             new.group,
             new.kind,
             known.join(", ")
@@ -325,7 +326,11 @@ pub(crate) async fn create_event(
     let secret = match new.secret.as_str() {
         "" | "!generate" => hex::encode(server.seams().random::<20>()),
         own if own.len() >= 16 => own.to_owned(),
-        _ => return Err(ApiError::bad_request("a secret has at least 16 letters; `!generate` makes one")),
+        _ => {
+            return Err(ApiError::bad_request(
+                "a secret has at least 16 characters; `!generate` creates one",
+            ));
+        }
     };
     let key = server.data_key(account).await?;
     let row = TriggerEvent {
@@ -349,7 +354,7 @@ pub(crate) async fn create_event(
     Ok(Json(uri))
 }
 
-/// The same, at the address that the published Terraform provider uses.
+/// Create an event, at the path that the published Terraform provider uses.
 #[utoipa::path(post, path = "/api/hermes/events/", tag = "triggers", request_body = NewEvent,
     responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create_event_with_slash(
@@ -367,7 +372,7 @@ async fn create_schedule(server: Server, caller: Caller, new: &NewEvent) -> Resu
     let mut wrong: Vec<String> = Schedule::parse(&expression, Dialect::Triggers).err().into_iter().collect();
     let plain = |c: char| c.is_alphanumeric() || " _-.".contains(c);
     if message.is_empty() || message.len() > 200 || !message.chars().all(plain) {
-        wrong.push("values.message is needed: letters, digits, blanks, `_`, `-` and `.`".to_owned());
+        wrong.push("values.message is required: letters, digits, spaces, `_`, `-` and `.`".to_owned());
     }
     if !wrong.is_empty() {
         return Err(ApiError::findings("this schedule is not valid", &wrong));
@@ -394,7 +399,7 @@ async fn create_schedule(server: Server, caller: Caller, new: &NewEvent) -> Resu
     Ok(Json(uri))
 }
 
-/// The address with its secret, for whoever registers it at the registry; recorded.
+/// The webhook URL with its secret, for registering it at the registry; every access is recorded.
 #[utoipa::path(get, path = "/api/hermes/events/{event}/endpoint", tag = "triggers", params(("event" = String, Path)),
     responses((status = 200, body = ShownEvent), (status = 404, body = ErrorBody)))]
 pub(crate) async fn endpoint(
@@ -422,7 +427,7 @@ pub(crate) async fn endpoint(
     Ok(Json(found))
 }
 
-/// Delete an event and what waits for it.
+/// Delete an event and its triggers.
 #[utoipa::path(delete, path = "/api/hermes/events/{event}/{context}", tag = "triggers", params(("event" = String, Path), ("context" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete_event(
@@ -469,7 +474,7 @@ pub(crate) struct EventField {
     help: String,
 }
 
-/// Kinds of events.
+/// Event types.
 #[utoipa::path(get, path = "/api/hermes/types", tag = "triggers", responses((status = 200, body = [EventKind])))]
 pub(crate) async fn types(_: Caller) -> Json<Vec<EventKind>> {
     let field = |name: &str, required: bool, help: &str| EventField {
@@ -501,7 +506,7 @@ pub(crate) async fn types(_: Caller) -> Json<Vec<EventKind>> {
             field("namespace", true, "of the image, `library` for one without"),
             field("name", true, "of the image"),
         ],
-        filters: vec![field("tag", false, "a regular expression that the tag must fit")],
+        filters: vec![field("tag", false, "a regular expression that the tag must match")],
     });
     Json(kinds.chain([schedule]).collect())
 }
@@ -558,9 +563,9 @@ pub(crate) async fn announce(
         return Err(ApiError::unauthenticated());
     }
     let parsed: Value =
-        serde_json::from_slice(&body).map_err(|_| ApiError::bad_request("the announcement is no JSON"))?;
-    let (namespace, name, tag) = image(&kind, &parsed)
-        .ok_or_else(|| ApiError::bad_request("the announcement names no image and tag"))?;
+        serde_json::from_slice(&body).map_err(|_| ApiError::bad_request("the webhook's body is not JSON"))?;
+    let (namespace, name, tag) =
+        image(&kind, &parsed).ok_or_else(|| ApiError::bad_request("the webhook has no image and tag"))?;
     let prefix = format!("registry:{kind}:{namespace}:{name}:push:");
     let Some(event) = known.into_iter().find(|event| event.uri.starts_with(&prefix)) else {
         return Err(ApiError::not_found("an event of this image"));

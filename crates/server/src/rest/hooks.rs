@@ -53,13 +53,11 @@ pub(crate) async fn receive(
         .map_err(|error| ApiError::refused_announcement(error.to_string()))?;
     let events = provider.parse(&headers, &body).map_err(|error| ApiError::bad_request(error.to_string()))?;
     if events.len() > EVENTS_MAX {
-        return Err(ApiError::bad_request(format!(
-            "one announcement names more than {EVENTS_MAX} references"
-        )));
+        return Err(ApiError::bad_request(format!("the webhook names more than {EVENTS_MAX} references")));
     }
     if let Some(other) = events.iter().find(|event| !event.repo.eq_ignore_ascii_case(&hook.repo)) {
         return Err(ApiError::bad_request(format!(
-            "this hook is of `{}`, the announcement of `{}`",
+            "this webhook belongs to `{}`, but the event is about `{}`",
             hook.repo, other.repo
         )));
     }
@@ -149,7 +147,7 @@ pub(crate) async fn list(
     Ok(Json(rows.iter().map(|hook| shown(&server, hook, None)).collect()))
 }
 
-/// The secret of a webhook, for registering it by hand; recorded.
+/// The secret of a webhook, for registering it manually; every access is recorded.
 #[utoipa::path(post, path = "/api/hooks/{id}/secret", tag = "triggers", params(("id" = String, Path)),
     responses((status = 200, body = ShownHook), (status = 404, body = ErrorBody)))]
 pub(crate) async fn secret(

@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::seams;
 use crate::trail::Entry;
 
-/// Identity providers of your accounts, and whether they know you.
+/// Identity providers of your accounts, and whether your identity is linked.
 #[utoipa::path(get, path = "/api/user/identities", tag = "auth", responses((status = 200, body = [LinkedIdentity]), (status = 401, body = ErrorBody)))]
 pub(crate) async fn list(
     State(server): State<Server>,
@@ -49,7 +49,7 @@ pub(crate) async fn list(
     Ok(Json(found))
 }
 
-/// Unlink an identity from yourself; sessions that began through it end.
+/// Unlink an identity; sessions that began with it end.
 #[utoipa::path(delete, path = "/api/user/identities/{client}", tag = "auth", params(("client" = String, Path)),
     responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn unlink(
@@ -72,7 +72,7 @@ pub(crate) async fn unlink(
             let user = identity::user_by_id(tx, id)?.ok_or_else(what)?;
             if user.password_hash.is_empty() && linked.len() == 1 {
                 return Err(ApiError::conflict(
-                    "this is the only way in that you have: you have no password; link another provider first",
+                    "this is your only way to sign in: you have no password; link another provider first",
                 ));
             }
             let before = serde_json::json!({"issuer": own.issuer, "subject": own.subject});

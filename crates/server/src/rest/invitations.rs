@@ -41,7 +41,7 @@ fn link(server: &Server, token: &str) -> String {
     format!("{}/invitation#{token}", server.public_url())
 }
 
-/// Invitations that nobody has accepted yet.
+/// Open invitations.
 #[utoipa::path(get, path = "/api/invitations", tag = "invitations", responses((status = 200, body = [Invitation]), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn list(
     State(server): State<Server>,
@@ -52,7 +52,7 @@ pub(crate) async fn list(
     Ok(Json(rows.iter().map(|row| shown(&server, row)).collect()))
 }
 
-/// Invite somebody by e-mail. The answer has the link to send them; it is shown once.
+/// Invite a user by e-mail. The answer has the link to send them; it is shown once.
 #[utoipa::path(post, path = "/api/invitations", tag = "invitations", request_body = CreateInvitation,
     responses((status = 200, body = CreatedInvitation), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -88,14 +88,14 @@ pub(crate) fn may_be_invited(tx: &mut Tx<'_>, scope: Scope, email: &str) -> Resu
     let settings = AccountSettings::of(&account.ok_or_else(|| ApiError::not_found("the account"))?);
     if !settings.admits(email) {
         return Err(ApiError::bad_request(format!(
-            "`{email}` is not of an allowed domain ({}): invite another address, or change the account's allowedDomains",
+            "`{email}` does not belong to an allowed domain ({}): invite another address, or change the account's allowedDomains",
             settings.allowed_domains.join(", ")
         )));
     }
     if let Some(known) = identity::user_by_email(tx, email)?
         && identity::member(tx, scope, known.id)?.is_some()
     {
-        return Err(ApiError::conflict(format!("`{email}` is a member already")));
+        return Err(ApiError::conflict(format!("`{email}` is already a member")));
     }
     Ok(())
 }
@@ -152,7 +152,7 @@ fn find(tx: &mut Tx<'_>, scope: Scope, id: &str) -> Result<identity::Invitation,
     identity::invitation(tx, scope, parsed)?.ok_or_else(what)
 }
 
-/// A new link that is good for a week; the old one opens nothing any more.
+/// Create a new link that is valid for a week; the old one becomes invalid.
 #[utoipa::path(post, path = "/api/invitations/{id}/resend", tag = "invitations", params(("id" = String, Path)),
     responses((status = 200, body = CreatedInvitation), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn resend(
@@ -210,7 +210,7 @@ pub(crate) fn by_token(
     token: &str,
 ) -> Result<(identity::Invitation, identity::Account), ApiError> {
     let refused =
-        || ApiError::not_found("this invitation: it was accepted, revoked or is too old; ask for a new one");
+        || ApiError::not_found("this invitation: it was accepted, revoked or has expired; ask for a new one");
     let row = identity::invitation_by_token(tx, &tokens::digest(token))?
         .filter(|row| row.expires_ms >= server.now_ms())
         .ok_or_else(refused)?;
@@ -219,7 +219,7 @@ pub(crate) fn by_token(
     Ok((row, account.ok_or_else(refused)?))
 }
 
-/// What an invitation is to, for the person who holds its token.
+/// Details of an invitation, for the holder of its token.
 #[utoipa::path(post, path = "/api/auth/invitation/look", tag = "auth", request_body = InvitationToken,
     responses((status = 200, body = InvitationView), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn look(
@@ -246,7 +246,7 @@ pub(crate) async fn look(
     Ok(Json(view))
 }
 
-/// Accept an invitation: somebody new chooses a password, somebody known gives theirs. The answer sets a session cookie.
+/// Accept an invitation: a new user chooses a password, an existing one enters theirs. The answer sets a session cookie.
 #[utoipa::path(post, path = "/api/auth/invitation/accept", tag = "auth", request_body = AcceptInvitation,
     responses((status = 200, body = User), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody), (status = 429, body = ErrorBody)))]
 pub(crate) async fn accept(
@@ -296,7 +296,7 @@ pub(crate) async fn accept(
                     new_user(tx, &inner, new, Some(&row))?
                 }
                 (None, None) => {
-                    return Err(ApiError::conflict("this person was removed meanwhile: try again"));
+                    return Err(ApiError::conflict("this user was removed in the meantime: try again"));
                 }
             };
             join(tx, &inner, &row, &user)?;
@@ -324,7 +324,7 @@ fn entered_by_password(account: &identity::Account) -> Result<(), ApiError> {
     match AccountSettings::of(account).password_login {
         true => Ok(()),
         false => Err(ApiError::forbidden(
-            "this account is entered through its identity provider alone: open the invitation's link and choose it there",
+            "this account requires its identity provider: open the invitation's link and choose it there",
         )),
     }
 }

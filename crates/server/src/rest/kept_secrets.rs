@@ -59,11 +59,11 @@ pub(super) fn problems(new: Of<'_>, old: Of<'_>) -> Vec<String> {
     if hidden.is_empty() {
         return Vec::new();
     }
-    let again = format!("give {} again, or leave the rest as it was", hidden.join(", "));
+    let again = format!("enter {} again, or leave the rest unchanged", hidden.join(", "));
     let hidden_in_both = SECRET_TYPES.contains(&new.kind) && SECRET_TYPES.contains(&old.kind);
     if new.kind != old.kind && !hidden_in_both {
         return vec![format!(
-            "spec.type was `{}`, and hidden values do not go over to another type: {again}",
+            "spec.type was `{}`, and hidden values are not kept for another type: {again}",
             old.kind
         )];
     }
@@ -74,7 +74,7 @@ pub(super) fn problems(new: Of<'_>, old: Of<'_>) -> Vec<String> {
     moved_places(new.data, old.data, "spec.data", &mut moved);
     moved
         .into_iter()
-        .map(|place| format!("{place} says where hidden values are sent, and it is another one now: {again}"))
+        .map(|place| format!("{place} determines where hidden values are sent, and it has changed: {again}"))
         .collect()
 }
 

@@ -36,9 +36,9 @@ fn subject(tx: &mut Tx<'_>, caller: &Caller, query: &SubjectQuery) -> Result<(Su
             (Who::User { id, .. }, Some(wanted)) if id.to_string() == *wanted => {
                 Ok((Subject::User, id.to_string()))
             }
-            (Who::User { .. }, Some(_)) => {
-                Err(ApiError::forbidden("a person makes their own keys; for a robot, make a service account"))
-            }
+            (Who::User { .. }, Some(_)) => Err(ApiError::forbidden(
+                "users create their own keys; for a program, create a service account",
+            )),
             (Who::ServiceAccount { id, .. }, None) => Ok((Subject::ServiceAccount, id.to_string())),
             _ => Err(ApiError::forbidden("only people and service accounts have API keys")),
         },
@@ -46,7 +46,7 @@ fn subject(tx: &mut Tx<'_>, caller: &Caller, query: &SubjectQuery) -> Result<(Su
             let wanted = query.subject_reference.as_deref().unwrap_or_default();
             if caller.principal.role() != Some(Role::Administrator) {
                 return Err(ApiError::forbidden(
-                    "keys of service accounts are made by an Administrator of the account",
+                    "only an Administrator of the account can create keys of service accounts",
                 ));
             }
             let found = identity::service_account(tx, caller.scope(), wanted)?;
@@ -54,7 +54,7 @@ fn subject(tx: &mut Tx<'_>, caller: &Caller, query: &SubjectQuery) -> Result<(Su
             Ok((Subject::ServiceAccount, robot.id.to_string()))
         }
         other => Err(ApiError::bad_request(format!(
-            "there is no subjectType `{other}`: there are `user` and `service-account`"
+            "unknown subjectType `{other}`: use `user` or `service-account`"
         ))),
     }
 }
@@ -128,7 +128,7 @@ pub(crate) async fn list(
     Ok(Json(keys))
 }
 
-/// Make an API key. The answer is its text; it is not shown again.
+/// Create an API key. The answer is its text; it is not shown again.
 #[utoipa::path(post, path = "/api/auth/key", tag = "keys", params(SubjectQuery), request_body = CreateApiKey,
     responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -146,7 +146,7 @@ pub(crate) async fn create(
             let held = identity::keys_of(tx, caller.scope(), kind, &reference)?.len();
             if held >= KEYS_OF_ONE_MAX {
                 return Err(ApiError::bad_request(format!(
-                    "there are {held} keys already: revoke some that are not used"
+                    "there are already {held} keys: delete some that are not used"
                 )));
             }
             let account = caller.principal.account;
@@ -167,13 +167,13 @@ pub(crate) async fn create(
 fn check(name: &str, scopes: &[String], caller: &Caller) -> Result<(), ApiError> {
     if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
         return Err(ApiError::bad_request(
-            "an API key needs a name of up to 200 letters: say what it is for",
+            "an API key needs a name of up to 200 characters: say what it is for",
         ));
     }
     let wanted = Scopes::parse(scopes).map_err(ApiError::bad_request)?;
     if !caller.principal.scopes.cover(&wanted) {
         return Err(ApiError::forbidden(
-            "the key that you use is limited to scopes: it cannot make one that may more",
+            "your key is limited to scopes: it cannot create one with more rights",
         ));
     }
     Ok(())
@@ -296,7 +296,7 @@ async fn belongs(server: &Server, caller: &Caller, account: &str, id: &str) -> R
         .await
 }
 
-/// Make a key of a service account. The answer is its bare text; it is not shown again.
+/// Create a key of a service account. The answer is its plain text; it is not shown again.
 #[utoipa::path(post, path = "/api/auth/key/service-user/{account}", tag = "keys", params(("account" = String, Path)), request_body = CreateApiKey,
     responses((status = 200, body = String, content_type = "text/plain"), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn create_for_service_account(

@@ -150,7 +150,7 @@ pub(crate) struct SignedQuery {
     signature: Option<String>,
 }
 
-/// The whole log for whoever was given its signed address, for a few minutes.
+/// The whole log, by a signed URL that is valid for a few minutes.
 #[utoipa::path(get, path = "/api/logs/{id}", tag = "builds", params(("id" = String, Path), SignedQuery),
     responses((status = 200, body = WholeLog), (status = 404, body = ErrorBody)))]
 pub(crate) async fn signed(
@@ -158,7 +158,7 @@ pub(crate) async fn signed(
     Path(id): Path<String>,
     Query(query): Query<SignedQuery>,
 ) -> Result<Json<WholeLog>, ApiError> {
-    let gone = || ApiError::not_found("this log: its address is good for some minutes, ask for it again");
+    let gone = || ApiError::not_found("this log: its address has expired, request a new one");
     let (Some(account), Some(until_ms), Some(signature)) = (query.account, query.until, query.signature)
     else {
         return Err(gone());
@@ -187,7 +187,7 @@ struct Follow {
     caller: Caller,
 }
 
-/// The log as server-sent events, live. Send `Last-Event-ID` to go on after a piece; the event `end` comes last.
+/// The log as server-sent events, live. Send `Last-Event-ID` to resume; the event `end` comes last.
 #[utoipa::path(get, path = "/api/builds/{id}/logs/stream", tag = "builds", params(("id" = String, Path)),
     responses((status = 200, description = "server-sent events", body = LogChunk, content_type = "text/event-stream"), (status = 404, body = ErrorBody)))]
 pub(crate) async fn follow(

@@ -59,7 +59,7 @@ fn shown(row: Deferred) -> KeptMessage {
     }
 }
 
-/// Messages that could not be followed up, those that were given up first.
+/// Messages that could not be processed, those that were given up first.
 #[utoipa::path(get, path = "/api/admin/messages", tag = "platform",
     responses((status = 200, body = KeptMessages), (status = 403, body = ErrorBody)))]
 pub(crate) async fn list(State(server): State<Server>) -> Result<Json<KeptMessages>, ApiError> {
@@ -71,7 +71,7 @@ pub(crate) async fn list(State(server): State<Server>) -> Result<Json<KeptMessag
     Ok(Json(KeptMessages { messages: rows.into_iter().map(shown).collect(), at_broker }))
 }
 
-/// Try one again, from now on for as long as a new one.
+/// Retry a message, for as long as a new one is retried.
 #[utoipa::path(post, path = "/api/admin/messages/{id}/retry", tag = "platform", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn again(
@@ -93,7 +93,7 @@ pub(crate) async fn again(
     Ok(Json(done.await?))
 }
 
-/// Try all again that were given up, also those that the broker has set aside. The answer is how many.
+/// Retry all messages that were given up, also those in the broker's dead-letter queues. The answer is their number.
 #[utoipa::path(post, path = "/api/admin/messages/retry", tag = "platform",
     responses((status = 200, body = i64), (status = 403, body = ErrorBody), (status = 503, body = ErrorBody)))]
 pub(crate) async fn all_again(State(server): State<Server>, caller: Caller) -> Result<Json<i64>, ApiError> {

@@ -59,16 +59,15 @@ use crate::error::ApiError;
 /// `User` when none is named.
 fn role(text: Option<&str>) -> Result<Role, ApiError> {
     let Some(text) = text else { return Ok(Role::User) };
-    Role::parse(text).ok_or_else(|| {
-        ApiError::bad_request(format!("there is no role `{text}`: there are `User` and `Admin`"))
-    })
+    Role::parse(text)
+        .ok_or_else(|| ApiError::bad_request(format!("unknown role `{text}`: use `User` or `Admin`")))
 }
 
 /// The role to give somebody. A key that is limited to scopes does not make Administrators, who are limited by nothing.
 fn role_by(caller: &crate::auth::Caller, text: Option<&str>) -> Result<Role, ApiError> {
     let role = role(text)?;
     if role == Role::Administrator && caller.principal.scopes.is_limited() {
-        return Err(ApiError::forbidden("a key that is limited to scopes cannot make an Administrator"));
+        return Err(ApiError::forbidden("a key that is limited to scopes cannot appoint an Administrator"));
     }
     Ok(role)
 }
@@ -85,7 +84,7 @@ pub(crate) fn plain_name(what: &str, name: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::bad_request(format!(
-        "`{name}` is no name for {what}: use up to 63 lowercase letters, digits and hyphens, with no hyphen at either end"
+        "`{name}` is not a valid name for {what}: use up to 63 lowercase letters, digits and hyphens, with no hyphen at either end"
     )))
 }
 
@@ -104,7 +103,7 @@ pub(crate) fn free_name(what: &str, name: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::bad_request(format!(
-        "`{}` is no name for {what}: use up to 100 letters, without slashes, commas and line breaks, with no space at either end",
+        "`{}` is not a valid name for {what}: use up to 100 characters, without slashes, commas and line breaks, with no space at either end",
         name.chars().filter(|c| !c.is_control() && !unseen(*c)).take(120).collect::<String>()
     )))
 }

@@ -232,7 +232,7 @@ fn prepare(
         match known.as_ref().and_then(|context| Provider::of_context(&context.kind)) {
             None => wrong.push(definition::problem(
                 format!("spec.triggers[{index}].context"),
-                format!("trigger `{}`: there is no Git context `{name}`", trigger.name),
+                format!("trigger `{}`: there is no Git integration `{name}`", trigger.name),
             )),
             Some(_) => {
                 let context = known.as_ref().expect("it has a kind");
@@ -256,7 +256,7 @@ fn prepare(
     Ok(())
 }
 
-/// Make a pipeline. Its project is made with it when there is none of that name.
+/// Create a pipeline, and its project if it does not exist.
 #[utoipa::path(post, path = "/api/pipelines", tag = "pipelines", request_body = Pipeline,
     responses((status = 200, body = Pipeline), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -364,7 +364,7 @@ pub(crate) fn put(
     Ok(after)
 }
 
-/// Delete a pipeline. Its builds stay.
+/// Delete a pipeline. Its builds are kept.
 #[utoipa::path(delete, path = "/api/pipelines/{name}", tag = "pipelines", params(("name" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(
@@ -406,7 +406,7 @@ pub(crate) async fn run(
     start(server, caller, name, query, request, How::Run).await
 }
 
-/// Start a build that stops at the breakpoints of its steps. Whoever does needs the right to debug.
+/// Start a build that stops at breakpoints. Requires the right to debug.
 #[utoipa::path(post, path = "/api/pipelines/debug/{name}", tag = "pipelines", params(("name" = String, Path), RunQuery), request_body = RunRequest,
     responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn debug(
@@ -523,7 +523,7 @@ fn brings_text(pipeline: &Pipeline, request: &RunRequest) -> Option<&'static str
         return None;
     }
     if request.sha.as_deref().is_some_and(|sha| !sha.is_empty()) {
-        return Some("the text of a commit of its own choice");
+        return Some("the pipeline file of an arbitrary commit");
     }
     let branch = request.branch.as_deref().filter(|branch| !branch.is_empty())?;
     // What a push there would have run.
@@ -531,7 +531,7 @@ fn brings_text(pipeline: &Pipeline, request: &RunRequest) -> Option<&'static str
         !trigger.disabled
             && trigger.branch_regex.as_deref().is_none_or(|pattern| queue::fits(pattern, branch))
     });
-    (!waited_for).then_some("the text of a branch that no trigger of the pipeline waits for")
+    (!waited_for).then_some("the pipeline file of a branch that no trigger of the pipeline matches")
 }
 
 fn require_text(
@@ -546,7 +546,7 @@ fn require_text(
             return refused;
         }
         ApiError::forbidden(format!(
-            "a run with {why} needs the right to {right} the pipeline, not only to run it: {refused}"
+            "running {why} requires the right to {right} the pipeline, not only to run it: {refused}"
         ))
     })
 }
@@ -607,7 +607,7 @@ async fn commit_for(
     let sha = request.sha.clone().or_else(|| head.map(|head| head.sha.clone()));
     let Some(sha) = sha else {
         return Err(ApiError::bad_request(format!(
-            "`{repo_name}` has no branch `{branch}`: push it, or name another"
+            "`{repo_name}` has no branch `{branch}`: push it, or choose another"
         )));
     };
     let known = head.filter(|head| head.sha == sha);

@@ -62,7 +62,7 @@ pub(crate) fn admit(
     let scope = caller.scope();
     match projects::by_name(tx, scope, project)? {
         Some(_) if count(tx, scope, project)? >= PIPELINES_MAX => Err(ApiError::over_limit(format!(
-            "project `{project}` has {PIPELINES_MAX} pipelines, which is the most: use another project"
+            "project `{project}` has {PIPELINES_MAX} pipelines, which is the limit: use another project"
         ))),
         Some(_) => Ok(()),
         None => {
@@ -158,7 +158,7 @@ pub(crate) async fn one(
     look(server, caller, id).await
 }
 
-/// One project by its name, at the address that the published CLI uses.
+/// One project by its name, at the path that the published CLI uses.
 #[utoipa::path(get, path = "/api/projects/name/{name}", tag = "projects", params(("name" = String, Path)),
     responses((status = 200, body = Project), (status = 404, body = ErrorBody)))]
 pub(crate) async fn one_by_name(
@@ -173,7 +173,9 @@ fn check_name(name: &str, wrong: &mut Vec<String>) {
     let good =
         !name.is_empty() && name.len() <= 100 && !name.contains('/') && !name.chars().any(char::is_control);
     if !good {
-        wrong.push(format!("`{name}` is no name for a project: up to 100 letters, without `/`"));
+        wrong.push(format!(
+            "`{name}` is not a valid name for a project: use up to 100 characters, without `/`"
+        ));
     }
 }
 
@@ -197,7 +199,7 @@ fn check(
     if wrong.is_empty() { Ok(()) } else { Err(ApiError::findings("this project is not valid", &wrong)) }
 }
 
-/// Make a project.
+/// Create a project.
 #[utoipa::path(post, path = "/api/projects", tag = "projects", request_body = Project,
     responses((status = 200, body = Project), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -243,7 +245,7 @@ fn keep_names(tx: &mut Tx<'_>, caller: &Caller, old: &str, new: &str) -> Result<
     access::keep_names_that_rules_look_at(tx, caller, &names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Change a project. With another name its pipelines get other names too.
+/// Edit a project. Renaming it renames its pipelines too.
 #[utoipa::path(patch, path = "/api/projects/{id}", tag = "projects", params(("id" = String, Path)), request_body = ProjectChange,
     responses((status = 200, body = Project), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn change(
@@ -292,7 +294,7 @@ pub(crate) async fn change(
     Ok(Json(changed))
 }
 
-/// Delete a project. One that has pipelines stays.
+/// Delete a project. Refused while it has pipelines.
 #[utoipa::path(delete, path = "/api/projects/{id}", tag = "projects", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn delete(

@@ -64,7 +64,7 @@ async fn asking_runtime(
     }
     match auth::authenticate(server, &own).await? {
         Some((Principal { account, who: Who::Runtime { name }, .. }, _)) => Ok((account, name)),
-        _ => Err(ApiError::bad_request("this is asked by a runtime, with its own key in X-Slipway-Runtime")),
+        _ => Err(ApiError::bad_request("only a runtime can ask this, with its own key in X-Slipway-Runtime")),
     }
 }
 
@@ -90,7 +90,7 @@ impl Asked {
     fn admissible(&self, account: slipway_model::AccountId, headers: &HeaderMap) -> Result<(), ApiError> {
         // A person of another account learns nothing of what this runtime runs.
         if account != self.caller.principal.account {
-            return Err(ApiError::hidden(self.what(), "the runtime is of another account"));
+            return Err(ApiError::hidden(self.what(), "the runtime belongs to another account"));
         }
         let (operation, principal) = (self.operation(), &self.caller.principal);
         // Said before anything is looked for, so that it tells of nothing.

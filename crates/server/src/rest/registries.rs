@@ -32,7 +32,7 @@ fn is(data: &Map<String, Value>, name: &str) -> bool {
 pub(super) fn problem(data: &Value) -> Option<String> {
     match reach(data.as_object()?) {
         Ok((_, _, secret)) if secret.trim().is_empty() => {
-            Some("a password, token or key file is needed: builds sign in with it".into())
+            Some("a password, token or key file is required: builds sign in with it".into())
         }
         other => other.err(),
     }
@@ -57,16 +57,16 @@ fn reach(data: &Map<String, Value>) -> Result<(String, String, String), String> 
         "acr" => (domain.to_owned(), own("clientId", "clientSecret")),
         // A password of Amazon's is good for hours; whoever asks for it has to renew it.
         "ecr" if text(data, "password").is_empty() => {
-            return Err("Amazon's registries are used with a password that is made for each build: give it as `password` with `username: AWS` and `provider: other`, or log in in a step".into());
+            return Err("Amazon's registries need a password that is created for each build: give it as `password` with `username: AWS` and `provider: other`, or log in in a step".into());
         }
         _ => (domain.to_owned(), own("username", "password")),
     };
     if host.is_empty() || host == "-docker.pkg.dev" {
-        return Err("`domain` is needed: the registry's host".into());
+        return Err("`domain` is required: the host of the registry".into());
     }
     if host.contains(|c: char| c.is_whitespace() || c.is_control() || c == '/' || c == '@') {
         return Err(format!(
-            "`{host}` is not the host of a registry; what comes behind it is `repositoryPrefix`"
+            "`{host}` is not the host of a registry; the path after it is `repositoryPrefix`"
         ));
     }
     Ok((host, user, secret))
@@ -250,7 +250,7 @@ pub(crate) async fn create(
     Ok(Json(made))
 }
 
-/// Change a registry. What is left out, or sent back masked, stays as it is; for another host the password has to be given again.
+/// Edit a registry. What is omitted or sent back masked stays unchanged; for another host the password must be entered again.
 #[utoipa::path(patch, path = "/api/registries/{name}", tag = "registries", params(("name" = String, Path)), request_body = Registry,
     responses((status = 200, body = Registry), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn change(
@@ -267,7 +267,7 @@ pub(crate) async fn change(
             let kept = KeptContext { server: &inner, key: &key, caller: &caller };
             let new_name = registry.name.clone().unwrap_or_else(|| old.name.clone());
             if new_name != old.name && contexts::by_name(tx, caller.scope(), &new_name)?.is_some() {
-                return Err(ApiError::conflict(format!("there is a context `{new_name}` already")));
+                return Err(ApiError::conflict(format!("there is already a context `{new_name}`")));
             }
             let context = as_context(registry, new_name, Some(shared::shown(&old).spec.data))?;
             shared::check(&context, true)?;

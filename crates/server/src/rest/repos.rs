@@ -49,7 +49,7 @@ pub(crate) async fn list(
     Ok(Json(shown.collect()))
 }
 
-/// Make an empty repository.
+/// Create an empty repository.
 #[utoipa::path(post, path = "/api/repos", tag = "repositories", request_body = CreateRepository,
     responses((status = 200, body = Repository), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -83,7 +83,7 @@ pub(crate) async fn make(
     };
     let wanted = name.to_owned();
     if server.store().read(move |tx| git::by_name(tx, scope, &wanted)).await?.is_some() {
-        return Err(ApiError::conflict(format!("repository `{name}` exists already")));
+        return Err(ApiError::conflict(format!("repository `{name}` already exists")));
     }
     server.repository(repo.id).create(&repo.default_branch).await?;
     let (row, now_ms, caller) = (repo.clone(), server.now_ms(), caller.cloned());

@@ -14,7 +14,7 @@ use crate::ctx::Server;
 use crate::error::ApiError;
 use crate::seams;
 
-/// The states that a pipeline had, newest first.
+/// Revisions of a pipeline, newest first.
 #[utoipa::path(get, path = "/api/pipelines/{name}/revisions", tag = "revisions", params(("name" = String, Path)),
     responses((status = 200, body = [PipelineRevision]), (status = 404, body = ErrorBody)))]
 pub(crate) async fn list(
@@ -57,7 +57,7 @@ pub(crate) struct DiffQuery {
     to: Option<i64>,
 }
 
-/// Two states of a pipeline as text, without secrets.
+/// Two revisions of a pipeline as text, without secrets.
 #[utoipa::path(get, path = "/api/pipelines/{name}/diff", tag = "revisions", params(("name" = String, Path), DiffQuery),
     responses((status = 200, body = PipelineDiff), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn diff(
@@ -85,7 +85,7 @@ pub(crate) async fn diff(
     Ok(Json(found))
 }
 
-/// Make an earlier state the current one. It becomes a new revision.
+/// Restore an earlier revision. It becomes a new revision.
 #[utoipa::path(post, path = "/api/pipelines/{name}/revisions/{revision}/restore", tag = "revisions",
     params(("name" = String, Path), ("revision" = i64, Path)),
     responses((status = 200, body = Pipeline), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]

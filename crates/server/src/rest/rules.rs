@@ -54,7 +54,7 @@ fn shown(tx: &mut Tx<'_>, scope: Scope, row: &rules::Rule) -> Result<Rule, ApiEr
 fn note(row: &rules::Rule) -> Option<String> {
     let problems: Vec<_> = lint(&access::rule(row)).into_iter().map(|problem| problem.0).collect();
     (!problems.is_empty())
-        .then(|| format!("this rule guards nothing, or not all that it says: {}", problems.join("; ")))
+        .then(|| format!("this rule would have no effect, or only a part of it: {}", problems.join("; ")))
 }
 
 /// Words of published clients for the same kinds.
@@ -94,7 +94,7 @@ fn row(
     let actions = if spec.actions.is_empty() { spec.action.into_iter().collect() } else { spec.actions };
     let tag_match = spec.tag_match.unwrap_or_else(|| TagMatch::Any.as_str().to_owned());
     if TagMatch::parse(&tag_match).is_none() {
-        problems.push(format!("tagMatch is `any` or `all`, not `{tag_match}`"));
+        problems.push(format!("tagMatch must be `any` or `all`, not `{tag_match}`"));
     }
     let (mut tags, mut attributes) = (spec.tags, spec.entity_attributes);
     let said = !tags.is_empty();
@@ -168,7 +168,7 @@ pub(crate) async fn kinds() -> Json<Vec<RuleKind>> {
     Json(kinds.collect())
 }
 
-/// Make a rule. The answer is a list of this one: published clients make several in one call.
+/// Create a rule. The answer is a list with this rule: published clients create several in one call.
 #[utoipa::path(post, path = "/api/abac", tag = "rules", request_body = RuleSpec,
     responses((status = 200, body = [Rule]), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -229,7 +229,7 @@ pub(crate) async fn replace(
     update(server, caller, id, move |_| spec).await
 }
 
-/// Say anew which tags a rule is about.
+/// Replace the tags of a rule.
 #[utoipa::path(post, path = "/api/abac/tags/rule/{id}", tag = "rules", params(("id" = String, Path)), request_body = [String],
     responses((status = 200, body = Rule), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn set_tags(

@@ -157,13 +157,15 @@ fn check(name: &str, body: &Map<String, Value>) -> Result<(), ApiError> {
     let object = |value: Option<&Value>| value.is_none_or(|value| value.is_object() || value.is_null());
     for key in ["metadata", "runtimeScheduler", "dockerDaemonScheduler"] {
         if !object(body.get(key)) {
-            return Err(ApiError::bad_request(format!("{key} of runtime environment `{name}` is an object")));
+            return Err(ApiError::bad_request(format!(
+                "{key} of runtime environment `{name}` must be an object"
+            )));
         }
     }
     let written = body.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
     match written.filter(|written| *written != name) {
         Some(other) => Err(ApiError::bad_request(format!(
-            "metadata.name is `{other}`, but the address names runtime environment `{name}`"
+            "metadata.name is `{other}`, but the URL names runtime environment `{name}`"
         ))),
         None => Ok(()),
     }
@@ -173,7 +175,7 @@ fn good_name(name: &str) -> Result<(), ApiError> {
     let letter = |c: char| c.is_ascii_alphanumeric() || "/-_.:@".contains(c);
     if name.is_empty() || name.len() > 200 || !name.chars().all(letter) {
         return Err(ApiError::bad_request(format!(
-            "`{name}` is no name for a runtime environment: use up to 200 letters, digits, and / - _ . : @"
+            "`{name}` is not a valid name for a runtime environment: use up to 200 letters, digits, and / - _ . : @"
         )));
     }
     Ok(())
@@ -236,7 +238,7 @@ pub(crate) fn put(
     Ok(row)
 }
 
-/// Describe a runtime environment, or describe it otherwise. `extend` may be given several times.
+/// Create or replace a runtime environment. `extend` may be given several times.
 #[utoipa::path(put, path = "/api/runtime-environments/{name}", tag = "runtime-environments",
     params(("name" = String, Path), ("extend" = Option<Vec<String>>, Query), ("description" = Option<String>, Query)),
     request_body = ShownRuntime,
@@ -277,7 +279,7 @@ fn wanted(query: &str) -> (Vec<String>, Option<String>) {
     (extends, description)
 }
 
-/// Pipelines that name no runtime environment mean this one.
+/// Choose the default runtime environment of pipelines.
 #[utoipa::path(put, path = "/api/runtime-environments/default/{name}", tag = "runtime-environments", params(("name" = String, Path)),
     responses((status = 200, body = ShownRuntime), (status = 404, body = ErrorBody)))]
 pub(crate) async fn make_default(
@@ -304,7 +306,7 @@ pub(crate) struct DeleteQuery {
     force: Option<bool>,
 }
 
-/// Forget a runtime environment. Agents that serve it do so no longer; its builds go to others.
+/// Delete a runtime environment. Agents no longer serve it; its builds go to others.
 #[utoipa::path(delete, path = "/api/runtime-environments/{name}", tag = "runtime-environments", params(("name" = String, Path), DeleteQuery),
     responses((status = 200, body = String), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn delete(
@@ -325,7 +327,7 @@ pub(crate) async fn delete(
             let is_default = runtime_environments::default_name(tx, scope)?.as_ref() == Some(&name);
             if is_default && query.force != Some(true) {
                 return Err(ApiError::conflict(format!(
-                    "runtime environment `{name}` is the default: make another one the default, or delete it with force"
+                    "runtime environment `{name}` is the default: choose another default first, or delete it with force"
                 )));
             }
             for mut agent in agents::list(tx, scope)? {
@@ -358,7 +360,7 @@ pub(crate) struct RegisterCluster {
     agent: bool,
 }
 
-/// What the installer of the published runner says of the cluster in which builds are to run: its runtime environment.
+/// Register a cluster for builds as a runtime environment, as the installer of the published runner does.
 #[utoipa::path(post, path = "/api/custom_clusters/register", tag = "runtime-environments", request_body = RegisterCluster,
     responses((status = 200, body = ShownRuntime), (status = 400, body = ErrorBody)))]
 pub(crate) async fn register(

@@ -50,9 +50,8 @@ pub(crate) async fn sign(
     Json(request): Json<SignRequest>,
 ) -> Result<Response, ApiError> {
     let names = alternative_names(&request.req_subject_alt_name)?;
-    let asked = CertificateSigningRequestParams::from_pem(&request.csr).map_err(|error| {
-        ApiError::bad_request(format!("csr is no certificate request that can be signed: {error}"))
-    })?;
+    let asked = CertificateSigningRequestParams::from_pem(&request.csr)
+        .map_err(|error| ApiError::bad_request(format!("csr is not a valid certificate request: {error}")))?;
     let inner = server.clone();
     let (authority, certificate) = server
         .change(move |tx| {
@@ -82,7 +81,7 @@ fn authority(server: &Server, tx: &mut Tx<'_>, account: AccountId) -> Result<(St
     if let Some(kept) = authorities::of(tx, scope)? {
         let opened = key.unseal(&place(account), &kept.sealed_key);
         let opened =
-            opened.ok_or_else(|| StoreError::corrupt("the key of the account's authority does not open"))?;
+            opened.ok_or_else(|| StoreError::corrupt("cannot decrypt the key of the account's authority"))?;
         return Ok((kept.certificate, opened.expose().clone()));
     }
     let pair = KeyPair::generate().map_err(unusable)?;

@@ -54,7 +54,7 @@ pub(crate) async fn list(
     Ok(Json(rows))
 }
 
-/// Make a service account. Its keys are made with `POST /api/auth/key?subjectType=service-account&subjectReference=NAME`.
+/// Create a service account. Its keys are created with `POST /api/auth/key?subjectType=service-account&subjectReference=NAME`.
 #[utoipa::path(post, path = "/api/service-users", tag = "service-accounts", request_body = CreateServiceAccount,
     responses((status = 200, body = ServiceAccount), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -117,7 +117,7 @@ fn role_asked(request: &ChangeServiceAccount) -> Option<&str> {
     }))
 }
 
-/// Change a service account's name, role or teams, or switch it off: its keys stop working at once, and work again when it is on.
+/// Edit the name, role or teams of a service account, or disable it: its keys stop working at once, until it is enabled again.
 #[utoipa::path(patch, path = "/api/service-users/{name}", tag = "service-accounts", params(("name" = String, Path)), request_body = ChangeServiceAccount,
     responses((status = 200, body = ServiceAccount), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn change(
@@ -178,7 +178,7 @@ fn set_teams(tx: &mut Tx<'_>, scope: Scope, member: &str, wanted: &[String]) -> 
     Ok(())
 }
 
-/// Delete a service account with its keys. Its name is not given to another for a while.
+/// Delete a service account and its keys. Its name stays reserved for a while.
 #[utoipa::path(delete, path = "/api/service-users/{name}", tag = "service-accounts", params(("name" = String, Path)),
     responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(

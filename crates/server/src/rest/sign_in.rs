@@ -66,7 +66,7 @@ struct Errand {
     invitation: Option<String>,
 }
 
-/// Sign in through an identity provider: sends the browser there.
+/// Sign in with an identity provider: redirects the browser to it.
 #[utoipa::path(get, path = "/api/auth/{client}/login", tag = "auth", params(("client" = String, Path), BeginQuery),
     responses((status = 302), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn begin(
@@ -78,7 +78,9 @@ pub(crate) async fn begin(
     let begun = async {
         let return_to = query.return_to.unwrap_or_else(|| "/".to_owned());
         if !safe_return(&return_to) {
-            return Err(ApiError::bad_request("return_to is a page of this site, beginning with one `/`"));
+            return Err(ApiError::bad_request(
+                "return_to must be a page of this site that begins with a single `/`",
+            ));
         }
         let (row, _) = server.look(move |tx| open_client(tx, &name)).await?;
         let (address, cookie) = set_out(&server, &row, Errand { return_to, ..Errand::default() }).await?;
@@ -90,8 +92,8 @@ pub(crate) async fn begin(
     }
 }
 
-/// Begin to link an identity of one of your accounts' providers to yourself. The answer names account and issuer, and
-/// where to send the browser; nothing is linked before it comes back.
+/// Start linking an identity of one of your accounts' providers. The answer names account and issuer, and
+/// where to redirect the browser; nothing is linked before it returns.
 #[utoipa::path(post, path = "/api/user/identities/{client}", tag = "auth", params(("client" = String, Path)),
     responses((status = 200, body = LinkStarted), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn link(
@@ -128,11 +130,11 @@ fn within_reach(session: &SessionRef, row: &sso::SsoClient) -> Result<(), ApiErr
         return Ok(());
     }
     Err(ApiError::forbidden(
-        "this session began at an identity provider and is good for that one alone: sign in with your password to link another",
+        "you signed in with an identity provider: sign in with your password to link another",
     ))
 }
 
-/// Accept an invitation through an identity provider of the account: the answer says where to send the browser.
+/// Accept an invitation with an identity provider of the account: the answer says where to redirect the browser.
 #[utoipa::path(post, path = "/api/auth/{client}/invitation", tag = "auth", params(("client" = String, Path)), request_body = InvitationToken,
     responses((status = 200, body = LinkStarted), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn accept_through(
@@ -195,7 +197,7 @@ async fn set_out(
 }
 
 fn value(text: &str) -> Result<HeaderValue, ApiError> {
-    HeaderValue::from_str(text).map_err(|_| ApiError::bad_request("this address cannot be used"))
+    HeaderValue::from_str(text).map_err(|_| ApiError::bad_request("this address is not valid"))
 }
 
 fn cookies(cookies: &[String]) -> Result<HeaderMap, ApiError> {
@@ -248,7 +250,7 @@ pub(crate) struct CallbackQuery {
     error: Option<String>,
 }
 
-/// Where the identity provider sends the browser back to.
+/// Redirect target of the identity provider.
 #[utoipa::path(get, path = "/api/auth/{client}/callback", tag = "auth", params(("client" = String, Path), CallbackQuery),
     responses((status = 302), (status = 400, body = ErrorBody), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn callback(
@@ -308,7 +310,7 @@ async fn come_back(
 }
 
 fn over() -> ApiError {
-    ApiError::bad_request("this sign-in is over or was not begun in this browser: begin it again")
+    ApiError::bad_request("this sign-in has expired or was started in another browser: sign in again")
 }
 
 /// State and browser together find one errand, once.

@@ -48,10 +48,11 @@ pub(crate) fn place(row: &sso::SsoClient) -> String {
 fn check(settings: &SsoSettings) -> Result<(), ApiError> {
     let mut wrong = Vec::new();
     if !(settings.issuer.starts_with("https://") || settings.issuer.starts_with("http://")) {
-        wrong.push("settings.issuer is the provider's address, with https://".to_owned());
+        wrong.push("settings.issuer must be the provider's address, with https://".to_owned());
     }
     if settings.client_id.is_empty() {
-        wrong.push("settings.clientId is what the provider calls this platform".to_owned());
+        wrong
+            .push("settings.clientId is required: the client id of this platform at the provider".to_owned());
     }
     if settings.admin_group.is_some() && settings.groups_claim.is_none() {
         wrong.push("settings.adminGroup needs settings.groupsClaim".to_owned());
@@ -82,7 +83,7 @@ pub(crate) async fn list(
 /// Names that are parts of other addresses under `/api/auth/`.
 const TAKEN: [&str; 8] = ["key", "keys", "login", "logout", "sessions", "invitation", "password", "confirm"];
 
-/// Add an identity provider (OpenID Connect). Its discovery is asked for at once, so that a wrong address is found now.
+/// Add an identity provider (OpenID Connect). Its discovery document is fetched at once, so that a wrong address is found immediately.
 #[utoipa::path(post, path = "/api/idp", tag = "sso", request_body = CreateSsoClient,
     responses((status = 200, body = SsoClient), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -92,10 +93,7 @@ pub(crate) async fn create(
 ) -> Result<Json<SsoClient>, ApiError> {
     super::plain_name("an identity provider", &request.name)?;
     if TAKEN.contains(&request.name.as_str()) {
-        return Err(ApiError::bad_request(format!(
-            "`{}` is part of another address here: choose another name",
-            request.name
-        )));
+        return Err(ApiError::bad_request(format!("`{}` is reserved: choose another name", request.name)));
     }
     check(&request.settings)?;
     oidc::discover(&server.inner.egress, &request.settings)
@@ -136,7 +134,7 @@ fn find(tx: &mut Tx<'_>, caller: &Caller, name: &str) -> Result<sso::SsoClient, 
     found.ok_or_else(|| ApiError::not_found(format!("identity provider `{name}`")))
 }
 
-/// Change an identity provider, or switch it off.
+/// Edit or disable an identity provider.
 #[utoipa::path(patch, path = "/api/idp/{name}", tag = "sso", params(("name" = String, Path)), request_body = ChangeSsoClient,
     responses((status = 200, body = SsoClient), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn change(
@@ -169,7 +167,7 @@ pub(crate) async fn change(
                 && !caller.principal.is_platform()
             {
                 return Err(ApiError::forbidden(
-                    "everybody's sign-in page is the platform's: an administrator of the platform sets frontPage",
+                    "the sign-in page belongs to the platform: only an administrator of the platform can set frontPage",
                 ));
             }
             row.front_page = request.front_page.unwrap_or(row.front_page);
@@ -188,7 +186,7 @@ pub(crate) async fn change(
     Ok(Json(changed))
 }
 
-/// Remove an identity provider. People who came through it stay members; their sessions through it end.
+/// Delete an identity provider. Its users stay members; their sessions through it end.
 #[utoipa::path(delete, path = "/api/idp/{name}", tag = "sso", params(("name" = String, Path)),
     responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(

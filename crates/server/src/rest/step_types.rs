@@ -92,7 +92,7 @@ fn find(tx: &mut Tx<'_>, scope: Scope, wanted: &str) -> Result<StepType, ApiErro
     latest(rows).pop().ok_or_else(|| ApiError::not_found(format!("step type `{wanted}`")))
 }
 
-/// Definitions, the highest version of each.
+/// Step types, the highest version of each.
 #[utoipa::path(get, path = "/api/step-types", tag = "step-types", params(StepTypeQuery),
     responses((status = 200, body = StepTypePage), (status = 401, body = ErrorBody)))]
 pub(crate) async fn list(
@@ -118,7 +118,7 @@ pub(crate) async fn list(
     Ok(Json(StepTypePage { docs, total }))
 }
 
-/// One definition: `NAME`, or `NAME:VERSION`.
+/// One step type: `NAME`, or `NAME:VERSION`.
 #[utoipa::path(get, path = "/api/step-types/{name}", tag = "step-types", params(("name" = String, Path)),
     responses((status = 200, body = Object), (status = 404, body = ErrorBody)))]
 pub(crate) async fn one(
@@ -130,7 +130,7 @@ pub(crate) async fn one(
     Ok(Json(shown(&row)?))
 }
 
-/// Versions of a definition, the highest first.
+/// Versions of a step type, the highest first.
 #[utoipa::path(get, path = "/api/step-types/{name}/versions", tag = "step-types", params(("name" = String, Path)),
     responses((status = 200, body = [String]), (status = 404, body = ErrorBody)))]
 pub(crate) async fn versions(
@@ -163,12 +163,12 @@ fn check(text: &RawValue) -> Result<(String, String), ApiError> {
     let name = manifest["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
     if name.is_empty() || name.len() > 200 || !name.chars().all(plain) {
-        wrong.push("`metadata.name` has letters, digits, `-`, `_`, `.` and `/`".to_owned());
+        wrong.push("`metadata.name` may only have letters, digits, `-`, `_`, `.` and `/`".to_owned());
     }
     let version = manifest["metadata"]["version"].as_str().unwrap_or("0.0.0").to_owned();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.');
     if version.len() > 50 || !version.chars().all(plain) {
-        wrong.push(format!("`{version}` is no version such as 1.2.3"));
+        wrong.push(format!("`{version}` is not a version such as 1.2.3"));
     }
     let spec = &manifest["spec"];
     if !spec["steps"].is_object() && !spec["stepsTemplate"].is_string() {
@@ -206,13 +206,13 @@ async fn keep(
             let old = known.iter().find(|old| old.name == row.name && old.version == row.version);
             if new && old.is_some() {
                 return Err(ApiError::conflict(format!(
-                    "step type `{}` has a version {}: replace it, or give this one another version",
+                    "version {1} of step type `{0}` already exists: replace it, or choose another version",
                     row.name, row.version
                 )));
             }
             if old.is_none() && known.len() >= VERSIONS_MAX {
                 return Err(ApiError::over_limit(format!(
-                    "the account has {VERSIONS_MAX} versions of step types, which is the most: delete old ones"
+                    "the account has {VERSIONS_MAX} versions of step types, which is the limit: delete old ones"
                 )));
             }
             step_types::put(tx, scope, &row)?;
@@ -226,7 +226,7 @@ async fn keep(
     Ok(Json(made))
 }
 
-/// Make a version of a definition.
+/// Create a version of a step type.
 #[utoipa::path(post, path = "/api/step-types", tag = "step-types", request_body = Object,
     responses((status = 200, body = Object), (status = 400, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -237,7 +237,7 @@ pub(crate) async fn create(
     keep(server, caller, manifest, true).await
 }
 
-/// Put a version of a definition in the place of another, or beside it.
+/// Replace a version of a step type, or add one.
 #[utoipa::path(put, path = "/api/step-types/{name}", tag = "step-types", params(("name" = String, Path)), request_body = Object,
     responses((status = 200, body = Object), (status = 400, body = ErrorBody)))]
 pub(crate) async fn replace(
@@ -249,13 +249,13 @@ pub(crate) async fn replace(
     let (written, _) = check(&manifest)?;
     if name.rsplit_once(':').map_or(name.as_str(), |(name, _)| name) != written {
         return Err(ApiError::bad_request(format!(
-            "`metadata.name` is `{written}`, and the address says `{name}`"
+            "`metadata.name` is `{written}`, but the URL says `{name}`"
         )));
     }
     keep(server, caller, manifest, false).await
 }
 
-/// Delete all versions of a definition, or `NAME:VERSION`.
+/// Delete all versions of a step type, or `NAME:VERSION`.
 #[utoipa::path(delete, path = "/api/step-types/{name}", tag = "step-types", params(("name" = String, Path)),
     responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
 pub(crate) async fn delete(

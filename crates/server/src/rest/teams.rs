@@ -65,7 +65,7 @@ fn custom(tx: &mut Tx<'_>, scope: Scope, wanted: &str) -> Result<identity::Team,
     let team = find(tx, scope, wanted)?;
     if team.kind != "custom" {
         return Err(ApiError::conflict(format!(
-            "team `{}` goes by role and cannot be changed: make a team of your own",
+            "team `{}` is defined by a role and cannot be edited: create another team",
             team.name
         )));
     }
@@ -75,7 +75,7 @@ fn custom(tx: &mut Tx<'_>, scope: Scope, wanted: &str) -> Result<identity::Team,
 fn check_name(name: &str) -> Result<(), ApiError> {
     super::free_name("a team", name)?;
     if [identity::EVERYBODY, identity::ADMINISTRATORS].contains(&name) {
-        return Err(ApiError::conflict(format!("team `{name}` exists already")));
+        return Err(ApiError::conflict(format!("team `{name}` already exists")));
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ pub(crate) async fn list(State(server): State<Server>, caller: Caller) -> Result
     Ok(Json(teams))
 }
 
-/// Make a team.
+/// Create a team.
 #[utoipa::path(post, path = "/api/team", tag = "teams", request_body = CreateTeam,
     responses((status = 200, body = CreatedTeam), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn create(
@@ -199,7 +199,7 @@ fn call(
 ) -> Result<(), ApiError> {
     let holder = identity::team_by_name(tx, scope, name)?;
     if holder.is_some_and(|holder| holder.id != team.id) {
-        return Err(ApiError::conflict(format!("team `{name}` exists already")));
+        return Err(ApiError::conflict(format!("team `{name}` already exists")));
     }
     identity::update_team(tx, scope, team.id, name, tags)?;
     Ok(())
@@ -231,7 +231,7 @@ pub(crate) async fn rename(
     Ok(Json(team))
 }
 
-/// Delete a team. Refused while a rule names it.
+/// Delete a team. Refused while an access rule uses it.
 #[utoipa::path(delete, path = "/api/team/{team}", tag = "teams", params(("team" = String, Path)),
     responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn delete(
@@ -251,7 +251,7 @@ pub(crate) async fn delete(
                 .collect();
             if !used.is_empty() {
                 return Err(ApiError::conflict(format!(
-                    "team `{}` is named by rules: {}; change or delete those first",
+                    "team `{}` is used by access rules: {}; edit or delete those first",
                     team.name,
                     used.join(", ")
                 )));
@@ -269,7 +269,7 @@ pub(crate) async fn delete(
     Ok(Json(gone))
 }
 
-/// Put a person or service account into a team.
+/// Add a user or service account to a team.
 #[utoipa::path(put, path = "/api/team/{team}/{user}/assignUserToTeam", tag = "teams", params(("team" = String, Path), ("user" = String, Path)),
     responses((status = 200, body = Team), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn assign(
@@ -280,7 +280,7 @@ pub(crate) async fn assign(
     move_member(server, caller, team, member, true).await
 }
 
-/// Take a person or service account out of a team.
+/// Remove a user or service account from a team.
 #[utoipa::path(put, path = "/api/team/{team}/{user}/deleteUserFromTeam", tag = "teams", params(("team" = String, Path), ("user" = String, Path)),
     responses((status = 200, body = Team), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn unassign(

@@ -23,13 +23,13 @@ const NAME: &str = "default/yaml";
 fn pipeline() -> Result<Pipeline, ApiError> {
     let says = "echo 'This pipeline runs texts that come with the run: codefresh run --yaml FILE'";
     let body = json!({
-        "metadata": {"name": NAME, "description": "Runs of texts that belong to no pipeline"},
+        "metadata": {"name": NAME, "description": "Runs of files without a pipeline"},
         "spec": {"steps": {"text": {"image": "alpine", "commands": [says]}}},
     });
     Ok(serde_json::from_value(body).map_err(StoreError::corrupt)?)
 }
 
-/// Start a build of the text in `userYamlDescriptor`. The answer is its id; the builds are those of `default/yaml`.
+/// Start a build of the pipeline file in `userYamlDescriptor`. The answer is its id; it is listed under `default/yaml`.
 #[utoipa::path(post, path = "/api/pipelines/run", tag = "pipelines", params(RunQuery), request_body = RunRequest,
     responses((status = 200, body = String), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
 pub(crate) async fn run_text(
@@ -40,7 +40,7 @@ pub(crate) async fn run_text(
 ) -> Result<Json<String>, ApiError> {
     if request.user_yaml_descriptor.as_deref().is_none_or(|text| text.trim().is_empty()) {
         return Err(ApiError::bad_request(
-            "there is nothing to run: send the pipeline's text as userYamlDescriptor, or name a pipeline",
+            "nothing to run: send the pipeline file as userYamlDescriptor, or name a pipeline",
         ));
     }
     let asking = caller.clone();

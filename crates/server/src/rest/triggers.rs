@@ -38,7 +38,7 @@ pub(crate) struct Tried {
     reason: Option<String>,
 }
 
-/// Which triggers of a pipeline would fire. Nothing starts.
+/// Try out the triggers of a pipeline: which would fire. Nothing is started.
 #[utoipa::path(post, path = "/api/pipelines/{name}/triggers/try", tag = "triggers", params(("name" = String, Path)), request_body = TryEvent,
     responses((status = 200, body = [Tried]), (status = 404, body = ErrorBody)))]
 pub(crate) async fn attempt(
@@ -54,7 +54,7 @@ pub(crate) async fn attempt(
             let tries = pipeline.spec.triggers.iter().map(|trigger| {
                 let event = event(&described, trigger.context().unwrap_or_default(), &trigger.repo);
                 let outcome = if matching::is_skipped(&event) {
-                    Err("the commit's message asks for no build".to_owned())
+                    Err("the commit message skips the build".to_owned())
                 } else {
                     matching::fires(trigger, &event)
                 };

@@ -119,7 +119,7 @@ pub(crate) async fn me(State(server): State<Server>, caller: Caller) -> Result<J
                         session_ends: None,
                     })
                 }
-                _ => Err(ApiError::forbidden("this key speaks for no person and no service account")),
+                _ => Err(ApiError::forbidden("this key does not belong to a user or a service account")),
             }
         })
         .await?;
@@ -132,13 +132,13 @@ fn enterable(tx: &mut Tx<'_>, account: AccountId) -> Result<(), ApiError> {
     match AccountSettings::of(&account).password_login {
         true => Ok(()),
         false => Err(ApiError::forbidden(format!(
-            "account `{}` is entered through its identity provider alone: sign out, and choose it on the sign-in page",
+            "account `{}` requires its identity provider: sign out, and choose it on the sign-in page",
             account.name
         ))),
     }
 }
 
-/// Go over to another of your accounts, by name or id. The session id changes; a key stays in its account.
+/// Switch to another of your accounts, by name or id. The session id changes; a key stays in its account.
 #[utoipa::path(post, path = "/api/user/changeaccount/{account}", tag = "auth", params(("account" = String, Path)),
     responses((status = 200, body = User), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody)))]
 pub(crate) async fn change_account(
@@ -148,13 +148,13 @@ pub(crate) async fn change_account(
 ) -> Result<impl IntoResponse, ApiError> {
     let Credential::Session(session) = caller.credential.clone() else {
         return Err(ApiError::bad_request(
-            "a key belongs to one account: make a key in the other account instead",
+            "a key belongs to one account: create a key in the other account instead",
         ));
     };
     let (id, _) = super::auth::person(&caller)?;
     if caller.is_vouched() {
         return Err(ApiError::forbidden(
-            "this session began at an identity provider and is good in its account alone: sign out, and sign in to the other account",
+            "you signed in with the identity provider of this account: sign out, then sign in to the other account",
         ));
     }
     let inner = server.clone();

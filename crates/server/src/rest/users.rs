@@ -50,7 +50,7 @@ pub(crate) fn find(tx: &mut Tx<'_>, scope: Scope, wanted: &str) -> Result<identi
         let addresses: Vec<_> = named.iter().map(|member| member.user.email.as_str()).collect();
         let addresses = addresses.join(", ");
         return Err(ApiError::bad_request(format!(
-            "{} members are called `{wanted}`: say which one by e-mail ({addresses})",
+            "{} members are called `{wanted}`: identify one by e-mail ({addresses})",
             named.len()
         )));
     }
@@ -94,13 +94,13 @@ fn keep_an_administrator(tx: &mut Tx<'_>, scope: Scope, without: UserId) -> Resu
     let left = identity::administrators(tx, scope)?.into_iter().filter(|id| *id != without).count();
     if left == 0 {
         return Err(ApiError::conflict(
-            "this is the last Administrator of the account: make somebody else one first",
+            "this is the last Administrator of the account: appoint another one first",
         ));
     }
     Ok(())
 }
 
-/// Change a member's role, or suspend them in this account and restore them. Their sessions end, so that nothing goes on
+/// Change a member's role, or suspend or restore them in this account. Their sessions end, so that nothing continues
 /// with the old state; keys of somebody who is suspended are refused until they are restored.
 #[utoipa::path(patch, path = "/api/users/{id}", tag = "users", params(("id" = String, Path)), request_body = ChangeMember,
     responses((status = 200, body = Member), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
@@ -139,7 +139,7 @@ pub(crate) async fn change(
     Ok(Json(member))
 }
 
-/// Take somebody out of the account: their sessions and keys here stop working at once.
+/// Remove a user from the account: their sessions and keys here stop working at once.
 #[utoipa::path(delete, path = "/api/users/{id}", tag = "users", params(("id" = String, Path)),
     responses((status = 200, body = String), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
 pub(crate) async fn remove(

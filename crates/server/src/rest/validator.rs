@@ -20,7 +20,7 @@ use crate::error::ApiError;
 /// The step that every runner has besides the language's own types.
 const BUILT_IN: &str = "git-commit";
 
-/// Check the text of a pipeline. Everything that is wrong comes at once.
+/// Check a pipeline file. All findings are reported at once.
 #[utoipa::path(post, path = "/api/pipelines/yaml/validator", tag = "pipelines", request_body = ValidateRequest,
     responses((status = 200, body = ValidateResponse), (status = 400, body = ErrorBody)))]
 pub(crate) async fn validate(

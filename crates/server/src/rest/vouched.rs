@@ -48,11 +48,11 @@ impl Vouching<'_> {
         let user = identity::user_by_id(tx, id)?.ok_or_else(ApiError::unauthenticated)?;
         let member = identity::member(tx, self.scope(), id)?.filter(identity::Member::is_open);
         if member.is_none() {
-            return Err(ApiError::forbidden("you are not a member of this provider's account any more"));
+            return Err(ApiError::forbidden("you are no longer a member of this provider's account"));
         }
         match self.known(tx)? {
             Some(known) if known.id == id => {}
-            Some(_) => return Err(ApiError::conflict("this identity belongs to another person here")),
+            Some(_) => return Err(ApiError::conflict("this identity belongs to another user")),
             None => self.keep(tx, id)?,
         }
         Ok(user)
@@ -68,7 +68,7 @@ impl Vouching<'_> {
         };
         if !user.enabled {
             return Err(ApiError::refused_sign_in(
-                "this person is disabled here: ask an administrator of the platform",
+                "this user is disabled: ask an administrator of the platform",
             ));
         }
         match identity::member(tx, self.scope(), user.id)? {
@@ -109,7 +109,7 @@ impl Vouching<'_> {
         let found = identity::invitation_by_token(tx, hash)?
             .filter(|row| row.account == self.row.account && row.expires_ms >= self.server.now_ms());
         found.ok_or_else(|| {
-            ApiError::not_found("this invitation: it was accepted, revoked or is too old; ask for a new one")
+            ApiError::not_found("this invitation: it was accepted, revoked or has expired; ask for a new one")
         })
     }
 
@@ -154,8 +154,7 @@ impl Vouching<'_> {
         let verified = identity::domain(tx, domain)?.is_some_and(|row| row.account == self.row.account);
         if !verified {
             return Err(ApiError::refused_sign_in(format!(
-                "this identity provider may not speak for addresses of `{domain}`: an administrator of the platform \
-                 verifies domains for an account; with an invitation, open its link"
+                "this identity provider is not trusted for addresses of `{domain}`: an administrator of the platform can verify the domain for the account; if you have an invitation, open its link"
             )));
         }
         Ok(email)
@@ -183,7 +182,7 @@ impl Vouching<'_> {
 
 fn taken() -> ApiError {
     ApiError::refused_sign_in(
-        "somebody with this e-mail is here already: sign in as before, then link this identity provider in your settings",
+        "there is already a user with this e-mail: sign in as before, then link this identity provider in your settings",
     )
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn fires(trigger: &GitTrigger, event: &RepoEvent) -> Result<(), Strin
         return Err("the trigger is disabled".into());
     }
     if trigger.kind != "git" {
-        return Err(format!("it is a trigger of type `{}`", trigger.kind));
+        return Err(format!("its type is `{}`", trigger.kind));
     }
     if trigger.context().unwrap_or_default() != event.context {
         return Err("it watches another Git provider".into());
@@ -80,11 +80,11 @@ pub(crate) fn fires(trigger: &GitTrigger, event: &RepoEvent) -> Result<(), Strin
     }
     if !wanted(trigger, &settings, event) {
         let events = event.events.join(", ");
-        return Err(format!("it waits for {}, this is {events}", trigger.events.join(", ")));
+        return Err(format!("it is for {}, this is {events}", trigger.events.join(", ")));
     }
     if !fits(trigger.branch_regex.as_deref(), &event.branch) {
         return Err(format!(
-            "branch `{}` does not fit `{}`",
+            "branch `{}` does not match `{}`",
             event.branch,
             trigger.branch_regex.as_deref().unwrap_or_default()
         ));
@@ -93,19 +93,19 @@ pub(crate) fn fires(trigger: &GitTrigger, event: &RepoEvent) -> Result<(), Strin
         let target = settings.pull_request_target_branch_regex.as_deref();
         if !fits(target, &pull_request.target) {
             return Err(format!(
-                "the target branch `{}` does not fit `{}`",
+                "the target branch `{}` does not match `{}`",
                 pull_request.target,
                 target.unwrap_or_default()
             ));
         }
         if pull_request.is_fork && settings.pull_request_allow_fork_events != Some(true) {
-            return Err("it is a fork's pull request, and the trigger does not allow those".into());
+            return Err("it is a pull request from a fork, which the trigger does not allow".into());
         }
     }
     if let Some(comment) = &event.comment
         && !fits(settings.comment_regex.as_deref(), &comment.text)
     {
-        return Err("the comment does not fit the trigger's commentRegex".into());
+        return Err("the comment does not match the trigger's commentRegex".into());
     }
     changed(&settings, event)
 }
@@ -135,15 +135,14 @@ fn changed(settings: &TriggerSettings, event: &RepoEvent) -> Result<(), String> 
             return Ok(());
         }
         return Err(format!(
-            "{UNKNOWN_FILES}, and the trigger asks for `{glob}`: the provider did not say; start the build by hand, or take \
-             modifiedFilesGlob out of the trigger"
+            "{UNKNOWN_FILES}, and the trigger asks for `{glob}`: the provider did not say; start the build manually, or remove modifiedFilesGlob from the trigger"
         ));
     };
     let compiled = path_glob::compile(glob)?;
     if paths.iter().any(|path| compiled.matches(path)) {
         Ok(())
     } else {
-        Err(format!("none of the {} changed files fits `{glob}`", paths.len()))
+        Err(format!("none of the {} changed files matches `{glob}`", paths.len()))
     }
 }
 

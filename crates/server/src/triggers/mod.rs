@@ -123,7 +123,7 @@ async fn prepare(server: &Server, mut recorded: Recorded) -> Result<Option<Work>
                 return Err(Trouble::Away { account: *account, context, what, why });
             }
             Err(error) => {
-                tracing::warn!(%error, repo = event.repo, "An announcement could not be completed.")
+                tracing::warn!(%error, repo = event.repo, "Cannot process a webhook.")
             }
         }
     }
@@ -167,7 +167,7 @@ fn may_start(tx: &mut Tx<'_>, scope: Scope, event: Box<RepoEvent>) -> Result<Opt
     }
     if event.sha.is_empty() && (event.comment.is_some() || event.release.is_some()) {
         // Its commit could not be asked for, and no other is meant.
-        let text = "a comment or release was not built: the provider did not say which commit it is about";
+        let text = "no build for a comment or release: the provider did not say which commit it is about";
         return Ok(Some(Work::Note { scope, event, text: text.into() }));
     }
     let mut candidates = Vec::new();
@@ -261,7 +261,7 @@ fn happened(
                     // The only reason that nobody can see in the event or in the trigger: it is told where hooks are listed.
                     let text =
                         format!("pipeline `{}`, trigger `{}` was not started: {why}", row.name, trigger.name);
-                    tracing::warn!(pipeline = row.name, why, "A trigger was not started.");
+                    tracing::warn!(pipeline = row.name, why, "A trigger did not start its pipeline.");
                     hooks::note_problem(tx, scope, &event.context, &event.repo, &text)?;
                 }
                 continue;
@@ -343,13 +343,16 @@ fn ended(
             if chain.len() > CHAIN_MAX || chain.contains(&row.name) {
                 let again = chain.contains(&row.name);
                 let chain = chain.join(" → ");
-                let why =
-                    if again { "it is in this chain already" } else { "the chain is as long as one may be" };
+                let why = if again {
+                    "it is already in this chain"
+                } else {
+                    "the chain has reached its maximum length"
+                };
                 let text = format!("pipeline `{}` was not started after {chain}: {why}", row.name);
                 tracing::warn!(
                     chain,
                     pipeline = row.name,
-                    "Pipelines start each other without end; this one does not."
+                    "Pipelines trigger each other in a loop; not starting this one."
                 );
                 note_unstarted(server, tx, scope, build, &text)?;
                 continue;
@@ -383,7 +386,7 @@ fn ended(
                     queue::start(server, tx, scope, &row, &pipeline, &next, &cause)?;
                 }
                 Err(error) => {
-                    tracing::warn!(pipeline = row.name, %error, "A pipeline that waited for another cannot run.");
+                    tracing::warn!(pipeline = row.name, %error, "A pipeline that another one triggers cannot run.");
                     let text = format!("pipeline `{}` was not started after this build: {error}", row.name);
                     note_unstarted(server, tx, scope, build, &text)?;
                 }

@@ -201,7 +201,7 @@ async fn text_becomes_steps_in_their_order_and_what_is_wrong_is_said_at_once() {
         "branchRegex",
         "twice",
         "owner/name",
-        "Git context `none`",
+        "Git integration `none`",
     ] {
         assert!(said.contains(part), "`{part}` in {said}");
     }

@@ -236,7 +236,7 @@ async fn h8_an_address_that_somebody_took_first_opens_nothing_and_can_be_given_b
     {
         let (status, text) = platform.call("POST", path, &platform.admin_key, Some(body)).await;
         assert_eq!(status, 409, "{text}");
-        assert!(text.to_string().contains("nobody has shown"), "{text}");
+        assert!(text.to_string().contains("is not verified for this person"), "{text}");
     }
     // The address is taken from her, by an administrator of the platform alone; whom it belongs to comes in.
     let id = squatter.user["_id"].as_str().unwrap();

@@ -64,6 +64,9 @@ pub(crate) enum AppCommand {
     Diff {
         #[command(flatten)]
         app: Name,
+        /// What a rollback to this deployment of `history` would change, instead
+        #[arg(long, value_name = "ID")]
+        deployment: Option<i64>,
         #[command(flatten)]
         output: OutputArguments,
     },
@@ -230,8 +233,8 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                 Ok(())
             })?;
         }
-        AppCommand::Diff { app, output } => {
-            return diff(&client, &find(&client, &app).await?, output.output).await;
+        AppCommand::Diff { app, deployment, output } => {
+            return diff(&client, &find(&client, &app).await?, deployment, output.output).await;
         }
         AppCommand::Tree { app, output } => {
             let app = find(&client, &app).await?;
@@ -256,6 +259,7 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                 vec![
                     entry.id.to_string(),
                     super::output::when(&entry.deployed_at),
+                    took(entry),
                     sha,
                     entry.revision.author.clone(),
                     message,
@@ -264,7 +268,7 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
             print(
                 output.output,
                 &app.history,
-                &["ID", "DEPLOYED", "REVISION", "AUTHOR", "MESSAGE"],
+                &["ID", "DEPLOYED", "DURATION", "REVISION", "AUTHOR", "MESSAGE"],
                 row,
                 "It was never synced.",
             )?;
@@ -342,6 +346,15 @@ async fn order(
     done(output, &answer, &app.name, &sentence)
 }
 
+/// How long a deployment took, in seconds; nothing where the runtime did not say when it began.
+fn took(deployment: &slipway_api::application::Deployment) -> String {
+    let time = |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second);
+    match (deployment.started_at.as_deref().and_then(time), time(&deployment.deployed_at)) {
+        (Some(began), Some(ended)) => format!("{}s", (ended - began).max(0)),
+        _ => String::new(),
+    }
+}
+
 /// Shows it now and after each change, until interrupted.
 async fn follow(client: &Client, app: &Application, format: Format) -> anyhow::Result<ExitCode> {
     let mut following = app_wait::Following::start(client, app).await?;
@@ -382,8 +395,14 @@ fn show(app: &Application) {
     app.conditions.iter().for_each(|condition| say!("  {}: {}", condition.kind, condition.message));
 }
 
-async fn diff(client: &Client, app: &Application, format: Format) -> anyhow::Result<ExitCode> {
-    let mut diff: ApplicationDiff = client.get(&proxied(app, "diff")).await?;
+async fn diff(
+    client: &Client,
+    app: &Application,
+    deployment: Option<i64>,
+    format: Format,
+) -> anyhow::Result<ExitCode> {
+    let query = deployment.map(|id| format!("?deployment={id}")).unwrap_or_default();
+    let mut diff: ApplicationDiff = client.get(&proxied(app, &format!("diff{query}"))).await?;
     diff.resources.retain(|resource| resource.change != "same");
     let differs = !diff.resources.is_empty();
     print_one(format, &diff, &app.name, || {

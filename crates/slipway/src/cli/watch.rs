@@ -20,10 +20,13 @@ pub(crate) struct WatchArguments {
 /// Columns that differ with the time of day, not with what they are about.
 const TIMES: [&str; 4] = ["CREATED", "STARTED", "FINISHED", "UPDATED"];
 
+/// The cells of an item.
+type Row<'a, T> = dyn Fn(&T) -> Vec<String> + 'a;
+
 pub(crate) struct Watched<'a, T> {
     format: Format,
     heads: &'a [&'a str],
-    row: Box<dyn Fn(&T) -> Vec<String> + 'a>,
+    row: Box<Row<'a, T>>,
     key: Box<dyn Fn(&T) -> String + 'a>,
     widths: Option<Vec<usize>>,
     shown: BTreeMap<String, String>,

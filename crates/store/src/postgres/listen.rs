@@ -100,7 +100,7 @@ fn listen(
         if follow(&mut client, own, heard, stop).is_ok() {
             return;
         }
-        tracing::warn!("The connection that hears of other processes' commits was lost; connecting again.");
+        tracing::warn!("Lost the connection that listens for commits of other processes; reconnecting.");
         loop {
             if stop.load(Ordering::Relaxed) {
                 return;
