@@ -15,3 +15,4 @@ pub(crate) mod output;
 pub(crate) mod pipelines;
 mod render;
 pub(crate) mod repos;
+pub(crate) mod retention;
