@@ -206,6 +206,7 @@ impl Server {
             only_if(has(Role::CronExecutor), crate::reports::send(self)),
             only_if(has(Role::CronExecutor), crate::clock::run(self)),
             only_if(has(Role::CronExecutor), crate::watching::run(self)),
+            only_if(has(Role::CronExecutor), crate::retention::run(self)),
             crate::fan_out::run(self),
             only_if(has(Role::RuntimeManager), crate::agent::polls::run(self)),
             only_if(has(Role::RuntimeManager), crate::agent::heard::run(self)),

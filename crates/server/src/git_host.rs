@@ -19,8 +19,8 @@ use slipway_forge::builtin::{
     self, CgiAnswer, CgiRequest, GitHostError, PushCommands, read_commands, refusal,
 };
 use slipway_model::RepoId;
+use slipway_store::Tx;
 use slipway_store::git::{self, MovedRef, Repo};
-use slipway_store::{Tx, inbox};
 use tokio::io::AsyncReadExt;
 use tokio_util::io::{ReaderStream, StreamReader};
 
@@ -33,8 +33,6 @@ use crate::trail::{Actor, Entry as TrailEntry, Trail};
 
 /// What Git answers to a push: a few lines and progress, never a pack.
 const PUSH_ANSWER_MAX: u64 = 16 << 20;
-/// Longer than a broker keeps a message under way.
-const INBOX_KEPT_MS: i64 = 14 * 24 * 60 * 60 * 1000;
 /// Of a push that is refused, so much more is heard before it is answered.
 const DRAINED_MAX: u64 = 256 << 20;
 /// A record is for reading.
@@ -344,8 +342,6 @@ async fn sweep_again_and_again(server: &Server) {
     let mut pauses = [1, 2, 5, 10].into_iter();
     loop {
         crate::jobs::ran(server, "git-sweep", sweep(server).await);
-        let before_ms = server.now_ms() - INBOX_KEPT_MS;
-        crate::jobs::ran(server, "inbox", server.store().write(move |tx| inbox::trim(tx, before_ms)).await);
         let pause = Duration::from_secs(pauses.next().unwrap_or(60));
         tokio::select! {
             () = server.inner.shutdown.cancelled() => return,

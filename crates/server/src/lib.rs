@@ -39,6 +39,7 @@ mod refusals;
 mod relay;
 mod reports;
 mod rest;
+mod retention;
 mod roles;
 mod routes;
 mod seal;

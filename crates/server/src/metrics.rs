@@ -24,6 +24,8 @@ struct State {
     requests: BTreeMap<(String, String, u16), u64>,
     durations: BTreeMap<(String, String), Histogram>,
     denials_suppressed: u64,
+    /// What was old, by what it was.
+    forgotten: BTreeMap<&'static str, usize>,
     /// Each is tens of milliseconds of one core.
     passwords_checked: u64,
     /// Milli-denials that may still be written, and when that was so.
@@ -48,6 +50,10 @@ impl Metrics {
         }
         histogram.count += 1;
         histogram.seconds += seconds;
+    }
+
+    pub(crate) fn forgot(&self, what: &'static str, count: usize) {
+        *self.state.lock().expect("not poisoned").forgotten.entry(what).or_default() += count;
     }
 
     pub(crate) fn password_checked(&self) {
@@ -143,6 +149,10 @@ pub(crate) async fn render(server: &Server) -> String {
         let _ = writeln!(out, "slipway_audit_suppressed_total {}", state.denials_suppressed);
         head(&mut out, "slipway_password_checks_total", "counter", "Password verifications.");
         let _ = writeln!(out, "slipway_password_checks_total {}", state.passwords_checked);
+        head(&mut out, "slipway_forgotten_total", "counter", "What was deleted because it is old.");
+        for (what, count) in &state.forgotten {
+            let _ = writeln!(out, "slipway_forgotten_total{{what=\"{what}\"}} {count}");
+        }
     }
     render_parts(server, &mut out, counted.is_some()).await;
     let Some(Counted { totals, backlog, deferred, leases }) = counted else { return out };

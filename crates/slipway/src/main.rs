@@ -124,6 +124,8 @@ enum Command {
     Delete(cli::nouns::DeleteArguments),
     #[command(hide = true)]
     Pipelines(cli::output::OutputArguments),
+    /// Show or set how long the account keeps builds and logs
+    Retention(cli::retention::RetentionArguments),
     /// Open the platform, or one of its pages, in a browser
     Open {
         /// Path of the page, for example /builds
@@ -299,6 +301,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Create(command) => cli::create::run(command).await,
         Command::Delete(arguments) => cli::nouns::delete(arguments).await,
         Command::Pipelines(output) => cli::pipelines::list_all(output).await,
+        Command::Retention(arguments) => cli::retention::run(arguments).await,
         Command::Open { path } => cli::open::open(&path),
         _ => unreachable!("answered without a runtime"),
     }

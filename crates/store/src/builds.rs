@@ -257,7 +257,7 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
         };
     }
     let total = if values.len() == 1 && filter.pipelines.is_none() {
-        made_since(tx, scope, 0)?
+        kept(tx, scope)?
     } else {
         let counted = tx.one(&format!("SELECT count(*) FROM builds WHERE {condition}"), &values)?;
         counted.map_or(Ok(0), |row| row.int(0))?
@@ -277,6 +277,24 @@ pub(crate) fn made_since(tx: &mut Tx<'_>, scope: Scope, since_ms: i64) -> Result
         &[scope.account().into(), day(since_ms).into()],
     )?;
     sum.map_or(Ok(0), |row| row.int(0))
+}
+
+/// Builds of the account that are there still, by the same numbers.
+fn kept(tx: &mut Tx<'_>, scope: Scope) -> Result<i64, StoreError> {
+    let sum = tx.one(
+        "SELECT CAST(coalesce(sum(total - gone), 0) AS BIGINT) FROM build_counts WHERE account = $1",
+        &[scope.account().into()],
+    )?;
+    sum.map_or(Ok(0), |row| row.int(0))
+}
+
+/// One that was made then is not there any more. That it was made stays counted.
+pub(crate) fn forgotten(tx: &mut Tx<'_>, scope: Scope, created_ms: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE build_counts SET gone = gone + 1 WHERE account = $1 AND day = $2",
+        &[scope.account().into(), day(created_ms).into()],
+    )?;
+    Ok(())
 }
 
 fn day(at_ms: i64) -> i64 {

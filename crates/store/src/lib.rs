@@ -35,6 +35,7 @@ pub mod outgoing;
 pub mod pipelines;
 pub mod postgres;
 pub mod projects;
+pub mod retention;
 pub mod rules;
 pub mod runtime_environments;
 pub mod services;

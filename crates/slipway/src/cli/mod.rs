@@ -19,4 +19,5 @@ pub(crate) mod output;
 pub(crate) mod pipelines;
 mod render;
 pub(crate) mod repos;
+pub(crate) mod retention;
 mod watch;

@@ -14,6 +14,8 @@ use crate::engines::{On, open};
 
 /// What stands in a statement for a piece that is put together when it runs.
 const PIECES: &[(&str, &str)] = &[
+    // Of another file of its module.
+    ("{BUILD}", "SELECT id, account, pipeline, order_body, steps, queue_rank, created_ms FROM builds"),
     ("{TAKEN}", "status IN ('elected', 'running', 'terminating', 'pending-approval')"),
     ("WHERE {condition}", "WHERE 1 = 1"),
     ("{condition}", ""),
