@@ -158,8 +158,9 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
     assert!(unified.contains("-  key: \"2\"") && unified.contains("+  key: \"1\""), "{unified}");
     assert!(!back.to_string().contains("hunter2") && !back.to_string().contains("aHVudGVyMg"), "{back}");
     assert_eq!(get("diff?deployment=77").send().await.expect("answered").status(), 404);
-    let history = plane.application("shop").expect("reported").history;
-    assert!(history.iter().all(|deployment| deployment.started_at.is_some()), "{history:?}");
+    plane
+        .until("shop", |app| app.history.len() == 2 && app.history.iter().all(|one| one.started_at.is_some()))
+        .await;
     assert_eq!(order("rollback", json!({"id": 0})).await.expect("answered").status(), 200);
     world
         .until("shop", "rolled back", |app| {

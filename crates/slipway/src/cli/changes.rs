@@ -55,24 +55,22 @@ impl Changes {
 
     /// Waits for the next change of the kind, and takes what else has arrived by then.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Batch> {
+        let mut unanswered = false;
         loop {
             let mut batch = Batch::default();
             match tokio::time::timeout(PING_EVERY, self.socket.next()).await {
-                Err(_) => {
+                Err(_) if !unanswered => {
+                    unanswered = true;
                     // Whether it was lost is found out by the next read.
                     let _ = self.socket.send(text(&json!({"type": "ping"}))).await;
                     continue;
                 }
-                Ok(Some(Ok(message))) if self.add(&mut batch, &message)? => {}
-                Ok(_) => {
-                    self.reconnect().await?;
-                    return Ok(Batch { all: true, ids: Vec::new() });
-                }
+                Ok(Some(Ok(message))) if self.add(&mut batch, &message)? => unanswered = false,
+                _ => return self.reconnected().await,
             }
             while let Some(Some(Ok(message))) = futures::FutureExt::now_or_never(self.socket.next()) {
                 if !self.add(&mut batch, &message)? {
-                    batch.all = true;
-                    self.reconnect().await?;
+                    return self.reconnected().await;
                 }
             }
             if batch != Batch::default() {
@@ -105,13 +103,14 @@ impl Changes {
         Ok(true)
     }
 
-    async fn reconnect(&mut self) -> anyhow::Result<()> {
+    /// Whatever happened meanwhile was not told.
+    async fn reconnected(&mut self) -> anyhow::Result<Batch> {
         note!("The connection was lost; reconnecting …");
         for _ in 0..RETRIES_MAX {
             match connect(&self.client).await {
                 Ok(socket) => {
                     self.socket = socket;
-                    return Ok(());
+                    return Ok(Batch { all: true, ids: Vec::new() });
                 }
                 Err(error) if is_final(&error) => return Err(error),
                 Err(_) => tokio::time::sleep(RETRY_AFTER).await,
