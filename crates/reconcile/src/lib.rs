@@ -22,7 +22,7 @@ pub use finalizers::{added, removed};
 pub use key::{Key, Kind};
 pub use outcome::{Failure, Requeue, Retry, Stop};
 pub use queue::{Queue, Wake};
-pub use reconciler::{Reconciler, Watch};
+pub use reconciler::{Reconciler, Watch, subscriptions};
 pub use save::{Written, merge_patch, save};
 pub use shards::{Shards, Sharing, SharingError};
 pub use shell::Shell;

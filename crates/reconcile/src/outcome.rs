@@ -25,6 +25,8 @@ pub enum Requeue {
 pub enum Stop {
     /// The object changed meanwhile: reconcile it again, at once.
     Changed,
+    /// It does not exist any more.
+    Gone,
     /// The lease of its shard ran out: whoever has it now goes on.
     Fenced,
     Failed(Failure),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slipway_cluster::Change;
+use slipway_cluster::{Change, Subscription};
 
 use crate::outcome::{Requeue, Retry, Stop};
 use crate::{Key, Kind, Wake};
@@ -30,7 +30,7 @@ pub trait Reconciler: Send + Sync + Sized + 'static {
     }
 
     /// What wakes it.
-    fn watches(&self) -> Vec<Watch<Self>>;
+    fn watches() -> Vec<Watch<Self>>;
 
     /// Everything that there is to reconcile: at the start, and when shards move.
     fn keys(&self) -> Vec<Key>;
@@ -52,6 +52,18 @@ pub struct Watch<R> {
     kind: Option<Kind>,
     keys: fn(&R, &Change) -> Vec<Key>,
     wake: Wake,
+    /// It hears of what its objects own.
+    owned: bool,
+}
+
+/// What an engine needs the cluster to keep and to announce.
+pub fn subscriptions<R: Reconciler>() -> Vec<Subscription> {
+    let watches = R::watches();
+    let own = Subscription::kind(R::KIND.group, R::KIND.kind);
+    let own = if watches.iter().any(|watch| watch.owned) { own.with_owned() } else { own };
+    let others = watches.iter().filter_map(|watch| watch.kind).filter(|kind| *kind != R::KIND);
+    let others = others.map(|kind| Subscription::kind(kind.group, kind.kind));
+    std::iter::once(own).chain(others).collect()
 }
 
 impl<R: Reconciler> Watch<R> {
@@ -60,14 +72,22 @@ impl<R: Reconciler> Watch<R> {
         Self::map(R::KIND, |_, change| Key::of(R::KIND, &change.key).into_iter().collect()).with(Wake::OBJECT)
     }
 
+    /// Whatever one of its objects owns, directly or through others: a Rollout hears of its ReplicaSets and their pods.
+    pub fn owned() -> Self {
+        Self {
+            owned: true,
+            ..Self::any(|_, change| change.owners().filter_map(|o| Key::of(R::KIND, o)).collect())
+        }
+    }
+
     /// What a change of this kind means is for the engine to say.
     pub fn map(kind: Kind, keys: fn(&R, &Change) -> Vec<Key>) -> Self {
-        Self { kind: Some(kind), keys, wake: Wake::STATE }
+        Self { kind: Some(kind), ..Self::any(keys) }
     }
 
     /// The same for objects of every kind.
     pub fn any(keys: fn(&R, &Change) -> Vec<Key>) -> Self {
-        Self { kind: None, keys, wake: Wake::STATE }
+        Self { kind: None, keys, wake: Wake::STATE, owned: false }
     }
 
     /// How the keys are woken, if not by [`Wake::STATE`].

@@ -2,7 +2,7 @@
 //! that the change which comes back is known for our own.
 
 use serde_json::{Map, Value, json};
-use slipway_cluster::{Cluster, ClusterError, Live, WriteOptions};
+use slipway_cluster::{Cluster, Live, WriteOptions};
 
 use crate::{Key, Stop, Wake};
 
@@ -22,26 +22,26 @@ impl Written {
     }
 }
 
-/// Patches the object if it still has this version. Gives what the cluster has now; `None`: the object is gone.
+/// Patches the object if it still has this version. Gives what the cluster has now.
 pub async fn save(
     cluster: &Cluster,
     key: &Key,
     api_version: &str,
     mut patch: Value,
     resource_version: &str,
-) -> Result<Option<Value>, Stop> {
+) -> Result<Value, Stop> {
     patch["metadata"]["resourceVersion"] = resource_version.into();
     let target = json!({"apiVersion": api_version, "kind": key.kind.kind,
         "metadata": {"namespace": key.namespace, "name": key.name}});
     match cluster.merge(&target, &patch, WriteOptions::default()).await {
-        Ok(answer) => Ok(Some(answer)),
+        Ok(answer) => Ok(answer),
         Err(error) if error.is_conflict() => {
             // The copy is behind; the next reconcile must not see the same again.
             let _ = cluster.read(&key.object()).await;
             Err(Stop::Changed)
         }
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(ClusterError::into(error)),
+        Err(error) if error.is_not_found() => Err(Stop::Gone),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -42,7 +42,7 @@ impl Shell {
     #[must_use]
     pub fn with<R: Reconciler>(mut self, engine: R) -> Self {
         let controller = Controller {
-            watches: engine.watches(),
+            watches: R::watches(),
             engine: Arc::new(engine),
             task: self.tasks.of::<R>(),
             shards: self.shards.clone(),
@@ -167,6 +167,10 @@ impl<R: Reconciler> Controller<R> {
                     Requeue::Within(after) => queue.add_by(key.clone(), now + after, Wake::STATE),
                     Requeue::Again(after) => queue.add_at(key.clone(), now + after, wake),
                 }
+            }
+            Some(Err(Stop::Gone)) => {
+                self.task.note(key, took, None);
+                queue.clear_timers(key);
             }
             Some(Err(Stop::Changed)) => {
                 self.task.note(key, took, None);

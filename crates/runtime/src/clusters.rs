@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use slipway_cluster::{Cluster, ClusterConfig, Discovery, Given};
+use slipway_cluster::{Change, Cluster, ClusterConfig, Discovery, Given};
 use slipway_crd::Application;
 use slipway_gitops::ClusterInfo;
 use slipway_gitops::project::ClusterNames;
+use slipway_reconcile::{Key, Wake};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Engine;
+use crate::engines::APPLICATION;
 use crate::observe::IN_CLUSTER;
-use crate::queue::{AppKey, Wake};
 use crate::settings::{SECRET_TYPE, field};
 
 /// Between two tries to reach a cluster, at most.
@@ -256,8 +257,9 @@ fn config(server: &str, data: &serde_json::Value) -> Result<ClusterConfig, Strin
         return Err("`server` must be an https address".into());
     }
     let given = Given::parse(server, &field(data, "config").unwrap_or_default())?;
-    let mut config = ClusterConfig::new(None, "");
+    let mut config = ClusterConfig::new(None);
     config.given = Some(Arc::new(given));
+    config.subscriptions = crate::engines::subscriptions_elsewhere();
     let namespaces = field(data, "namespaces").unwrap_or_default();
     config.namespaces =
         namespaces.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
@@ -289,7 +291,7 @@ impl Following {
                 && (app.spec.destination.server.trim_end_matches('/') == self.server
                     || app.spec.destination.name == self.name)
             {
-                engine.queue.add(key, Wake::STATE);
+                engine.apps.wake(key, Wake::STATE);
             }
         }
         drop(engine);
@@ -300,7 +302,7 @@ impl Following {
             };
             let Some(engine) = self.engine.upgrade() else { return };
             engine.metrics.cluster_events(&self.server, changes.len());
-            for instance in changes.iter().flat_map(|change| &change.applications) {
+            for instance in changes.iter().flat_map(Change::trackers) {
                 engine.wake_instance(instance);
             }
         }
@@ -348,18 +350,18 @@ impl Following {
 
 impl Engine {
     /// The application that objects call by this name.
-    pub(crate) fn key_of_instance(&self, instance: &str) -> AppKey {
+    pub(crate) fn key_of_instance(&self, instance: &str) -> Key {
         match instance.split_once('_') {
-            Some((namespace, name)) => AppKey { namespace: namespace.into(), name: name.into() },
-            None => AppKey { namespace: self.config.namespace.clone(), name: instance.to_owned() },
+            Some((namespace, name)) => Key::new(APPLICATION, namespace, name),
+            None => Key::new(APPLICATION, &self.config.namespace, instance),
         }
     }
 
-    /// Looks at the application that objects call by this name.
+    /// Wakes the Application that objects call by this name.
     pub(crate) fn wake_instance(&self, instance: &str) {
         let app = self.key_of_instance(instance);
         if self.governs(&app.namespace) {
-            self.queue.add(app, Wake::STATE);
+            self.apps.wake(app, Wake::STATE);
         }
     }
 }

@@ -1,23 +1,24 @@
 //! A deleted Application: hooks before, what it deployed, hooks after, as its finalizers say. The plan is the pure
 //! room's; here it is carried out, and a cluster or a repository that is away is not waited for for ever.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
-use slipway_cluster::{Cluster, WriteOptions};
+use serde_json::Value;
+use slipway_cluster::Cluster;
 use slipway_crd::{Application, Condition, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::deletion::{DeletionInput, DeletionPlan, plan_deletion};
 use slipway_gitops::hooks::{self, HookType};
 use slipway_gitops::sync::{StepResult, WaitingOn};
+use slipway_reconcile::Wake;
 
 use crate::clusters::{Destination, NoCluster};
 use crate::engine::Engine;
 use crate::observe::IN_CLUSTER;
-use crate::queue::Wake;
-use crate::reconcile::{Session, Stop};
+use crate::reconcile::Session;
 use crate::{status, steps};
+use slipway_reconcile::{Stop, save};
 
 /// How long a deletion waits for a cluster or a repository that cannot be reached.
 const AWAY_SECONDS: i64 = 600;
@@ -139,7 +140,7 @@ impl Engine {
         if plan.waiting.is_empty() {
             return Ok(!plan.steps.is_empty());
         }
-        self.queue.add_at(session.key.clone(), Instant::now() + Duration::from_secs(10), Wake::STATE);
+        session.requeue_after(Duration::from_secs(10));
         Ok(false)
     }
 
@@ -167,23 +168,14 @@ impl Engine {
 
     /// Takes a finalizer off; ends with [`Stop::Gone`] when it was the last one.
     async fn let_go(&self, session: &mut Session<'_>, finalizer: &str) -> Result<(), Stop> {
-        let finalizers: Vec<&String> =
-            session.app.metadata.finalizers.iter().filter(|known| *known != finalizer).collect();
-        let patch = json!({"metadata": {
-            "finalizers": finalizers, "resourceVersion": session.app.metadata.resource_version}});
-        let target = json!({"apiVersion": names::API_VERSION, "kind": "Application",
-            "metadata": {"namespace": session.key.namespace, "name": session.key.name}});
-        match self.cluster.merge(&target, &patch, WriteOptions::default()).await {
-            Ok(_) => {}
-            Err(error) if error.is_conflict() => {
-                let _ = self.cluster.read(&self.application_key(session.key)).await;
-                return Err(Stop::Changed);
-            }
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(Stop::Cluster(error)),
+        let there = &session.app.metadata;
+        let patch = slipway_reconcile::removed(&there.finalizers, finalizer);
+        match save(&self.cluster, session.key, names::API_VERSION, patch, &there.resource_version).await {
+            Ok(_) | Err(Stop::Gone) => {}
+            Err(stop) => return Err(stop),
         }
         // The last finalizer was what kept it: ask whether it is gone.
-        match self.cluster.read(&self.application_key(session.key)).await {
+        match self.cluster.read(&session.key.object()).await {
             Ok(None) => Err(Stop::Gone),
             Ok(Some(left)) => {
                 if let Ok(app) = serde_json::from_value::<Application>(left) {
@@ -192,7 +184,7 @@ impl Engine {
                 }
                 Ok(())
             }
-            Err(error) => Err(Stop::Cluster(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -206,7 +198,7 @@ impl Engine {
             ..Condition::default()
         });
         status::set_conditions(&mut session.app.status.conditions, &["DeletionError"], &[condition]);
-        self.queue.add_at(session.key.clone(), Instant::now() + Duration::from_secs(15), Wake::STATE);
+        session.requeue_after(Duration::from_secs(15));
         self.save(session).await
     }
 }

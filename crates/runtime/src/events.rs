@@ -1,26 +1,15 @@
-//! Kubernetes Events about Applications, in Argo CD's words. They are for people: one that cannot be written is
-//! dropped, and they are written beside the loop, so that they never slow it down.
+//! Kubernetes Events about Applications, in Argo CD's words.
 
-use std::sync::Arc;
-
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use slipway_crd::{Application, names};
-use slipway_gitops::compare::rfc3339;
+use slipway_reconcile::Note;
 
 use crate::engine::Engine;
 use crate::observe::IN_CLUSTER;
 use crate::reconcile::is_running;
 
-/// Events that wait to be written; what comes beyond is dropped instead of flooding the cluster.
-pub(crate) const WAITING_MAX: usize = 1_000;
-
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Note {
-    reason: &'static str,
-    warning: bool,
-    message: String,
-}
+/// Who Argo CD says it was.
+const COMPONENT: &str = "argocd-application-controller";
 
 /// What happened between two states of an Application.
 pub(crate) fn between(before: &Application, after: &Application) -> Vec<Note> {
@@ -67,55 +56,23 @@ pub(crate) fn between(before: &Application, after: &Application) -> Vec<Note> {
     notes
 }
 
-fn event(app: &Application, note: &Note, now: Timestamp) -> Value {
-    let metadata = &app.metadata;
-    let time = rfc3339(now);
-    let mut message = note.message.clone();
-    if let Some((end, _)) = message.char_indices().nth(1000) {
-        message.truncate(end);
-    }
-    json!({
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {
-            "namespace": metadata.namespace,
-            "name": format!("{}.{:x}", metadata.name, now.as_nanosecond()),
-        },
-        "involvedObject": {
-            "apiVersion": names::API_VERSION, "kind": "Application", "namespace": metadata.namespace,
-            "name": metadata.name, "uid": metadata.uid, "resourceVersion": metadata.resource_version,
-        },
-        "reason": note.reason,
-        "message": message,
-        "type": if note.warning { "Warning" } else { "Normal" },
-        "source": {"component": "argocd-application-controller"},
-        "reportingComponent": "argocd-application-controller",
-        "firstTimestamp": time,
-        "lastTimestamp": time,
-        "count": 1,
-    })
-}
-
 impl Engine {
-    /// Tells of what changed. `after` is what the cluster has now.
-    pub(crate) fn tell(&self, before: &Application, after: &Application) {
-        for note in between(before, after) {
+    /// Records what changed. `after` is what the cluster has now.
+    pub(crate) fn record_events(&self, before: &Application, after: &Application) {
+        let notes = between(before, after);
+        if notes.is_empty() {
+            return;
+        }
+        let metadata = &after.metadata;
+        let about = json!({"apiVersion": names::API_VERSION, "kind": "Application", "metadata": {
+            "namespace": metadata.namespace, "name": metadata.name, "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version}});
+        for note in notes {
             if note.reason == "OperationCompleted" {
                 let server = &after.spec.destination.server;
                 self.metrics.sync(after, if server.is_empty() { IN_CLUSTER.server } else { server });
             }
-            // Full: people have enough to read.
-            let _ = self.events.0.try_send(event(after, &note, Timestamp::now()));
-        }
-    }
-
-    /// Writes events for ever.
-    pub(crate) async fn write_events(self: Arc<Self>) {
-        let mut waiting = self.events.1.lock().await;
-        while let Some(event) = waiting.recv().await {
-            if let Err(error) = self.cluster.post(&event).await {
-                tracing::debug!(%error, "An event could not be written.");
-            }
+            self.events.record(&about, COMPONENT, &note);
         }
     }
 }
@@ -123,6 +80,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn app(status: Value) -> Application {
         serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}, "status": status}))

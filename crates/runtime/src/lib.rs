@@ -9,6 +9,7 @@ mod clusters;
 mod core;
 mod deletion;
 mod engine;
+mod engines;
 mod events;
 mod hydrate;
 mod listen;
@@ -22,12 +23,10 @@ mod permits;
 mod plugins;
 mod proxy;
 mod pushes;
-mod queue;
 mod reconcile;
 mod report;
 mod server_side;
 mod settings;
-mod shards;
 mod sources;
 mod status;
 mod steps;
@@ -50,7 +49,7 @@ use engine::Engine;
 pub use offline::{RenderOffline, render_offline};
 pub use plugins::PluginsError;
 pub use proxy::app_proxy_router;
-pub use shards::{Sharing, SharingError};
+pub use slipway_reconcile::{Sharing, SharingError};
 
 /// Everything the runtime has to be told.
 #[derive(Clone)]
@@ -236,7 +235,8 @@ async fn connect(
 }
 
 async fn connect_once(config: &Config) -> Result<(Cluster, String), ClusterError> {
-    let mut connection = ClusterConfig::new(config.kubeconfig.clone(), &config.namespace);
+    let mut connection = ClusterConfig::new(config.kubeconfig.clone());
+    connection.subscriptions = engines::subscriptions_at_home(&config.namespace);
     connection.before_write.clone_from(&config.before_write);
     let cluster = Cluster::connect(connection).await?;
     cluster.ensure_definitions(&slipway_crd::manifests()).await?;

@@ -15,13 +15,13 @@ use slipway_gitops::{
     ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object,
 };
 use slipway_model::Next;
+use slipway_reconcile::Wake;
 use slipway_source::{Lookup, Since};
 
 use crate::clusters::Destination;
 use crate::engine::{Engine, Memory};
 use crate::lookup;
 use crate::permits;
-use crate::queue::{AppKey, Wake};
 use crate::sources::{self, Desired, SourceError, Surroundings};
 
 /// The cluster that we run in has two names.
@@ -183,7 +183,7 @@ impl Engine {
         let managers: Vec<&str> =
             rules.flat_map(|rule| &rule.managed_fields_managers).map(String::as_str).collect();
         destination.cluster.keep_managers(&managers);
-        let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
+        let key = crate::engines::key_of(app);
         self.oversee(app, &project, &destination, memory);
         let fingerprint = Some(self.fingerprint(&key, memory));
         let orphans = self.orphans(app, &project, &destination);

@@ -14,14 +14,15 @@ use slipway_gitops::compare::rfc3339;
 use slipway_gitops::sync::{self, Outcome, OutcomePhase, SyncPlan, SyncProgress, WaitingOn};
 use slipway_gitops::windows::{self, WindowQuery, WindowVerdict};
 use slipway_gitops::{Retry, retried_message, retry_decision, retry_message};
+use slipway_reconcile::Stop;
 
 use crate::engine::Engine;
 use crate::observe::{Failure, IN_CLUSTER, Observed};
 use crate::permits;
-use crate::queue::Wake;
-use crate::reconcile::{Session, Stop};
+use crate::reconcile::Session;
 use crate::sources::Desired;
 use crate::{status, steps};
+use slipway_reconcile::Wake;
 
 /// Requests of one application at once.
 const PARALLEL: usize = 16;
@@ -116,7 +117,7 @@ impl Engine {
             && at > now
         {
             session.memory.waiting.push(state.message.clone());
-            self.wake_at(session.key, Some(at));
+            session.requeue_at_time(Some(at));
             return true;
         }
         state.finished_at = None;
@@ -152,7 +153,7 @@ impl Engine {
         };
         state.message = format!("Sync operation blocked by sync window: {why}");
         session.memory.waiting.push(state.message.clone());
-        self.wake_at(session.key, again_at);
+        session.requeue_at_time(again_at);
         true
     }
 
@@ -256,7 +257,7 @@ impl Engine {
                 .all(|waiting| matches!(waiting.on, WaitingOn::Health(_) | WaitingOn::Time(_)));
         for waiting in &plan.waiting {
             if let WaitingOn::Time(at) = &waiting.on {
-                self.wake_at(session.key, Some(*at));
+                session.requeue_at_time(Some(*at));
             }
         }
         let settings = self.settings();
@@ -265,7 +266,7 @@ impl Engine {
             (settings.wave_timeout_seconds, progress.last_step_at()),
         ] {
             if limit > 0 {
-                self.wake_at(session.key, since.checked_add(jiff::SignedDuration::from_secs(limit + 1)).ok());
+                session.requeue_at_time(since.checked_add(jiff::SignedDuration::from_secs(limit + 1)).ok());
             }
         }
         session.memory.progress = Some(progress);
@@ -338,7 +339,7 @@ impl Engine {
             state.message = retry_message(&outcome.message, attempt, at);
             state.retry_count = attempt;
             session.memory.waiting.push(state.message.clone());
-            self.wake_at(session.key, Some(at));
+            session.requeue_at_time(Some(at));
             return Ok(current);
         }
         outcome.phase.as_str().clone_into(&mut state.phase);

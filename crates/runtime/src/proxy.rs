@@ -30,11 +30,11 @@ use slipway_gitops::compare::rfc3339;
 use slipway_gitops::diff::{block_text, masked, unified};
 use slipway_gitops::sync::{self, Action, SyncProgress};
 use slipway_gitops::{SyncCode, object};
+use slipway_reconcile::Key;
 
 use crate::Handle;
 use crate::engine::Engine;
 use crate::observe::Observed;
-use crate::queue::AppKey;
 use crate::reconcile::is_running;
 use crate::view::{self, OPERATION_ID};
 
@@ -251,7 +251,7 @@ impl Proxy {
         })
     }
 
-    fn application(&self, key: &AppKey) -> Result<Application, Refusal> {
+    fn application(&self, key: &Key) -> Result<Application, Refusal> {
         let engine = self.engine()?;
         let found = engine.application(key).filter(|_| engine.governs(&key.namespace));
         found.map(|(app, _)| app).ok_or_else(|| {
@@ -260,7 +260,7 @@ impl Proxy {
     }
 
     /// A look of its own, beside the loop: it reads and changes nothing.
-    async fn observe(&self, key: &AppKey) -> Result<(Application, Observed), Refusal> {
+    async fn observe(&self, key: &Key) -> Result<(Application, Observed), Refusal> {
         let engine = self.engine()?;
         let app = self.application(key)?;
         let observed = engine.look_beside(key, &app).await;
@@ -280,7 +280,7 @@ impl Proxy {
         patch["operation"] = json!(operation);
         let requested_at = rfc3339(Timestamp::now());
         self.patch(app, patch).await?;
-        let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
+        let key = crate::engines::key_of(app);
         self.engine()?.reporter.ordered(&key, view::pending(&operation)).await;
         Ok(Json(OperationOrdered { message: message.into(), operation_id: id, requested_at }))
     }
@@ -309,8 +309,8 @@ fn operation_id() -> String {
 
 type AppPath = Path<(String, String)>;
 
-fn app_key(Path((namespace, name)): AppPath) -> AppKey {
-    AppKey { namespace, name }
+fn app_key(Path((namespace, name)): AppPath) -> Key {
+    Key::new(crate::engines::APPLICATION, namespace, name)
 }
 
 fn comparable(observed: &Observed) -> Result<(), Refusal> {

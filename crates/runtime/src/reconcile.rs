@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, Condition, Operation, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::dependencies;
 use slipway_gitops::refresh::{self, Refresh};
 use slipway_gitops::{AutoSync, AutoSyncInput, InFlight, auto_sync_decision};
+use slipway_reconcile::{Key, Requeue, Stop, Wake, added, merge_patch, save};
 
 use crate::engine::{Engine, Memory};
+use crate::engines::APPLICATION;
 use crate::observe::{IN_CLUSTER, Observed};
-use crate::queue::{AppKey, Wake};
 use crate::status;
 
 /// The condition of an Application that waits for others.
@@ -21,18 +21,9 @@ const DEPENDENCY: &str = "DependencyWarning";
 /// How often it is looked whether they are ready.
 const OTHERS: Duration = Duration::from_secs(2);
 
-/// Why a look ended early.
-pub(crate) enum Stop {
-    /// The Application changed under our hands: look again.
-    Changed,
-    /// It is gone.
-    Gone,
-    Cluster(ClusterError),
-}
-
 /// An Application on its way through one look.
 pub(crate) struct Session<'a> {
-    pub(crate) key: &'a AppKey,
+    pub(crate) key: &'a Key,
     /// As the cluster has it.
     pub(crate) saved: Application,
     /// As it is to be.
@@ -44,68 +35,83 @@ pub(crate) struct Session<'a> {
     pub(crate) hydrate: bool,
     /// Finalizers to be added, so that delete hooks run.
     pub(crate) finalizers: Vec<String>,
+    /// When it is reconciled again although nothing happened.
+    pub(crate) again: Option<Instant>,
+}
+
+impl Session<'_> {
+    /// The earliest of all such times counts.
+    pub(crate) fn requeue_at(&mut self, at: Instant) {
+        self.again = Some(self.again.map_or(at, |before| before.min(at)));
+    }
+
+    pub(crate) fn requeue_after(&mut self, after: Duration) {
+        self.requeue_at(Instant::now() + after);
+    }
+
+    pub(crate) fn requeue_at_time(&mut self, at: Option<Timestamp>) {
+        let Some(at) = at else { return };
+        let wait = at.duration_since(Timestamp::now());
+        self.requeue_after(wait.try_into().unwrap_or_default());
+    }
+
+    fn requeue(&self) -> Requeue {
+        self.again.map_or(Requeue::Never, Requeue::At)
+    }
 }
 
 impl Engine {
-    pub(crate) async fn reconcile(&self, key: &AppKey, wake: Wake) {
+    pub(crate) async fn reconcile(&self, key: &Key, wake: Wake) -> Result<Requeue, Stop> {
         let mut memory = self.take_memory(key);
-        match Box::pin(self.look(key, wake, &mut memory)).await {
-            Ok(()) => self.keep_memory(key, memory),
+        let outcome = Box::pin(self.look(key, wake, &mut memory)).await;
+        match &outcome {
             Err(Stop::Gone) => self.forget(key, &memory).await,
-            Err(Stop::Changed) => {
-                self.keep_memory(key, memory);
-                self.queue.add(key.clone(), Wake { state: true, ..wake });
-            }
-            Err(Stop::Cluster(error)) if error.is_fenced() => {
-                tracing::info!(application = %key, "The lease ran out under a look; whoever has it now goes on.");
-                // What this look thought to have done may have been refused: nothing of it is kept.
-                self.keep_memory(key, Memory { progress: None, seen: None, ..memory });
-                self.queue.add(key.clone(), Wake { state: true, ..wake });
-            }
-            Err(Stop::Cluster(error)) => {
-                tracing::warn!(application = %key, %error, "The status could not be written; trying again.");
-                self.keep_memory(key, memory);
-                self.queue.add_at(
-                    key.clone(),
-                    Instant::now() + Duration::from_secs(2),
-                    Wake { state: true, ..wake },
-                );
-            }
+            // What was thought to be done may have been refused: nothing of it is kept.
+            Err(Stop::Fenced) => self.keep_memory(key, Memory { progress: None, seen: None, ..memory }),
+            _ => self.keep_memory(key, memory),
+        }
+        outcome
+    }
+
+    /// Another engine looks after it now, or nobody does, and what we know of it grows old.
+    pub(crate) async fn release(&self, key: &Key) {
+        let memory = self.take_memory(key);
+        match self.cluster.live(&key.object()) {
+            None if !self.cluster.is_waiting(names::GROUP, "Application") => self.forget(key, &memory).await,
+            _ => self.lose_interest(key, &memory).await,
         }
     }
 
-    async fn forget(&self, key: &AppKey, memory: &Memory) {
+    async fn forget(&self, key: &Key, memory: &Memory) {
         self.lose_interest(key, memory).await;
         self.reporter.removed(key);
     }
 
-    async fn lose_interest(&self, key: &AppKey, memory: &Memory) {
+    async fn lose_interest(&self, key: &Key, memory: &Memory) {
         let instance = self.instance(key);
         // Taking interest back asks the cluster nothing.
         let cluster = memory.destination.as_ref().map_or(&self.cluster, |to| &to.cluster);
         let _ = cluster.set_interest(&instance, Default::default()).await;
         cluster.oversee(&instance, None);
-        self.queue.clear_timers(key);
     }
 
-    async fn look(&self, key: &AppKey, wake: Wake, memory: &mut Memory) -> Result<(), Stop> {
-        let Some(live) = self.cluster.live(&self.application_key(key)) else {
+    async fn look(&self, key: &Key, wake: Wake, memory: &mut Memory) -> Result<Requeue, Stop> {
+        let Some(live) = self.cluster.live(&key.object()) else {
             if self.cluster.is_waiting(names::GROUP, "Application") {
                 // Everything is being read again: what is not there yet is not gone.
-                self.queue.add_at(key.clone(), Instant::now() + Duration::from_millis(200), wake);
-                return Ok(());
+                return Ok(Requeue::Again(Duration::from_millis(200)));
             }
             return Err(Stop::Gone);
         };
-        if !self.governs(&key.namespace) || !self.shards.is_ours(key) {
-            // Another engine looks after it, or nobody does, and what we know of it grows old.
+        if !self.governs(&key.namespace) {
             self.lose_interest(key, memory).await;
             *memory = Memory::default();
-            return Ok(());
+            return Ok(Requeue::Never);
         }
-        let own_echo = live.resource_version == memory.written && wake.since.is_none() && !wake.timer;
-        if own_echo && (!wake.state || memory.seen == Some(self.fingerprint(key, memory))) {
-            return Ok(());
+        if memory.written.is_echo(&live, wake)
+            && (!wake.state || memory.seen == Some(self.fingerprint(key, memory)))
+        {
+            return Ok(Requeue::Unchanged);
         }
         memory.seen = None;
         let object = live.object().unwrap_or_default();
@@ -113,19 +119,27 @@ impl Engine {
             Ok(app) => app,
             Err(error) => {
                 tracing::warn!(application = %key, %error, "An Application is not readable; correct its fields.");
-                return Ok(());
+                return Ok(Requeue::Unchanged);
             }
         };
-        self.queue.clear_timers(key);
         let asked = refresh::requested(&app);
         let refresh = asked.is_some();
-        let mut session =
-            Session { key, saved: app.clone(), app, memory, refresh, hydrate: false, finalizers: Vec::new() };
+        let mut session = Session {
+            key,
+            saved: app.clone(),
+            app,
+            memory,
+            refresh,
+            hydrate: false,
+            finalizers: Vec::new(),
+            again: None,
+        };
         if session.app.metadata.deletion_timestamp.is_some() {
-            return self.delete(&mut session).await;
+            self.delete(&mut session).await?;
+            return Ok(session.requeue());
         }
         if refresh::is_skipped(&session.app) {
-            return Ok(());
+            return Ok(Requeue::Never);
         }
         let hard = wake.hard || asked == Some(Refresh::Hard);
         let wake = if refresh || is_unpinned_request(&session.app) {
@@ -148,7 +162,7 @@ impl Engine {
         self.save(&mut session).await?;
         let print_before = observed.fingerprint;
         if let Some(at) = observed.again_at {
-            self.queue.add_at(key.clone(), at, Wake::STATE);
+            session.requeue_at(at);
         }
         if self.reporter.is_enabled() {
             let family = self.family(&session.app, &observed.comparison);
@@ -159,15 +173,15 @@ impl Engine {
                 .changed(&session.app, place, &observed, &family, &session.memory.waiting, git, &access)
                 .await;
         }
-        self.consider_telling(key);
+        self.wake_notifications(key);
         // Only a look that began after the last change has seen everything; ours may have been overtaken.
         let print = print_before.filter(|print| *print == self.fingerprint(key, session.memory));
         session.memory.seen = print;
-        Ok(())
+        Ok(session.requeue())
     }
 
     /// Stands for everything in the cluster that a look depends on, without reading any of it.
-    pub(crate) fn fingerprint(&self, key: &AppKey, memory: &Memory) -> u64 {
+    pub(crate) fn fingerprint(&self, key: &Key, memory: &Memory) -> u64 {
         use std::hash::{Hash, Hasher};
         let cluster = memory.destination.as_ref().map_or(&self.cluster, |to| &to.cluster);
         let mut roots = cluster.tracked(&self.instance(key));
@@ -214,7 +228,7 @@ impl Engine {
         match decision {
             // What drifted is repaired whoever else is unwell; what is new waits.
             AutoSync::Start { operation, .. } if is_whole(&operation) && !others.is_empty() => {
-                self.queue.add_at(session.key.clone(), Instant::now() + OTHERS, Wake::STATE);
+                session.requeue_after(OTHERS);
                 session.memory.waiting.extend(others.iter().map(|waits| waits.message.clone()));
                 waiting = others;
             }
@@ -227,7 +241,7 @@ impl Engine {
                 return self.operate(session, observed).await;
             }
             AutoSync::Wait { until, why } => {
-                self.wake_at(session.key, until);
+                session.requeue_at_time(until);
                 session.memory.waiting.push(why);
             }
             AutoSync::Refuse { condition } => refused.push(condition),
@@ -241,7 +255,7 @@ impl Engine {
     /// A condition that names the Applications that this one waits for.
     fn waits_for_others(&self, app: &Application) -> Vec<Condition> {
         let find = |name: &str| {
-            let key = AppKey { namespace: app.metadata.namespace.clone(), name: name.to_owned() };
+            let key = Key::new(APPLICATION, &app.metadata.namespace, name);
             self.application(&key).map(|(other, _)| other)
         };
         let Some(message) = dependencies::unmet(app, find) else { return Vec::new() };
@@ -290,51 +304,31 @@ impl Engine {
         })
     }
 
-    pub(crate) fn wake_at(&self, key: &AppKey, at: Option<Timestamp>) {
-        let Some(at) = at else { return };
-        let wait = at.duration_since(Timestamp::now()).unsigned_abs();
-        let wait = if at <= Timestamp::now() { Duration::ZERO } else { wait };
-        self.queue.add_at(key.clone(), Instant::now() + wait, Wake::STATE);
-    }
-
     /// Writes what differs, if the Application is still the one we looked at.
     pub(crate) async fn save(&self, session: &mut Session<'_>) -> Result<(), Stop> {
         let part = |app: &Application| json!({"status": app.status, "operation": app.operation});
-        let patch = status::merge_patch(&part(&session.saved), &part(&session.app));
+        let patch = merge_patch(&part(&session.saved), &part(&session.app));
         if patch.is_none() && !session.refresh && !session.hydrate && session.finalizers.is_empty() {
             return Ok(());
         }
         let mut patch = patch.unwrap_or_else(|| json!({}));
         patch["status"]["reconciledAt"] = rfc3339(Timestamp::now()).into();
-        patch["metadata"]["resourceVersion"] = session.saved.metadata.resource_version.clone().into();
-        if !session.finalizers.is_empty() {
-            let all = [session.saved.metadata.finalizers.as_slice(), &session.finalizers].concat();
-            patch["metadata"]["finalizers"] = json!(all);
+        let before = &session.saved.metadata;
+        if let Some(added) = added(&before.finalizers, &session.finalizers) {
+            patch["metadata"] = added["metadata"].clone();
         }
         for (asked, annotation) in [(session.refresh, names::REFRESH), (session.hydrate, names::HYDRATE)] {
             if asked {
                 patch["metadata"]["annotations"][annotation] = Value::Null;
             }
         }
-        let target = json!({
-            "apiVersion": names::API_VERSION, "kind": "Application",
-            "metadata": {"namespace": session.key.namespace, "name": session.key.name},
-        });
-        let answer: Value = match self.cluster.merge(&target, &patch, WriteOptions::default()).await {
-            Ok(answer) => answer,
-            Err(error) if error.is_conflict() => {
-                // The copy is behind; the next look must not see the same again.
-                let _ = self.cluster.read(&self.application_key(session.key)).await;
-                return Err(Stop::Changed);
-            }
-            Err(error) if error.is_not_found() => return Err(Stop::Gone),
-            Err(error) => return Err(Stop::Cluster(error)),
-        };
+        let version = &before.resource_version;
+        let answer = save(&self.cluster, session.key, names::API_VERSION, patch, version).await?;
         let saved: Application = serde_json::from_value(answer).unwrap_or_else(|_| session.app.clone());
-        session.memory.written.clone_from(&saved.metadata.resource_version);
+        session.memory.written.note(&saved.metadata.resource_version);
         (session.refresh, session.hydrate) = (false, false);
         session.finalizers.clear();
-        self.tell(&session.saved, &saved);
+        self.record_events(&session.saved, &saved);
         session.app = saved.clone();
         session.saved = saved;
         Ok(())

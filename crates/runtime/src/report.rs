@@ -11,13 +11,13 @@ use serde_json::Value;
 use slipway_api::application as wire;
 use slipway_api::runtime::RuntimeReport;
 use slipway_crd::Application;
+use slipway_reconcile::Key;
 use slipway_source::GitCache;
 use tokio::sync::{Notify, watch};
 
 use crate::Config;
 use crate::engine::Engine;
 use crate::observe::Observed;
-use crate::queue::AppKey;
 use crate::settings::RepositoryAccess;
 use crate::view;
 
@@ -32,13 +32,13 @@ pub(crate) struct Reporter {
 
 #[derive(Default)]
 struct Inner {
-    known: BTreeMap<AppKey, wire::Application>,
-    changed: BTreeSet<AppKey>,
-    removed: BTreeSet<AppKey>,
+    known: BTreeMap<Key, wire::Application>,
+    changed: BTreeSet<Key>,
+    removed: BTreeSet<Key>,
     /// Applications that were looked at since the start, whatever was found.
-    looked_at: BTreeSet<AppKey>,
+    looked_at: BTreeSet<Key>,
     /// Operations that were asked for through us and that no look has seen yet.
-    ordered: BTreeMap<AppKey, (Instant, wire::Operation)>,
+    ordered: BTreeMap<Key, (Instant, wire::Operation)>,
 }
 
 /// What goes out in one round.
@@ -91,7 +91,7 @@ impl Reporter {
         git: &Arc<GitCache>,
         access: &RepositoryAccess,
     ) {
-        let key = AppKey { namespace: app.metadata.namespace.clone(), name: app.metadata.name.clone() };
+        let key = crate::engines::key_of(app);
         let mut wire = view::application(app, place, observed, family, waiting);
         view::name_commits(app, &mut wire, git, access).await;
         let mut inner = self.inner.lock().expect("no panic while locked");
@@ -121,7 +121,7 @@ impl Reporter {
 
     /// An operation was asked for: the control plane hears of it before whoever asked is answered. Gives up after a
     /// while; then it hears of it with the next look.
-    pub(crate) async fn ordered(&self, key: &AppKey, operation: wire::Operation) {
+    pub(crate) async fn ordered(&self, key: &Key, operation: wire::Operation) {
         let number = {
             let mut inner = self.inner.lock().expect("no panic while locked");
             let Some(known) = inner.known.get_mut(key) else { return };
@@ -137,13 +137,13 @@ impl Reporter {
         let _ = tokio::time::timeout(ORDER_TOLD, told.wait_for(|told| *told >= number)).await;
     }
 
-    pub(crate) fn looked_at(&self, key: &AppKey) {
+    pub(crate) fn looked_at(&self, key: &Key) {
         if self.enabled {
             self.inner.lock().expect("no panic while locked").looked_at.insert(key.clone());
         }
     }
 
-    pub(crate) fn removed(&self, key: &AppKey) {
+    pub(crate) fn removed(&self, key: &Key) {
         let mut inner = self.inner.lock().expect("no panic while locked");
         inner.changed.remove(key);
         inner.ordered.remove(key);
@@ -164,7 +164,7 @@ impl Reporter {
             changed.iter().filter_map(|key| inner.known.get(key)).cloned().collect()
         };
         let ordered = self.orders.load(Ordering::SeqCst);
-        Round { applications, removed: removed.iter().map(AppKey::to_string).collect(), ordered }
+        Round { applications, removed: removed.iter().map(Key::to_string).collect(), ordered }
     }
 }
 

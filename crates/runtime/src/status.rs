@@ -1,7 +1,7 @@
 //! Report, first half: what is written on the Application, and only when it differs from what stands there.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use slipway_crd::{Application, ApplicationStatus, Condition, RevisionHistory, Summary};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::{Comparison, images};
@@ -126,52 +126,11 @@ pub(crate) fn add_history(
     }
 }
 
-/// The JSON merge patch that makes `old` into `new`; `None` when they are equal.
-pub(crate) fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
-    if old == new {
-        return None;
-    }
-    let (Value::Object(before), Value::Object(after)) = (old, new) else { return Some(new.clone()) };
-    let mut patch = Map::new();
-    for key in before.keys().filter(|key| !after.contains_key(*key)) {
-        patch.insert(key.clone(), Value::Null);
-    }
-    for (key, value) in after {
-        match before.get(key) {
-            Some(known) => {
-                if let Some(inner) = merge_patch(known, value) {
-                    patch.insert(key.clone(), inner);
-                }
-            }
-            None => {
-                patch.insert(key.clone(), value.clone());
-            }
-        }
-    }
-    Some(Value::Object(patch))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
     use slipway_crd::{ApplicationSource, HelmSource};
-
-    #[test]
-    fn a_patch_says_only_what_differs() {
-        for (old, new, expected) in [
-            (json!({"a": 1}), json!({"a": 1}), None),
-            (
-                json!({"a": 1, "b": {"c": 1, "d": 2}}),
-                json!({"b": {"c": 1, "d": 3}}),
-                Some(json!({"a": null, "b": {"d": 3}})),
-            ),
-            (json!({"l": [1]}), json!({"l": [1, 2]}), Some(json!({"l": [1, 2]}))),
-            (json!({"a": {"x": 1}}), json!({"a": 5}), Some(json!({"a": 5}))),
-        ] {
-            assert_eq!(merge_patch(&old, &new), expected);
-        }
-    }
 
     #[test]
     fn conditions_of_other_types_stay() {

@@ -9,9 +9,9 @@ use slipway_gitops::diff::{self, DiffMode};
 use slipway_gitops::object;
 use slipway_gitops::options::Propagation as Wanted;
 use slipway_gitops::sync::{Action, ApplyHow, PlannedStep, StepResult};
+use slipway_reconcile::merge_patch;
 
 use crate::observe::cluster_key;
-use crate::status::merge_patch;
 
 /// Somebody else changed the object between our look and our write.
 const CONFLICT_TRIES: usize = 5;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use slipway_cluster::{Change, ObjectKey};
+use slipway_cluster::{Change, ObjectKey, Subject, Subscription};
 use slipway_model::Next;
 use slipway_reconcile::{
     Key, Kind, Reconciler, Requeue, Retry, Shards, Sharing, Shell, Stop, TaskStatus, Tasks, Wake, Watch,
+    subscriptions,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -37,9 +38,9 @@ impl Reconciler for Greeter {
     const MANAGER: &'static str = "greeter-controller";
     const RETRY: Retry = Retry::every(Duration::from_millis(20));
 
-    fn watches(&self) -> Vec<Watch<Self>> {
+    fn watches() -> Vec<Watch<Self>> {
         let everybody = |greeter: &Self, _: &Change| greeter.keys();
-        vec![Watch::itself(), Watch::map(CONFIG_MAP, everybody)]
+        vec![Watch::itself(), Watch::owned(), Watch::map(CONFIG_MAP, everybody)]
     }
 
     fn keys(&self) -> Vec<Key> {
@@ -88,7 +89,7 @@ impl World {
     }
 
     fn changed(&self, key: ObjectKey) {
-        self.shell.dispatch(&Change { key, applications: Vec::new(), gone: false });
+        self.shell.dispatch(&Change { key, subjects: Vec::new(), gone: false });
     }
 
     async fn hears(&mut self) -> String {
@@ -115,6 +116,10 @@ async fn an_engine_hears_of_its_own_objects_and_of_what_it_watches() {
     assert_eq!(world.hears().await, "Hello Ada");
     world.changed(ObjectKey::new("", "ConfigMap", "n", "words"));
     assert_eq!(world.hears().await, "Hello Ada");
+    let pod = ObjectKey::new("", "Pod", "n", "card");
+    let subjects = vec![Subject::Owner(Key::new(GREETING, "n", "a").object())];
+    world.shell.dispatch(&Change { key: pod, subjects, gone: true });
+    assert_eq!(world.hears().await, "Hello Ada", "what it owns is gone");
     world.changed(ObjectKey::new("", "Secret", "n", "words"));
     world.wish("b", "every 20");
     assert_eq!(world.hears().await, "Hello again", "a Secret is of no interest");
@@ -158,4 +163,10 @@ async fn what_is_not_ours_is_not_reconciled() {
     world.wish("a", "Ada");
     assert_eq!(world.hears().await, "goodbye a", "no lease was taken yet");
     std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn an_engine_asks_the_cluster_for_what_it_watches() {
+    let greeting = Subscription::kind("example.com", "Greeting").with_owned();
+    assert_eq!(subscriptions::<Greeter>(), [greeting, Subscription::kind("", "ConfigMap")]);
 }

@@ -9,7 +9,6 @@ pub(crate) mod http;
 mod provider;
 mod reach;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
@@ -20,11 +19,12 @@ use slipway_crd::{ApplicationSet, ApplicationSetStatus, names};
 use slipway_gitops::appset::{
     Answers, Change, Generation, GenerationError, PlanInput, Policy, SetPlan, generate, plan, plan_deletion,
 };
+use slipway_model::Next;
+use slipway_reconcile::{Key, Requeue, Stop, Wake};
 use slipway_source::{Since, normalise_repo_url};
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::engine::Engine;
-use crate::queue::{AppKey, Wake};
+use crate::engines::APPLICATION_SET;
 
 /// Changes of Applications come in bursts; one look answers a burst.
 const GATHER: Duration = Duration::from_millis(200);
@@ -34,40 +34,33 @@ const WRITES_AT_ONCE: usize = 8;
 const ROUNDS_MAX: usize = 8;
 
 impl Engine {
-    pub(crate) fn application_sets(&self) -> Vec<AppKey> {
+    pub(crate) fn application_sets(&self) -> Vec<Key> {
         self.cluster
             .live_of_kind(names::GROUP, "ApplicationSet")
             .iter()
             .filter(|live| self.governs_sets(&live.key.namespace))
-            .map(|live| AppKey { namespace: live.key.namespace.clone(), name: live.key.name.clone() })
+            .filter_map(|live| Key::of(APPLICATION_SET, &live.key))
             .collect()
     }
 
     pub(crate) fn wake_sets(&self, wake: Wake) {
         for key in self.application_sets() {
-            self.sets.add(key, wake);
+            self.sets.wake(key, wake);
         }
     }
 
-    /// An Application changed: its set counts it, and may wait for it.
-    pub(crate) fn wake_owner(&self, application: &ObjectKey) {
-        // Most installations have none, and every change of an Application comes by here.
-        if self.application_sets().is_empty() {
-            return;
-        }
-        let object = self.cluster.live(application).and_then(|live| live.object());
-        match object.as_ref().and_then(|object| object["metadata"]["ownerReferences"].as_array()) {
-            Some(owners) => {
-                for owner in owners.iter().filter(|owner| owner["kind"] == "ApplicationSet") {
-                    let name = owner["name"].as_str().unwrap_or_default().to_owned();
-                    self.sets
-                        .add(AppKey { namespace: application.namespace.clone(), name }, Wake::APPLICATION);
-                }
-            }
-            // Whose it was cannot be asked any more.
-            None if object.is_none() => self.wake_sets(Wake::APPLICATION),
-            None => {}
-        }
+    /// The sets that an Application names as its owners.
+    pub(crate) fn sets_of(&self, application: &ObjectKey) -> Vec<Key> {
+        let live = self.cluster.live(application).filter(|live| !live.is_root());
+        let Some(object) = live.and_then(|live| live.object()) else { return Vec::new() };
+        let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+        let owners = owners.filter(|owner| owner["kind"] == APPLICATION_SET.kind);
+        owners
+            .map(|owner| {
+                let name = owner["name"].as_str().unwrap_or_default();
+                Key::new(APPLICATION_SET, &application.namespace, name)
+            })
+            .collect()
     }
 
     /// A push concerns every set that names the repository, or that makes its name up.
@@ -76,62 +69,18 @@ impl Engine {
         for key in self.application_sets() {
             let Some(set) = self.application_set(&key) else { continue };
             if set.spec.generators.iter().any(|generator| names_repository(generator, &pushed)) {
-                self.sets.add(key.clone(), Wake::latest(heard));
-                self.hand_on("ApplicationSet", &key);
+                self.sets.wake(key.clone(), Wake::latest(heard));
+                self.refresh_elsewhere(&key);
             }
         }
     }
 
-    fn application_set(&self, key: &AppKey) -> Option<ApplicationSet> {
-        let key = ObjectKey::new(names::GROUP, "ApplicationSet", &key.namespace, &key.name);
-        serde_json::from_value(self.cluster.live(&key)?.object()?).ok()
+    fn application_set(&self, key: &Key) -> Option<ApplicationSet> {
+        serde_json::from_value(self.cluster.live(&key.object())?.object()?).ok()
     }
 
-    pub(crate) async fn work_on_sets(self: Arc<Self>) {
-        loop {
-            let (key, wake) = self.sets.next().await;
-            let engine = self.clone();
-            let of = key.clone();
-            let began = Instant::now();
-            let gate = self.shards.gate(&key);
-            let look =
-                tokio::spawn(slipway_cluster::fenced(
-                    gate,
-                    async move { engine.look_at_set(&of, wake).await },
-                ));
-            let again = match AbortOnDropHandle::new(look).await {
-                Ok(again) => again,
-                Err(error) => {
-                    tracing::error!(set = %key, %error, "Looking at an ApplicationSet failed badly; it is tried again later.");
-                    Some(Duration::from_secs(30))
-                }
-            };
-            self.metrics.look_at_set(&key.namespace, &key.name, began.elapsed());
-            self.arm(&key, again);
-            self.sets.done(&key);
-        }
-    }
-
-    /// Looks again after this time, unless it is looked at before then anyway: a set that is woken often must not
-    /// gather timers.
-    fn arm(&self, key: &AppKey, after: Option<Duration>) {
-        let now = Instant::now();
-        let mut timers = self.set_timers.lock().expect("no panic while locked");
-        let Some(after) = after else {
-            timers.remove(key);
-            return;
-        };
-        let wanted = now + after;
-        if timers.get(key).is_some_and(|armed| *armed > now && *armed <= wanted) {
-            return;
-        }
-        timers.insert(key.clone(), wanted);
-        drop(timers);
-        self.sets.add_at(key.clone(), wanted, Wake::STATE);
-    }
-
-    /// One look; says when to look again.
-    async fn look_at_set(&self, key: &AppKey, wake: Wake) -> Option<Duration> {
+    /// One set: generate, plan, carry out, write the status down.
+    pub(crate) async fn reconcile_set(&self, key: &Key, wake: Wake) -> Result<Requeue, Stop> {
         if !wake.state {
             tokio::time::sleep(GATHER).await;
         }
@@ -139,13 +88,12 @@ impl Engine {
             || self.cluster.is_waiting("", "Secret")
         {
             // Everything is being read again: what is not there yet is not gone.
-            return Some(Duration::from_millis(200));
+            return Ok(Requeue::Again(Duration::from_millis(200)));
         }
         // A timer may outlive the permission.
-        if !self.shards.is_ours(key) || !self.governs_sets(&key.namespace) {
-            return None;
-        }
-        let set = self.application_set(key)?;
+        let Some(set) = self.application_set(key).filter(|_| self.governs_sets(&key.namespace)) else {
+            return Ok(Requeue::Never);
+        };
         let started = Instant::now();
         let current = self.applications_beside(&set);
         let policy = self.imposed_policy();
@@ -154,9 +102,10 @@ impl Engine {
             plan_deletion(&set, &current, policy)
         } else {
             let asked_for = set.metadata.annotation(names::APPLICATION_SET_REFRESH).is_some();
-            let since = match wake.since.or_else(|| asked_for.then_some(started)) {
+            let since = match wake.since {
+                _ if wake.timer => Since::Asked(started),
                 Some(moment) => Since::Asked(moment),
-                None if wake.timer => Since::Asked(started),
+                None if asked_for => Since::Asked(started),
                 None => Since::Within(self.config.resync),
             };
             let (generation, answers) = self.generate_set(&set, since, now).await;
@@ -173,28 +122,23 @@ impl Engine {
         for note in &plan.notes {
             tracing::debug!(set = %key, "{note}");
         }
-        // Whose turn it is stands written before anybody is asked to sync: a look that dies in between asks again,
-        // and one that died before asked nobody.
+        // Whose turn it is has to be on the set before anybody is asked to sync: a reconcile that dies in between asks
+        // again, and one that died before asked nobody.
         if plan.status.application_status != set.status.application_status {
             let patch = json!({"status": {"applicationStatus": plan.status.application_status}});
-            if let Err(error) = self.cluster.merge_subresource(&target(&set), "status", &patch).await {
-                tracing::warn!(set = %key, %error, "The status of an ApplicationSet cannot be written; trying again.");
-                return Some(Duration::from_secs(10));
-            }
+            self.cluster.merge_subresource(&target(&set), "status", &patch).await?;
         }
         let failure = self.carry_out(&set, &plan, &current).await;
         let status = match &failure {
             Some((reason, message)) => plan.failed(&set, reason, message, now),
             None => plan.status.clone(),
         };
-        let written = self.write_set(&set, &plan, &status, failure.is_none()).await;
-        if let Err(error) = &written {
-            tracing::warn!(set = %key, %error, "The status of an ApplicationSet cannot be written; trying again.");
+        self.write_set(&set, &plan, &status, failure.is_none()).await?;
+        if let Some((_, message)) = failure {
+            return Err(Stop::failed(message, Next::Retry));
         }
-        if failure.is_some() || written.is_err() {
-            return Some(Duration::from_secs(10));
-        }
-        plan.requeue_after_seconds.map(|seconds| Duration::from_secs(seconds.unsigned_abs().max(1)))
+        let within = |seconds: i64| Requeue::Within(Duration::from_secs(seconds.unsigned_abs().max(1)));
+        Ok(plan.requeue_after_seconds.map_or(Requeue::Never, within))
     }
 
     /// Asks until the generators have all they need.
@@ -274,7 +218,6 @@ impl Engine {
             for (change, outcome) in group.into_iter().zip(outcomes) {
                 if let Err(error) = outcome {
                     let message = format!("application {}: {error}", change.name());
-                    tracing::warn!(set = %set.metadata.name, %message, "A change that an ApplicationSet plans failed.");
                     return Some((change.failure_reason(), message));
                 }
             }

@@ -20,12 +20,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use slipway_crd::Application;
+use slipway_reconcile::{Key, Wake};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Engine, Memory};
 use crate::observe::{Observed, RETRY};
-use crate::queue::{AppKey, Wake};
 
 /// Where the two are served.
 #[derive(Debug, Clone, Copy)]
@@ -84,14 +84,14 @@ pub(crate) async fn serve(engine: Arc<Engine>, listeners: Listeners, stop: Cance
 
 impl Engine {
     /// The Application by the name that its objects are tracked by.
-    fn by_instance(&self, instance: &str) -> Option<(AppKey, Application)> {
+    fn by_instance(&self, instance: &str) -> Option<(Key, Application)> {
         let key = self.key_of_instance(instance);
         let (app, _) = self.application(&key).filter(|_| self.governs(&key.namespace))?;
         Some((key, app))
     }
 
     /// A look beside the loop, which changes nothing.
-    pub(crate) async fn look_beside(&self, key: &AppKey, app: &Application) -> Observed {
+    pub(crate) async fn look_beside(&self, key: &Key, app: &Application) -> Observed {
         // The loop said what it is interested in; saying it again from here would race with it.
         let mut memory = Memory { head: self.known_head(key), reader: true, ..Memory::default() };
         self.observe(app, Wake::STATE, &mut memory).await

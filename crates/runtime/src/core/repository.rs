@@ -11,6 +11,7 @@ use axum::body::Bytes;
 use prost::Message;
 use slipway_crd::{Application, ApplicationSource};
 use slipway_gitops::{project, tracking};
+use slipway_reconcile::Wake;
 use slipway_source::{Archive, Since};
 use tokio::net::TcpListener;
 
@@ -23,7 +24,6 @@ use super::messages::{
 use crate::engine::{Engine, Memory};
 use crate::observe::{Failure, IN_CLUSTER};
 use crate::permits;
-use crate::queue::Wake;
 use crate::sources::{self, Desired, SourceError, Surroundings};
 
 const SERVICE: &str = "/repository.RepoServerService/";

@@ -16,13 +16,14 @@ use jiff::Timestamp;
 use slipway_crd::{Application, ApplicationSource, HydrateOperation, SourceHydrator, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::project;
+use slipway_reconcile::Stop;
 use slipway_source::git::check_path;
 use slipway_source::{Commit, Repository, Since, normalise_repo_url};
 
 use crate::engine::{Engine, Memory};
-use crate::queue::{AppKey, Wake};
-use crate::reconcile::{Session, Stop};
+use crate::reconcile::Session;
 use crate::sources::Desired;
+use slipway_reconcile::{Key, Wake};
 
 /// A hydration that failed is tried again after this time.
 const AGAIN: Duration = Duration::from_secs(120);
@@ -45,7 +46,7 @@ impl Turns {
 
 /// The rendered manifests of one Application, and where they go.
 struct Hydrated {
-    key: AppKey,
+    key: Key,
     hydrator: SourceHydrator,
     text: String,
 }
@@ -78,7 +79,7 @@ impl Engine {
         let again = failed.and_then(|done| done.finished_at.as_ref()?.parse::<Timestamp>().ok());
         let again = again.and_then(|at| at.checked_add(AGAIN).ok()).filter(|at| *at > Timestamp::now());
         if !asked && again.is_some() {
-            self.wake_at(session.key, again);
+            session.requeue_at_time(again);
             return Ok(wake);
         }
         let entry = session.app.status.source_hydrator.get_or_insert_default();
@@ -130,7 +131,7 @@ impl Engine {
                 }
                 done.phase = "Failed".into();
                 done.message = why;
-                self.wake_at(session.key, now.checked_add(AGAIN).ok());
+                session.requeue_at_time(now.checked_add(AGAIN).ok());
             }
         }
         let status = session.app.status.source_hydrator.get_or_insert_default();
@@ -227,14 +228,14 @@ impl Engine {
         let sha = self.push(&repository, branch, dry, &changed).await?;
         for made in changed.iter().filter(|made| made.key != *session.key) {
             // They find that it is done.
-            self.queue.add(made.key.clone(), Wake { since: Some(Instant::now()), ..Wake::STATE });
+            self.apps.wake(made.key.clone(), Wake { since: Some(Instant::now()), ..Wake::STATE });
         }
         Ok(sha)
     }
 
     async fn hydrated(
         &self,
-        key: &AppKey,
+        key: &Key,
         app: &Application,
         hydrator: &SourceHydrator,
         dry: &str,
@@ -247,11 +248,7 @@ impl Engine {
     }
 
     /// The others of the group.
-    fn companions(
-        &self,
-        own: &AppKey,
-        hydrator: &SourceHydrator,
-    ) -> Vec<(AppKey, Application, SourceHydrator)> {
+    fn companions(&self, own: &Key, hydrator: &SourceHydrator) -> Vec<(Key, Application, SourceHydrator)> {
         let ours = group(hydrator);
         let mut found: Vec<_> = self
             .applications()

@@ -1,4 +1,4 @@
-//! Tells people: after each look at an Application, what `argocd-notifications-cm` says about it is evaluated and sent.
+//! Notifies people: after each reconcile of an Application, what `argocd-notifications-cm` says about it is evaluated and sent.
 //!
 //! A message is marked as sent after the service took it: a process that is killed in between sends it again.
 
@@ -6,22 +6,19 @@ mod deliver;
 mod email;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::json;
 use slipway_cluster::{ObjectKey, WriteOptions};
 use slipway_crd::names;
 use slipway_gitops::notify::{Catalog, NOTIFIED, next_state};
+use slipway_model::Next;
+use slipway_reconcile::{Key, Requeue, Stop, Wake};
 
 use crate::engine::Engine;
-use crate::queue::{AppKey, Wake};
 
 pub(crate) const CONFIG: &str = "argocd-notifications-cm";
 pub(crate) const SECRET: &str = "argocd-notifications-secret";
-/// A service that did not take a message is asked again after this time.
-const RETRY: Duration = Duration::from_secs(60);
 
 /// What is set, and the values that `$key` stands for.
 #[derive(Default)]
@@ -52,34 +49,23 @@ impl Engine {
     }
 
     /// Something about the Application may have changed.
-    pub(crate) fn consider_telling(&self, key: &AppKey) {
+    pub(crate) fn wake_notifications(&self, key: &Key) {
         if !self.notifications().catalog.is_empty() {
-            self.notices.add(key.clone(), Wake::STATE);
+            self.notices.wake(key.clone(), Wake::STATE);
         }
     }
 
-    /// Tells for ever.
-    pub(crate) async fn send_notices(self: Arc<Self>) {
-        loop {
-            let (key, _) = self.notices.next().await;
-            if !self.tell_people(&key).await {
-                self.notices.add_at(key.clone(), Instant::now() + RETRY, Wake::STATE);
-            }
-            self.notices.done(&key);
-        }
-    }
-
-    /// False: something has to be tried again.
-    async fn tell_people(&self, key: &AppKey) -> bool {
+    /// Sends what is due about one Application.
+    pub(crate) async fn notify(&self, key: &Key) -> Result<Requeue, Stop> {
         let notifications = self.notifications();
-        let Some((_, app)) = self.application(key).filter(|_| self.shards.is_ours(key)) else { return true };
+        let Some((_, app)) = self.application(key) else { return Err(Stop::Gone) };
         let now = Timestamp::now();
         let plan = notifications.catalog.plan(&app, &notifications.secrets, now);
         for problem in &plan.problems {
             tracing::warn!(application = %key, %problem, "A notification cannot be made.");
         }
         let mut sent = Vec::new();
-        let mut all = true;
+        let mut refused = Vec::new();
         for notice in &plan.notices {
             let Some(service) = notifications.catalog.services.get(&notice.service) else {
                 tracing::warn!(application = %key, service = %notice.service, "There is no such notification service.");
@@ -87,22 +73,23 @@ impl Engine {
             };
             match deliver::deliver(service, notice, &notifications.secrets).await {
                 Ok(()) => sent.push(notice.key.clone()),
-                Err(problem) => {
-                    all = false;
-                    tracing::warn!(application = %key, service = %notice.service, %problem, "A notification was not taken; it is tried again.");
-                }
+                Err(problem) => refused.push(format!("{}: {problem}", notice.service)),
             }
         }
-        let Some(state) = next_state(&app, &sent, &plan.forget, now) else { return all };
-        let target = json!({"apiVersion": names::API_VERSION, "kind": "Application",
-            "metadata": {"namespace": key.namespace, "name": key.name}});
-        let patch = json!({"metadata": {"annotations": {NOTIFIED: state}}});
-        match self.cluster.merge(&target, &patch, WriteOptions::default()).await {
-            Ok(_) => all,
-            Err(error) => {
-                tracing::warn!(application = %key, %error, "Who heard what could not be written down.");
-                error.is_not_found()
+        if let Some(state) = next_state(&app, &sent, &plan.forget, now) {
+            let target = json!({"apiVersion": names::API_VERSION, "kind": "Application",
+                "metadata": {"namespace": key.namespace, "name": key.name}});
+            let patch = json!({"metadata": {"annotations": {NOTIFIED: state}}});
+            match self.cluster.merge(&target, &patch, WriteOptions::default()).await {
+                Err(error) if error.is_not_found() => return Err(Stop::Gone),
+                // Without the note the messages are sent again, so that this is no reason to hurry.
+                Err(error) => return Err(Stop::failed(error.to_string(), Next::Retry)),
+                Ok(_) => {}
             }
         }
+        if refused.is_empty() {
+            return Ok(Requeue::Never);
+        }
+        Err(Stop::failed(format!("a notification was not taken by {}", refused.join("; ")), Next::Retry))
     }
 }

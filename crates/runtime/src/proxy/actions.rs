@@ -14,10 +14,10 @@ use slipway_cluster::{ObjectKey, WriteOptions};
 use slipway_crd::Application;
 use slipway_gitops::actions::{self, ActionError, ActionInfo, Impact};
 use slipway_gitops::{lua, object, project};
+use slipway_reconcile::merge_patch;
 
 use super::{AppPath, Proxy, Refusal, app_key, done};
 use crate::engine::Engine;
-use crate::status::merge_patch;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,10 +39,7 @@ async fn target(proxy: &Proxy, path: AppPath, of: &OfResource) -> Result<(Applic
     let engine = proxy.engine()?;
     let app = proxy.application(&app_key(path))?;
     let to = engine.destination(&app).map_err(|error| unprocessable(error.message()))?;
-    let roots = to.cluster.tracked(&engine.instance(&super::AppKey {
-        namespace: app.metadata.namespace.clone(),
-        name: app.metadata.name.clone(),
-    }));
+    let roots = to.cluster.tracked(&engine.instance(&crate::engines::key_of(&app)));
     let wanted = ObjectKey::new(&of.group, &of.kind, &of.namespace, &of.resource_name);
     let owned = to.cluster.descendants(&roots);
     let known = roots.iter().chain(&owned).any(|live| live.key == wanted);
