@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Config;
 use crate::clusters::{Clusters, Destination};
-use crate::engines::{self, APPLICATION, ApplicationSets, Applications, Notifier};
+use crate::engines::applications::observe::{IN_CLUSTER, Unreadable};
+use crate::engines::applications::sources::Desired;
+use crate::engines::{self, APPLICATION, ApplicationSets, Applications};
 use crate::metrics::Metrics;
-use crate::notify::Notifications;
-use crate::observe::{IN_CLUSTER, Unreadable};
+use crate::notifications::{Notifications, Notifier};
 use crate::report::Reporter;
 use crate::settings::{RepositoryAccess, read_settings};
-use crate::sources::Desired;
 
 /// ConfigMaps that say how the engine works.
 const SETTINGS: [&str; 6] = [
@@ -33,7 +33,7 @@ const SETTINGS: [&str; 6] = [
     "argocd-tls-certs-cm",
     crate::settings::KEYS,
     "argocd-ssh-known-hosts-cm",
-    crate::notify::CONFIG,
+    crate::notifications::CONFIG,
 ];
 /// How long at most until due Applications are looked for again.
 const HOUSE_TICK: Duration = Duration::from_secs(15);
@@ -45,7 +45,7 @@ pub(crate) struct Memory {
     pub(crate) head: Head<Instant, Arc<Desired>, Unreadable>,
     /// What the cluster was told to announce: the manifests' objects, and what charts looked up.
     pub(crate) interest: HashSet<ObjectKey>,
-    pub(crate) looked_up: crate::lookup::Seen,
+    pub(crate) looked_up: crate::engines::applications::lookup::Seen,
     /// The namespace whose orphans its project wants to know.
     pub(crate) oversees: Option<String>,
     /// Where it went at the last look.
@@ -59,7 +59,7 @@ pub(crate) struct Memory {
     /// The fingerprint of what the last look saw.
     pub(crate) seen: Option<u64>,
     /// What the API server said an apply would do.
-    pub(crate) answers: crate::server_side::Answers,
+    pub(crate) answers: crate::engines::applications::server_side::Answers,
     /// Only looks: tells the cluster nothing.
     pub(crate) reader: bool,
     /// The version of the Application that we wrote ourselves.
@@ -92,7 +92,7 @@ pub(crate) struct Engine {
     pub(crate) home: Arc<Destination>,
     pub(crate) clusters: Clusters,
     pub(crate) clusters_stop: CancellationToken,
-    pub(crate) hydrating: crate::hydrate::Turns,
+    pub(crate) hydrating: crate::engines::hydrator::Turns,
     /// Counts changes of settings and credentials.
     generation: AtomicUsize,
 }

@@ -12,8 +12,8 @@ use slipway_crd::{Application, ApplicationSet, names};
 use slipway_reconcile::TaskStatus;
 
 use crate::engine::Engine;
-use crate::observe::IN_CLUSTER;
-use crate::reconcile::is_running;
+use crate::engines::applications::observe::IN_CLUSTER;
+use crate::engines::applications::reconcile::is_running;
 
 /// Upper ends of the reconcile histogram, in seconds.
 const BUCKETS: [f64; 7] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];

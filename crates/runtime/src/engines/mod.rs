@@ -1,8 +1,8 @@
 //! The engines of this process. Adding one is a folder here, and a row in [`ENGINES`].
 
-mod application_sets;
-mod applications;
-mod notifications;
+pub(crate) mod application_sets;
+pub(crate) mod applications;
+pub(crate) mod hydrator;
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use slipway_reconcile::{Key, Kind, Reconciler, Shell, subscriptions};
 
 pub(crate) use application_sets::ApplicationSets;
 pub(crate) use applications::Applications;
-pub(crate) use notifications::Notifier;
 
 use crate::engine::Engine;
+use crate::notifications::Notifier;
 
 pub(crate) const APPLICATION: Kind = Kind::new(names::GROUP, "Application");
 pub(crate) const APPLICATION_SET: Kind = Kind::new(names::GROUP, "ApplicationSet");
