@@ -1,7 +1,7 @@
-//! The copy of the cluster: objects by uid, with indexes by key, by owner and by application.
+//! The copy of the cluster: objects by uid, with indexes by key, by kind, by owner and by who tracks them.
 //!
-//! Objects are kept as JSON bytes without what only the API server needs. Objects that no application tracks,
-//! owns or asked about keep their metadata alone: a cluster is full of Secrets that are none of our business.
+//! Objects are kept as JSON bytes without what only the API server needs. Objects that nobody tracks, owns, asked about
+//! or subscribed to keep their metadata alone: a cluster is full of Secrets that are none of our business.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, RwLock};
@@ -10,8 +10,9 @@ use serde_json::Value;
 use slipway_crd::names;
 
 use crate::ObjectKey;
-use crate::changes::{Change, Feed};
+use crate::changes::{Change, Feed, Subject};
 use crate::key::group_version;
+use crate::subscriptions::Subscriptions;
 
 /// One object of the cluster as it was last seen.
 #[derive(Debug)]
@@ -37,26 +38,6 @@ impl Live {
     }
 }
 
-/// What may not be forgotten even though nobody tracks it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Retention {
-    pub(crate) namespace: String,
-}
-
-impl Retention {
-    fn keeps(&self, key: &ObjectKey) -> bool {
-        matches!((key.group.as_str(), key.kind.as_str()), (names::GROUP, _) | ("", "Namespace"))
-            || (key.group == "apiextensions.k8s.io" && key.kind == "CustomResourceDefinition")
-            || (key.namespace == self.namespace && matches!(key.kind.as_str(), "Secret" | "ConfigMap"))
-    }
-
-    /// Changes that somebody wants to hear of although no application owns the object.
-    fn announces(&self, key: &ObjectKey) -> bool {
-        key.group == names::GROUP
-            || (key.namespace == self.namespace && matches!(key.kind.as_str(), "Secret" | "ConfigMap"))
-    }
-}
-
 pub(crate) struct Cache {
     inner: RwLock<Inner>,
     /// Objects say by this label whose they are; none: by annotation.
@@ -66,13 +47,17 @@ pub(crate) struct Cache {
     /// Namespace → applications that want to hear of what nobody owns there.
     overseers: RwLock<HashMap<String, BTreeSet<String>>>,
     pub(crate) feed: Feed,
-    retention: Retention,
+    subscriptions: Subscriptions,
+    /// Who applies on this connection: whose fields are always kept apart.
+    manager: String,
 }
 
 #[derive(Default)]
 struct Inner {
     objects: HashMap<String, Arc<Live>>,
     by_key: HashMap<ObjectKey, String>,
+    /// Group, then kind.
+    by_kind: HashMap<String, HashMap<String, HashSet<String>>>,
     children: HashMap<String, HashSet<String>>,
     by_application: HashMap<String, HashSet<String>>,
     interest: HashMap<ObjectKey, BTreeSet<String>>,
@@ -86,14 +71,15 @@ const GONE_KEPT: usize = 10_000;
 const OWNERS_DEPTH: usize = 10;
 
 impl Cache {
-    pub(crate) fn new(retention: Retention) -> Self {
+    pub(crate) fn new(subscriptions: Subscriptions, manager: String) -> Self {
         Self {
             inner: RwLock::default(),
             label: RwLock::default(),
             managers: RwLock::default(),
             overseers: RwLock::default(),
             feed: Feed::default(),
-            retention,
+            subscriptions,
+            manager,
         }
     }
 
@@ -137,12 +123,7 @@ impl Cache {
 
     pub(crate) fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<Live>> {
         let inner = self.inner.read().expect("no panic while locked");
-        inner
-            .objects
-            .values()
-            .filter(|live| live.key.group == group && live.key.kind == kind)
-            .cloned()
-            .collect()
+        inner.of_kind(group, kind).cloned().collect()
     }
 
     /// Top-level objects of a namespace that say nobody's name.
@@ -214,7 +195,13 @@ impl Cache {
             let label = self.label.read().expect("no panic while locked");
             let mut inner = self.inner.write().expect("no panic while locked");
             let managers = self.managers.read().expect("no panic while locked");
-            inner.upsert(object, &self.retention, label.as_deref(), &managers)
+            let taking = Taking {
+                subscriptions: &self.subscriptions,
+                label: label.as_deref(),
+                managers: &managers,
+                manager: &self.manager,
+            };
+            inner.upsert(object, &taking)
         };
         self.announce(change);
     }
@@ -223,7 +210,7 @@ impl Cache {
         let change = {
             let mut inner = self.inner.write().expect("no panic while locked");
             inner.bury(uid);
-            inner.remove(uid)
+            inner.remove(uid, &self.subscriptions)
         };
         self.announce(change);
     }
@@ -243,11 +230,8 @@ impl Cache {
         let stale: Vec<String> = {
             let inner = self.inner.read().expect("no panic while locked");
             inner
-                .objects
-                .values()
-                .filter(|live| {
-                    live.key.group == group && live.key.kind == kind && !listed.contains(&live.uid)
-                })
+                .of_kind(group, kind)
+                .filter(|live| !listed.contains(&live.uid))
                 .filter(|live| namespace.is_empty() || live.key.namespace == namespace)
                 .filter(|live| !is_newer(&live.resource_version, resource_version))
                 .map(|live| live.uid.clone())
@@ -268,7 +252,7 @@ impl Cache {
             let mut inner = self.inner.write().expect("no panic while locked");
             let gone = inner.objects.values().filter(|live| !is_served(&live.key));
             let gone: Vec<String> = gone.map(|live| live.uid.clone()).collect();
-            gone.iter().map(|uid| inner.remove(uid)).collect()
+            gone.iter().map(|uid| inner.remove(uid, &self.subscriptions)).collect()
         };
         changes.into_iter().for_each(|change| self.announce(change));
     }
@@ -293,30 +277,36 @@ impl Cache {
 
     fn announce(&self, change: Option<Change>) {
         let change = change.map(|mut change| {
-            if change.applications.is_empty() {
+            if change.trackers().next().is_none() {
                 let overseers = self.overseers.read().expect("no panic while locked");
-                change
-                    .applications
-                    .extend(overseers.get(&change.key.namespace).into_iter().flatten().cloned());
+                let names = overseers.get(&change.key.namespace).into_iter().flatten().cloned();
+                change.subjects.extend(names.map(Subject::Tracker));
             }
             change
         });
         if let Some(change) = change
-            && (!change.applications.is_empty() || self.retention.announces(&change.key))
+            && (!change.subjects.is_empty() || self.subscriptions.announces(&change.key))
         {
             self.feed.put(change);
         }
     }
 }
 
+/// What decides how an object is taken in.
+struct Taking<'a> {
+    subscriptions: &'a Subscriptions,
+    label: Option<&'a str>,
+    managers: &'a BTreeSet<String>,
+    manager: &'a str,
+}
+
 impl Inner {
-    fn upsert(
-        &mut self,
-        mut object: Value,
-        retention: &Retention,
-        label: Option<&str>,
-        managers: &BTreeSet<String>,
-    ) -> Option<Change> {
+    fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = &Arc<Live>> {
+        let uids = self.by_kind.get(group).and_then(|kinds| kinds.get(kind));
+        uids.into_iter().flatten().filter_map(|uid| self.objects.get(uid))
+    }
+
+    fn upsert(&mut self, mut object: Value, taking: &Taking<'_>) -> Option<Change> {
         let uid = object["metadata"]["uid"].as_str()?.to_owned();
         let resource_version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
         if self.gone.contains(&uid) {
@@ -333,7 +323,7 @@ impl Inner {
             }
         }
         let key = ObjectKey::of(&object);
-        let application = match label {
+        let application = match taking.label {
             Some(label) => labelled_by(&object, label),
             None => tracked_by(&object, &key),
         };
@@ -343,11 +333,11 @@ impl Inner {
             .flatten()
             .filter_map(|owner| owner["uid"].as_str().map(str::to_owned))
             .collect();
-        strip(&mut object, application.is_some(), managers);
+        strip(&mut object, application.is_some(), taking);
         let keep = application.is_some()
             || !owners.is_empty()
             || self.interest.contains_key(&key)
-            || retention.keeps(&key);
+            || taking.subscriptions.keeps(&key);
         let live = Arc::new(Live {
             version: group_version(object["apiVersion"].as_str().unwrap_or_default()).1.to_owned(),
             body: keep.then(|| serde_json::to_vec(&object).expect("JSON is writable").into_boxed_slice()),
@@ -357,26 +347,26 @@ impl Inner {
             owners,
             key: key.clone(),
         });
-        let mut applications = known.map(|known| self.unlink(&known)).unwrap_or_default();
+        let mut subjects = known.map(|known| self.unlink(&known, taking.subscriptions)).unwrap_or_default();
         // Another object with this key: its own deletion is still under way to us.
         if let Some(other) = self.by_key.get(&key).filter(|other| **other != uid).cloned() {
-            applications.extend(self.remove(&other).map(|change| change.applications).unwrap_or_default());
+            let change = self.remove(&other, taking.subscriptions);
+            subjects.extend(change.map(|change| change.subjects).unwrap_or_default());
             self.bury(&other);
         }
         self.link(&live);
-        applications.extend(self.applications_of(&live));
-        applications.sort();
-        applications.dedup();
-        Some(Change { key, applications, gone: false })
+        subjects.extend(self.subjects_of(&live, taking.subscriptions));
+        subjects.sort();
+        subjects.dedup();
+        Some(Change { key, subjects, gone: false })
     }
 
-    fn remove(&mut self, uid: &str) -> Option<Change> {
+    fn remove(&mut self, uid: &str, subscriptions: &Subscriptions) -> Option<Change> {
         let live = self.objects.get(uid).cloned()?;
-        let mut applications = self.applications_of(&live);
-        applications.extend(self.unlink(&live));
-        applications.sort();
-        applications.dedup();
-        Some(Change { key: live.key.clone(), applications, gone: true })
+        let mut subjects = self.unlink(&live, subscriptions);
+        subjects.sort();
+        subjects.dedup();
+        Some(Change { key: live.key.clone(), subjects, gone: true })
     }
 
     fn bury(&mut self, uid: &str) {
@@ -392,6 +382,8 @@ impl Inner {
 
     fn link(&mut self, live: &Arc<Live>) {
         self.by_key.insert(live.key.clone(), live.uid.clone());
+        let kinds = self.by_kind.entry(live.key.group.clone()).or_default();
+        kinds.entry(live.key.kind.clone()).or_default().insert(live.uid.clone());
         for owner in &live.owners {
             self.children.entry(owner.clone()).or_default().insert(live.uid.clone());
         }
@@ -401,10 +393,16 @@ impl Inner {
         self.objects.insert(live.uid.clone(), live.clone());
     }
 
-    /// Takes it out of every index; gives the applications it belonged to.
-    fn unlink(&mut self, live: &Live) -> Vec<String> {
-        let applications = self.applications_of(live);
+    /// Takes it out of every index; gives whom it concerned.
+    fn unlink(&mut self, live: &Live, subscriptions: &Subscriptions) -> Vec<Subject> {
+        let subjects = self.subjects_of(live, subscriptions);
         self.objects.remove(&live.uid);
+        if let Some(kinds) = self.by_kind.get_mut(&live.key.group) {
+            take(kinds, &live.key.kind, &live.uid);
+            if kinds.is_empty() {
+                self.by_kind.remove(&live.key.group);
+            }
+        }
         if self.by_key.get(&live.key) == Some(&live.uid) {
             self.by_key.remove(&live.key);
         }
@@ -414,24 +412,32 @@ impl Inner {
         if let Some(application) = &live.application {
             take(&mut self.by_application, application, &live.uid);
         }
-        applications
+        subjects
     }
 
-    /// Whose the object is: by its own word, by its owners', or because they asked.
-    fn applications_of(&self, live: &Live) -> Vec<String> {
-        let mut out: Vec<String> = self.interest.get(&live.key).into_iter().flatten().cloned().collect();
-        out.extend(live.application.clone());
+    /// Whom the object concerns: whoever it names, whoever its owners name, whoever asked, and owners that want to hear.
+    fn subjects_of(&self, live: &Live, subscriptions: &Subscriptions) -> Vec<Subject> {
+        let mut out: Vec<Subject> = self.trackers_of(live).collect();
+        let owned = subscriptions.wants_owned();
         let mut open: Vec<&str> = live.owners.iter().map(String::as_str).collect();
         for _ in 0..OWNERS_DEPTH {
             let mut above = Vec::new();
             for owner in open.iter().filter_map(|uid| self.objects.get(*uid)) {
-                out.extend(owner.application.clone());
-                out.extend(self.interest.get(&owner.key).into_iter().flatten().cloned());
+                out.extend(self.trackers_of(owner));
+                if owned && subscriptions.answers_for_owned(&owner.key) {
+                    out.push(Subject::Owner(owner.key.clone()));
+                }
                 above.extend(owner.owners.iter().map(String::as_str));
             }
             open = above;
         }
         out
+    }
+
+    /// Who tracks this very object.
+    fn trackers_of<'a>(&'a self, live: &'a Live) -> impl Iterator<Item = Subject> + 'a {
+        let interested = self.interest.get(&live.key).into_iter().flatten();
+        interested.chain(&live.application).cloned().map(Subject::Tracker)
     }
 }
 
@@ -468,13 +474,13 @@ fn tracked_by(object: &Value, key: &ObjectKey) -> Option<String> {
 }
 
 /// managedFields are half of an object; only what our own manager applied is looked at, and what rules name.
-fn strip(object: &mut Value, tracked: bool, managers: &BTreeSet<String>) {
+fn strip(object: &mut Value, tracked: bool, taking: &Taking<'_>) {
     let Some(metadata) = object["metadata"].as_object_mut() else { return };
     match metadata.get_mut("managedFields").and_then(Value::as_array_mut) {
         Some(entries) if tracked => {
             entries.retain(|entry| {
-                let ours = entry["manager"] == names::FIELD_MANAGER && entry["operation"] == "Apply";
-                ours || entry["manager"].as_str().is_some_and(|name| managers.contains(name))
+                let ours = entry["manager"] == taking.manager && entry["operation"] == "Apply";
+                ours || entry["manager"].as_str().is_some_and(|name| taking.managers.contains(name))
             });
             if entries.is_empty() {
                 metadata.remove("managedFields");

@@ -1,8 +1,13 @@
 use super::*;
+use crate::Subscription;
 use serde_json::json;
 
 fn cache() -> Cache {
-    Cache::new(Retention { namespace: "argocd".into() })
+    subscribed(vec![Subscription::group(names::GROUP)])
+}
+
+fn subscribed(subscriptions: Vec<Subscription>) -> Cache {
+    Cache::new(Subscriptions(subscriptions), names::FIELD_MANAGER.into())
 }
 
 fn object(kind: &str, name: &str, uid: &str, version: u64) -> Value {
@@ -23,8 +28,10 @@ fn owned(mut object: Value, owner: &str) -> Value {
 }
 
 async fn changes(cache: &Cache) -> Vec<(String, Vec<String>, bool)> {
+    let trackers = |change: &Change| change.trackers().map(str::to_owned).collect();
+    let taken = cache.feed.take().await.into_iter();
     let mut out: Vec<_> =
-        cache.feed.take().await.into_iter().map(|c| (c.key.name, c.applications, c.gone)).collect();
+        taken.map(|change| (change.key.name.clone(), trackers(&change), change.gone)).collect();
     out.sort();
     out
 }
@@ -110,4 +117,59 @@ fn a_copied_annotation_makes_no_owner_and_managed_fields_go() {
     cache.upsert(ours);
     let kept = cache.of_application("shop")[0].object().expect("kept");
     assert_eq!(kept["metadata"]["managedFields"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn a_rollout_hears_of_its_pods_and_nobody_else_does() {
+    let rollout = Subscription::kind(names::GROUP, "Rollout").with_owned();
+    let cache = subscribed(vec![rollout.clone(), Subscription::group(names::GROUP).quiet()]);
+    let mut web = object("Rollout", "web", "1", 1);
+    web["apiVersion"] = names::API_VERSION.into();
+    cache.upsert(web);
+    cache.upsert(owned(object("ReplicaSet", "web-7", "2", 2), "1"));
+    cache.upsert(owned(object("Pod", "web-7-a", "3", 3), "2"));
+    cache.upsert(object("ReplicaSet", "other", "4", 4));
+    cache.upsert(owned(object("Pod", "other-a", "5", 5), "4"));
+    let owners = async || {
+        let taken = cache.feed.take().await.into_iter();
+        let owners = |change: &Change| change.owners().map(|key| key.name.clone()).collect::<Vec<_>>();
+        let mut out: Vec<_> = taken.map(|change| (change.key.name.clone(), owners(&change))).collect();
+        out.sort();
+        out
+    };
+    let web = vec!["web".to_owned()];
+    assert_eq!(
+        owners().await,
+        [("web".into(), vec![]), ("web-7".into(), web.clone()), ("web-7-a".into(), web.clone())]
+    );
+    // What goes says for the last time whose it was.
+    cache.remove("3");
+    cache.remove("5");
+    assert_eq!(owners().await, [("web-7-a".to_owned(), web)]);
+}
+
+#[test]
+fn what_is_kept_is_for_the_subscriber_to_say() {
+    let ours = Subscription::kind("", "Secret").in_namespace("n");
+    let cache = subscribed(vec![ours, Subscription::kind("", "Namespace").quiet()]);
+    let mut elsewhere = object("Secret", "b", "2", 1);
+    elsewhere["metadata"]["namespace"] = "other".into();
+    for object in [object("Secret", "a", "1", 1), elsewhere, object("ConfigMap", "c", "3", 1)] {
+        cache.upsert(object);
+    }
+    let kept = |uid: &str| cache.inner.read().expect("not poisoned").objects[uid].body.is_some();
+    assert!(kept("1") && !kept("2") && !kept("3"));
+}
+
+#[test]
+fn the_index_by_kind_forgets_what_is_gone() {
+    let cache = cache();
+    cache.upsert(object("ConfigMap", "a", "1", 1));
+    cache.upsert(object("ConfigMap", "b", "2", 2));
+    cache.upsert(object("ConfigMap", "a", "1", 3));
+    assert_eq!((cache.of_kind("", "ConfigMap").len(), cache.of_kind("", "Secret").len()), (2, 0));
+    cache.remove("1");
+    cache.remove("2");
+    assert!(cache.of_kind("", "ConfigMap").is_empty());
+    assert!(cache.inner.read().expect("not poisoned").by_kind.is_empty(), "no empty entry is left behind");
 }

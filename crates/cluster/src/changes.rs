@@ -1,4 +1,4 @@
-//! Which objects changed since somebody last looked, and whose they are. One entry per object, however often
+//! Which objects changed since somebody last looked, and whom that concerns. One entry per object, however often
 //! it changed: the reader looks at the state, never at the history.
 
 use std::collections::HashMap;
@@ -8,12 +8,38 @@ use tokio::sync::Notify;
 
 use crate::ObjectKey;
 
+/// Whom a change concerns.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// Whoever goes by this name: the object says that it is theirs, its owner does, or they asked about its key.
+    Tracker(String),
+    /// What owns the object, directly or not, and is of a kind whose subscriber wants to hear of what it owns.
+    Owner(ObjectKey),
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub key: ObjectKey,
-    /// Applications (instance names) that track the object, own its owner, or asked about its key.
-    pub applications: Vec<String>,
+    pub subjects: Vec<Subject>,
     pub gone: bool,
+}
+
+impl Change {
+    /// The names of those who track it.
+    pub fn trackers(&self) -> impl Iterator<Item = &str> {
+        self.subjects.iter().filter_map(|subject| match subject {
+            Subject::Tracker(name) => Some(name.as_str()),
+            Subject::Owner(_) => None,
+        })
+    }
+
+    /// Its owners of subscribed kinds.
+    pub fn owners(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.subjects.iter().filter_map(|subject| match subject {
+            Subject::Owner(key) => Some(key),
+            Subject::Tracker(_) => None,
+        })
+    }
 }
 
 #[derive(Default)]
@@ -28,9 +54,9 @@ impl Feed {
         match waiting.get_mut(&change.key) {
             Some(known) => {
                 known.gone = change.gone;
-                for application in change.applications {
-                    if !known.applications.contains(&application) {
-                        known.applications.push(application);
+                for subject in change.subjects {
+                    if !known.subjects.contains(&subject) {
+                        known.subjects.push(subject);
                     }
                 }
             }

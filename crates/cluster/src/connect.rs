@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
+use slipway_crd::names;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::cache::{Cache, Live, Retention};
+use crate::cache::{Cache, Live};
 use crate::changes::Change;
 use crate::credential::Keeper;
 use crate::discovery::Discovery;
 use crate::given::{Given, Refused};
+use crate::subscriptions::{Subscription, Subscriptions};
 use crate::supervise::Reading;
 use crate::{ClusterError, ObjectKey};
 
@@ -32,8 +34,10 @@ pub struct ClusterConfig {
     /// With [`Self::namespaces`]: what has no namespace may be seen too.
     pub cluster_resources: bool,
     pub context: Option<String>,
-    /// The namespace of the Applications and their Secrets.
-    pub namespace: String,
+    /// What is kept and announced besides what somebody tracks.
+    pub subscriptions: Vec<Subscription>,
+    /// In whose name fields are written, unless the writer says otherwise ([`Cluster::writing_as`]).
+    pub field_manager: String,
     /// Writes under way at once.
     pub parallel_writes: usize,
     pub request_timeout: Duration,
@@ -41,14 +45,15 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
-    pub fn new(kubeconfig: Option<PathBuf>, namespace: impl Into<String>) -> Self {
+    pub fn new(kubeconfig: Option<PathBuf>) -> Self {
         Self {
             kubeconfig,
             given: None,
             namespaces: Vec::new(),
             cluster_resources: false,
             context: None,
-            namespace: namespace.into(),
+            subscriptions: Vec::new(),
+            field_manager: names::FIELD_MANAGER.to_owned(),
             parallel_writes: 24,
             request_timeout: Duration::from_secs(30),
             before_write: None,
@@ -62,6 +67,8 @@ pub struct Cluster {
     pub(crate) inner: Arc<Inner>,
     /// In whose name it is written, if not in our own.
     pub(crate) user: Option<Arc<str>>,
+    /// Which manager the fields are written as.
+    pub(crate) manager: Arc<str>,
 }
 
 pub(crate) struct Inner {
@@ -89,11 +96,12 @@ impl Cluster {
     /// Connects and asks what is served. Nothing is watched before [`Self::start`].
     pub async fn connect(config: ClusterConfig) -> Result<Self, ClusterError> {
         let client = client(&config).await?;
-        let retention = Retention { namespace: config.namespace.clone() };
+        let subscriptions = Subscriptions(config.subscriptions.clone());
+        let manager: Arc<str> = config.field_manager.as_str().into();
         let inner = Inner {
             client,
             writes: Semaphore::new(config.parallel_writes.max(1)),
-            cache: Cache::new(retention),
+            cache: Cache::new(subscriptions, config.field_manager.clone()),
             discovery: RwLock::default(),
             discovering: tokio::sync::Mutex::default(),
             kinds: RwLock::default(),
@@ -104,7 +112,7 @@ impl Cluster {
             synced: watch::channel(false).0,
             config,
         };
-        let cluster = Self { inner: Arc::new(inner), user: None };
+        let cluster = Self { inner: Arc::new(inner), user: None, manager };
         cluster.rediscover().await?;
         Ok(cluster)
     }
@@ -171,7 +179,12 @@ impl Cluster {
 
     /// The same cluster, written to in the name of somebody else. The connection's own user has to be allowed to.
     pub fn acting_as(&self, user: &str) -> Self {
-        Self { inner: self.inner.clone(), user: Some(user.into()) }
+        Self { user: Some(user.into()), ..self.clone() }
+    }
+
+    /// The same cluster, with fields written as another manager: each engine owns what it applies.
+    pub fn writing_as(&self, manager: &str) -> Self {
+        Self { manager: manager.into(), ..self.clone() }
     }
 
     /// What these objects own, directly or not.

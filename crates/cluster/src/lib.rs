@@ -1,7 +1,7 @@
 //! Room `cluster`: the only owner of a Kubernetes client.
 //!
 //! In: a kubeconfig, objects to write. Out: what the cluster serves ([`Discovery`]), what is in it (a compact
-//! copy fed by one watch per kind, see [`Live`]), which objects changed and whose they are ([`Change`]), and the
+//! copy fed by one watch per kind, see [`Live`]), which objects changed and whom that concerns ([`Change`]), and the
 //! answers to writes. A write's answer enters the copy at once, so a reader never looks behind its own hand.
 //! [`Pods`] is the same for processes that live as long as one pod: no copy, no watch.
 //! The room does not know what an application wants: it compares and decides nothing.
@@ -19,12 +19,13 @@ mod key;
 mod logs;
 mod pods;
 mod request;
+mod subscriptions;
 mod supervise;
 mod watch;
 mod write;
 
 pub use cache::Live;
-pub use changes::Change;
+pub use changes::{Change, Subject};
 pub use connect::{Cluster, ClusterConfig};
 pub use discovery::{ApiResource, Discovery};
 pub use error::ClusterError;
@@ -33,4 +34,5 @@ pub use given::Given;
 pub use key::ObjectKey;
 pub use logs::LogOptions;
 pub use pods::{PodKind, Pods, PodsConfig, Terminal};
+pub use subscriptions::Subscription;
 pub use write::{Propagation, WriteOptions};

@@ -57,7 +57,7 @@ pub struct Pods {
 
 impl Pods {
     pub async fn connect(config: &PodsConfig) -> Result<Self, ClusterError> {
-        let mut cluster = ClusterConfig::new(config.kubeconfig.clone(), config.namespace.clone());
+        let mut cluster = ClusterConfig::new(config.kubeconfig.clone());
         cluster.context.clone_from(&config.context);
         Ok(Self { client: client(&cluster).await?, namespace: config.namespace.clone() })
     }

@@ -2,7 +2,6 @@
 
 use http::Request;
 use serde_json::{Value, json};
-use slipway_crd::names;
 
 use crate::connect::Cluster;
 use crate::request::{collection_path, describe, object_path};
@@ -35,11 +34,11 @@ impl Propagation {
 }
 
 impl Cluster {
-    /// Server-side apply as `argocd-controller`, conflicts forced.
+    /// Server-side apply as the manager of this handle, conflicts forced.
     pub async fn apply(&self, object: &Value, options: WriteOptions) -> Result<Value, ClusterError> {
         let resource = self.resource_of(object).await?;
         let path = object_path(&resource, &ObjectKey::of(object))?;
-        let query = query(options, &["force=true"]);
+        let query = self.query(options, &["force=true"]);
         let request = Request::patch(format!("{path}?{query}"))
             .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml");
         self.write(request, object, options, &describe(object)).await
@@ -52,7 +51,7 @@ impl Cluster {
             return Err(ClusterError::Unnamed { key: ObjectKey::of(object) });
         }
         let path = collection_path(&resource, namespace);
-        let request = Request::post(format!("{path}?{}", query(options, &[])))
+        let request = Request::post(format!("{path}?{}", self.query(options, &[])))
             .header(http::header::CONTENT_TYPE, "application/json");
         self.write(request, object, options, &describe(object)).await
     }
@@ -73,7 +72,7 @@ impl Cluster {
     pub async fn replace(&self, object: &Value, options: WriteOptions) -> Result<Value, ClusterError> {
         let resource = self.resource_of(object).await?;
         let path = object_path(&resource, &ObjectKey::of(object))?;
-        let request = Request::put(format!("{path}?{}", query(options, &[])))
+        let request = Request::put(format!("{path}?{}", self.query(options, &[])))
             .header(http::header::CONTENT_TYPE, "application/json");
         self.write(request, object, options, &describe(object)).await
     }
@@ -107,7 +106,7 @@ impl Cluster {
     ) -> Result<Value, ClusterError> {
         let resource = self.resource_of(target).await?;
         let path = object_path(&resource, &ObjectKey::of(target))?;
-        let request = Request::patch(format!("{path}?{}", query(options, &[])))
+        let request = Request::patch(format!("{path}?{}", self.query(options, &[])))
             .header(http::header::CONTENT_TYPE, content_type);
         self.write(request, patch, options, &describe(target)).await
     }
@@ -122,7 +121,7 @@ impl Cluster {
         let resource = self.resource_of(target).await?;
         let path = object_path(&resource, &ObjectKey::of(target))?;
         let options = WriteOptions::default();
-        let request = Request::patch(format!("{path}/{subresource}?{}", query(options, &[])))
+        let request = Request::patch(format!("{path}/{subresource}?{}", self.query(options, &[])))
             .header(http::header::CONTENT_TYPE, "application/merge-patch+json");
         self.write(request, patch, options, &describe(target)).await
     }
@@ -193,14 +192,14 @@ impl Cluster {
         }
         Ok(answer)
     }
-}
 
-fn query(options: WriteOptions, more: &[&str]) -> String {
-    let mut parts = vec![format!("fieldManager={}", names::FIELD_MANAGER)];
-    parts.push(format!("fieldValidation={}", if options.validate { "Strict" } else { "Ignore" }));
-    if options.dry_run {
-        parts.push("dryRun=All".to_owned());
+    fn query(&self, options: WriteOptions, more: &[&str]) -> String {
+        let mut parts = vec![format!("fieldManager={}", crate::request::encode(&self.manager))];
+        parts.push(format!("fieldValidation={}", if options.validate { "Strict" } else { "Ignore" }));
+        if options.dry_run {
+            parts.push("dryRun=All".to_owned());
+        }
+        parts.extend(more.iter().map(|part| (*part).to_owned()));
+        parts.join("&")
     }
-    parts.extend(more.iter().map(|part| (*part).to_owned()));
-    parts.join("&")
 }

@@ -27,7 +27,7 @@ async fn main() {
     let repo = folder.join("repo");
     std::fs::create_dir_all(&repo).expect("a folder");
     let revision = write(&repo, applications, objects, "1");
-    let config = ClusterConfig::new(Some(kubeconfig.into()), "argocd");
+    let config = ClusterConfig::new(Some(kubeconfig.into()));
     let client = Cluster::connect(config).await.expect("connected");
     client.ensure_definitions(&slipway_crd::manifests()).await.expect("definitions");
     for name in ["argocd", "raw", "shop"] {

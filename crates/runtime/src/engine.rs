@@ -6,26 +6,25 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use slipway_cluster::{Change, Cluster, ObjectKey};
+use slipway_cluster::{Cluster, ObjectKey};
 use slipway_crd::{Application, names};
 use slipway_gitops::refresh::{self, Head};
 use slipway_gitops::sync::SyncProgress;
 use slipway_gitops::{ClusterInfo, Settings, TrackingMethod};
+use slipway_reconcile::{EventWriter, Key, Shards, Shell, Task, Tasks, Wake, Written};
 use slipway_source::Renderer;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::Config;
 use crate::clusters::{Clusters, Destination};
+use crate::engines::applications::observe::{IN_CLUSTER, Unreadable};
+use crate::engines::applications::sources::Desired;
+use crate::engines::{self, APPLICATION, ApplicationSets, Applications};
 use crate::metrics::Metrics;
-use crate::notify::Notifications;
-use crate::observe::{IN_CLUSTER, Unreadable};
-use crate::queue::{AppKey, Queue, Wake};
+use crate::notifications::{Notifications, Notifier};
 use crate::report::Reporter;
 use crate::settings::{RepositoryAccess, read_settings};
-use crate::shards::Shards;
-use crate::sources::Desired;
 
 /// ConfigMaps that say how the engine works.
 const SETTINGS: [&str; 6] = [
@@ -34,12 +33,10 @@ const SETTINGS: [&str; 6] = [
     "argocd-tls-certs-cm",
     crate::settings::KEYS,
     "argocd-ssh-known-hosts-cm",
-    crate::notify::CONFIG,
+    crate::notifications::CONFIG,
 ];
 /// How long at most until due Applications are looked for again.
 const HOUSE_TICK: Duration = Duration::from_secs(15);
-/// ApplicationSets looked at at once.
-const SET_WORKERS: usize = 4;
 
 /// What is known of one application between two looks at it. Everything here can be lost at any time.
 #[derive(Default)]
@@ -48,7 +45,7 @@ pub(crate) struct Memory {
     pub(crate) head: Head<Instant, Arc<Desired>, Unreadable>,
     /// What the cluster was told to announce: the manifests' objects, and what charts looked up.
     pub(crate) interest: HashSet<ObjectKey>,
-    pub(crate) looked_up: crate::lookup::Seen,
+    pub(crate) looked_up: crate::engines::applications::lookup::Seen,
     /// The namespace whose orphans its project wants to know.
     pub(crate) oversees: Option<String>,
     /// Where it went at the last look.
@@ -62,32 +59,31 @@ pub(crate) struct Memory {
     /// The fingerprint of what the last look saw.
     pub(crate) seen: Option<u64>,
     /// What the API server said an apply would do.
-    pub(crate) answers: crate::server_side::Answers,
+    pub(crate) answers: crate::engines::applications::server_side::Answers,
     /// Only looks: tells the cluster nothing.
     pub(crate) reader: bool,
     /// The version of the Application that we wrote ourselves.
-    pub(crate) written: String,
+    pub(crate) written: Written,
 }
 
 pub(crate) struct Engine {
     pub(crate) config: Config,
     pub(crate) cluster: Cluster,
     pub(crate) renderer: Renderer,
-    pub(crate) queue: Queue,
-    /// ApplicationSets to be looked at.
-    pub(crate) sets: Queue,
-    /// When each set is looked at next without anything having happened.
-    pub(crate) set_timers: Mutex<HashMap<AppKey, Instant>>,
+    /// The engines' queues and how they fare.
+    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) apps: Arc<Task>,
+    pub(crate) sets: Arc<Task>,
+    /// Applications about which somebody may have to be notified.
+    pub(crate) notices: Arc<Task>,
     pub(crate) reporter: Reporter,
     /// Instances that were looked at, for those who show them.
     pub(crate) looks: broadcast::Sender<Arc<str>>,
     pub(crate) metrics: Metrics,
     /// Events on their way to the cluster.
-    pub(crate) events: (mpsc::Sender<Value>, tokio::sync::Mutex<mpsc::Receiver<Value>>),
-    /// Applications about which somebody may have to be told.
-    pub(crate) notices: Queue,
+    pub(crate) events: EventWriter,
     notifications: RwLock<Arc<Notifications>>,
-    memory: Mutex<HashMap<AppKey, Memory>>,
+    memory: Mutex<HashMap<Key, Memory>>,
     settings: RwLock<Arc<Settings>>,
     access: RwLock<Arc<RepositoryAccess>>,
     /// Which Applications and sets are ours to look after.
@@ -96,7 +92,7 @@ pub(crate) struct Engine {
     pub(crate) home: Arc<Destination>,
     pub(crate) clusters: Clusters,
     pub(crate) clusters_stop: CancellationToken,
-    pub(crate) hydrating: crate::hydrate::Turns,
+    pub(crate) hydrating: crate::engines::hydrator::Turns,
     /// Counts changes of settings and credentials.
     generation: AtomicUsize,
 }
@@ -106,19 +102,19 @@ impl Engine {
         let settings = Settings { control_plane_namespace: config.namespace.clone(), ..Settings::default() };
         let home = Destination::new(cluster.clone(), IN_CLUSTER.server, IN_CLUSTER.name, kube_version);
         let shards = Shards::new(config.sharing.clone());
-        let (sender, receiver) = mpsc::channel(crate::events::WAITING_MAX);
+        let tasks = Arc::new(Tasks::default());
         Self {
             reporter: Reporter::new(&config),
             looks: broadcast::Sender::new(256),
             config,
             cluster,
             renderer,
-            queue: Queue::default(),
-            sets: Queue::default(),
-            set_timers: Mutex::default(),
+            apps: tasks.of::<Applications>(),
+            sets: tasks.of::<ApplicationSets>(),
+            notices: tasks.of::<Notifier>(),
+            tasks,
             metrics: Metrics::default(),
-            events: (sender, tokio::sync::Mutex::new(receiver)),
-            notices: Queue::default(),
+            events: EventWriter::default(),
             notifications: RwLock::default(),
             memory: Mutex::default(),
             settings: RwLock::new(Arc::new(settings)),
@@ -155,22 +151,22 @@ impl Engine {
         (settings.tracking == TrackingMethod::Label).then(|| settings.instance_label.clone())
     }
 
-    pub(crate) fn take_memory(&self, key: &AppKey) -> Memory {
+    pub(crate) fn take_memory(&self, key: &Key) -> Memory {
         self.memory.lock().expect("no panic while locked").remove(key).unwrap_or_default()
     }
 
-    pub(crate) fn keep_memory(&self, key: &AppKey, memory: Memory) {
+    pub(crate) fn keep_memory(&self, key: &Key, memory: Memory) {
         self.memory.lock().expect("no panic while locked").insert(key.clone(), memory);
     }
 
     /// What the last look found in the sources, for readers beside the loop.
-    pub(crate) fn known_head(&self, key: &AppKey) -> Head<Instant, Arc<Desired>, Unreadable> {
+    pub(crate) fn known_head(&self, key: &Key) -> Head<Instant, Arc<Desired>, Unreadable> {
         let memory = self.memory.lock().expect("no panic while locked");
         memory.get(key).map(|memory| memory.head.clone()).unwrap_or_default()
     }
 
     /// The name that objects are tracked by.
-    pub(crate) fn instance(&self, key: &AppKey) -> String {
+    pub(crate) fn instance(&self, key: &Key) -> String {
         if key.namespace == self.config.namespace {
             key.name.clone()
         } else {
@@ -183,23 +179,19 @@ impl Engine {
         (self.generation.load(Ordering::Relaxed), Arc::as_ptr(&self.cluster_info()) as usize)
     }
 
-    pub(crate) fn application_key(&self, key: &AppKey) -> ObjectKey {
-        ObjectKey::new(names::GROUP, "Application", &key.namespace, &key.name)
-    }
-
     /// The Application as the copy has it, and as it was read.
-    pub(crate) fn application(&self, key: &AppKey) -> Option<(Application, Value)> {
-        let object = self.cluster.live(&self.application_key(key))?.object()?;
+    pub(crate) fn application(&self, key: &Key) -> Option<(Application, Value)> {
+        let object = self.cluster.live(&key.object())?.object()?;
         Some((serde_json::from_value(object.clone()).ok()?, object))
     }
 
     /// Every Application that is ours to look after.
-    pub(crate) fn applications(&self) -> Vec<AppKey> {
+    pub(crate) fn applications(&self) -> Vec<Key> {
         self.cluster
             .live_of_kind(names::GROUP, "Application")
             .iter()
             .filter(|live| self.governs(&live.key.namespace))
-            .map(|live| AppKey { namespace: live.key.namespace.clone(), name: live.key.name.clone() })
+            .filter_map(|live| Key::of(APPLICATION, &live.key))
             .collect()
     }
 
@@ -220,7 +212,7 @@ impl Engine {
 
     fn wake_all(&self, wake: Wake) {
         for key in self.applications() {
-            self.queue.add(key, wake);
+            self.apps.wake(key, wake);
         }
     }
 
@@ -228,22 +220,15 @@ impl Engine {
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
         self.reload_settings();
         self.cluster_info();
-        self.wake_all(Wake::STATE);
-        self.wake_sets(Wake::STATE);
+        let shell = Arc::new(engines::shell(&self));
         let mut tasks = tokio::task::JoinSet::new();
-        for _ in 0..self.config.workers.max(1) {
-            tasks.spawn(self.clone().work());
-        }
-        for _ in 0..SET_WORKERS {
-            tasks.spawn(self.clone().work_on_sets());
-        }
-        tasks.spawn(self.clone().listen());
+        shell.start(&mut tasks);
+        tasks.spawn(self.clone().listen(shell.clone()));
         tasks.spawn(self.clone().keep_house());
         tasks.spawn(self.clone().follow_pushes());
         tasks.spawn(self.clone().send_reports());
         tasks.spawn(self.clone().write_events());
-        tasks.spawn(self.clone().send_notices());
-        tasks.spawn(self.clone().share_work());
+        tasks.spawn(self.clone().share_work(shell));
         tokio::select! {
             () = stop.cancelled() => {}
             // None of these ends by itself; if one does, it panicked, and a restart is the cure.
@@ -253,44 +238,28 @@ impl Engine {
         }
         self.clusters_stop.cancel();
         tasks.shutdown().await;
-        self.leave().await;
+        self.shards.release(&self.cluster, &self.config.namespace).await;
     }
 
-    async fn work(self: Arc<Self>) {
-        loop {
-            let (key, wake) = self.queue.next().await;
-            // A panic over one Application must not end the others' worker.
-            let engine = self.clone();
-            let of = key.clone();
-            let gate = self.shards.gate(&key);
-            // A look is large: in a box, nobody moves it about on a stack.
-            let look = Box::pin(async move { engine.reconcile(&of, wake).await });
-            let look = tokio::spawn(slipway_cluster::fenced(gate, look));
-            let began = Instant::now();
-            let done = AbortOnDropHandle::new(look).await;
-            self.metrics.look(&key.namespace, IN_CLUSTER.server, began.elapsed());
-            if let Err(error) = done {
-                tracing::error!(application = %key, %error, "Looking at an application failed badly; it is tried again later.");
-                self.queue.add_at(key.clone(), Instant::now() + Duration::from_secs(30), Wake::STATE);
-            }
-            self.reporter.looked_at(&key);
-            if self.looks.receiver_count() > 0 {
-                let _ = self.looks.send(self.instance(&key).into());
-            }
-            self.queue.done(&key);
-        }
+    async fn write_events(self: Arc<Self>) {
+        self.events.run(&self.cluster).await;
     }
 
-    /// Turns changes of objects into looks at applications.
-    async fn listen(self: Arc<Self>) {
+    async fn share_work(self: Arc<Self>, shell: Arc<Shell>) {
+        self.shards.keep(&self.cluster, &self.config.namespace, &shell).await;
+    }
+
+    /// Hands the changes of objects to the engines, and reads settings again when they changed.
+    async fn listen(self: Arc<Self>, shell: Arc<Shell>) {
         let mut settings = false;
         loop {
             // Settings that are being read again are waited for instead of being thought away.
             let wait = if settings { Duration::from_millis(100) } else { Duration::from_secs(3600) };
             let changes = tokio::time::timeout(wait, self.cluster.changes()).await.unwrap_or_default();
             self.metrics.cluster_events(IN_CLUSTER.server, changes.len());
-            for change in changes {
-                settings |= self.heard(&change);
+            for change in &changes {
+                shell.dispatch(change);
+                settings |= self.is_setting(&change.key);
             }
             let unread = ["ConfigMap", "Secret"].iter().any(|kind| self.cluster.is_waiting("", kind));
             if settings && !unread {
@@ -303,29 +272,14 @@ impl Engine {
         }
     }
 
-    /// True when settings or credentials changed.
-    fn heard(&self, change: &Change) -> bool {
-        let key = &change.key;
+    /// Settings, credentials, and what else every engine goes by.
+    fn is_setting(&self, key: &ObjectKey) -> bool {
         let ours = key.namespace == self.config.namespace;
-        for instance in &change.applications {
-            self.wake_instance(instance);
-        }
         match (key.group.as_str(), key.kind.as_str()) {
-            (names::GROUP, "Application") if self.governs(&key.namespace) => {
-                let app = AppKey { namespace: key.namespace.clone(), name: key.name.clone() };
-                self.queue.add(app, Wake::APPLICATION);
-                self.wake_owner(key);
-                false
-            }
-            (names::GROUP, "ApplicationSet") if self.governs_sets(&key.namespace) => {
-                let set = AppKey { namespace: key.namespace.clone(), name: key.name.clone() };
-                self.sets.add(set, Wake::APPLICATION);
-                false
-            }
-            (names::GROUP, "AppProject") if ours => true,
-            ("", "ConfigMap") if ours => SETTINGS.contains(&key.name.as_str()),
+            (names::GROUP, "AppProject") => ours,
+            ("", "ConfigMap") => ours && SETTINGS.contains(&key.name.as_str()),
             // Which Secrets are repositories is written on them, and a deleted one can no longer be asked.
-            ("", "Secret") if ours => true,
+            ("", "Secret") => ours,
             _ => false,
         }
     }
@@ -348,11 +302,11 @@ impl Engine {
             let soft = every.unwrap_or_default();
             let jitter = settings.reconciliation_jitter;
             for key in due.take(&keys, soft, jitter, now) {
-                self.queue.add(key, Wake { since: now.checked_sub(tick), ..Wake::STATE });
+                self.apps.wake(key, Wake { since: now.checked_sub(tick), ..Wake::STATE });
             }
             let forced = settings.hard_reconciliation.try_into().unwrap_or_default();
             for key in hard.take(&keys, forced, jitter, now) {
-                self.queue.add(key, Wake { hard: true, ..Wake::latest(now) });
+                self.apps.wake(key, Wake { hard: true, ..Wake::latest(now) });
             }
         }
     }
@@ -368,17 +322,17 @@ impl Engine {
 
 /// When each Application is compared again without anything having happened.
 #[derive(Default)]
-struct Due(HashMap<AppKey, (Duration, Instant)>);
+struct Due(HashMap<Key, (Duration, Instant)>);
 
 impl Due {
     /// Those whose time has come. The first time is spread over the interval; an interval of zero is never over.
     fn take(
         &mut self,
-        keys: &[AppKey],
+        keys: &[Key],
         every: Duration,
         jitter: jiff::SignedDuration,
         now: Instant,
-    ) -> Vec<AppKey> {
+    ) -> Vec<Key> {
         let before = std::mem::take(&mut self.0);
         if every.is_zero() {
             return Vec::new();

@@ -4,34 +4,19 @@
 //! are observed, compared, synced and reported on; the pure rooms decide, this one fetches, applies and writes
 //! down. It dials the control plane and the repositories; nobody dials it but browsers, through the app-proxy.
 
-mod appset;
+mod app_proxy;
 mod clusters;
-mod core;
-mod deletion;
+mod compat;
 mod engine;
-mod events;
-mod hydrate;
+mod engines;
 mod listen;
-mod lookup;
 mod metrics;
-mod notify;
-mod observe;
+mod notifications;
 mod offline;
-mod operate;
-mod permits;
 mod plugins;
-mod proxy;
 mod pushes;
-mod queue;
-mod reconcile;
 mod report;
-mod server_side;
 mod settings;
-mod shards;
-mod sources;
-mod status;
-mod steps;
-mod view;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -45,12 +30,13 @@ use slipway_source::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use core::CoreAddresses;
+pub use app_proxy::app_proxy_router;
+use compat::argocd_core;
+pub use compat::argocd_core::CoreAddresses;
 use engine::Engine;
 pub use offline::{RenderOffline, render_offline};
 pub use plugins::PluginsError;
-pub use proxy::app_proxy_router;
-pub use shards::{Sharing, SharingError};
+pub use slipway_reconcile::{Sharing, SharingError};
 
 /// Everything the runtime has to be told.
 #[derive(Clone)]
@@ -170,7 +156,7 @@ impl Runtime {
             None => None,
         };
         let core = match config.argocd_core {
-            Some(addresses) => Some(core::bind(addresses).await?),
+            Some(addresses) => Some(argocd_core::bind(addresses).await?),
             None => None,
         };
         let options = GitOptions { allow_local: config.allow_local_repositories, ..GitOptions::default() };
@@ -199,7 +185,7 @@ impl Runtime {
             });
         }
         if let Some(listeners) = core {
-            tokio::spawn(core::serve(engine.clone(), listeners, shutdown.clone()));
+            tokio::spawn(argocd_core::serve(engine.clone(), listeners, shutdown.clone()));
         }
         engine.run(shutdown).await;
         Ok(())
@@ -236,7 +222,8 @@ async fn connect(
 }
 
 async fn connect_once(config: &Config) -> Result<(Cluster, String), ClusterError> {
-    let mut connection = ClusterConfig::new(config.kubeconfig.clone(), &config.namespace);
+    let mut connection = ClusterConfig::new(config.kubeconfig.clone());
+    connection.subscriptions = engines::subscriptions_at_home(&config.namespace);
     connection.before_write.clone_from(&config.before_write);
     let cluster = Cluster::connect(connection).await?;
     cluster.ensure_definitions(&slipway_crd::manifests()).await?;

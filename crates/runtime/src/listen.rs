@@ -1,11 +1,11 @@
-//! What the engine serves by itself: metrics, a sign of life, and a place where Git providers call.
+//! What the runtime serves by itself: metrics, how its engines fare, a sign of life, and a place where Git providers call.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
@@ -22,14 +22,31 @@ pub(crate) async fn serve(
 ) -> Result<(), std::io::Error> {
     let router = Router::new()
         .route("/metrics", get(metrics))
+        .route("/engines", get(engines))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/api/webhook", post(hook).layer(DefaultBodyLimit::max(webhook::BODY_BYTES_MAX)))
         .with_state(engine);
+    let router = router.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await }).await
 }
 
 async fn metrics(State(engine): State<Arc<Engine>>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], engine.metrics_text())
+}
+
+/// How each engine fares, and what fails. Nobody signs in here, so that the reasons, which may quote what a service
+/// answered, are for whoever is on this machine (`kubectl port-forward` is).
+async fn engines(
+    State(engine): State<Arc<Engine>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+) -> impl IntoResponse {
+    let mut engines = engine.tasks.status();
+    if !peer.ip().is_loopback() {
+        for failing in engines.iter_mut().flat_map(|engine| &mut engine.errors) {
+            failing.error.clear();
+        }
+    }
+    axum::Json(engines)
 }
 
 async fn hook(State(engine): State<Arc<Engine>>, headers: HeaderMap, body: Bytes) -> (StatusCode, String) {

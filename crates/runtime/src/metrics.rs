@@ -1,6 +1,7 @@
 //! Numbers for dashboards that were drawn for Argo CD: its names, its labels.
 //!
-//! What is true of objects is counted when somebody asks; only what happened (syncs, looks, webhooks) is kept.
+//! What is true of objects is counted when somebody asks; only what happened (syncs, reconciles, webhooks) is kept. What
+//! is ours alone begins with `slipway_`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,10 +9,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use slipway_crd::{Application, ApplicationSet, names};
+use slipway_reconcile::TaskStatus;
 
 use crate::engine::Engine;
-use crate::observe::IN_CLUSTER;
-use crate::reconcile::is_running;
+use crate::engines::applications::observe::IN_CLUSTER;
+use crate::engines::applications::reconcile::is_running;
 
 /// Upper ends of the reconcile histogram, in seconds.
 const BUCKETS: [f64; 7] = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
@@ -210,12 +212,44 @@ impl Engine {
         );
         text.family("workqueue_depth", "gauge", "Current depth of workqueue.");
         for (name, depth) in [
-            ("app_reconciliation_queue", self.queue.depth()),
-            ("appset_reconciliation_queue", self.sets.depth()),
+            ("app_reconciliation_queue", self.apps.queue().counts().0),
+            ("appset_reconciliation_queue", self.sets.queue().counts().0),
         ] {
             text.line("workqueue_depth", &[("name", name.to_owned())], depth as f64);
         }
+        self.engine_metrics(&mut text);
         text.0
+    }
+
+    /// How each engine fares.
+    fn engine_metrics(&self, text: &mut Text) {
+        let engines = self.tasks.status();
+        let mut family = |name: &str, kind: &str, help: &str, value: fn(&TaskStatus) -> f64| {
+            text.family(name, kind, help);
+            for engine in &engines {
+                text.line(name, &[("engine", engine.engine.to_owned())], value(engine));
+            }
+        };
+        family("slipway_engine_runs_total", "counter", "Number of reconciles.", |of| of.runs as f64);
+        family("slipway_engine_failures_total", "counter", "Number of reconciles that failed.", |of| {
+            of.failures as f64
+        });
+        family("slipway_engine_panics_total", "counter", "Number of reconciles that panicked.", |of| {
+            of.panics as f64
+        });
+        family("slipway_engine_waiting", "gauge", "Objects that wait for a worker.", |of| of.depth as f64);
+        family("slipway_engine_running", "gauge", "Objects that are being reconciled.", |of| {
+            of.running as f64
+        });
+        family("slipway_engine_failing", "gauge", "Objects whose last reconcile failed.", |of| {
+            of.failing as f64
+        });
+        family(
+            "slipway_engine_last_run_timestamp_seconds",
+            "gauge",
+            "When the last reconcile ended.",
+            |of| of.last_run.map_or(0.0, |at| at.as_millisecond() as f64 / 1000.0),
+        );
     }
 
     fn cluster_metrics(&self, text: &mut Text) {

@@ -12,8 +12,8 @@ use slipway_crd::{AppProject, Application};
 use slipway_gitops::Settings;
 use slipway_source::{Archive, ChartCache, ChartLimits, GitCache, GitOptions, RenderLimits, Renderer, Since};
 
+use crate::engines::applications::sources::{self, Surroundings};
 use crate::settings::RepositoryAccess;
-use crate::sources::{self, Surroundings};
 
 /// What an offline render depends on besides the Application.
 #[derive(Debug, Clone, Default)]

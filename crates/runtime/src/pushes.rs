@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents};
+use slipway_cluster::WriteOptions;
 use slipway_crd::{Application, ApplicationSource, names};
+use slipway_reconcile::{Key, Wake};
 use slipway_source::normalise_repo_url;
 
 use crate::engine::Engine;
-use crate::queue::Wake;
+use crate::engines::APPLICATION;
 
 /// How long the control plane may hold one question.
 const HOLD: Duration = Duration::from_secs(25);
@@ -34,7 +37,7 @@ impl Engine {
                         // Something may have been pushed while nobody listened.
                         failures = 0;
                         for key in self.applications() {
-                            self.queue.add(key, Wake::latest(Instant::now()));
+                            self.apps.wake(key, Wake::latest(Instant::now()));
                         }
                         self.wake_sets(Wake::latest(Instant::now()));
                     }
@@ -67,10 +70,30 @@ impl Engine {
                 && concerns(&app, event)
             {
                 tracing::debug!(application = %key, reference = %event.reference, "A push concerns an application.");
-                self.queue.add(key.clone(), Wake::latest(heard));
-                self.hand_on("Application", &key);
+                self.apps.wake(key.clone(), Wake::latest(heard));
+                self.refresh_elsewhere(&key);
             }
         }
+    }
+
+    /// A push was heard here that concerns an object of another engine, which is asked to refresh it as a person would ask.
+    pub(crate) fn refresh_elsewhere(&self, key: &Key) {
+        if self.shards.is_ours(key) {
+            return;
+        }
+        let annotation = match key.kind {
+            APPLICATION => json!({names::REFRESH: "normal"}),
+            _ => json!({names::APPLICATION_SET_REFRESH: "true"}),
+        };
+        let target = json!({"apiVersion": names::API_VERSION, "kind": key.kind.kind,
+            "metadata": {"namespace": key.namespace, "name": key.name}});
+        let cluster = self.cluster.clone();
+        tokio::spawn(async move {
+            let patch = json!({"metadata": {"annotations": annotation}});
+            if let Err(error) = cluster.merge(&target, &patch, WriteOptions::default()).await {
+                tracing::warn!(%error, "A push could not be handed on; the next poll finds it.");
+            }
+        });
     }
 }
 
@@ -143,7 +166,6 @@ fn normal(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn app(revision: &str, path: &str, annotation: Option<&str>) -> Application {
         let mut app = json!({"metadata": {"name": "a", "annotations": {}}, "spec": {"source": {

@@ -14,7 +14,7 @@ async fn cluster() -> (Cluster, DropGuard, tempfile::TempDir) {
         engine: None,
     };
     slipway_devcluster::start(config, stop.clone()).await.expect("a cluster");
-    let config = ClusterConfig::new(Some(root.path().join("kubeconfig")), "argocd");
+    let config = ClusterConfig::new(Some(root.path().join("kubeconfig")));
     let cluster = Cluster::connect(config).await.expect("connected");
     cluster.start(stop.clone()).await;
     (cluster, stop.drop_guard(), root)
@@ -103,4 +103,17 @@ async fn kinds_come_and_go_with_their_definitions() {
     cluster.delete(&definition, None, Propagation::Background, false).await.expect("deleted");
     eventually("the kind is gone", || cluster.discovery().preferred("example.org", "Ship").is_none()).await;
     eventually("its objects are gone", || cluster.live(&ship).is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_writer_owns_what_it_applies() {
+    let (cluster, _stop, _root) = cluster().await;
+    let rollouts = cluster.writing_as("rollouts-controller");
+    cluster.apply(&map("a", json!({"x": "1"})), WriteOptions::default()).await.expect("applied");
+    let both = rollouts.apply(&map("a", json!({"y": "2"})), WriteOptions::default()).await.expect("applied");
+    assert_eq!(both["data"], json!({"x": "1", "y": "2"}), "neither takes the other's fields away");
+    let entries = both["metadata"]["managedFields"].as_array().expect("managers");
+    let mut managers: Vec<_> = entries.iter().filter_map(|entry| entry["manager"].as_str()).collect();
+    managers.sort_unstable();
+    assert_eq!(managers, ["argocd-controller", "rollouts-controller"]);
 }

@@ -90,7 +90,7 @@ async fn connect(router: axum::Router) -> (Cluster, tempfile::TempDir, Cancellat
         "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: \"http://{address}\"}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{token: x}}}}]\n"
     );
     std::fs::write(&file, text).expect("written");
-    let cluster = Cluster::connect(ClusterConfig::new(Some(file), "argocd")).await.expect("connected");
+    let cluster = Cluster::connect(ClusterConfig::new(Some(file))).await.expect("connected");
     let stop = CancellationToken::new();
     cluster.start(stop.clone()).await;
     (cluster, root, stop)

@@ -33,7 +33,7 @@ async fn perform(work: &Deploy, scratch: &Path) -> Result<(), String> {
         }
         None => None,
     };
-    let cluster = Cluster::connect(ClusterConfig::new(kubeconfig, &work.namespace))
+    let cluster = Cluster::connect(ClusterConfig::new(kubeconfig))
         .await
         .map_err(|error| format!("cluster {}: {error}", work.cluster))?;
     let objects = match (&work.file, &work.service) {

@@ -11,9 +11,9 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use slipway_api::runtime::RuntimeEvent;
 use slipway_cluster::ObjectKey;
+use slipway_reconcile::Wake;
 
 use crate::engine::Engine;
-use crate::queue::Wake;
 use provider::{Heard, Refused};
 
 /// A body may have so many bytes; it is not parsed before its signature holds.
@@ -46,7 +46,7 @@ pub(crate) fn receive(engine: &Arc<Engine>, headers: &HeaderMap, body: &Bytes) -
         Ok(Heard::Requests) => {
             engine.wake_sets(Wake::latest(Instant::now()));
             for key in engine.application_sets() {
-                engine.hand_on("ApplicationSet", &key);
+                engine.refresh_elsewhere(&key);
             }
             (StatusCode::OK, "a change of a pull request was heard\n".to_owned())
         }

@@ -38,7 +38,7 @@ async fn other(folder: &Path, stop: &CancellationToken) -> Other {
     });
     // What is not there is left out, as people write it.
     let config = without_nulls(config).to_string();
-    let client = Cluster::connect(ClusterConfig::new(Some(folder.join("other-kubeconfig")), "x")).await;
+    let client = Cluster::connect(ClusterConfig::new(Some(folder.join("other-kubeconfig")))).await;
     let address = cluster["server"].as_str().and_then(|server| server.strip_prefix("https://"));
     let wire = Wire::to(address.expect("an address").parse().expect("an address")).await;
     let server = format!("https://{}", wire.address);

@@ -58,8 +58,7 @@ impl Drop for Process {
 
 /// Every uid that a kind and name ever had, seen by a watch.
 async fn witness(world: &World, kind: &'static str, name: &'static str) -> Arc<Mutex<HashSet<String>>> {
-    let mut config = ClusterConfig::new(Some(world.root.path().join("kubeconfig")), "argocd");
-    config.namespace = "argocd".into();
+    let config = ClusterConfig::new(Some(world.root.path().join("kubeconfig")));
     let cluster = Cluster::connect(config).await.expect("connected");
     let stop: CancellationToken = world.stop.clone();
     cluster.start(stop.clone()).await;

@@ -68,10 +68,19 @@ async fn a_webhook_brings_a_push_at_once_and_metrics_have_the_known_names() {
         "argocd_git_request_total ",
         "argocd_webhook_requests_total{provider=\"gitlab\",accepted=\"true\"} 1",
         "workqueue_depth{name=\"app_reconciliation_queue\"}",
+        "slipway_engine_failing{engine=\"applications\"} 0",
+        "slipway_engine_runs_total{engine=\"application-sets\"} 0",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
     assert!(!text.contains("canary"));
+
+    let engines = client.get(format!("http://{address}/engines")).send().await.expect("an answer");
+    let engines: Value = engines.json().await.expect("JSON");
+    let applications = &engines[1];
+    assert_eq!(applications["engine"], "applications", "{engines}");
+    assert_eq!(applications["kind"], "argoproj.io/Application");
+    assert!(applications["runs"].as_u64() > Some(1) && applications["lastRun"].is_string(), "{engines}");
 }
 
 type Heard = Arc<Mutex<Vec<(String, Option<String>, String)>>>;

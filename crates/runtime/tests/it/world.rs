@@ -27,7 +27,7 @@ impl World {
             engine: None,
         };
         slipway_devcluster::start(cluster, stop.clone()).await.expect("a cluster");
-        let config = ClusterConfig::new(Some(root.path().join("kubeconfig")), "argocd");
+        let config = ClusterConfig::new(Some(root.path().join("kubeconfig")));
         let client = Cluster::connect(config).await.expect("connected");
         client.ensure_definitions(&slipway_crd::manifests()).await.expect("definitions");
         let world = Self { root, stop, client };

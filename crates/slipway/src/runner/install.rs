@@ -103,7 +103,7 @@ impl ClusterArguments {
     async fn connect(&self) -> anyhow::Result<Cluster> {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".kube/config"));
         let file = self.kubeconfig.clone().or_else(home);
-        let mut config = ClusterConfig::new(file, &self.namespace);
+        let mut config = ClusterConfig::new(file);
         config.context.clone_from(&self.context);
         Ok(Cluster::connect(config).await?)
     }

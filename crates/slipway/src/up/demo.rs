@@ -72,7 +72,7 @@ pub(crate) async fn deploy(kubeconfig: &Path, url: &str, git_key: &Secret<String
 }
 
 async fn try_deploy(kubeconfig: &Path, url: &str, git_key: &Secret<String>) -> anyhow::Result<()> {
-    let cluster = Cluster::connect(ClusterConfig::new(Some(kubeconfig.to_owned()), "argocd")).await?;
+    let cluster = Cluster::connect(ClusterConfig::new(Some(kubeconfig.to_owned()))).await?;
     let options = WriteOptions { dry_run: false, ..WriteOptions::default() };
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
     let credential = json!({

@@ -1,0 +1,92 @@
+//! Writing an object's state down: only what differs, only if it is still the object that was looked at, and in a way
+//! that the change which comes back is known for our own.
+
+use serde_json::{Map, Value, json};
+use slipway_cluster::{Cluster, Live, WriteOptions};
+
+use crate::{Key, Stop, Wake};
+
+/// The version of an object that we wrote ourselves last.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Written(String);
+
+impl Written {
+    pub fn note(&mut self, resource_version: &str) {
+        resource_version.clone_into(&mut self.0);
+    }
+
+    /// True when nothing but our own write can be the reason of this wake. With [`Wake::state`] something around the
+    /// object changed too, which the engine has to compare with what it saw.
+    pub fn is_echo(&self, live: &Live, wake: Wake) -> bool {
+        live.resource_version == self.0 && wake.since.is_none() && !wake.timer
+    }
+}
+
+/// Patches the object if it still has this version. Gives what the cluster has now.
+pub async fn save(
+    cluster: &Cluster,
+    key: &Key,
+    api_version: &str,
+    mut patch: Value,
+    resource_version: &str,
+) -> Result<Value, Stop> {
+    patch["metadata"]["resourceVersion"] = resource_version.into();
+    let target = json!({"apiVersion": api_version, "kind": key.kind.kind,
+        "metadata": {"namespace": key.namespace, "name": key.name}});
+    match cluster.merge(&target, &patch, WriteOptions::default()).await {
+        Ok(answer) => Ok(answer),
+        Err(error) if error.is_conflict() => {
+            // The copy is behind; the next reconcile must not see the same again.
+            let _ = cluster.read(&key.object()).await;
+            Err(Stop::Changed)
+        }
+        Err(error) if error.is_not_found() => Err(Stop::Gone),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The JSON merge patch that makes `old` into `new`; `None` when they are equal.
+pub fn merge_patch(old: &Value, new: &Value) -> Option<Value> {
+    if old == new {
+        return None;
+    }
+    let (Value::Object(before), Value::Object(after)) = (old, new) else { return Some(new.clone()) };
+    let mut patch = Map::new();
+    for key in before.keys().filter(|key| !after.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    for (key, value) in after {
+        match before.get(key) {
+            Some(known) => {
+                if let Some(inner) = merge_patch(known, value) {
+                    patch.insert(key.clone(), inner);
+                }
+            }
+            None => {
+                patch.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    Some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_says_only_what_differs() {
+        for (old, new, expected) in [
+            (json!({"a": 1}), json!({"a": 1}), None),
+            (
+                json!({"a": 1, "b": {"c": 1, "d": 2}}),
+                json!({"b": {"c": 1, "d": 3}}),
+                Some(json!({"a": null, "b": {"d": 3}})),
+            ),
+            (json!({"l": [1]}), json!({"l": [1, 2]}), Some(json!({"l": [1, 2]}))),
+            (json!({"a": {"x": 1}}), json!({"a": 5}), Some(json!({"a": 5}))),
+        ] {
+            assert_eq!(merge_patch(&old, &new), expected);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What clients of other systems expect to find, answered from the state of the engines.
+
+pub(crate) mod argocd_core;

@@ -1,0 +1,412 @@
+//! The operation under way: plan, write down, apply, and again, until there is an outcome or something to wait for.
+//!
+//! Everything that the next step needs is on the Application and in the cluster before the step runs, so that a
+//! process that is killed anywhere goes on where it was.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::{FutureExt, StreamExt};
+use jiff::Timestamp;
+use slipway_crd::{Application, OperationState, SyncOperation, SyncResult};
+use slipway_gitops::cluster::KustomizeSettings;
+use slipway_gitops::compare::rfc3339;
+use slipway_gitops::sync::{self, Outcome, OutcomePhase, SyncPlan, SyncProgress, WaitingOn};
+use slipway_gitops::windows::{self, WindowQuery, WindowVerdict};
+use slipway_gitops::{Retry, retried_message, retry_decision, retry_message};
+use slipway_reconcile::Stop;
+
+use super::observe::{Failure, IN_CLUSTER, Observed};
+use super::permits;
+use super::reconcile::Session;
+use super::sources::Desired;
+use super::{status, steps};
+use crate::engine::Engine;
+use slipway_reconcile::Wake;
+
+/// Requests of one application at once.
+const PARALLEL: usize = 16;
+/// A plan that never ends is a defect; the application is looked at again later instead of for ever.
+const ROUNDS: usize = 2_000;
+
+impl Engine {
+    /// Turns the request into an operation under way. Nothing is written yet.
+    pub(crate) fn begin(&self, session: &mut Session<'_>, now: Timestamp) {
+        let operation = session.app.operation.clone().unwrap_or_default();
+        session.memory.progress = None;
+        session.app.status.operation_state = Some(OperationState {
+            operation,
+            phase: "Running".into(),
+            started_at: rfc3339(now),
+            ..OperationState::default()
+        });
+    }
+
+    /// Drives the operation as far as it goes now. Gives the last look at the Application.
+    pub(crate) async fn operate(
+        &self,
+        session: &mut Session<'_>,
+        observed: Observed,
+    ) -> Result<Observed, Stop> {
+        session.memory.waiting.clear();
+        session.memory.awaiting_health = false;
+        if self.waits_for_retry(session) || self.waits_for_window(session, &observed) {
+            return Ok(observed);
+        }
+        let Some(sync) = session.app.status.operation_state.as_ref().and_then(|s| s.operation.sync.clone())
+        else {
+            let outcome = Outcome {
+                phase: OutcomePhase::Error,
+                message: "the operation has no `sync`; nothing else can be asked for".into(),
+            };
+            return self.finish(session, observed, None, &outcome, true).await;
+        };
+        if let Err(message) =
+            self.destination(&session.app).map_or(Ok(()), |to| self.hand(&session.app, &to).map(drop))
+        {
+            let outcome = Outcome { phase: OutcomePhase::Error, message };
+            return self.finish(session, observed, None, &outcome, true).await;
+        }
+        let (mut current, is_spec) = self.operation_view(session, &sync, observed).await;
+        for _ in 0..ROUNDS {
+            let now = Timestamp::now();
+            let mut progress = self.progress(session, current.desired.as_deref(), now);
+            let plan = sync::plan(&current.comparison, &sync, &progress);
+            progress.results.clone_from(&plan.results);
+            self.write_down(session, &plan, &current);
+            if let Some(outcome) = &plan.outcome {
+                let deployed = current.desired.clone().filter(|_| !sync.dry_run);
+                return self.finish(session, current, deployed, outcome, is_spec).await;
+            }
+            if !plan.dry_run.is_empty() && !progress.dry_run_done {
+                self.try_steps(&session.app, &plan, sync.dry_run, &mut progress).await;
+                session.memory.progress = Some(progress);
+                continue;
+            }
+            if plan.ready.is_empty() {
+                self.wait(session, &plan, progress);
+                // The status shows the spec's comparison, not the operation's.
+                let shown = if is_spec {
+                    current
+                } else {
+                    let app = session.app.clone();
+                    self.observe(&app, Wake::STATE, session.memory).await
+                };
+                session.app.status = status::compared(&session.app, &shown, now);
+                return Ok(shown);
+            }
+            self.save(session).await?;
+            self.run_steps(&session.app, &plan, &mut progress).await;
+            session.memory.progress = Some(progress);
+            current = self.look_again(session, current).await;
+        }
+        tracing::error!(application = %session.key, "A sync made no progress; it is looked at again later.");
+        Ok(current)
+    }
+
+    /// Between two attempts: the time of the next one is on the Application.
+    fn waits_for_retry(&self, session: &mut Session<'_>) -> bool {
+        let now = Timestamp::now();
+        let Some(state) = &mut session.app.status.operation_state else { return false };
+        let (Some(finished), "Running") = (state.finished_at.clone(), state.phase.as_str()) else {
+            return false;
+        };
+        let finished: Timestamp = finished.parse().unwrap_or(now);
+        let before = OperationState { retry_count: (state.retry_count - 1).max(0), ..state.clone() };
+        if let Retry::Again { at, .. } = retry_decision(&before, finished)
+            && at > now
+        {
+            session.memory.waiting.push(state.message.clone());
+            session.requeue_at_time(Some(at));
+            return true;
+        }
+        state.finished_at = None;
+        state.sync_result = None;
+        if state.operation.retry.refresh
+            && let Some(sync) = &mut state.operation.sync
+        {
+            sync.revision.clear();
+            sync.revisions.clear();
+        }
+        session.memory.progress = None;
+        false
+    }
+
+    fn waits_for_window(&self, session: &mut Session<'_>, observed: &Observed) -> bool {
+        let Some(state) = &mut session.app.status.operation_state else { return false };
+        let Some(project) = observed.project.as_ref().filter(|_| state.phase == "Running") else {
+            return false;
+        };
+        let began = state.sync_result.as_ref().is_some_and(|result| !result.resources.is_empty());
+        let query = WindowQuery {
+            now: Timestamp::now(),
+            manual: !state.operation.initiated_by.automated,
+            running_since: state.started_at.parse().ok().filter(|_| began),
+        };
+        let matching = windows::matching(
+            &project.spec.sync_windows,
+            &session.saved,
+            &session.memory.destination.as_ref().map_or(IN_CLUSTER, |to| to.names()),
+        );
+        let WindowVerdict::Closed { why, again_at } = windows::can_sync(&matching, query) else {
+            return false;
+        };
+        state.message = format!("Sync operation blocked by sync window: {why}");
+        session.memory.waiting.push(state.message.clone());
+        session.requeue_at_time(again_at);
+        true
+    }
+
+    /// What the operation compares with: its own revision and sources. `true`: they are the spec's.
+    async fn operation_view(
+        &self,
+        session: &mut Session<'_>,
+        sync: &SyncOperation,
+        observed: Observed,
+    ) -> (Observed, bool) {
+        let app = session.app.clone();
+        let sources = operation_sources(&app, sync);
+        let pinned = pinned_revisions(&app, sync);
+        if let Some(desired) = &observed.desired
+            && sync.manifests.is_empty()
+            && desired.sources == sources
+            && (desired.revisions() == pinned || pinned.is_empty() && observed.stale.is_none())
+        {
+            return (observed, true);
+        }
+        let Some(project) = observed.project.clone() else { return (observed, true) };
+        let desired = if sync.manifests.is_empty() {
+            match self.desired(&app, &sources, &pinned, self.asked(&app, &pinned), session.memory).await {
+                Ok(found) if found.stale.is_none() => found.desired,
+                Ok(found) => {
+                    let message = found.stale.unwrap_or_default();
+                    let failure = Failure { condition: "ComparisonError", message, again_at: found.again_at };
+                    return (self.failed(&app, failure, Some(project)), false);
+                }
+                Err(failure) => return (self.failed(&app, failure, Some(project)), false),
+            }
+        } else if let Err(failure) = permits::check_local(&project) {
+            return (self.failed(&app, failure, Some(project)), false);
+        } else {
+            Arc::new(local_manifests(sync, &sources))
+        };
+        (self.compare_with(&app, desired, project, observed.again_at, session.memory).await, false)
+    }
+
+    /// A name is asked for once, when the operation begins; what it meant then is on the Application.
+    fn asked(&self, app: &Application, pinned: &[String]) -> Wake {
+        let result = app.status.operation_state.as_ref().and_then(|state| state.sync_result.as_ref());
+        let resolved = result.is_some_and(|r| !r.revision.is_empty() || !r.revisions.is_empty());
+        if resolved || pinned.is_empty() { Wake::STATE } else { Wake::latest(Instant::now()) }
+    }
+
+    async fn look_again(&self, session: &mut Session<'_>, before: Observed) -> Observed {
+        match (before.desired, before.project) {
+            (Some(desired), Some(project)) => {
+                let app = session.app.clone();
+                self.compare_with(&app, desired, project, before.again_at, session.memory).await
+            }
+            (desired, project) => Observed { desired, project, ..before },
+        }
+    }
+
+    fn progress(&self, session: &mut Session<'_>, desired: Option<&Desired>, now: Timestamp) -> SyncProgress {
+        let state = session.app.status.operation_state.clone().unwrap_or_default();
+        let fresh = SyncProgress::from_state(&state, now);
+        let mut progress = match session.memory.progress.take() {
+            Some(known) if known.operation_id == fresh.operation_id => {
+                SyncProgress { now, terminating: fresh.terminating, ..known }
+            }
+            _ => fresh,
+        };
+        if progress.revision.is_empty() {
+            let revision =
+                desired.and_then(|desired| desired.revisions.first()).map(|revision| revision.id.clone());
+            progress.revision = revision.unwrap_or_default();
+        }
+        progress
+    }
+
+    /// Puts the plan's view of the operation on the Application.
+    fn write_down(&self, session: &mut Session<'_>, plan: &SyncPlan, current: &Observed) {
+        let several = session.app.spec.has_several_sources();
+        let Some(state) = &mut session.app.status.operation_state else { return };
+        let (_, message) = plan.phase_and_message();
+        state.message = message;
+        let result = state.sync_result.get_or_insert_with(SyncResult::default);
+        if let Some(desired) = &current.desired {
+            let revisions = desired.revisions();
+            if several {
+                result.revisions = revisions;
+                result.sources = desired.sources.clone();
+            } else {
+                result.revision = revisions.into_iter().next().unwrap_or_default();
+                result.source = desired.sources.first().cloned().unwrap_or_default();
+            }
+        }
+        result.managed_namespace_metadata = current.comparison.context.managed_namespace_metadata.clone();
+        result.resources.clone_from(&plan.results);
+    }
+
+    fn wait(&self, session: &mut Session<'_>, plan: &SyncPlan, progress: SyncProgress) {
+        session.memory.waiting = plan.waiting.iter().map(|waiting| waiting.plain()).collect();
+        session.memory.awaiting_health = !plan.waiting.is_empty()
+            && plan
+                .waiting
+                .iter()
+                .all(|waiting| matches!(waiting.on, WaitingOn::Health(_) | WaitingOn::Time(_)));
+        for waiting in &plan.waiting {
+            if let WaitingOn::Time(at) = &waiting.on {
+                session.requeue_at_time(Some(*at));
+            }
+        }
+        let settings = self.settings();
+        for (limit, since) in [
+            (settings.sync_timeout_seconds, progress.started_at),
+            (settings.wave_timeout_seconds, progress.last_step_at()),
+        ] {
+            if limit > 0 {
+                session.requeue_at_time(since.checked_add(jiff::SignedDuration::from_secs(limit + 1)).ok());
+            }
+        }
+        session.memory.progress = Some(progress);
+    }
+
+    /// Tries what is planned. Where trying is all that was asked for, what would happen is the result.
+    async fn try_steps(&self, app: &Application, plan: &SyncPlan, only: bool, progress: &mut SyncProgress) {
+        // It was there when the plan was made; the next look says what became of it.
+        let Some(cluster) = &self.own_hand(app) else { return };
+        // A loop and boxes, because the compiler cannot prove an iterator of borrowing futures to be `Send`.
+        let mut tries = Vec::with_capacity(plan.dry_run.len());
+        for index in &plan.dry_run {
+            let step = &plan.steps[*index];
+            tries.push(async move { (step, steps::dry_run(cluster, step).await) }.boxed());
+        }
+        let outcomes: Vec<_> = futures::stream::iter(tries).buffered(PARALLEL).collect().await;
+        for (step, outcome) in outcomes {
+            match outcome {
+                Err(message) => progress.record_dry_run_failure(step, &message),
+                Ok(message) if only => progress.record_dry_run(step, &message),
+                Ok(_) => {}
+            }
+        }
+        progress.dry_run_done = true;
+    }
+
+    /// Batches one after the other, the steps of a batch at once.
+    async fn run_steps(&self, app: &Application, plan: &SyncPlan, progress: &mut SyncProgress) {
+        let Some(cluster) = &self.own_hand(app) else { return };
+        let mut ready: Vec<_> = plan.ready_steps().collect();
+        ready.sort_by_key(|step| step.batch);
+        for batch in ready.chunk_by(|a, b| a.batch == b.batch) {
+            let mut runs = Vec::with_capacity(batch.len());
+            for step in batch {
+                runs.push(async move { (*step, steps::run(cluster, step).await) }.boxed());
+            }
+            let outcomes: Vec<_> = futures::stream::iter(runs).buffer_unordered(PARALLEL).collect().await;
+            let mut failed = false;
+            progress.now = Timestamp::now();
+            for (step, outcome) in &outcomes {
+                failed |= matches!(outcome, sync::StepResult::Failed { .. });
+                progress.record(step, outcome);
+            }
+            // What stands behind in the same wave may need what failed.
+            if failed {
+                return;
+            }
+        }
+    }
+
+    /// The end, or the end of this attempt.
+    async fn finish(
+        &self,
+        session: &mut Session<'_>,
+        current: Observed,
+        deployed: Option<Arc<Desired>>,
+        outcome: &Outcome,
+        is_spec: bool,
+    ) -> Result<Observed, Stop> {
+        let now = Timestamp::now();
+        session.memory.progress = None;
+        session.memory.waiting.clear();
+        let Some(state) = &mut session.app.status.operation_state else { return Ok(current) };
+        let retry = match outcome.phase {
+            OutcomePhase::Succeeded => Retry::Over,
+            OutcomePhase::Failed | OutcomePhase::Error => retry_decision(state, now),
+        };
+        state.finished_at = Some(rfc3339(now));
+        if let Retry::Again { at, attempt } = retry {
+            state.message = retry_message(&outcome.message, attempt, at);
+            state.retry_count = attempt;
+            session.memory.waiting.push(state.message.clone());
+            session.requeue_at_time(Some(at));
+            return Ok(current);
+        }
+        outcome.phase.as_str().clone_into(&mut state.phase);
+        state.message = match outcome.phase {
+            OutcomePhase::Succeeded => outcome.message.clone(),
+            OutcomePhase::Failed | OutcomePhase::Error => {
+                retried_message(&outcome.message, state.retry_count)
+            }
+        };
+        let whole = state.operation.sync.as_ref().is_some_and(|sync| sync.resources.is_empty());
+        tracing::info!(application = %session.key, phase = %state.phase, message = %state.message, "A sync ended.");
+        session.app.operation = None;
+        if outcome.phase == OutcomePhase::Succeeded
+            && whole
+            && let Some(deployed) = &deployed
+        {
+            let app = session.app.clone();
+            status::add_history(&app, &mut session.app.status, deployed, now);
+        }
+        // The status tells how live compares with the spec now, not with what was synced.
+        let observed = if is_spec {
+            current
+        } else {
+            let app = session.app.clone();
+            self.observe(&app, Wake::STATE, session.memory).await
+        };
+        session.app.status = status::compared(&session.app, &observed, now);
+        Ok(observed)
+    }
+}
+
+fn operation_sources(app: &Application, sync: &SyncOperation) -> Vec<slipway_crd::ApplicationSource> {
+    if !sync.sources.is_empty() {
+        sync.sources.clone()
+    } else if let Some(source) = &sync.source {
+        vec![source.clone()]
+    } else {
+        app.spec.effective_sources().to_vec()
+    }
+}
+
+/// The revisions that this operation is about: once resolved they stay, whatever is pushed meanwhile.
+fn pinned_revisions(app: &Application, sync: &SyncOperation) -> Vec<String> {
+    let result = app.status.operation_state.as_ref().and_then(|state| state.sync_result.as_ref());
+    if let Some(result) = result {
+        if !result.revisions.is_empty() {
+            return result.revisions.clone();
+        }
+        if !result.revision.is_empty() {
+            return vec![result.revision.clone()];
+        }
+    }
+    if !sync.revisions.is_empty() {
+        return sync.revisions.clone();
+    }
+    if sync.revision.is_empty() { Vec::new() } else { vec![sync.revision.clone()] }
+}
+
+/// Manifests that came with the request itself, as JSON texts.
+fn local_manifests(sync: &SyncOperation, sources: &[slipway_crd::ApplicationSource]) -> Desired {
+    let local = sync.manifests.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+    Desired {
+        sources: sources.to_vec(),
+        revisions: Vec::new(),
+        parts: Vec::new(),
+        local,
+        kustomize: KustomizeSettings::default(),
+        looked_up: false,
+    }
+}

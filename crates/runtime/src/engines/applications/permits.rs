@@ -1,0 +1,191 @@
+//! What its project permits an Application: where it may live, come from and go to, whose hand writes there, and who
+//! must have signed what it deploys.
+//!
+//! In: an Application and the control plane's settings. Out: the project and the cluster, or a sentence that says which
+//! rule stands against it. Knows no manifests and changes nothing.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use slipway_cluster::{Cluster, ObjectKey};
+use slipway_crd::{AppProject, Application, ApplicationSource, names};
+use slipway_gitops::{ResourceKey, appset, orphans, project};
+
+use super::observe::{Failure, RETRY};
+use crate::clusters::{Destination, NoCluster};
+use crate::engine::{Engine, Memory};
+
+/// Every source must be one that the project permits, those that an operation brings along too.
+pub(crate) fn check_sources(
+    project: &AppProject,
+    app: &Application,
+    sources: &[ApplicationSource],
+) -> Result<(), Failure> {
+    match sources.iter().find(|source| !project::permits_source(project, &source.repo_url)) {
+        None => Ok(()),
+        Some(source) => Err(Failure::spec(format!(
+            "application repo {} is not permitted in project '{}'",
+            source.repo_url,
+            app.spec.project_name()
+        ))),
+    }
+}
+
+/// Manifests that come with an operation have no commit that anybody could have signed.
+pub(crate) fn check_local(project: &AppProject) -> Result<(), Failure> {
+    if project.spec.signature_keys.is_empty() && project.spec.source_integrity.is_none() {
+        return Ok(());
+    }
+    Err(Failure::spec(format!(
+        "project '{}' asks for signed commits, so that manifests cannot come with the operation; push them",
+        project.metadata.name
+    )))
+}
+
+impl Engine {
+    /// Whether Applications of this namespace are ours to look after at all.
+    pub(crate) fn governs(&self, namespace: &str) -> bool {
+        self.is_among(namespace, &self.settings().application_namespaces)
+    }
+
+    /// Whether ApplicationSets of this namespace are ours to follow.
+    pub(crate) fn governs_sets(&self, namespace: &str) -> bool {
+        self.is_among(namespace, &self.settings().application_set_namespaces)
+    }
+
+    fn is_among(&self, namespace: &str, patterns: &[String]) -> bool {
+        namespace == self.config.namespace
+            || patterns.iter().any(|pattern| project::matches_namespace(pattern, namespace))
+    }
+
+    /// What can be said without looking anywhere: destination, project, permissions.
+    pub(crate) fn check_spec(
+        &self,
+        app: &Application,
+    ) -> Result<(Arc<AppProject>, Arc<Destination>), Failure> {
+        let destination = &app.spec.destination;
+        let to = self.destination(app).map_err(|error| match error {
+            NoCluster::Unknown(message) => Failure::spec(message),
+            NoCluster::Away(message) => {
+                Failure { condition: "ComparisonError", message, again_at: Some(Instant::now() + RETRY) }
+            }
+        })?;
+        let project = self.project(app)?;
+        check_sources(&project, app, &app.spec.effective_sources())?;
+        if !project::permits_destination(&project, &to.names(), &destination.namespace) {
+            return Err(Failure::spec(format!(
+                "application destination server '{}' and namespace '{}' do not match any of the allowed destinations in project '{}'",
+                to.server,
+                destination.namespace,
+                app.spec.project_name()
+            )));
+        }
+        Ok((project, to))
+    }
+
+    /// The project, if it lets Applications of this namespace in, with what global projects add.
+    pub(crate) fn project(&self, app: &Application) -> Result<Arc<AppProject>, Failure> {
+        let name = app.spec.project_name();
+        let found = match self.project_named(name) {
+            Some(found) => {
+                found.map_err(|error| Failure::spec(format!("AppProject {name} is not readable: {error}")))?
+            }
+            None if name == "default" => project::default_project(&self.config.namespace),
+            None => {
+                return Err(Failure::spec(format!(
+                    "Application referencing project {name} which does not exist"
+                )));
+            }
+        };
+        let namespace = &app.metadata.namespace;
+        if !project::permits_application_namespace(&found, namespace, &self.config.namespace) {
+            return Err(Failure::spec(format!(
+                "application '{}' in namespace '{namespace}' is not permitted to use project '{name}'; add the namespace to its sourceNamespaces",
+                app.metadata.name
+            )));
+        }
+        let settings = self.settings();
+        let mut globals = Vec::new();
+        for global in &settings.global_projects {
+            let selected = appset::selects(&global.label_selector, &found.metadata.labels);
+            if global.project_name != name && selected.is_ok_and(|selected| selected) {
+                globals.extend(self.project_named(&global.project_name).and_then(Result::ok));
+            }
+        }
+        Ok(Arc::new(project::with_globals(found, &globals.iter().collect::<Vec<_>>())))
+    }
+
+    fn project_named(&self, name: &str) -> Option<Result<AppProject, serde_json::Error>> {
+        let key = ObjectKey::new(names::GROUP, "AppProject", &self.config.namespace, name);
+        Some(serde_json::from_value(self.cluster.live(&key)?.object()?))
+    }
+
+    /// The cluster with the hand that writes there for this Application: our own, or the service account's that its
+    /// project names where impersonation is on.
+    pub(crate) fn hand(&self, app: &Application, to: &Destination) -> Result<Cluster, String> {
+        if !self.settings().impersonation {
+            return Ok(to.cluster.clone());
+        }
+        let project = self.project(app).map_err(|failure| failure.message)?;
+        let destination = &app.spec.destination;
+        let account =
+            project::service_account(&project, destination, &to.server).filter(|name| !name.is_empty());
+        let account = account.ok_or_else(|| {
+            format!(
+                "no service account is named for server {} and namespace {} in project '{}'; add one to its destinationServiceAccounts",
+                to.server,
+                destination.namespace,
+                app.spec.project_name()
+            )
+        })?;
+        let (namespace, name) = account.split_once(':').unwrap_or((&destination.namespace, &account));
+        Ok(to.cluster.acting_as(&format!("system:serviceaccount:{namespace}:{name}")))
+    }
+
+    /// The hand at the Application's own destination; `None` while there is neither.
+    pub(crate) fn own_hand(&self, app: &Application) -> Option<Cluster> {
+        self.hand(app, &*self.destination(app).ok()?).ok()
+    }
+
+    /// Where the project wants to know of orphans, whatever comes and goes there is looked at.
+    pub(crate) fn oversee(
+        &self,
+        app: &Application,
+        project: &AppProject,
+        to: &Destination,
+        memory: &mut Memory,
+    ) {
+        let namespace = &app.spec.destination.namespace;
+        let wanted =
+            project.spec.orphaned_resources.as_ref().map(|_| namespace).filter(|name| !name.is_empty());
+        if memory.oversees.as_ref() != wanted && !memory.reader {
+            to.cluster.oversee(&app.instance_name(&self.config.namespace), wanted.map(String::as_str));
+            memory.oversees = wanted.cloned();
+        }
+    }
+
+    /// What lies in the destination's namespace and belongs to nobody.
+    pub(crate) fn orphans(
+        &self,
+        app: &Application,
+        project: &AppProject,
+        to: &Destination,
+    ) -> Vec<ResourceKey> {
+        let namespace = &app.spec.destination.namespace;
+        if project.spec.orphaned_resources.is_none() || namespace.is_empty() {
+            return Vec::new();
+        }
+        let settings = self.settings();
+        let unowned = to.cluster.unowned(namespace);
+        let keys = unowned.into_iter().filter(|key| !settings.is_excluded(&key.group, &key.kind, &to.server));
+        orphans::orphans(
+            project,
+            keys.map(|key| ResourceKey {
+                group: key.group,
+                kind: key.kind,
+                namespace: key.namespace,
+                name: key.name,
+            }),
+        )
+    }
+}

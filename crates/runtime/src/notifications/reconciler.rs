@@ -1,0 +1,41 @@
+//! Notifications on the shell: woken after each reconcile of an Application.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipway_crd::names;
+use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch};
+
+use crate::engine::Engine;
+use crate::engines::APPLICATION;
+
+pub(crate) struct Notifier(Arc<Engine>);
+
+impl From<Arc<Engine>> for Notifier {
+    fn from(engine: Arc<Engine>) -> Self {
+        Self(engine)
+    }
+}
+
+impl Reconciler for Notifier {
+    const NAME: &'static str = "notifications";
+    const KIND: Kind = APPLICATION;
+    const MANAGER: &'static str = names::FIELD_MANAGER;
+    /// A service that did not take a message is asked again after this time.
+    const RETRY: Retry = Retry::every(Duration::from_secs(60));
+    /// A message that was sent was sent, whoever holds the Application now: refusing to note it would send it twice.
+    const FENCED: bool = false;
+
+    fn watches() -> Vec<Watch<Self>> {
+        Vec::new()
+    }
+
+    /// What is due is found by the reconciles of the Applications.
+    fn keys(&self) -> Vec<Key> {
+        Vec::new()
+    }
+
+    async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
+        self.0.notify(key).await
+    }
+}
