@@ -9,22 +9,22 @@ use slipway_model::{AccountId, RepoId};
 use slipway_store::{Database, DatabaseUrl, Store, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::flood::Floods;
-use crate::agent::heard::Heard;
-use crate::agent::polls::Polls;
-use crate::anchor::Anchors;
-use crate::auth::UsedKeys;
-use crate::consuming::{self, Consumer};
-use crate::egress::{Egress, EgressRules};
-use crate::error::ApiError;
-use crate::git_host::Pushes;
-use crate::jobs::Jobs;
-use crate::metrics::Metrics;
-use crate::rest::logs::Views;
-use crate::roles::{Role, Roles};
+use crate::agents::flood::Floods;
+use crate::agents::heard::Heard;
+use crate::agents::polls::Polls;
+use crate::ci::git_host::Pushes;
+use crate::ci::rest::logs::Views;
+use crate::ci::shells::Shells;
+use crate::facts::consuming::{self, Consumer};
+use crate::facts::jobs::Jobs;
+use crate::http::egress::{Egress, EgressRules};
+use crate::http::error::ApiError;
+use crate::http::metrics::Metrics;
+use crate::http::roles::{Role, Roles};
+use crate::identity::anchor::Anchors;
+use crate::identity::auth::UsedKeys;
 use crate::seal::{DataKey, Keyring};
 use crate::seams::Seams;
-use crate::shells::Shells;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -78,7 +78,7 @@ pub enum StartError {
 
 /// Who consumes from the bus.
 pub(crate) const QUEUES: [Queue<'static>; 2] =
-    [crate::triggers::Triggers::QUEUE, crate::reports::Reports::QUEUE];
+    [crate::ci::triggers::Triggers::QUEUE, crate::ci::reports::Reports::QUEUE];
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -198,27 +198,27 @@ impl Server {
     pub async fn run(&self) {
         let has = |role| self.inner.roles.has(role);
         tokio::join!(
-            only_if(has(Role::CronExecutor), crate::git_host::keep_sweeping(self)),
-            only_if(has(Role::EventHandler), crate::relay::run(self)),
-            only_if(has(Role::PipelineManager), consuming::run::<crate::triggers::Triggers>(self)),
-            only_if(has(Role::PipelineManager), consuming::run::<crate::reports::Reports>(self)),
-            only_if(has(Role::PipelineManager), crate::later::run(self)),
-            only_if(has(Role::CronExecutor), crate::reports::send(self)),
-            only_if(has(Role::CronExecutor), crate::clock::run(self)),
-            only_if(has(Role::CronExecutor), crate::watching::run(self)),
-            only_if(has(Role::CronExecutor), crate::retention::run(self)),
-            crate::fan_out::run(self),
-            only_if(has(Role::RuntimeManager), crate::agent::polls::run(self)),
-            only_if(has(Role::RuntimeManager), crate::agent::heard::run(self)),
-            only_if(has(Role::CronExecutor), crate::anchor::keep_anchoring(self)),
-            crate::housekeeping::run(self),
+            only_if(has(Role::CronExecutor), crate::ci::git_host::keep_sweeping(self)),
+            only_if(has(Role::EventHandler), crate::facts::relay::run(self)),
+            only_if(has(Role::PipelineManager), consuming::run::<crate::ci::triggers::Triggers>(self)),
+            only_if(has(Role::PipelineManager), consuming::run::<crate::ci::reports::Reports>(self)),
+            only_if(has(Role::PipelineManager), crate::facts::later::run(self)),
+            only_if(has(Role::CronExecutor), crate::ci::reports::send(self)),
+            only_if(has(Role::CronExecutor), crate::ci::clock::run(self)),
+            only_if(has(Role::CronExecutor), crate::ci::watching::run(self)),
+            only_if(has(Role::CronExecutor), crate::facts::retention::run(self)),
+            crate::http::fan_out::run(self),
+            only_if(has(Role::RuntimeManager), crate::agents::polls::run(self)),
+            only_if(has(Role::RuntimeManager), crate::agents::heard::run(self)),
+            only_if(has(Role::CronExecutor), crate::identity::anchor::keep_anchoring(self)),
+            crate::facts::housekeeping::run(self),
         );
     }
 
     /// After the last request was answered, before [`Self::close`]: what the requests left to be noted.
     pub async fn finish(&self) {
-        crate::housekeeping::note_used_keys(self).await;
-        if let Err(error) = crate::anchor::anchor_all(self).await {
+        crate::facts::housekeeping::note_used_keys(self).await;
+        if let Err(error) = crate::identity::anchor::anchor_all(self).await {
             tracing::warn!(%error, "Cannot write the latest anchor of the audit log.");
         }
     }

@@ -1,0 +1,17 @@
+//! Pipelines from their definition to the end of a build: triggers, schedules, orders, the queue, Git and its providers, reports.
+//!
+//! Runs nothing: runners take builds through `agents`.
+
+pub(crate) mod clock;
+pub(crate) mod git_host;
+pub(crate) mod git_rights;
+pub(crate) mod mail;
+pub(crate) mod orders;
+pub(crate) mod providers;
+pub(crate) mod push_rights;
+pub(crate) mod queue;
+pub(crate) mod reports;
+pub(crate) mod rest;
+pub(crate) mod shells;
+pub(crate) mod triggers;
+pub(crate) mod watching;

@@ -1,0 +1,5 @@
+//! The read model of what runtimes report, and the way to act on it.
+//!
+//! Decides nothing about a cluster: that is done by the runtime.
+
+pub(crate) mod rest;
