@@ -95,7 +95,7 @@ impl Server {
                 accounts.iter().try_for_each(|account| complete_account(tx, &inner, account.id))?;
                 push_rights::take_over(tx, &inner)?;
                 for account in &accounts {
-                    let waits = sso::list(tx, Scope::of(account.id))?.iter().any(crate::identity::rest::sso::welcomes_all);
+                    let waits = sso::list(tx, Scope::of(account.id))?.iter().any(crate::identity::sso::welcomes_all);
                     if waits && identity::domains_of(tx, Scope::of(account.id))?.is_empty() {
                         tracing::warn!(
                             account = account.name,
@@ -185,7 +185,7 @@ impl Server {
         }
         let account: AccountId = self.seams().new_id();
         let password = tokens::readable_password(self.seams());
-        let password_hash = crate::identity::rest::auth::hash_of(self, password.clone()).await?;
+        let password_hash = crate::identity::passwords::hash_of(self, password.clone()).await?;
         let user = User {
             id: self.seams().new_id(),
             email: email.to_owned(),
@@ -246,7 +246,7 @@ impl Server {
         let wanted = account.to_owned();
         let trail = Trail::new(self.clone(), String::new(), String::new(), String::new(), String::new());
         self.change(move |tx| {
-            let account = crate::identity::rest::admin::find(tx, &wanted)?;
+            let account = crate::identity::accounts::find(tx, &wanted)?;
             let mut settings = AccountSettings::of(&account);
             settings.password_login = true;
             let text = serde_json::to_string(&settings).unwrap_or_default();
@@ -270,7 +270,7 @@ impl Server {
         let known = self.store().read(move |tx| git::by_name(tx, scope, &wanted)).await?;
         let repo = match known {
             Some(repo) => repo,
-            None => crate::ci::rest::repos::make(self, scope, name, None).await?,
+            None => crate::ci::repositories::make(self, scope, name, None).await?,
         };
         let id = repo.id;
         if !self.store().read(move |tx| git::known_refs(tx, id)).await?.is_empty() {

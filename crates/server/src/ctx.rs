@@ -13,7 +13,7 @@ use crate::agents::flood::Floods;
 use crate::agents::heard::Heard;
 use crate::agents::polls::Polls;
 use crate::ci::git_host::Pushes;
-use crate::ci::rest::logs::Views;
+use crate::ci::log_views::Views;
 use crate::ci::shells::Shells;
 use crate::facts::consuming::{self, Consumer};
 use crate::facts::jobs::Jobs;

@@ -10,8 +10,8 @@ use slipway_store::builds::{self, Build};
 use slipway_store::images::{self, Image};
 use slipway_store::{Scope, StoreError, Tx, projects};
 
+use crate::ci::annotations::is_fine;
 use crate::ci::orders::Order;
-use crate::ci::rest::annotations::is_fine;
 
 /// More than a build can mean; a runner that says more is cut here.
 const MANY: usize = 500;

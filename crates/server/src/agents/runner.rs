@@ -56,9 +56,8 @@ pub(super) fn missing_contexts(
         match contexts::by_name(tx, scope, &name)? {
             None => missing.push(format!("`{name}`")),
             Some(row) => {
-                effectless.extend(
-                    crate::ci::rest::contexts::effectless(&row.kind).map(|why| format!("`{name}`: {why}")),
-                );
+                effectless
+                    .extend(crate::ci::contexts::effectless(&row.kind).map(|why| format!("`{name}`: {why}")));
             }
         }
     }
@@ -109,7 +108,7 @@ fn shared_configuration(
     let mut layer = VariableLayer { name: "shared-configuration".into(), variables: Vec::new() };
     for name in &order.contexts {
         let Some(row) = contexts::by_name(tx, caller.scope(), name)? else { continue };
-        layer.variables.extend(crate::ci::rest::contexts::variables(key, caller.scope(), &row));
+        layer.variables.extend(crate::ci::contexts::variables(key, caller.scope(), &row));
         if row.sealed.is_some() {
             let entry = Entry::new("use", "context", row.id, &row.name).after(build.id);
             caller.trail.record(tx, &caller.actor(), &entry, "allowed", 200)?;
@@ -140,7 +139,7 @@ pub(super) fn hand_over(
     };
     let (integrations, registries) = match order.from_fork {
         true => Default::default(),
-        false => (integrations(tx, &key, scope)?, crate::ci::rest::registries::accesses(tx, &key, scope)?),
+        false => (integrations(tx, &key, scope)?, crate::ci::registries::accesses(tx, &key, scope)?),
     };
     let restart = restart(tx, scope, &order)?;
     let decisions = decisions(tx, build.id)?;

@@ -15,7 +15,7 @@ use slipway_store::step_types::{self, StepType};
 use slipway_store::{StoreError, Tx};
 
 use super::runner::{build_id, fenced, runner_name};
-use crate::ci::rest::step_types::ordering;
+use crate::ci::step_types::ordering;
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;

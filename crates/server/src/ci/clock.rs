@@ -14,7 +14,7 @@ use slipway_model::AccountId;
 use slipway_store::{Scope, StoreError, cron, git, pipelines, projects, trigger_events};
 
 use crate::ci::orders::{Order, Run};
-use crate::ci::rest::hermes;
+use crate::ci::trigger_events::CRON;
 use crate::ci::{providers, queue};
 use crate::ctx::Server;
 use crate::facts::jobs;
@@ -62,7 +62,7 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
                 }
             }
         }
-        for (account, link) in trigger_events::links_beginning(tx, hermes::CRON)? {
+        for (account, link) in trigger_events::links_beginning(tx, CRON)? {
             let cron = of_event(&link.uri);
             // Noted when it was connected.
             let since = last.get(&(link.pipeline, link.uri)).copied().unwrap_or(now_ms);
@@ -87,7 +87,7 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
 
 /// A schedule that is an event: `cron:codefresh:EXPRESSION:MESSAGE:ACCOUNT`. Its name is the whole.
 fn of_event(uri: &str) -> CronTrigger {
-    let mut parts = uri.strip_prefix(hermes::CRON).unwrap_or_default().split(':');
+    let mut parts = uri.strip_prefix(CRON).unwrap_or_default().split(':');
     CronTrigger {
         name: uri.to_owned(),
         expression: parts.next().unwrap_or_default().to_owned(),
@@ -111,7 +111,7 @@ fn variables(due: &Due) -> Vec<Variable> {
 
 /// For people: an event's name is all of its address.
 fn schedule_name(cron: &CronTrigger) -> &str {
-    match cron.name.starts_with(hermes::CRON) {
+    match cron.name.starts_with(CRON) {
         true if cron.message.is_empty() => &cron.expression,
         true => &cron.message,
         false => &cron.name,

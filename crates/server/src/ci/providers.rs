@@ -67,7 +67,7 @@ impl Connection {
     ) -> Result<Self, ProviderError> {
         let row = contexts::by_name(tx, scope, name)?.ok_or_else(|| ProviderError::Context(name.into()))?;
         let provider = Provider::of_context(&row.kind).ok_or_else(|| ProviderError::Context(name.into()))?;
-        let data = crate::ci::rest::contexts::opened(key, scope, &row);
+        let data = crate::ci::contexts::opened(key, scope, &row);
         let text = |path: &str| data.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
         let host =
             text("/auth/apiHost").or_else(|| text("/apiHost")).or_else(|| text("/auth/host")).map(|host| {

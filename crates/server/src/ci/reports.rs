@@ -226,7 +226,7 @@ async fn send_one(server: &Server, row: &Outgoing) -> Result<(), Trouble> {
     let found = server.store().read(move |tx| contexts::by_name(tx, scope, &name)).await.map_err(passing)?;
     let context =
         found.ok_or_else(|| Trouble::NeedsHuman(format!("context `{}` no longer exists", row.target)))?;
-    let data = crate::ci::rest::contexts::opened(&key, scope, &context);
+    let data = crate::ci::contexts::opened(&key, scope, &context);
     match row.kind.as_str() {
         // Who reads it elsewhere has nothing else to come here by.
         "email" => {

@@ -6,8 +6,8 @@ use slipway_model::RepoEvent;
 use slipway_store::StoreError;
 use slipway_store::hooks::{self, Hook};
 
+use crate::ci::announcements::note;
 use crate::ci::providers::{self, ProviderError};
-use crate::ci::rest::hooks::note;
 use crate::ctx::Server;
 use crate::facts::leading::{Lead, lead};
 

@@ -2,4 +2,5 @@
 //!
 //! Decides nothing about a cluster: that is done by the runtime.
 
+pub(crate) mod applications;
 pub(crate) mod rest;

@@ -112,7 +112,7 @@ fn sees(tx: &mut Tx<'_>, caller: &Caller, change: &Change) -> Result<bool, Store
             let id = change.id.parse().ok();
             let project = id.map(|id| projects::by_id(tx, scope, id)).transpose()?.flatten();
             if let Some(project) = project {
-                return may(tx, "read", &crate::ci::rest::projects::entity(&project));
+                return may(tx, "read", &crate::ci::projects::entity(&project));
             }
             let known = pipelines::by_name(tx, scope, &change.id)?;
             match known {
@@ -139,5 +139,5 @@ fn sees(tx: &mut Tx<'_>, caller: &Caller, change: &Change) -> Result<bool, Store
 }
 
 fn reads_pipeline(tx: &mut Tx<'_>, caller: &Caller, pipeline: PipelineId) -> bool {
-    crate::ci::rest::pipelines::require_by_id(tx, caller, pipeline, "read", "it").is_ok()
+    crate::ci::pipelines::require_by_id(tx, caller, pipeline, "read", "it").is_ok()
 }

@@ -118,16 +118,13 @@ impl Query {
         let (server, caller) =
             (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().clone());
         let rows = server.store().read(move |tx| {
-            let pipelines = crate::ci::rest::pipelines::readable(tx, &caller)?;
+            let pipelines = crate::ci::pipelines::readable(tx, &caller)?;
             let filter = Filter { limit: i64::from(limit.clamp(1, 500)), pipelines, ..Filter::default() };
             builds::list(tx, caller.scope(), &filter)
         });
         let (rows, _) = rows.await.map_err(refuse)?;
-        let shown = rows
-            .into_iter()
-            .map(crate::ci::rest::builds::shown)
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(refuse)?;
+        let shown =
+            rows.into_iter().map(crate::ci::builds::shown).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
         let nodes = shown.into_iter().map(|build| BuildNode {
             id: build.id,
             status: build.status,
@@ -148,7 +145,7 @@ impl Query {
             (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().clone());
         let rows = server
             .store()
-            .read(move |tx| crate::gitops::rest::applications::visible(tx, &caller, None))
+            .read(move |tx| crate::gitops::applications::visible(tx, &caller, None))
             .await
             .map_err(refuse)?;
         let nodes = rows.into_iter().map(|app| ApplicationNode {

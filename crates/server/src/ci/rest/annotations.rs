@@ -8,12 +8,11 @@ use slipway_api::error::ErrorBody;
 use slipway_store::{Tx, annotations};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::ci::annotations::is_fine;
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
 use crate::identity::trail::Entry;
-
-const VALUE_CHARS_MAX: usize = 10_000;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -69,16 +68,6 @@ fn require(tx: &mut Tx<'_>, caller: &Caller, kind: &str, id: &str, change: bool)
         "project" => crate::ci::rest::projects::find(tx, caller, id, action).map(|row| row.id.to_string()),
         _ => Ok(id.to_owned()),
     }
-}
-
-/// A key and a value as they are kept.
-pub(crate) fn is_fine(key: &str, value: &Value) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    !key.is_empty()
-        && key.chars().all(plain)
-        && !value.is_object()
-        && !value.is_array()
-        && value.to_string().chars().count() <= VALUE_CHARS_MAX
 }
 
 fn needed<'q>(value: Option<&'q String>, what: &str) -> Result<&'q str, ApiError> {

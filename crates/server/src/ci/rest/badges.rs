@@ -46,7 +46,7 @@ pub(crate) async fn build(
             let (Some(account), Some(name)) = (account, &query.pipeline_name) else { return Ok(None) };
             let scope = Scope::of(account);
             let Some(row) = pipelines::by_name(tx, scope, name)? else { return Ok(None) };
-            let pipeline: Pipeline = crate::ci::rest::pipelines::stored(&row)?;
+            let pipeline: Pipeline = crate::ci::pipelines::stored(&row)?;
             let public =
                 pipeline.metadata.other.get("isPublic").and_then(|value| value.as_bool()) == Some(true);
             let key = inner.keyring().account(tx, account)?;

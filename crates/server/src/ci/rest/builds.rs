@@ -5,7 +5,7 @@ use axum::extract::{Path, Query, State};
 use serde::{Deserialize, Serialize};
 use slipway_api::agent::BuiltImage;
 use slipway_api::build::{
-    Build, BuildCan, BuildDocs, BuildPage, BuildStep, Progress, ProgressLocation, RestartRequest,
+    Build, BuildDocs, BuildPage, BuildStep, Progress, ProgressLocation, RestartRequest,
 };
 use slipway_api::debug::Breakpoints;
 use slipway_api::error::ErrorBody;
@@ -16,6 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::ci::rest::logs as logs_url;
 
+use crate::ci::builds::{SHORT, shown};
 use crate::ci::orders::{Order, Restart, RestartPoint};
 use crate::ci::queue;
 use crate::ctx::Server;
@@ -76,7 +77,7 @@ pub(crate) async fn list(
         (moment(query.start_date.as_deref())?, moment(query.end_date.as_deref())?);
     let offset = (query.page.unwrap_or(1).max(1) - 1).saturating_mul(limit);
     let found = server.store().read(move |tx| {
-        let pipelines = crate::ci::rest::pipelines::readable(tx, &caller)?;
+        let pipelines = crate::ci::pipelines::readable(tx, &caller)?;
         let some = |text: Option<String>| text.filter(|text| !text.is_empty());
         let filter = Filter {
             pipeline,
@@ -115,67 +116,6 @@ fn explained(row: builds::Build, waits: Option<&str>) -> Result<Build, ApiError>
     Ok(build)
 }
 
-pub(crate) fn shown(row: builds::Build) -> Result<Build, ApiError> {
-    let order: Order = row.order()?;
-    let steps: Vec<BuildStep> = row.steps()?;
-    let restart_of = order.restart.as_ref().map(|restart| restart.build.clone());
-    let asks = !row.terminate && steps.iter().any(|step| step.status == "pending-approval");
-    let some_step = |status: &str| steps.iter().any(|step| step.status == status);
-    let denied = row.status == BuildStatus::Error && some_step("denied") && !some_step("error");
-    // What somebody refused is not gone on with.
-    let failed = row.status == BuildStatus::Error && !steps.is_empty() && !denied;
-    let commit = order.commit;
-    let pull_request = commit.as_ref().and_then(|commit| commit.pull_request.clone());
-    let repo = commit.as_ref().and_then(|commit| commit.repo.split_once('/'));
-    let finished = row.status.is_final();
-    let message = row.message.or_else(|| {
-        let waiting = row.status == BuildStatus::Pending;
-        waiting.then(|| "waiting for a free runner".to_owned())
-    });
-    let id = row.id.to_string();
-    Ok(Build {
-        number: row.number,
-        short_id: id[id.len() - SHORT..].to_owned(),
-        initiator: order.initiator,
-        variables: Vec::new(),
-        outcome: denied.then(|| "denied".to_owned()),
-        id,
-        status: if row.delayed { BuildStatus::Delayed } else { row.status }.as_str().into(),
-        created: seams::rfc3339(row.created_ms),
-        started: row.started_ms.map(seams::rfc3339),
-        finished: row.finished_ms.map(seams::rfc3339),
-        pipeline_name: row.pipeline_name,
-        service_id: row.pipeline.to_string(),
-        repo_owner: repo.map(|(owner, _)| owner.to_owned()),
-        repo_name: repo.map(|(_, name)| name.to_owned()),
-        branch_name: commit.as_ref().map(|commit| commit.branch.clone()),
-        revision: commit.as_ref().map(|commit| commit.sha.clone()),
-        commit_message: commit.as_ref().map(|commit| commit.message.clone()),
-        committer: commit.as_ref().map(|commit| commit.author.clone()),
-        pipeline_trigger_id: commit.as_ref().map(|commit| commit.trigger_name.clone()),
-        pipeline_trigger_name: commit.map(|commit| commit.trigger_name),
-        webhook_triggered: order.webhook,
-        progress: row.id.to_string(),
-        message,
-        executor: row.executor,
-        runner: row.runner,
-        steps,
-        approvals: Vec::new(),
-        annotations: Default::default(),
-        images: Vec::new(),
-        priority: row.priority,
-        restart_of,
-        pull_request,
-        can: BuildCan {
-            terminate: !finished && !row.terminate,
-            restart: finished,
-            restart_from_failed: failed,
-            approve: asks && !finished,
-            debug: !finished && !row.terminate,
-        },
-    })
-}
-
 fn image(row: images::Image) -> BuiltImage {
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     BuiltImage {
@@ -188,9 +128,6 @@ fn image(row: images::Image) -> BuiltImage {
         at_ms: row.at_ms,
     }
 }
-
-/// So many digits of a build's id are shown to people: the last, because the first are the time.
-const SHORT: usize = 8;
 
 /// By id, by the part of it that is shown, or as `PIPELINE#NUMBER`.
 fn named(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<builds::Build>, ApiError> {
@@ -230,7 +167,7 @@ pub(crate) fn find_in(
 ) -> Result<builds::Build, ApiError> {
     let what = format!("build `{id}`");
     let row = named(tx, caller.scope(), id)?.ok_or_else(|| ApiError::not_found(&what))?;
-    crate::ci::rest::pipelines::require_by_id(tx, caller, row.pipeline, action, &what)?;
+    crate::ci::pipelines::require_by_id(tx, caller, row.pipeline, action, &what)?;
     Ok(row)
 }
 
@@ -255,11 +192,10 @@ pub(crate) async fn one(
             let noted = annotations::of(tx, scope, "build", &row.id.to_string())?;
             let made = images::of_build(tx, scope, row.id)?;
             let may_approve =
-                crate::ci::rest::pipelines::require_by_id(tx, &caller, row.pipeline, "approve", "this build")
+                crate::ci::pipelines::require_by_id(tx, &caller, row.pipeline, "approve", "this build")
                     .is_ok();
             let may_debug =
-                crate::ci::rest::pipelines::require_by_id(tx, &caller, row.pipeline, "debug", "this build")
-                    .is_ok();
+                crate::ci::pipelines::require_by_id(tx, &caller, row.pipeline, "debug", "this build").is_ok();
             let variables = row.order::<Order>()?.shown_variables();
             let mut build = explained(row, waits.as_deref())?;
             build.variables = variables;
@@ -304,7 +240,7 @@ fn order_again(
     // Whoever starts it again may not be who debugged it before.
     (order.options.debug, order.options.breakpoints) = (debug, breakpoints);
     let row = pipelines::by_name(tx, caller.scope(), &old.pipeline.to_string())?;
-    let pipeline = row.as_ref().map(crate::ci::rest::pipelines::stored).transpose()?;
+    let pipeline = row.as_ref().map(crate::ci::pipelines::stored).transpose()?;
     if let Some(pipeline) = pipeline.as_ref().filter(|_| debug) {
         for (step, phases) in crate::ci::orders::breakpoints(pipeline) {
             order.options.breakpoints.entry(step).or_insert(phases);

@@ -11,8 +11,9 @@ use serde::Serialize;
 use slipway_api::error::ErrorBody;
 use utoipa::ToSchema;
 
+use crate::ci::contexts;
 use crate::ci::providers;
-use crate::ci::rest::{contexts, registries};
+use crate::ci::rest::registries;
 use crate::ctx::Server;
 use crate::http::egress::{Answer, EgressError};
 use crate::http::error::ApiError;
@@ -78,7 +79,7 @@ pub(crate) async fn test_registry(
     let row = server.look(move |tx| registries::find(tx, &asking, &name, "update")).await?;
     recorded(&server, &caller, "registry", row.id.to_string(), row.name.clone()).await?;
     let key = server.data_key(caller.principal.account).await?;
-    let (host, user, secret) = registries::login(&contexts::opened(&key, caller.scope(), &row))?;
+    let (host, user, secret) = crate::ci::registries::login(&contexts::opened(&key, caller.scope(), &row))?;
     let login = format!("Basic {}", STANDARD.encode(format!("{user}:{secret}")));
     Ok(Json(match sign_in(&server, &host, &login).await {
         Ok(200..=299) => good(format!("{host} accepted the credentials of `{user}`")),

@@ -20,6 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::ci::orders::{Order, Run};
 use crate::ci::queue;
+use crate::ci::trigger_events::CRON;
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::access::{self, project_of};
@@ -35,10 +36,10 @@ const KINDS: [(&str, &str); 5] = [
     ("registry", "jfrog"),
     ("cron", "codefresh"),
 ];
+
 /// As many as of those that stand in pipelines.
 const SCHEDULES_MAX: usize = 100;
-/// How the names of schedules begin.
-pub(crate) const CRON: &str = "cron:codefresh:";
+
 /// The name of the account in events that everybody may use; there are none here.
 const PUBLIC: &str = "000000000000";
 
@@ -592,7 +593,7 @@ pub(crate) async fn announce(
                 else {
                     continue;
                 };
-                let pipeline = crate::ci::rest::pipelines::stored(&row)?;
+                let pipeline = crate::ci::pipelines::stored(&row)?;
                 let project = projects::by_name(tx, scope, project_of(&row.name))?;
                 let plain =
                     |key: String, value: &str| Variable { key, value: value.to_owned(), encrypted: false };

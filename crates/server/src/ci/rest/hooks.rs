@@ -8,11 +8,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use slipway_api::error::ErrorBody;
 use slipway_forge::remote::{Headers, Provider};
-use slipway_model::{Fact, HookId, RepoEvent};
+use slipway_model::HookId;
 use slipway_store::hooks::{self, Hook};
-use slipway_store::{Scope, Tx, contexts, facts, inbox};
+use slipway_store::{Scope, contexts, inbox};
 use utoipa::ToSchema;
 
+use crate::ci::announcements::note;
 use crate::ci::providers;
 use crate::ctx::Server;
 use crate::http::error::ApiError;
@@ -84,25 +85,6 @@ pub(crate) async fn receive(
         })
         .await?;
     Ok(Json(json!({"accepted": noted})))
-}
-
-/// A fact for whoever follows up, and which commit the branch is at now for whoever looks for missed ones.
-pub(crate) fn note(
-    tx: &mut Tx<'_>,
-    hook: &Hook,
-    mut event: RepoEvent,
-    now_ms: i64,
-) -> Result<(), slipway_store::StoreError> {
-    hook.context.clone_into(&mut event.context);
-    hook.repo.clone_into(&mut event.repo);
-    if event.events.iter().any(|name| name == "push.heads") {
-        hooks::note_ref(tx, hook.id, &event.branch, Some(&event.sha))?;
-    } else if event.events.iter().any(|name| name == "push.deleteBranch") {
-        hooks::note_ref(tx, hook.id, &event.branch, None)?;
-    }
-    let fact = Fact::Repository { account: hook.account, event: Box::new(event) };
-    facts::append(tx, hook.account, &fact, now_ms)?;
-    Ok(())
 }
 
 #[derive(Debug, Serialize, ToSchema)]

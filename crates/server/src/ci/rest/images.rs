@@ -77,7 +77,7 @@ pub(crate) async fn list(
     let page = server
         .look(move |tx| {
             let scope = caller.scope();
-            let readable = crate::ci::rest::pipelines::readable(tx, &caller)?;
+            let readable = crate::ci::pipelines::readable(tx, &caller)?;
             let mut found: Vec<Image> = Vec::new();
             let mut places: HashMap<(String, String), usize> = HashMap::new();
             let given = |filter: Option<String>| filter.filter(|text| !text.is_empty());

@@ -1,9 +1,7 @@
 //! Logs of a build: whole, or followed live with a place to resume from.
 
-use std::collections::hash_map::Entry as Seen;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Mutex;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -29,38 +27,6 @@ use crate::identity::trail::Entry;
 use crate::seal::DataKey;
 
 const BATCH: i64 = 200;
-
-/// Somebody who follows a log, or reads it again and again, is one record in this time.
-const VIEW_MS: i64 = 10 * 60 * 1000;
-const VIEWS_MAX: usize = 10_000;
-
-/// Who was recorded lately as having looked at which log.
-#[derive(Default)]
-pub(crate) struct Views(Mutex<HashMap<(String, BuildId), i64>>);
-
-impl Views {
-    fn is_new(&self, who: String, build: BuildId, now_ms: i64) -> bool {
-        let mut views = self.0.lock().expect("not poisoned");
-        if views.len() >= VIEWS_MAX {
-            views.retain(|_, at_ms| now_ms - *at_ms < VIEW_MS);
-        }
-        if views.len() >= VIEWS_MAX {
-            // Recorded twice rather than not at all.
-            views.clear();
-        }
-        match views.entry((who, build)) {
-            Seen::Occupied(known) if now_ms - known.get() < VIEW_MS => false,
-            Seen::Occupied(mut known) => {
-                known.insert(now_ms);
-                true
-            }
-            Seen::Vacant(place) => {
-                place.insert(now_ms);
-                true
-            }
-        }
-    }
-}
 
 /// Somebody looks at a log: that is recorded before they see any of it.
 pub(crate) async fn viewed(server: &Server, caller: &Caller, build: &builds::Build) -> Result<(), ApiError> {

@@ -11,7 +11,6 @@ pub(crate) mod definition;
 pub(crate) mod hermes;
 pub(crate) mod hooks;
 pub(crate) mod images;
-pub(crate) mod kept_secrets;
 pub(crate) mod log_socket;
 pub(crate) mod logs;
 pub(crate) mod pipelines;

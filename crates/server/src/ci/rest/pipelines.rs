@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use slipway_access::{Entity, Resource, Role, Rule, Who, decide_on};
+use slipway_access::{Resource, Who, decide_on};
 use slipway_api::agent::{Machine, TriggerCommit};
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::{GitTrigger, Pipeline, PipelineList, RunRequest};
 use slipway_forge::remote::Provider;
-use slipway_model::PipelineId;
 use slipway_store::{StoreError, Tx, contexts, git, hooks, pipelines, projects};
 use utoipa::IntoParams;
 
 use crate::ci::orders::{self, Order, Run};
+use crate::ci::pipelines::stored;
 use crate::ci::rest::definition;
-pub(crate) use crate::ci::rest::definition::check_variables;
+use crate::ci::rest::definition::check_variables;
 use crate::ci::{providers, queue};
 use crate::ctx::Server;
 use crate::http::error::ApiError;
@@ -77,55 +77,6 @@ pub(crate) async fn list(
         })
         .await?;
     Ok(Json(found))
-}
-
-fn reads(caller: &Caller, rules: &[Rule], tags: &ProjectTags, row: &pipelines::Pipeline) -> bool {
-    let Ok(body) = serde_json::from_str::<Pipeline>(&row.body) else { return false };
-    decide_on(&caller.principal, rules, "read", &access::pipeline_entity(&row.name, &body, tags)).allowed
-}
-
-/// The pipelines whose builds the caller may see; `None` when it is all of them.
-pub(crate) fn readable(tx: &mut Tx<'_>, caller: &Caller) -> Result<Option<Vec<PipelineId>>, StoreError> {
-    if caller.principal.role() == Some(Role::Administrator) {
-        return Ok(None);
-    }
-    let rules = access::rules_about(tx, caller, "pipeline")?;
-    let tags = ProjectTags::load(tx, caller.scope())?;
-    let all = pipelines::list(tx, caller.scope())?;
-    let some: Vec<_> = all.iter().filter(|row| reads(caller, &rules, &tags, row)).map(|row| row.id).collect();
-    Ok((some.len() < all.len()).then_some(some))
-}
-
-/// A build goes by its pipeline. One whose pipeline is gone goes by a pipeline without tags.
-pub(crate) fn require_by_id(
-    tx: &mut Tx<'_>,
-    caller: &Caller,
-    pipeline: PipelineId,
-    action: &str,
-    what: &str,
-) -> Result<(), ApiError> {
-    match pipelines::by_name(tx, caller.scope(), &pipeline.to_string())? {
-        Some(row) => {
-            let (body, tags) = (stored(&row)?, ProjectTags::load(tx, caller.scope())?);
-            access::require(
-                tx,
-                caller,
-                action,
-                "read",
-                &access::pipeline_entity(&row.name, &body, &tags),
-                what,
-            )?
-        }
-        None => {
-            let gone = Entity { kind: "pipeline", name: "(deleted)", ..Entity::default() };
-            access::require(tx, caller, action, "read", &gone, what)?
-        }
-    }
-}
-
-pub(crate) fn stored(row: &pipelines::Pipeline) -> Result<Pipeline, ApiError> {
-    let body: Pipeline = serde_json::from_str(&row.body).map_err(slipway_store::StoreError::corrupt)?;
-    Ok(body)
 }
 
 /// As people and clients see it: with what the server knows of it, and without secrets.
@@ -237,7 +188,7 @@ fn prepare(
             )),
             Some(_) => {
                 let context = known.as_ref().expect("it has a kind");
-                let entity = crate::ci::rest::contexts::entity(context);
+                let entity = crate::ci::contexts::entity(context);
                 access::refuse(access::may(tx, caller, "use", &entity)?, true, name)?;
             }
         }
@@ -466,7 +417,7 @@ pub(crate) async fn start(
             }
             let project = projects::by_name(tx, caller.scope(), project_of(&row.name))?;
             for context in request.contexts.iter().flatten() {
-                crate::ci::rest::contexts::require_use(tx, &caller, context)?;
+                crate::ci::contexts::require_use(tx, &caller, context)?;
             }
             let mut order = Order::new(
                 &pipeline,

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use slipway_access::{Entity, decide_on};
+use slipway_access::decide_on;
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::{Project, ProjectChange, ProjectList, Variable};
 use slipway_store::{Scope, StoreError, Tx, contexts, pipelines, projects};
 use utoipa::IntoParams;
 
 use crate::ci::orders;
+use crate::ci::projects::entity;
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::access;
@@ -20,12 +21,6 @@ use crate::identity::trail::Entry;
 use crate::seams;
 
 const PIPELINES_MAX: usize = 500;
-
-/// What rules look at.
-pub(crate) fn entity(row: &projects::Project) -> Entity<'_> {
-    let tags = row.tags.iter().map(String::as_str).collect();
-    Entity { kind: "project", name: &row.name, tags, ..Entity::default() }
-}
 
 pub(crate) fn variables(row: &projects::Project) -> Result<Vec<Variable>, StoreError> {
     serde_json::from_str(&row.variables).map_err(StoreError::corrupt)
@@ -190,7 +185,7 @@ fn check(
     let mut wrong = Vec::new();
     check_name(name, &mut wrong);
     let mut of_variables = Vec::new();
-    crate::ci::rest::pipelines::check_variables("", "variables", variables, &mut of_variables);
+    crate::ci::rest::definition::check_variables("", "variables", variables, &mut of_variables);
     wrong.extend(of_variables.into_iter().map(|detail| detail.message));
     for context in shared {
         if contexts::by_name(tx, scope, context)?.is_none() {

@@ -8,7 +8,8 @@ use slipway_api::pipeline::{Pipeline, PipelineDiff, PipelineRevision};
 use slipway_store::{StoreError, Tx, pipelines, projects};
 use utoipa::IntoParams;
 
-use crate::ci::rest::pipelines::{find, put, shown, stored};
+use crate::ci::pipelines::stored;
+use crate::ci::rest::pipelines::{find, put, shown};
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;

@@ -16,6 +16,7 @@ use slipway_store::step_types::{self, StepType};
 use slipway_store::{Scope, StoreError, Tx};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::ci::step_types::ordering;
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
@@ -23,6 +24,7 @@ use crate::identity::trail::Entry;
 use crate::seams;
 
 const BODY_BYTES_MAX: usize = 64 << 10;
+
 /// All of them are looked through for a build that names one.
 const VERSIONS_MAX: usize = 200;
 
@@ -62,11 +64,6 @@ fn shown(row: &StepType) -> Result<Manifest, StoreError> {
     manifest.insert("digest".into(), to_raw_value(&row.digest).map_err(StoreError::corrupt)?);
     manifest.insert("metadata".into(), to_raw_value(&metadata).map_err(StoreError::corrupt)?);
     Ok(manifest)
-}
-
-/// Numbers by value, everything else as text.
-pub(crate) fn ordering(version: &str) -> Vec<(u64, String)> {
-    version.split(['.', '-', '+']).map(|part| (part.parse().unwrap_or(0), part.to_owned())).collect()
 }
 
 /// The highest version of each name.

@@ -50,7 +50,7 @@ pub(crate) async fn attempt(
     let tried = server
         .look(move |tx| {
             let row = crate::ci::rest::pipelines::find(tx, &caller, &name, "read")?;
-            let pipeline = crate::ci::rest::pipelines::stored(&row)?;
+            let pipeline = crate::ci::pipelines::stored(&row)?;
             let tries = pipeline.spec.triggers.iter().map(|trigger| {
                 let event = event(&described, trigger.context().unwrap_or_default(), &trigger.repo);
                 let outcome = if matching::is_skipped(&event) {

@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use slipway_access::decide_on;
-use slipway_api::application::{Application, ApplicationList, ApplicationRow};
+use slipway_api::application::{Application, ApplicationList};
 use slipway_api::error::ErrorBody;
 use slipway_api::runtime::{Runner, Runtime};
-use slipway_store::{StoreError, Tx, applications, builds};
+use slipway_store::{applications, builds};
 
 use crate::ctx::Server;
+use crate::gitops::applications::visible;
 use crate::gitops::rest::application_filter::{Filter, ListQuery};
 use crate::http::error::ApiError;
 use crate::identity::access;
@@ -29,20 +29,6 @@ pub(crate) async fn list(
     let filter = Filter::read(&query)?;
     let visible = server.store().read(move |tx| visible(tx, &caller, query.name.as_deref())).await?;
     Ok(Json(filter.page(visible)))
-}
-
-/// What the caller may see of what is there, by name.
-pub(crate) fn visible(
-    tx: &mut Tx<'_>,
-    caller: &Caller,
-    name: Option<&str>,
-) -> Result<Vec<ApplicationRow>, StoreError> {
-    let rules = access::rules_about(tx, caller, "gitopsApplications")?;
-    let rows = applications::list(tx, caller.scope(), name)?;
-    let rows = rows.iter().filter_map(|row| serde_json::from_str::<ApplicationRow>(row).ok());
-    let sees =
-        |app: &ApplicationRow| decide_on(&caller.principal, &rules, "VIEW", &access::row_entity(app)).allowed;
-    Ok(rows.filter(sees).collect())
 }
 
 /// One Application with its resource tree and history.

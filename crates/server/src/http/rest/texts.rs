@@ -47,7 +47,8 @@ pub(crate) async fn run_text(
     let known = server
         .look(move |tx| match rows::by_name(tx, asking.scope(), NAME)? {
             Some(row) => {
-                let (body, tags) = (pipelines::stored(&row)?, ProjectTags::load(tx, asking.scope())?);
+                let (body, tags) =
+                    (crate::ci::pipelines::stored(&row)?, ProjectTags::load(tx, asking.scope())?);
                 let entity = access::pipeline_entity(NAME, &body, &tags);
                 access::refuse(access::may(tx, &asking, "create", &entity)?, true, NAME)?;
                 Ok(true)

@@ -18,6 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::http::limits::Limits;
+use crate::identity::accounts::find;
 use crate::identity::auth::Caller;
 use crate::identity::rest::accounts::{rename, shown};
 use crate::identity::rest::audit::{AuditQuery, page, verification};
@@ -96,14 +97,6 @@ pub(crate) async fn create_account(
         })
         .await?;
     Ok(Json(made))
-}
-
-/// By id or name.
-pub(crate) fn find(tx: &mut Tx<'_>, wanted: &str) -> Result<identity::Account, ApiError> {
-    let found = identity::accounts(tx)?
-        .into_iter()
-        .find(|account| account.name == wanted || account.id.to_string() == wanted);
-    found.ok_or_else(|| ApiError::not_found(format!("account `{wanted}`")))
 }
 
 /// One account, by name or id.

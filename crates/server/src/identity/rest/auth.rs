@@ -18,15 +18,12 @@ use utoipa::IntoParams;
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::auth::{self, Caller, Credential, SessionRef};
+use crate::identity::passwords::{PASSWORD_BYTES_MAX, check_new_password, hash_of};
 use crate::identity::sessions::{self, SignIn};
 use crate::identity::tokens;
 use crate::identity::trail::{Actor, Entry, Trail};
 use crate::seams;
 use crate::settings::AccountSettings;
-
-const PASSWORD_CHARS_MIN: usize = 12;
-/// Hashing is slow on purpose, and slower for longer texts.
-const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// Sign in with e-mail and password; the answer sets a session cookie.
 #[utoipa::path(post, path = "/api/auth/login", tag = "auth", request_body = LoginRequest,
@@ -173,7 +170,7 @@ fn named(tx: &mut Tx<'_>, of: &str) -> Result<Option<slipway_model::AccountId>, 
 }
 
 pub(crate) fn sso_option(client: &sso::SsoClient) -> SsoOption {
-    let settings = crate::identity::rest::sso::settings(client);
+    let settings = crate::identity::sso::settings(client);
     SsoOption {
         display_name: match settings.display_name.as_str() {
             "" => client.name.clone(),
@@ -257,22 +254,6 @@ pub(crate) async fn confirm(
     let body =
         server.look(move |tx| crate::identity::rest::user::shown(tx, id, account, Some(&csrf))).await?;
     Ok(([(header::SET_COOKIE, opened.cookie)], Json(body)))
-}
-
-pub(crate) fn check_new_password(password: &str) -> Result<(), ApiError> {
-    if password.chars().count() < PASSWORD_CHARS_MIN || password.len() > PASSWORD_BYTES_MAX {
-        return Err(ApiError::bad_request(format!(
-            "a password needs at least {PASSWORD_CHARS_MIN} characters: a passphrase of a few words is easy to remember"
-        )));
-    }
-    Ok(())
-}
-
-pub(crate) async fn hash_of(server: &Server, password: String) -> Result<String, ApiError> {
-    let seams = server.seams().clone();
-    tokio::task::spawn_blocking(move || tokens::hash_password(&seams, &password))
-        .await
-        .map_err(|_| ApiError::unavailable("the server is shutting down"))
 }
 
 /// Change your password. Your other sessions end; this one gets a new id.

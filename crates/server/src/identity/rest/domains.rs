@@ -10,8 +10,9 @@ use slipway_store::{Scope, Tx};
 
 use crate::ctx::Server;
 use crate::http::error::ApiError;
+use crate::identity::accounts::find;
 use crate::identity::auth::Caller;
-use crate::identity::rest::admin::{find, record};
+use crate::identity::rest::admin::record;
 use crate::identity::trail::Entry;
 use crate::seams;
 

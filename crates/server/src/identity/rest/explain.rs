@@ -88,10 +88,9 @@ pub(crate) async fn explain(
                 }
                 "shared-configuration" | "git-context" => {
                     let row = contexts::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
-                    let entity = crate::ci::rest::contexts::entity(&row);
+                    let entity = crate::ci::contexts::entity(&row);
                     // Asked about as another kind it is not there; nor is what its sharing policy hides.
-                    if entity.kind != kind
-                        || crate::ci::rest::contexts::require(tx, &caller, "read", &row).is_err()
+                    if entity.kind != kind || crate::ci::contexts::require(tx, &caller, "read", &row).is_err()
                     {
                         return Err(what());
                     }
@@ -99,7 +98,7 @@ pub(crate) async fn explain(
                 }
                 "project" => {
                     let row = projects::by_name(tx, caller.scope(), name)?.ok_or_else(what)?;
-                    decide(&crate::ci::rest::projects::entity(&row))?
+                    decide(&crate::ci::projects::entity(&row))?
                 }
                 // A repository: `gitRepository/OWNER/NAME`, or with `#BRANCH` after it.
                 _ => {

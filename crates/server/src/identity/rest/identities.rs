@@ -34,7 +34,7 @@ pub(crate) async fn list(
                     let own = linked.iter().find(|one| one.client == client.id);
                     shown.push(LinkedIdentity {
                         issuer: own.map_or_else(
-                            || crate::identity::rest::sso::settings(&client).issuer,
+                            || crate::identity::sso::settings(&client).issuer,
                             |own| own.issuer.clone(),
                         ),
                         client: client.name,

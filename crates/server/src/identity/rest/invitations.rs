@@ -274,8 +274,8 @@ pub(crate) async fn accept(
             None
         }
         None => {
-            crate::identity::rest::auth::check_new_password(&request.password)?;
-            Some(crate::identity::rest::auth::hash_of(&server, request.password).await?)
+            crate::identity::passwords::check_new_password(&request.password)?;
+            Some(crate::identity::passwords::hash_of(&server, request.password).await?)
         }
     };
     let (inner, agent) = (server.clone(), sessions::agent(&headers).to_owned());

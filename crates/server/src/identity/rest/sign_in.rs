@@ -22,10 +22,10 @@ use crate::facts::housekeeping::SSO_LOGIN_MS;
 use crate::http::error::{ApiError, Refusal};
 use crate::identity::auth::{self, Caller, SessionRef};
 use crate::identity::oidc::{self, Claims, SetOut};
-use crate::identity::rest::sso::{callback_url, place, settings};
 use crate::identity::rest::sso_teams::sync_teams;
 use crate::identity::rest::{invitations, vouched};
 use crate::identity::sessions::{self, SignIn};
+use crate::identity::sso::{callback_url, place, settings};
 use crate::identity::tokens;
 use crate::identity::trail::{Actor, Entry, Trail};
 

@@ -10,20 +10,8 @@ use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
 use crate::identity::oidc;
+use crate::identity::sso::{callback_url, place, settings};
 use crate::identity::trail::Entry;
-
-pub(crate) fn settings(row: &sso::SsoClient) -> SsoSettings {
-    serde_json::from_str(&row.settings).unwrap_or_default()
-}
-
-/// Whether people whom nobody invited become members.
-pub(crate) fn welcomes_all(row: &sso::SsoClient) -> bool {
-    row.enabled && settings(row).create_members
-}
-
-pub(crate) fn callback_url(server: &Server, name: &str) -> String {
-    format!("{}/api/auth/{name}/callback", server.public_url())
-}
 
 fn shown(tx: &mut Tx<'_>, server: &Server, row: &sso::SsoClient) -> Result<SsoClient, ApiError> {
     let domains = identity::domains_of(tx, Scope::of(row.account))?;
@@ -39,10 +27,6 @@ fn shown(tx: &mut Tx<'_>, server: &Server, row: &sso::SsoClient) -> Result<SsoCl
         callback_url: callback_url(server, &row.name),
         login_url: format!("{}/api/auth/{}/login", server.public_url(), row.name),
     })
-}
-
-pub(crate) fn place(row: &sso::SsoClient) -> String {
-    format!("sso/{}/{}", row.account, row.id)
 }
 
 fn check(settings: &SsoSettings) -> Result<(), ApiError> {
