@@ -164,10 +164,22 @@ test("a watched list prints what the runtime reports, without being asked again"
     await until("the list is printed", () => demos().length === 1);
     const waiting = platform.slipway("app", "wait", "demo", "-o", "name");
     assert.match(await waiting, /^argocd\/demo$/m);
-    await platform.kubectl("-n", "demo", "scale", "deployment/demo", "--replicas=2");
-    await until("the drift is printed", () => demos().some(({ syncStatus }) => syncStatus === "OutOfSync"), 120);
-    await platform.kubectl("-n", "demo", "scale", "deployment/demo", "--replicas=1");
-    await until("its end is printed", () => demos().at(-1).syncStatus === "Synced", 120);
+    const key = JSON.parse(readFileSync(join(platform.folder, "data/agents.json"), "utf8")).runtime;
+    const [{ name, version, cluster, ingressUrl }] = await platform.api("/api/runtimes");
+    const report = async (change) => {
+      const body = { runtime: name, version, cluster, ingressUrl, complete: false, applications: [], removed: [], ...change };
+      const headers = { authorization: key, "content-type": "application/json" };
+      const answer = await fetch(`${platform.url}/2.0/api/events`, { method: "POST", headers, body: JSON.stringify(body) });
+      assert.equal(answer.status, 200, await answer.text());
+    };
+    const seen = () => objects.filter((object) => object.name === "watched").map(({ healthStatus }) => healthStatus);
+    const watched = { ...app, name: "watched", namespace: "other" };
+    await report({ applications: [watched] });
+    await until("a new one is printed", () => seen().length === 1);
+    await report({ applications: [{ ...watched, healthStatus: "Degraded" }] });
+    await until("its change is printed", () => seen().length === 2);
+    assert.deepEqual(seen(), ["Healthy", "Degraded"]);
+    await report({ removed: ["other/watched"] });
     const wanted = new Set(objects.map((object) => JSON.stringify(object)));
     assert.ok(wanted.size === objects.length, "nothing is printed twice");
   } finally {

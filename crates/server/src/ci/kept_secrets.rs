@@ -147,7 +147,7 @@ mod tests {
         let moved = found(("git.gitea", git(json!("evil.example"), MASK)), old.clone());
         assert_eq!(moved.len(), 1, "{moved:?}");
         assert!(moved[0].starts_with("spec.data.auth.apiHost"), "{moved:?}");
-        assert!(moved[0].contains("give spec.data.auth.password again"), "{moved:?}");
+        assert!(moved[0].contains("enter spec.data.auth.password again"), "{moved:?}");
         // Given again, it may go anywhere; without a change of the host it stays.
         assert!(found(("git.gitea", git(json!("evil.example"), "mine")), old.clone()).is_empty());
         assert!(found(("git.gitea", git(json!("git.example"), MASK)), old.clone()).is_empty());

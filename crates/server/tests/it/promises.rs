@@ -195,5 +195,8 @@ async fn a_context_has_an_effect_or_is_refused() {
     sync(&platform, &runner, "r1", 2, json!([{"id": taken["id"], "epoch": 1}])).await;
     let build = platform.get(&format!("/api/builds/{id}")).await;
     assert_eq!(build["status"], "error", "{build}");
-    assert!(build["message"].as_str().unwrap().contains("`old`: are not used here"), "{build}");
+    assert!(
+        build["message"].as_str().unwrap().contains("`old`: contexts of type `storage.s3` are not used here"),
+        "{build}"
+    );
 }

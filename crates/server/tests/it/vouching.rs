@@ -188,7 +188,7 @@ async fn h8_a_provider_vouches_only_for_domains_that_are_verified_for_its_accoun
         }
         let (status, text) = sign_in_at(&platform, &provider, "corporate").await;
         assert_eq!(status, 401, "{why}: {text}");
-        assert!(text.contains("may not speak for addresses of `victim.test`"), "{text}");
+        assert!(text.contains("is not trusted for addresses of `victim.test`"), "{text}");
     }
     for sly in
         ["ceo@victim.test@evil.test ", "ceo@evil.test.victim.test", "ceo@EVIL.test.", "x@evil.test\u{200b}"]
