@@ -141,13 +141,12 @@ impl Consumer {
     /// for; never none. What was given out before and not answered comes again. Comes back by itself after the broker was
     /// away.
     pub async fn next_batch(&mut self) -> Result<Vec<Delivery>, BusError> {
-        let wrap = |kind| Delivery(kind);
         Ok(match self {
             Self::InProcess(consumer) => {
-                consumer.next().await.into_iter().map(|one| wrap(Kind::InProcess(one))).collect()
+                consumer.next().await.into_iter().map(|one| Delivery(Kind::InProcess(one))).collect()
             }
             Self::Rabbit(consumer) => {
-                consumer.next().await?.into_iter().map(|one| wrap(Kind::Rabbit(Box::new(one)))).collect()
+                consumer.next().await?.into_iter().map(|one| Delivery(Kind::Rabbit(Box::new(one)))).collect()
             }
         })
     }

@@ -197,7 +197,8 @@ impl Store {
         on_a_thread(|| {
             let session = self.inner.readers.lock().expect("not poisoned").pop();
             let mut session = session.ok_or(StoreError::Closed)?;
-            let outcome = read_snapshot(&mut *session, None, work);
+            let outcome = look(&mut *session, None, work);
+            session.rollback();
             self.inner.readers.lock().expect("not poisoned").push(session);
             outcome
         })
@@ -302,12 +303,15 @@ impl Store {
         let session = inner.readers.lock().expect("not poisoned").pop().ok_or(StoreError::Closed)?;
         // Gives the session back also when `work` panics, or when nobody waits for the answer any more.
         let mut held = Held { inner, session: Some(session), _permit: permit };
+        let (sender, receiver) = oneshot::channel();
         tokio::task::spawn_blocking(move || {
             let session = held.session.as_mut().expect("held until dropped");
-            read_snapshot(&mut **session, service, work)
-        })
-        .await
-        .map_err(|_| StoreError::Closed)?
+            let result = look(&mut **session, service, work);
+            // Nobody waits for the end of a snapshot, which on PostgreSQL is a round trip.
+            let _ = sender.send(result);
+            session.rollback();
+        });
+        receiver.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Answers what is queued, then closes. Later calls get [`StoreError::Closed`].
@@ -387,18 +391,15 @@ impl Drop for Held {
     }
 }
 
-fn read_snapshot<T>(
+/// Leaves the snapshot open, for the caller to end.
+fn look<T>(
     session: &mut dyn Session,
     service: Option<Service>,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     session.begin(Access::Read)?;
-    let result = match session.start_job(service) {
-        Ok(()) => work(&mut Tx::new(session)),
-        Err(error) => Err(error),
-    };
-    session.rollback();
-    result
+    session.start_job(service)?;
+    work(&mut Tx::new(session))
 }
 
 fn write_loop(

@@ -171,23 +171,29 @@ impl<'a> Allowed<'a> {
         Ok(())
     }
 
+    /// What a pipeline asks for now; nothing when it is gone.
+    fn learn(&mut self, tx: &mut Tx<'_>, scope: Scope, id: PipelineId) -> Result<(), StoreError> {
+        let mut found: (Settings, HashMap<String, TriggerSettings>) = Default::default();
+        if let Some(row) = pipelines::by_name(tx, scope, &id.to_string())? {
+            let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
+            found.0 = pipeline.spec.settings().unwrap_or_default();
+            for trigger in &pipeline.spec.triggers {
+                found.1.insert(trigger.name.clone(), trigger.settings().unwrap_or_default());
+            }
+        }
+        let of_triggers = found.1.values().map(|trigger| trigger.runtime_environment.as_ref());
+        for named in of_triggers.chain([found.0.runtime_environment.as_ref()]) {
+            if let Some(name) = runtime_name(named) {
+                self.ask_for(tx, scope, name)?;
+            }
+        }
+        self.known.insert(id, found);
+        Ok(())
+    }
+
     pub(crate) fn of(&mut self, tx: &mut Tx<'_>, scope: Scope, build: &Build) -> Result<Limits, StoreError> {
         if !self.known.contains_key(&build.pipeline) {
-            let mut found: (Settings, HashMap<String, TriggerSettings>) = Default::default();
-            if let Some(row) = pipelines::by_name(tx, scope, &build.pipeline.to_string())? {
-                let pipeline: Pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
-                found.0 = pipeline.spec.settings().unwrap_or_default();
-                for trigger in &pipeline.spec.triggers {
-                    found.1.insert(trigger.name.clone(), trigger.settings().unwrap_or_default());
-                }
-            }
-            let of_triggers = found.1.values().map(|trigger| trigger.runtime_environment.as_ref());
-            for named in of_triggers.chain([found.0.runtime_environment.as_ref()]) {
-                if let Some(name) = runtime_name(named) {
-                    self.ask_for(tx, scope, name)?;
-                }
-            }
-            self.known.insert(build.pipeline, found);
+            self.learn(tx, scope, build.pipeline)?;
         }
         let (settings, triggers) = &self.known[&build.pipeline];
         let trigger = triggers.get(&build.trigger);

@@ -27,6 +27,7 @@ use crate::facts::{jobs, later};
 pub(crate) const CONSUMER: &str = "reports";
 /// Kinds of contexts that messages go by begin so.
 const NOTIFICATION: &str = "notification.";
+const PAUSE: Duration = Duration::from_millis(50);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_FIRST_MS: i64 = 2_000;
 const PAUSE_MAX_MS: i64 = 30 * 60_000;
@@ -178,8 +179,10 @@ async fn send_again_and_again(server: &Server, lead: Lead) {
     let mut commits = server.store().subscribe();
     loop {
         jobs::ran(server, "reports-sender", send_due(server, &lead).await);
-        // A commit may be news; the clock is the safety net.
+        // A commit may be news; the clock is the safety net. Most are not, so a busy platform is not looked at for each.
         let _ = tokio::time::timeout(LOOK_EVERY, commits.recv()).await;
+        tokio::time::sleep(PAUSE).await;
+        commits = commits.resubscribe();
     }
 }
 

@@ -99,7 +99,14 @@ async fn together<C: Consumer>(server: &Server, batch: Vec<Delivery>) -> Vec<Del
                 works.push((delivery.message().id.clone(), work));
                 deliveries.push(delivery);
             }
-            Err(_) => alone.push(delivery),
+            // Who is away is not asked a second time.
+            Err(trouble @ Trouble::Away { .. }) => {
+                match later::keep(server, C::QUEUE.name, delivery.message(), &trouble, false).await {
+                    Ok(()) => ack(delivery).await,
+                    Err(_) => alone.push(delivery),
+                }
+            }
+            Err(Trouble::Store(_)) => alone.push(delivery),
         }
     }
     match write::<C>(server, works).await {

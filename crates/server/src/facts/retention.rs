@@ -23,6 +23,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 const AT_ONCE: i64 = 500;
 /// Others write meanwhile.
 const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_BETWEEN: Duration = Duration::from_secs(1);
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Longer than any runtime is away without looking at everything anew.
 const FACTS_KEPT_MS: i64 = 7 * DAY_MS;
@@ -49,6 +50,8 @@ async fn look_again_and_again(server: &Server, lead: Lead) {
             }
         };
         let _ = tokio::time::timeout(LOOK_EVERY, settings_changed).await;
+        // Rights change more often than settings, and are told alike.
+        tokio::time::sleep(PAUSE_BETWEEN).await;
     }
 }
 

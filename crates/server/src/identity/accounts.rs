@@ -3,7 +3,6 @@
 use crate::http::error::ApiError;
 use slipway_store::Tx;
 use slipway_store::identity::{self};
-use utoipa::ToSchema;
 
 /// By id or name.
 pub(crate) fn find(tx: &mut Tx<'_>, wanted: &str) -> Result<identity::Account, ApiError> {

@@ -4,6 +4,7 @@
 //! is frozen or full costs that one row, however many of its builds wait.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use slipway_model::{BuildId, BuildStatus, ChangeKind, PipelineId};
@@ -253,10 +254,13 @@ fn room(
     if limits.pipeline.is_some_and(|limit| limit <= 0) {
         return Ok(Room::PipelineFull);
     }
-    if !known.contains_key(&build.pipeline) {
-        known.insert(build.pipeline, Places::read(tx, scope, build.pipeline, limits.approvals_count)?);
-    }
-    let active = known[&build.pipeline].active(build);
+    let places = match known.entry(build.pipeline) {
+        Entry::Occupied(known) => known.into_mut(),
+        Entry::Vacant(place) => {
+            place.insert(Places::read(tx, scope, build.pipeline, limits.approvals_count)?)
+        }
+    };
+    let active = places.active(build);
     let over = |limit: Option<i64>, used: i64| limit.is_some_and(|limit| used >= limit);
     Ok(if over(limits.pipeline, active.pipeline) {
         Room::PipelineFull

@@ -152,17 +152,18 @@ mod tests {
     #[test]
     fn an_announcement_fits_or_says_that_anything_may_have_changed() {
         assert_eq!(announcement(&Committed::default(), false), None);
-        let account = Some(slipway_model::AccountId::from_parts(1, [0; 5]));
+        let one = slipway_model::AccountId::from_parts(1, [0; 5]);
+        let account = Some(one);
         let change = |index: usize| Change { account, kind: ChangeKind::Build, id: format!("{index:024x}") };
         let few = Committed { changes: vec![change(1)], ..Committed::default() };
         assert_eq!(serde_json::from_str::<Committed>(&announcement(&few, true).unwrap()).unwrap(), few);
-        let touched = Some(Touched { queues: account.into_iter().collect(), ..Touched::default() });
+        let touched = Some(Touched { queues: vec![one], ..Touched::default() });
         let many = Committed { changes: (0..500).map(change).collect(), touched, ..Committed::default() };
         let text = announcement(&many, false).unwrap();
         assert!(text.len() < ANNOUNCEMENT_MAX);
         let heard = serde_json::from_str::<Committed>(&text).unwrap();
         let other = slipway_model::AccountId::from_parts(2, [0; 5]);
-        assert!(heard.missed && heard.moved_queue(account.unwrap()) && !heard.moved_queue(other));
+        assert!(heard.missed && heard.moved_queue(one) && !heard.moved_queue(other));
         let accounts = (0..500).map(|index| slipway_model::AccountId::from_parts(index, [0; 5]));
         let touched = Some(Touched { queues: accounts.collect(), ..Touched::default() });
         let everywhere = Committed { touched, ..Committed::default() };
