@@ -185,6 +185,7 @@ impl Engine {
         }
         for _ in 0..ROUNDS {
             alone.push(self.measure(MEASURED[0].0, MEASURED[0].1, runs, 0).await?);
+            let looked = self.looked().await?;
             let waiting: Vec<_> = keys
                 .iter()
                 .enumerate()
@@ -192,7 +193,8 @@ impl Engine {
                     tokio::spawn(idle(self.address.clone(), format!("idle{number}"), key.clone()))
                 })
                 .collect();
-            while self.held().await? < runners {
+            // Each has looked once, and written that it is there.
+            while self.held().await? < runners || self.looked().await? < looked + runners {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
             beside.push(self.measure(MEASURED[0].0, MEASURED[0].1, runs, 0).await?);
@@ -213,11 +215,20 @@ impl Engine {
     }
 
     async fn held(&self) -> anyhow::Result<usize> {
+        self.metric("slipway_runner_calls_held ").await
+    }
+
+    async fn looked(&self) -> anyhow::Result<usize> {
+        let looks = self.metric("slipway_runner_looks_total{by=\"runner\"} ").await?;
+        Ok(looks + self.metric("slipway_runner_writes_total ").await?)
+    }
+
+    async fn metric(&self, name: &str) -> anyhow::Result<usize> {
         let mut sender = load::connect(&self.address).await?;
         let response = sender.send_request(request("GET", "/metrics", &self.key, "")).await?;
         let text = response.into_body().collect().await?.to_bytes();
         let text = String::from_utf8_lossy(&text);
-        let line = text.lines().find_map(|line| line.strip_prefix("slipway_runner_calls_held "));
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
         Ok(line.context("the metric is there")?.parse()?)
     }
 }
