@@ -520,10 +520,10 @@ async fn a_person_is_shown_why_a_sign_in_failed_on_the_sign_in_page() {
     let told = look(&path, &trip.cookie).await;
     assert_eq!(told, "you are not a member of this account: ask its Administrator for an invitation");
     let told = look(&path, &trip.cookie).await;
-    assert!(told.starts_with("this sign%2Din has expired"), "{told}");
+    assert!(told.starts_with("this sign-in has expired"), "{told}");
     let trip = set_out(&platform, &provider, "", None).await;
     let path = format!("/api/auth/corp/callback?error=access_denied%0d%0aset-cookie:x&state={}", trip.state);
-    assert_eq!(look(&path, &trip.cookie).await, "the identity provider refused: access%5Fdeniedsetcookiex");
+    assert_eq!(look(&path, &trip.cookie).await, "the identity provider refused: access_deniedsetcookiex");
     look("/api/auth/nobody/login", "").await;
     // It is on the record all the same, in the account that it was aimed at.
     let denied = platform.get("/api/audit?action=login&outcome=denied").await;
