@@ -209,7 +209,7 @@ impl Cache {
     pub(crate) fn remove(&self, uid: &str) {
         let change = {
             let mut inner = self.inner.write().expect("no panic while locked");
-            inner.bury(uid);
+            inner.mark_gone(uid);
             inner.remove(uid, &self.subscriptions)
         };
         self.announce(change);
@@ -245,7 +245,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the objects of kinds that are not served any more. They are not buried: the kind may come back,
+    /// Forgets the objects of kinds that are not served any more. They are not marked as gone: the kind may come back,
     /// and with it, from a backup, objects of the same uid.
     pub(crate) fn keep_kinds(&self, is_served: impl Fn(&ObjectKey) -> bool) {
         let changes: Vec<_> = {
@@ -352,7 +352,7 @@ impl Inner {
         if let Some(other) = self.by_key.get(&key).filter(|other| **other != uid).cloned() {
             let change = self.remove(&other, taking.subscriptions);
             subjects.extend(change.map(|change| change.subjects).unwrap_or_default());
-            self.bury(&other);
+            self.mark_gone(&other);
         }
         self.link(&live);
         subjects.extend(self.subjects_of(&live, taking.subscriptions));
@@ -369,7 +369,7 @@ impl Inner {
         Some(Change { key: live.key.clone(), subjects, gone: true })
     }
 
-    fn bury(&mut self, uid: &str) {
+    fn mark_gone(&mut self, uid: &str) {
         if self.gone.insert(uid.to_owned()) {
             self.gone_order.push_back(uid.to_owned());
             if self.gone_order.len() > GONE_KEPT
