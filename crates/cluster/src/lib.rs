@@ -22,6 +22,7 @@ mod pods;
 mod request;
 mod subscriptions;
 mod supervise;
+mod tracking;
 mod watch;
 mod write;
 

@@ -143,40 +143,49 @@ impl Engine {
             self.hydrate_first(key, Wake { hard, ..wake });
             return Ok(Requeue::Unchanged);
         }
-        let pushed = self.hydrating.pushed(key);
-        let wake = Wake { since: wake.since.max(pushed), ..wake };
         if hard {
             session.memory.head.forget();
             session.memory.answers = Default::default();
         }
+        let pushed = self.hydrating.pushed(key);
+        self.compare_and_sync(&mut session, Wake { since: wake.since.max(pushed), ..wake }).await?;
+        self.hydrating.compared(key, pushed);
+        Ok(session.requeue())
+    }
+
+    /// Observes, drives the operation, writes down what changed, and passes it on.
+    async fn compare_and_sync(&self, session: &mut Session<'_>, wake: Wake) -> Result<(), Stop> {
         let observed = Box::pin(self.observe(&session.app, wake, session.memory)).await;
         if let Some(desired) = &observed.desired {
             let manifests = desired.with_origins().map(|(manifest, _)| manifest);
-            session.finalizers =
-                crate::engines::applications::deletion::missing_finalizers(&session.app, manifests);
+            session.finalizers = super::deletion::missing_finalizers(&session.app, manifests);
         }
         session.app.status = status::compared(&session.app, &observed, Timestamp::now());
-        let observed = Box::pin(self.decide(&mut session, observed)).await?;
-        self.save(&mut session).await?;
-        let print_before = observed.fingerprint;
+        let observed = Box::pin(self.decide(session, observed)).await?;
+        self.save(session).await?;
         if let Some(at) = observed.again_at {
             session.requeue_at(at);
         }
-        if self.reporter.is_enabled() {
-            let family = self.family(&session.app, &observed.comparison);
-            let git = self.renderer.git();
-            let access = self.access();
-            let place = self.place(&session.app);
-            self.reporter
-                .changed(&session.app, place, &observed, &family, &session.memory.waiting, git, &access)
-                .await;
-        }
-        self.wake_notifications(key);
+        self.report(session, &observed).await;
+        self.wake_notifications(session.key);
         // Only a reconcile that began after the last change has seen everything; ours may have been overtaken.
-        let print = print_before.filter(|print| *print == self.fingerprint(key, session.memory));
-        session.memory.seen = print;
-        self.hydrating.compared(key, pushed);
-        Ok(session.requeue())
+        let now = self.fingerprint(session.key, session.memory);
+        session.memory.seen = observed.fingerprint.filter(|before| *before == now);
+        Ok(())
+    }
+
+    /// The control plane hears of it, if there is one.
+    async fn report(&self, session: &Session<'_>, observed: &Observed) {
+        if !self.reporter.is_enabled() {
+            return;
+        }
+        let family = self.family(&session.app, &observed.comparison);
+        let git = self.renderer.git();
+        let access = self.access();
+        let place = self.place(&session.app);
+        self.reporter
+            .changed(&session.app, place, observed, &family, &session.memory.waiting, git, &access)
+            .await;
     }
 
     /// Stands for everything in the cluster that a reconcile depends on, without reading any of it.

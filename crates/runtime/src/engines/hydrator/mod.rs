@@ -7,9 +7,9 @@
 //! that a process that is killed between the push and the note pushes nothing twice.
 
 mod push;
+mod state;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -22,28 +22,15 @@ use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch
 use slipway_source::git::check_path;
 use slipway_source::{Commit, Repository, Since, normalise_repo_url};
 
+pub(crate) use state::Hydrating;
+use state::{Group, Known};
+
 use super::APPLICATION;
 use super::applications::sources::Desired;
 use crate::engine::{Engine, Memory};
 
 /// A hydration that failed is tried again after this time.
 const AGAIN: Duration = Duration::from_secs(120);
-
-/// What the Applications of a group have in common: repository and revision of the source, repository and branch of
-/// the commit.
-type Group = [String; 4];
-
-/// One of a group after the other.
-#[derive(Default)]
-struct Turns(Mutex<HashMap<Group, Arc<tokio::sync::Mutex<()>>>>);
-
-impl Turns {
-    fn of(&self, group: Group) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.0.lock().expect("no panic while locked");
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        turns.entry(group).or_default().clone()
-    }
-}
 
 /// The rendered manifests of one Application, and where they go.
 struct Hydrated {
@@ -98,55 +85,6 @@ impl Reconciler for Hydrator {
     }
 }
 
-/// Until when an Application is known to be hydrated.
-struct Known {
-    /// The repository was asked after this moment.
-    at: Instant,
-    /// The Application was this one.
-    version: String,
-    surroundings: usize,
-    /// Something was pushed at this moment, and not compared since.
-    pushed: Option<Instant>,
-}
-
-/// Who is hydrated, and whose turn it is.
-#[derive(Default)]
-pub(crate) struct Hydrating {
-    turns: Turns,
-    known: Mutex<HashMap<Key, Known>>,
-    /// Applications that are not compared before they are hydrated.
-    waiting: Mutex<HashSet<Key>>,
-}
-
-impl Hydrating {
-    fn forget(&self, key: &Key) {
-        self.known.lock().expect("no panic while locked").remove(key);
-        self.arrived(key);
-    }
-
-    /// True when the Application waited.
-    fn arrived(&self, key: &Key) -> bool {
-        self.waiting.lock().expect("no panic while locked").remove(key)
-    }
-
-    pub(crate) fn awaits(&self, key: &Key) -> bool {
-        self.waiting.lock().expect("no panic while locked").contains(key)
-    }
-
-    /// When something was pushed that no comparison has seen.
-    pub(crate) fn pushed(&self, key: &Key) -> Option<Instant> {
-        self.known.lock().expect("no panic while locked").get(key)?.pushed
-    }
-
-    /// A comparison fetched what was pushed at this moment.
-    pub(crate) fn compared(&self, key: &Key, pushed: Option<Instant>) {
-        let mut known = self.known.lock().expect("no panic while locked");
-        if let Some(known) = known.get_mut(key).filter(|known| known.pushed == pushed) {
-            known.pushed = None;
-        }
-    }
-}
-
 /// An Application on its way through the hydrator.
 struct Hydration<'a> {
     key: &'a Key,
@@ -173,8 +111,7 @@ impl Engine {
     /// no reason; the Application itself, the settings and news of a repository are. `written`: the object is as we
     /// left it.
     pub(crate) fn owes_hydration(&self, key: &Key, wake: Wake, live: &Live, written: bool) -> bool {
-        let known = self.hydrating.known.lock().expect("no panic while locked");
-        known.get(key).is_none_or(|known| {
+        self.hydrating.is_owed(key, |known| {
             wake.since.is_some_and(|since| since > known.at)
                 || !(written || live.resource_version == known.version)
                 || known.surroundings != self.surroundings().0
@@ -183,7 +120,7 @@ impl Engine {
 
     /// Wakes the hydrator; it wakes the Application when it is done.
     pub(crate) fn hydrate_first(&self, key: &Key, wake: Wake) {
-        self.hydrating.waiting.lock().expect("no panic while locked").insert(key.clone());
+        self.hydrating.wait(key);
         self.hydrations.wake(key.clone(), wake);
     }
 
@@ -203,7 +140,7 @@ impl Engine {
         let version = hydration.saved.metadata.resource_version.clone();
         let pushed = pushed.then(Instant::now).or_else(|| self.hydrating.pushed(key));
         let known = Known { at: began, version, surroundings, pushed };
-        self.hydrating.known.lock().expect("no panic while locked").insert(key.clone(), known);
+        self.hydrating.note(key, known);
         Ok(hydration.requeue())
     }
 
