@@ -43,6 +43,12 @@ web/dist/index.html: $(WEB_SOURCES) web/node_modules/.installed
 test: ## formatting, lints, web checks, unit, integration, conformance, end to end
 	@scripts/test.sh
 
+.PHONY: check
+check: ## lints and tests of one room, in seconds (ROOM=gitops)
+	@test -n "$(ROOM)" || { echo "which room? make check ROOM=gitops" >&2; exit 2; }
+	cargo clippy --quiet --locked --package slipway-$(ROOM) --all-targets -- --deny warnings
+	cargo test --quiet --locked --package slipway-$(ROOM)
+
 .PHONY: kube-up kube-down kube-status
 kube-up: ## a real Kubernetes for tests (NAME=test NODES=real|fake:N)
 	@scripts/setup.sh kube
@@ -76,7 +82,7 @@ oracle: build ## the GitOps engine beside upstream Argo CD (built from its Go mo
 	SLIPWAY_BIN=target/release/slipway node --test e2e/oracle/terraform.test.mjs
 	node e2e/oracle/compare.mjs target/release/slipway $$(NAME=oracle scripts/kube.sh up) $(SCENARIOS)
 	SLIPWAY_BIN=target/release/slipway KUBECONFIG=$$(NAME=oracle scripts/kube.sh up) node --test e2e/oracle/core.test.mjs
-	SLIPWAY_RENDERINGS=$(or $(RENDERINGS),400) cargo test --locked --package slipway-source --test it alike:: -- --nocapture
+	SLIPWAY_RENDERINGS=$(or $(RENDERINGS),600) cargo test --locked --package slipway-source --test it alike:: -- --nocapture
 	SLIPWAY_HEALTH_SCRIPTS=$$(scripts/argocd.sh source)/resource_customizations cargo test --locked --package slipway-gitops --test it health_scripts:: -- --nocapture
 
 .PHONY: fmt

@@ -38,7 +38,7 @@ impl Outcome {
     }
 }
 
-async fn connect(address: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+pub(crate) async fn connect(address: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;

@@ -1,9 +1,10 @@
 //! The control plane's API and its durable intake, beside a bare handler and the disk itself, in one run.
 //!
-//! `slipway-bench [--database URL] [--builds N] [--seconds N]`. Ratios are what to compare: the machine is shared, and
+//! `slipway-bench [--database URL] [--builds N] [--seconds N]`, or `slipway-bench writer`, see [`writer`]. Ratios are what to compare: the machine is shared, and
 //! the generator runs on the same cores.
 
 mod load;
+mod writer;
 
 use std::io::Write;
 use std::path::Path;
@@ -44,6 +45,9 @@ fn argument(name: &str) -> Option<String> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
+    if std::env::args().nth(1).as_deref() == Some("writer") {
+        return writer::run().await;
+    }
     let number =
         |name: &str, usual: usize| argument(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
     let (builds, seconds) = (number("--builds", 50_000), number("--seconds", 10));

@@ -1,9 +1,10 @@
 // No page lies: what a first hour as a new user found (D1–D39 of the review), on a real platform in a real browser.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { after, before, test } from "node:test";
 import { readdirSync, readFileSync, writeFileSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
 import { Platform, until } from "../platform.mjs";
 import { openBrowser, signIn } from "../browser.mjs";
 
@@ -148,6 +149,85 @@ test("2,000 applications are found, filtered and scrolled, a hundred at a time",
   const removed = made.map(({ namespace, name }) => `${namespace}/${name}`);
   const body = { runtime: runtime.name, version: runtime.version, cluster: runtime.cluster, ingressUrl: runtime.ingressUrl, complete: false, applications: [], removed };
   await fetch(`${platform.url}/2.0/api/events`, { method: "POST", headers: { authorization: key, "content-type": "application/json" }, body: JSON.stringify(body) });
+});
+
+test("a watched list prints what the runtime reports, without being asked again", async () => {
+  const app = await settled();
+  const watching = spawn(resolve(process.env.SLIPWAY_BIN), ["app", "list", "--watch", "-o", "json"], {
+    env: platform.environment(),
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  try {
+    const objects = [];
+    createInterface({ input: watching.stdout }).on("line", (line) => objects.push(JSON.parse(line)));
+    const demos = () => objects.filter(({ name, namespace }) => name === app.name && namespace === app.namespace);
+    await until("the list is printed", () => demos().length === 1);
+    const waiting = platform.slipway("app", "wait", "demo", "-o", "name");
+    assert.match(await waiting, /^argocd\/demo$/m);
+    const key = JSON.parse(readFileSync(join(platform.folder, "data/agents.json"), "utf8")).runtime;
+    const [{ name, version, cluster, ingressUrl }] = await platform.api("/api/runtimes");
+    const report = async (change) => {
+      const body = { runtime: name, version, cluster, ingressUrl, complete: false, applications: [], removed: [], ...change };
+      const headers = { authorization: key, "content-type": "application/json" };
+      const answer = await fetch(`${platform.url}/2.0/api/events`, { method: "POST", headers, body: JSON.stringify(body) });
+      assert.equal(answer.status, 200, await answer.text());
+    };
+    const seen = () => objects.filter((object) => object.name === "watched").map(({ healthStatus }) => healthStatus);
+    const watched = { ...app, name: "watched", namespace: "other" };
+    await report({ applications: [watched] });
+    await until("a new one is printed", () => seen().length === 1);
+    await report({ applications: [{ ...watched, healthStatus: "Degraded" }] });
+    await until("its change is printed", () => seen().length === 2);
+    assert.deepEqual(seen(), ["Healthy", "Degraded"]);
+    await report({ removed: ["other/watched"] });
+    const wanted = new Set(objects.map((object) => JSON.stringify(object)));
+    assert.ok(wanted.size === objects.length, "nothing is printed twice");
+  } finally {
+    watching.kill();
+  }
+  await settled();
+});
+
+test("while the server restarts a click waits for the page that it leads to (D14)", async () => {
+  await settled();
+  const fresh = await page.context().newPage();
+  try {
+    // Only Home is loaded: the page of the runtimes is a part of its own that has to be fetched.
+    await fresh.goto(platform.url);
+    await fresh.getByRole("heading", { name: "Home", level: 1 }).waitFor();
+    await platform.stop();
+    await fresh.getByText("The connection to the server is lost").waitFor();
+    await fresh.getByRole("link", { name: "Repositories", exact: true }).click();
+    const stillThere = () => fresh.evaluate(() => document.querySelector("nav") !== null && location.protocol === "http:");
+    assert.ok(await stillThere(), "the browser shows its own error page");
+    await platform.start();
+    await fresh.getByRole("heading", { name: "Repositories", level: 1 }).waitFor({ timeout: 60_000 });
+    await fresh.getByText("The connection to the server is lost").waitFor({ state: "detached", timeout: 60_000 });
+    await fresh.getByText("demo/demo-app").first().waitFor();
+  } finally {
+    await fresh.close();
+  }
+  await settled();
+});
+
+test("Ctrl-C says which containers stay and how to remove them, and that removes them (D38)", async (t) => {
+  await settled();
+  const data = join(platform.folder, "data");
+  platform.stderr = "";
+  platform.child.kill("SIGINT");
+  await platform.exited;
+  const said = platform.stderr.match(/(\d+) containers of pods keep running; `(slipway down --data [^`]+)` removes them/);
+  if (!said && /no container engine/.test(platform.stderr)) return t.skip("there is no container engine");
+  assert.ok(said, platform.stderr);
+  assert.ok(Number(said[1]) > 0, said[0]);
+  const words = said[2].split(" ").slice(1);
+  assert.equal(words.at(-1), data, "the command names the data folder");
+  assert.match(await platform.slipway(...words), new RegExp(`^Removed ${said[1]} containers`, "m"));
+  assert.match(await platform.slipway(...words), /^Removed 0 containers/m);
+  const started = readFileSync(join(root, "docs/getting-started.md"), "utf8");
+  assert.match(started.split("## Stopping and starting")[1], /`slipway down` removes them/);
+  await platform.start();
+  await settled();
 });
 
 test("every command that a page or a document names exists", () => {

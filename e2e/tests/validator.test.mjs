@@ -77,3 +77,30 @@ test("changed pipelines are judged as the published validator judges them", () =
   // It walks through the letters of a text that stands where steps should, and names each.
   assert.ok(elsewhere <= kept.length * 0.02, `${elsewhere} of ${kept.length} name another place`);
 });
+
+test("arguments: NA is an error for both, or for neither", () => {
+  const steps = {
+    freestyle: { image: "alpine" },
+    composition: { type: "composition", composition: { a: {} }, composition_candidates: { a: {} } },
+    deploy: { type: "deploy", kind: "kubernetes", cluster: "a", namespace: "b", service: "c" },
+    "launch-composition": { type: "launch-composition", composition: { a: {} } },
+    parallel: { type: "parallel", steps: { a: { image: "alpine" } } },
+    build: { type: "build", image_name: "a/b" },
+    push: { type: "push", candidate: "${{a}}" },
+    "git-clone": { type: "git-clone", repo: "a/b" },
+    "pending-approval": { type: "pending-approval" },
+    plugin: { type: "acme/deploy:1.0.0" },
+  };
+  const folder = mkdtempSync(join(tmpdir(), "slipway-arguments-"));
+  try {
+    for (const [name, step] of Object.entries(steps)) {
+      const model = { version: "1.0", steps: { it: { ...step, arguments: "NA" } } };
+      const file = join(folder, `${name}.json`);
+      writeFileSync(file, JSON.stringify(model));
+      const { status, stdout } = spawnSync(process.env.SLIPWAY_BIN, ["lint", "-o", "json", file], { encoding: "utf8" });
+      assert.equal(status === 0, judged(model).ok, `${name}: ${stdout}`);
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});

@@ -89,8 +89,20 @@ const succeeded = {
 
 export function createApplications() {
   const history = [
-    { id: 1, revision: BEFORE, deployedAt: iso(89_900), initiatedBy: 'admin' },
-    { id: 2, revision: CURRENT, deployedAt: iso(5291), initiatedBy: 'automated sync' },
+    {
+      id: 1,
+      revision: BEFORE,
+      startedAt: iso(89_912),
+      deployedAt: iso(89_900),
+      initiatedBy: 'admin',
+    },
+    {
+      id: 2,
+      revision: CURRENT,
+      startedAt: iso(5366),
+      deployedAt: iso(5291),
+      initiatedBy: 'automated sync',
+    },
   ];
   const noEngine =
     'pods stay Pending: no container engine on this machine; install podman, then restart slipway';
@@ -281,6 +293,9 @@ const FACETS = {
   project: 'project',
 };
 
+const urgency = ({ healthStatus, syncStatus }) =>
+  healthStatus === 'Degraded' ? 3 : healthStatus !== 'Healthy' ? 2 : syncStatus === 'Synced' ? 0 : 1;
+
 /** A page of what fits, as the server answers it. */
 export function listed(all, query) {
   const word = (query.get('search') ?? '').toLowerCase();
@@ -299,6 +314,7 @@ export function listed(all, query) {
     }),
   );
   const rows = found.filter((app) => Object.keys(FACETS).every((facet) => fits(app, facet)));
+  if (query.get('sort') === 'problems') rows.sort((one, other) => urgency(other) - urgency(one));
   const from = Number(query.get('offset') ?? 0);
   const page = rows.slice(from, from + Number(query.get('limit') ?? 100));
   const applications = page.map(({ resources: _r, history, conditions: _c, images: _i, ...row }) => ({

@@ -124,7 +124,7 @@ async function handle(state, request, response) {
     throw new Refusal(403, 'CONFIRM_PASSWORD', 'confirm that it is you: sign in again', '2005');
   }
   const answer = url.pathname.startsWith('/app-proxy/')
-    ? state.appProxy(request.method, path.slice(2), body)
+    ? state.appProxy(request.method, path.slice(2), body, url.searchParams)
     : state.answer(request.method, path, url.searchParams, body, mode === 'empty');
   if (answer === undefined)
     throw new Refusal(404, 'NOT_FOUND', `there is no ${url.pathname} here; check the id`);

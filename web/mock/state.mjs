@@ -84,6 +84,7 @@ export function createState(changed, speed) {
       name,
       project: name.split('/')[0],
       revision: 3,
+      ...(index === 1 ? { description: 'Builds and tests the API' } : {}),
       created_at: iso(now - 9e8),
       updated_at: iso(now - 3e7),
     },
@@ -107,7 +108,16 @@ export function createState(changed, speed) {
               { key: 'TOKEN', value: '', encrypted: true },
             ]
           : [],
-      specTemplate: { location: 'git', repo: 'demo/demo-app', path: 'codefresh.yml', revision: 'main' },
+      ...(index === 1
+        ? { steps: { test: { title: 'Unit tests', image: 'rust:1.95', commands: ['cargo test'] } } }
+        : {
+            specTemplate: {
+              location: 'git',
+              repo: 'demo/demo-app',
+              path: 'codefresh.yml',
+              revision: 'main',
+            },
+          }),
     },
   }));
 
@@ -201,6 +211,7 @@ export function createState(changed, speed) {
     steps: [],
     message: 'waits for a runner: none that is online has a free place',
   });
+  newBuild(pipelines[2], now - 120_000, 1, { status: 'pending-approval', steps: [] });
   const terminated = past(pipelines[1], now - 9e5, 1, false);
   Object.assign(terminated, { status: 'terminated', message: 'terminated by admin' });
 
@@ -514,7 +525,7 @@ export function createState(changed, speed) {
       }
     },
 
-    appProxy(method, [namespace, name, verb], body) {
+    appProxy(method, [namespace, name, verb], body, query) {
       const application = findApplication(namespace, name);
       if (!application) return undefined;
       if (application.runtime === 'frankfurt')
@@ -522,6 +533,7 @@ export function createState(changed, speed) {
       const outOfSync = application.syncStatus === 'OutOfSync';
       switch (`${method} ${verb}`) {
         case 'GET diff':
+          if (query.has('deployment')) return diff;
           return outOfSync ? diff : { resources: diff.resources.filter(({ change }) => change === 'same') };
         case 'GET plan':
           return outOfSync ? plan : { revision: application.revision.sha, steps: [], waiting: [], text: '' };
@@ -548,7 +560,13 @@ export function createState(changed, speed) {
 
 function validate(yaml) {
   const line = yaml.split('\n').findIndex((each) => /\bimage:\s*$/.test(each)) + 1;
-  if (line === 0) return { valid: true };
+  const outdated = yaml.split('\n').findIndex((each) => each.includes('type: composition')) + 1;
+  if (line === 0 && outdated === 0) return { valid: true };
+  if (line === 0)
+    return {
+      valid: true,
+      details: [{ message: 'step version not specified', line: outdated, column: 5, level: 'warning' }],
+    };
   return {
     valid: false,
     message: 'one error',

@@ -166,6 +166,9 @@ pub struct ResourceNode {
 pub struct Deployment {
     pub id: i64,
     pub revision: Revision,
+    /// When the sync began; how long it took is from here to `deployedAt`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
     pub deployed_at: String,
     pub initiated_by: String,
 }

@@ -56,6 +56,14 @@ impl BusError {
     }
 }
 
+/// A consumer's queue and what it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queue<'q> {
+    pub name: &'q str,
+    /// It gets messages of these topics and no others.
+    pub topics: &'q [&'q str],
+}
+
 /// Cheap to clone.
 #[derive(Clone)]
 pub enum Bus {
@@ -64,19 +72,19 @@ pub enum Bus {
 }
 
 impl Bus {
-    pub fn in_process(queues: &[&str]) -> Self {
+    pub fn in_process(queues: &[Queue<'_>]) -> Self {
         Self::InProcess(in_process::InProcess::new(queues))
     }
 
-    /// Every name in `queues` gets every message. Unsafe queues that are there already are refused.
-    pub async fn connect(url: &BusUrl, queues: &[&str]) -> Result<Self, BusError> {
+    /// Unsafe queues that are there already are refused; those that are bound to more than they ask for are put in order.
+    pub async fn connect(url: &BusUrl, queues: &[Queue<'_>]) -> Result<Self, BusError> {
         Ok(match url {
             BusUrl::InProcess => Self::in_process(queues),
             BusUrl::Rabbit(address) => Self::Rabbit(rabbit::Rabbit::connect(address, queues).await?),
         })
     }
 
-    /// Returns when all are safe. After an error any of them may be: publish the same ones again.
+    /// Returns when all are safe that anybody consumes. After an error any of them may be: publish the same ones again.
     pub async fn publish(&self, messages: &[Message]) -> Result<(), BusError> {
         match self {
             Self::InProcess(bus) => bus.publish(messages).await,
@@ -86,9 +94,14 @@ impl Bus {
 
     /// Of all consumers of one queue in the platform, one is given messages at a time.
     pub fn consume(&self, queue: &str) -> Consumer {
+        self.consume_together(queue, 1)
+    }
+
+    /// The same, and it is given up to `most` of them at once.
+    pub fn consume_together(&self, queue: &str, most: u16) -> Consumer {
         match self {
-            Self::InProcess(bus) => Consumer::InProcess(bus.consume(queue)),
-            Self::Rabbit(bus) => Consumer::Rabbit(Box::new(bus.consume(queue))),
+            Self::InProcess(bus) => Consumer::InProcess(bus.consume(queue, most)),
+            Self::Rabbit(bus) => Consumer::Rabbit(Box::new(bus.consume(queue, most))),
         }
     }
 
@@ -124,12 +137,23 @@ pub enum Consumer {
 }
 
 impl Consumer {
-    /// Waits for the next message; comes back by itself after the broker was away.
+    /// Waits for the next message and takes those with it that are there, in their order, as many as the consumer asked
+    /// for; never none. What was given out before and not answered comes again. Comes back by itself after the broker was
+    /// away.
+    pub async fn next_batch(&mut self) -> Result<Vec<Delivery>, BusError> {
+        Ok(match self {
+            Self::InProcess(consumer) => {
+                consumer.next().await.into_iter().map(|one| Delivery(Kind::InProcess(one))).collect()
+            }
+            Self::Rabbit(consumer) => {
+                consumer.next().await?.into_iter().map(|one| Delivery(Kind::Rabbit(Box::new(one)))).collect()
+            }
+        })
+    }
+
+    /// For a consumer that takes one at a time.
     pub async fn next(&mut self) -> Result<Delivery, BusError> {
-        match self {
-            Self::InProcess(consumer) => Ok(Delivery(Kind::InProcess(consumer.next().await))),
-            Self::Rabbit(consumer) => Ok(Delivery(Kind::Rabbit(Box::new(consumer.next().await?)))),
-        }
+        self.next_batch().await?.pop().ok_or(BusError::Closed)
     }
 }
 
@@ -168,7 +192,8 @@ impl Delivery {
         }
     }
 
-    /// It could not be handled: it comes again before all others, [`ATTEMPTS_MAX`] times, and is then set aside.
+    /// It could not be handled: it comes again before all others that were not given out yet, [`ATTEMPTS_MAX`] times, and is
+    /// then set aside.
     pub async fn retry(self) -> Result<(), BusError> {
         match self.0 {
             Kind::InProcess(delivery) => {

@@ -61,7 +61,7 @@ impl Live {
             }
             Some(outgoing) => {
                 if outgoing.try_send(text).is_err() {
-                    tracing::debug!("The cache is slow or away; live text was dropped.");
+                    tracing::debug!("The cache is slow or unreachable; live text was dropped.");
                 }
             }
         }
@@ -115,7 +115,7 @@ async fn listen(
         }
         drop(messages);
         up.store(false, Ordering::Relaxed);
-        tracing::warn!("The connection to the cache was lost; connecting again.");
+        tracing::warn!("Lost the connection to the cache; reconnecting.");
         connection = loop {
             tokio::time::sleep(RECONNECT_EVERY).await;
             // Ends with the process: only this task and the bus hold the sender.

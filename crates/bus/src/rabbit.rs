@@ -1,4 +1,4 @@
-//! RabbitMQ: quorum queues, publisher confirms, one active consumer a queue, one message under way at a time.
+//! RabbitMQ: quorum queues, publisher confirms, one active consumer a queue, as many messages under way as it asked for.
 //!
 //! Every connection declares the topology anew, so a broker that comes back empty is put in order, and a queue
 //! that is not durable is found whenever it appears. The connection is supervised here, with growing pauses.
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicNackOptions, BasicPublishOptions,
     BasicQosOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
@@ -20,6 +20,7 @@ use crate::{ATTEMPTS_MAX, BusError, Message};
 
 const EXCHANGE: &str = "slipway";
 const DEAD_EXCHANGE: &str = "slipway.dead";
+const EVERYTHING: &str = "#";
 const PERSISTENT: u8 = 2;
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -36,9 +37,14 @@ pub struct Rabbit {
 
 struct Inner {
     url: String,
-    queues: Vec<String>,
+    queues: Vec<Wanted>,
     link: tokio::sync::Mutex<Option<Link>>,
     up: AtomicBool,
+}
+
+struct Wanted {
+    name: String,
+    topics: Vec<String>,
 }
 
 struct Link {
@@ -75,10 +81,14 @@ async fn in_time<T>(work: impl Future<Output = lapin::Result<T>>) -> Result<T, B
 }
 
 impl Rabbit {
-    pub(crate) async fn connect(address: &Address, queues: &[&str]) -> Result<Self, BusError> {
+    pub(crate) async fn connect(address: &Address, queues: &[crate::Queue<'_>]) -> Result<Self, BusError> {
+        let wanted = |queue: &crate::Queue<'_>| Wanted {
+            name: queue.name.to_owned(),
+            topics: queue.topics.iter().map(|&topic| topic.to_owned()).collect(),
+        };
         let inner = Inner {
             url: address.url.clone(),
-            queues: queues.iter().map(|&queue| queue.to_owned()).collect(),
+            queues: queues.iter().map(wanted).collect(),
             link: tokio::sync::Mutex::new(None),
             up: AtomicBool::new(false),
         };
@@ -136,7 +146,11 @@ impl Rabbit {
         let mut link = self.inner.link.lock().await;
         self.ensure(&mut link).await?;
         let channel = link.as_ref().expect("just made").publisher.clone();
-        let published = publish(&channel, messages).await;
+        // What nobody consumes is not sent: the broker would give it back, as if something were wrong with a queue.
+        let consumed =
+            |message: &&Message| self.inner.queues.iter().any(|queue| queue.topics.contains(&message.topic));
+        let messages: Vec<_> = messages.iter().filter(consumed).collect();
+        let published = publish(&channel, &messages).await;
         if published.is_err() {
             self.inner.up.store(false, Ordering::Relaxed);
             // Which of them arrived is not known; the next attempt starts clean.
@@ -145,14 +159,13 @@ impl Rabbit {
         published
     }
 
-    pub(crate) fn consume(&self, queue: &str) -> Consumer {
-        let answered = Arc::new(AtomicBool::new(true));
+    pub(crate) fn consume(&self, queue: &str, most: u16) -> Consumer {
         Consumer {
             bus: self.clone(),
             queue: queue.to_owned(),
+            most,
             open: None,
-            answered,
-            last: None,
+            given: Vec::new(),
             away_since: None,
             told: None,
         }
@@ -201,7 +214,7 @@ impl Rabbit {
     }
 }
 
-async fn publish(channel: &Channel, messages: &[Message]) -> Result<(), BusError> {
+async fn publish(channel: &Channel, messages: &[&Message]) -> Result<(), BusError> {
     for together in messages.chunks(CONFIRM_TOGETHER) {
         let mut confirms = Vec::with_capacity(together.len());
         for message in together {
@@ -232,7 +245,8 @@ async fn publish(channel: &Channel, messages: &[Message]) -> Result<(), BusError
 }
 
 /// A queue of another kind with this name is refused by the broker, and so by us.
-async fn declare(channel: &Channel, queue: &str) -> Result<(), BusError> {
+async fn declare(channel: &Channel, wanted: &Wanted) -> Result<(), BusError> {
+    let queue = wanted.name.as_str();
     let text = |text: &str| AMQPValue::LongString(LongString::from(text));
     let mut arguments = FieldTable::default();
     arguments.insert(short("x-queue-type"), text("quorum"));
@@ -244,34 +258,38 @@ async fn declare(channel: &Channel, queue: &str) -> Result<(), BusError> {
     arguments.insert(short("x-dead-letter-routing-key"), text(queue));
     let mut dead = FieldTable::default();
     dead.insert(short("x-queue-type"), text("quorum"));
-    for (name, exchange, key, arguments) in
-        [(dead_name(queue), DEAD_EXCHANGE, queue, dead), (queue_name(queue), EXCHANGE, "#", arguments)]
-    {
+    let topics: Vec<_> = wanted.topics.iter().map(String::as_str).collect();
+    for (name, exchange, keys, arguments) in [
+        (dead_name(queue), DEAD_EXCHANGE, &[queue][..], dead),
+        (queue_name(queue), EXCHANGE, &topics, arguments),
+    ] {
         let made =
             in_time(channel.queue_declare(short(&name), QueueDeclareOptions::durable(), arguments)).await;
         made.map_err(|error| match error {
             BusError::Refused { why } => BusError::Unsafe { queue: name.clone(), why },
             other => other,
         })?;
-        let bound = channel.queue_bind(
-            short(&name),
-            short(exchange),
-            short(key),
-            QueueBindOptions::default(),
-            FieldTable::default(),
-        );
-        in_time(bound).await?;
+        for key in keys {
+            let options = QueueBindOptions::default();
+            let bound =
+                channel.queue_bind(short(&name), short(exchange), short(key), options, FieldTable::default());
+            in_time(bound).await?;
+        }
     }
-    Ok(())
+    // An older version had every message sent to every queue. There is no harm in unbinding what is not bound.
+    let name = queue_name(queue);
+    let unbound =
+        channel.queue_unbind(short(&name), short(EXCHANGE), short(EVERYTHING), FieldTable::default());
+    in_time(unbound).await
 }
 
 pub struct Consumer {
     bus: Rabbit,
     queue: String,
+    most: u16,
     open: Option<(Channel, lapin::Consumer)>,
-    /// Whether the last delivery was answered. One that was dropped is given back before the next is asked for.
-    answered: Arc<AtomicBool>,
-    last: Option<lapin::Acker>,
+    /// What was given out, and whether it was answered. What was dropped is given back before more is asked for.
+    given: Vec<(lapin::Acker, Arc<AtomicBool>)>,
     /// Since when nothing can be consumed, and when that was last said.
     away_since: Option<Instant>,
     told: Option<Instant>,
@@ -284,11 +302,11 @@ impl Drop for Consumer {
 }
 
 impl Consumer {
-    pub(crate) async fn next(&mut self) -> Result<Delivery, BusError> {
+    pub(crate) async fn next(&mut self) -> Result<Vec<Delivery>, BusError> {
         let mut pause = PAUSE;
         loop {
             match self.try_next().await {
-                Ok(delivery) => return Ok(delivery),
+                Ok(deliveries) => return Ok(deliveries),
                 Err(error @ (BusError::Unsafe { .. } | BusError::Closed)) => return Err(error),
                 Err(error) => {
                     self.let_go();
@@ -297,9 +315,9 @@ impl Consumer {
                     let told = self.told.is_some_and(|told| told.elapsed() < LONG);
                     if since.elapsed() > LONG && !told {
                         self.told = Some(Instant::now());
-                        tracing::error!(%error, queue = self.queue, "Nothing can be consumed for a while; trying again.");
+                        tracing::error!(%error, queue = self.queue, "Cannot consume messages; retrying.");
                     } else {
-                        tracing::debug!(%error, queue = self.queue, "The broker is away; connecting again.");
+                        tracing::debug!(%error, queue = self.queue, "The broker is unreachable; reconnecting.");
                     }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
@@ -316,19 +334,17 @@ impl Consumer {
         }
     }
 
-    async fn try_next(&mut self) -> Result<Delivery, BusError> {
-        let last = self.last.take();
-        if !self.answered.swap(true, Ordering::AcqRel)
-            && let Some(last) = last
-            && self.open.is_some()
-        {
-            // On the channel that it came by: closing the channel instead would let the next message overtake it.
-            let options = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
-            in_time(last.nack(options)).await?;
+    async fn try_next(&mut self) -> Result<Vec<Delivery>, BusError> {
+        for (acker, answered) in std::mem::take(&mut self.given) {
+            if !answered.load(Ordering::Acquire) && self.open.is_some() {
+                // On the channel that it came by: closing the channel instead would let the next message overtake it.
+                let options = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+                in_time(acker.nack(options)).await?;
+            }
         }
         if self.open.is_none() {
             let channel = self.bus.channel().await?;
-            in_time(channel.basic_qos(1, BasicQosOptions::default())).await?;
+            in_time(channel.basic_qos(self.most, BasicQosOptions::default())).await?;
             let consuming = channel.basic_consume(
                 short(&queue_name(&self.queue)),
                 short(""),
@@ -340,15 +356,26 @@ impl Consumer {
             (self.away_since, self.told) = (None, None);
         }
         let (_, consumer) = self.open.as_mut().expect("just opened");
-        match consumer.next().await {
-            Some(Ok(delivery)) => {
-                self.answered.store(false, Ordering::Release);
-                self.last = Some(delivery.acker.clone());
-                Ok(Delivery::read(delivery, self.answered.clone()))
-            }
-            Some(Err(error)) => Err(failure(&error)),
-            None => Err(BusError::Unavailable { why: "the broker ended the subscription".into() }),
+        let first = consumer.next().await;
+        let mut deliveries = vec![self.given_out(first)?];
+        while deliveries.len() < usize::from(self.most) {
+            let (_, consumer) = self.open.as_mut().expect("just opened");
+            let Some(next) = consumer.next().now_or_never() else { break };
+            deliveries.push(self.given_out(next)?);
         }
+        Ok(deliveries)
+    }
+
+    fn given_out(
+        &mut self,
+        next: Option<lapin::Result<lapin::message::Delivery>>,
+    ) -> Result<Delivery, BusError> {
+        let delivery = next
+            .ok_or_else(|| BusError::Unavailable { why: "the broker ended the subscription".into() })?
+            .map_err(|error| failure(&error))?;
+        let answered = Arc::new(AtomicBool::new(false));
+        self.given.push((delivery.acker.clone(), answered.clone()));
+        Ok(Delivery::read(delivery, answered))
     }
 }
 

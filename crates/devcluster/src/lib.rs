@@ -14,7 +14,6 @@ mod bootstrap;
 mod controllers;
 mod error;
 mod http;
-mod jsonpath;
 mod kinds;
 mod node;
 mod patch;

@@ -166,46 +166,6 @@ pub(crate) fn base64_url_decode(text: &str) -> Option<Vec<u8>> {
     base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text).ok()
 }
 
-/// A resource quantity in thousandths, enough to compare and to hand to a container engine.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub(crate) struct Quantity(pub(crate) f64);
-
-impl Quantity {
-    pub(crate) fn parse(text: &str) -> Option<Quantity> {
-        let split =
-            text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
-        let (number, suffix) = text.split_at(split);
-        let scale = match suffix {
-            "" => 1.0,
-            "n" => 1e-9,
-            "u" => 1e-6,
-            "m" => 1e-3,
-            "k" => 1e3,
-            "M" => 1e6,
-            "G" => 1e9,
-            "T" => 1e12,
-            "P" => 1e15,
-            "E" => 1e18,
-            "Ki" => 1024.0,
-            "Mi" => 1024f64.powi(2),
-            "Gi" => 1024f64.powi(3),
-            "Ti" => 1024f64.powi(4),
-            "Pi" => 1024f64.powi(5),
-            "Ei" => 1024f64.powi(6),
-            exponent => 10f64.powi(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
-        };
-        Some(Quantity(number.parse::<f64>().ok()? * scale))
-    }
-
-    pub(crate) fn of(value: &Value) -> Option<Quantity> {
-        match value {
-            Value::String(text) => Quantity::parse(text),
-            Value::Number(number) => number.as_f64().map(Quantity),
-            _ => None,
-        }
-    }
-}
-
 /// RFC 1123 label: lower case letters, digits and dashes.
 pub(crate) fn is_dns_label(text: &str) -> bool {
     !text.is_empty()
@@ -226,12 +186,4 @@ fn is_dns_label_long(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         && !text.starts_with('-')
         && !text.ends_with('-')
-}
-
-/// A label value or the name part of a label key.
-pub(crate) fn is_label_word(text: &str) -> bool {
-    text.len() <= 63
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-        && text.bytes().next().is_none_or(|b| b.is_ascii_alphanumeric())
-        && text.bytes().last().is_none_or(|b| b.is_ascii_alphanumeric())
 }

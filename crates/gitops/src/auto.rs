@@ -2,7 +2,6 @@
 
 use crate::cluster::Settings;
 use crate::compare::{Comparison, ResourceState, SyncCode, rfc3339};
-use crate::duration;
 use crate::project::ClusterNames;
 use crate::windows::{self, WindowQuery, WindowVerdict};
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +9,7 @@ use slipway_crd::{
     Application, Automated, Condition, InitiatedBy, Operation, OperationState, RetryStrategy, SyncOperation,
     SyncResource, SyncWindow,
 };
+use slipway_dialect::duration;
 
 /// What the decision is made from.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,8 @@
 //! Objects that nobody owns.
 
-use crate::glob;
 use crate::object::ResourceKey;
 use slipway_crd::{AppProject, Condition};
+use slipway_dialect::glob;
 
 /// Which of the objects of a namespace that neither an application nor another object owns are worth a word.
 pub fn orphans(project: &AppProject, unowned: impl IntoIterator<Item = ResourceKey>) -> Vec<ResourceKey> {

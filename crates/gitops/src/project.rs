@@ -1,7 +1,7 @@
 //! What a project permits.
 
-use crate::glob;
 use slipway_crd::{AppProject, Destination, GroupKindRule};
+use slipway_dialect::glob;
 
 /// A destination as the project sees it: both names of the cluster, where known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -61,7 +61,7 @@ pub fn from_config_map(
     settings.commit_message = text("sourceHydrator.commitMessageTemplate").map(str::to_string);
     let mut duration = |key: &str| {
         let given = text(key)?;
-        let found = crate::duration::parse_or_seconds(given).filter(|millis| *millis >= 0);
+        let found = slipway_dialect::duration::parse_or_seconds(given).filter(|millis| *millis >= 0);
         if found.is_none() {
             problems.push(format!("{key} is `{given}`; use a duration such as 180s, or 0s to switch it off"));
         }
@@ -205,7 +205,8 @@ fn named(rule: IgnoreDifference, group: &str, kind: &str) -> IgnoreDifference {
 impl ResourceFilter {
     fn fits(&self, group: &str, kind: &str, server: &str) -> bool {
         let any = |patterns: &[String], text: &str| {
-            patterns.is_empty() || patterns.iter().any(|pattern| crate::glob::matches(pattern, text))
+            patterns.is_empty()
+                || patterns.iter().any(|pattern| slipway_dialect::glob::matches(pattern, text))
         };
         any(&self.api_groups, group) && any(&self.kinds, kind) && any(&self.clusters, server)
     }
@@ -217,7 +218,9 @@ impl Settings {
         let script = |c: &'_ Customization| c.health_script.is_some();
         let exact = self.customizations.iter().find(|c| script(c) && c.group == group && c.kind == kind);
         let fits = |c: &&Customization| {
-            script(c) && crate::glob::matches(&c.group, group) && crate::glob::matches(&c.kind, kind)
+            script(c)
+                && slipway_dialect::glob::matches(&c.group, group)
+                && slipway_dialect::glob::matches(&c.kind, kind)
         };
         exact.or_else(|| self.customizations.iter().find(fits))?.health_script.as_deref()
     }
@@ -226,7 +229,10 @@ impl Settings {
     pub fn custom_actions(&self, group: &str, kind: &str) -> Option<&CustomActions> {
         self.customizations
             .iter()
-            .filter(|c| crate::glob::matches(&c.group, group) && crate::glob::matches(&c.kind, kind))
+            .filter(|c| {
+                slipway_dialect::glob::matches(&c.group, group)
+                    && slipway_dialect::glob::matches(&c.kind, kind)
+            })
             .find_map(|c| c.actions.as_ref())
     }
 

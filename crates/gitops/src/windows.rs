@@ -1,11 +1,11 @@
 //! Sync windows: when a project lets its applications be synced.
 
-use crate::cron::Schedule;
 use crate::project::ClusterNames;
-use crate::{duration, glob};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use slipway_crd::{Application, SyncWindow};
+use slipway_dialect::cron::{Dialect, Schedule};
+use slipway_dialect::{duration, glob};
 
 /// Whether a sync may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,8 +115,8 @@ struct Parsed {
 }
 
 fn parse(window: &SyncWindow) -> Result<Parsed, String> {
-    let schedule = Schedule::parse(&window.schedule)
-        .ok_or_else(|| format!("sync window has the schedule `{}`, which is no five-field cron schedule; correct it in the AppProject", window.schedule))?;
+    let schedule = Schedule::parse(&window.schedule, Dialect::Standard)
+        .map_err(|_| format!("sync window has the schedule `{}`, which is no five-field cron schedule; correct it in the AppProject", window.schedule))?;
     let length = duration::parse_go(&window.duration)
         .filter(|ms| *ms > 0)
         .ok_or_else(|| format!("sync window has the duration `{}`, which is none (write 30m or 2h); correct it in the AppProject", window.duration))?;

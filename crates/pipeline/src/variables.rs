@@ -218,14 +218,7 @@ fn forms(value: &str) -> Vec<String> {
         forms.push(trimmed.replace(' ', "\\ "));
     }
     forms.push(base64(trimmed.as_bytes()));
-    let url: String = trimmed
-        .bytes()
-        .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => (byte as char).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect();
-    forms.push(url);
+    forms.push(slipway_dialect::percent::encode(trimmed));
     forms
 }
 

@@ -108,11 +108,11 @@ impl Agent {
                                 self.heed(answer);
                             }
                             Err(error) if self.only.is_some() && error.status() == Some(401) => {
-                                tracing::info!("The server does not know this runner any more: its build is over.");
+                                tracing::info!("The server no longer knows this runner: its build is over.");
                                 over = true;
                             }
                             Err(error) => {
-                                tracing::warn!(%error, "The server did not answer; trying again.");
+                                tracing::warn!(%error, "The server did not answer; retrying.");
                                 tokio::select! {
                                     () = backoff.pause() => {}
                                     () = self.shutdown.cancelled() => {}
@@ -136,7 +136,7 @@ impl Agent {
                         }
                     }
                     () = until(self.fence_at) => {
-                        tracing::warn!("The server was not heard for too long: nothing new begins before it is.");
+                        tracing::warn!("No answer from the server for too long: starting nothing new until it answers.");
                         self.fence_at = None;
                         self.may_start.send_replace(false);
                     }
@@ -176,7 +176,7 @@ impl Agent {
                 continue;
             };
             let epoch = journal.map_or(taken.epoch, |journal| journal.epoch.max(taken.epoch));
-            tracing::info!(build = %taken.id, "Going on with a build.");
+            tracing::info!(build = %taken.id, "Resuming a build.");
             self.start(&taken.id, epoch);
         }
         let (context, active) = (self.context.clone(), self.active.clone());
@@ -216,7 +216,7 @@ impl Agent {
         let heard = crate::layout::heard(&self.context.data);
         let text = answer.fence_ms.to_string();
         if let Err(error) = crate::layout::write_atomic(&heard, text.as_bytes(), Lasting::Process) {
-            tracing::warn!(%error, "Cannot note that the server answered; steps stop after too much silence.");
+            tracing::warn!(%error, "Cannot record that the server answered; steps will stop if that lasts.");
         }
         // A lease must survive one call that goes wrong.
         self.wait_ms = WAIT_MS.min((answer.lease_ms / 3).max(100));
@@ -248,11 +248,11 @@ impl Agent {
                 self.order(&taken.id, |orders| orders.epoch = orders.epoch.max(taken.epoch));
                 continue;
             }
-            tracing::info!(build = %taken.id, pipeline = %taken.pipeline_name, "Taking a build.");
+            tracing::info!(build = %taken.id, pipeline = %taken.pipeline_name, "Accepted a build.");
             match keep(&self.context, &taken) {
                 Ok(()) => self.start(&taken.id, taken.epoch),
                 // Not in our next list, so the server gives it to somebody who can keep it.
-                Err(error) => tracing::error!(build = %taken.id, %error, "Cannot write the build down."),
+                Err(error) => tracing::error!(build = %taken.id, %error, "Cannot save the build."),
             }
         }
         self.may_start.send_if_modified(|may| !std::mem::replace(may, true));
@@ -285,7 +285,7 @@ impl Agent {
     }
 
     fn part(&mut self, id: &str, left: Left) {
-        tracing::info!(build = %id, ?left, "Build over.");
+        tracing::info!(build = %id, ?left, "Build finished.");
         self.running.remove(id);
         self.active.remove(id);
         self.forget_old();
@@ -312,7 +312,7 @@ impl Agent {
                 continue;
             }
             if let Err(error) = self.context.executor.remove(&dir.0) {
-                tracing::warn!(folder = %dir.0.display(), %error, "Cannot remove the folder of an old build.");
+                tracing::warn!(folder = %dir.0.display(), %error, "Cannot remove the folder of a finished build.");
             }
         }
     }
@@ -345,7 +345,7 @@ async fn drive(
             Ok(Left::Paused) => return None,
             Ok(left) => return Some(left),
             Err(error) => {
-                tracing::error!(build = %id, error = format!("{error:#}"), "Build stumbled; going on.")
+                tracing::error!(build = %id, error = format!("{error:#}"), "A build hit an error; continuing.")
             }
         }
         tokio::select! {

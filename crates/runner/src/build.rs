@@ -591,7 +591,7 @@ impl Build {
             }
         }
         if let Err(why) = self.release().await {
-            tracing::warn!(build = %self.taken.id, %why, "Clean-up after a lost build failed; the next sweep tries again.");
+            tracing::warn!(build = %self.taken.id, %why, "Cleanup after a lost build failed; the next sweep retries.");
         }
         self.context.executor.remove(&self.dir.0)?;
         Ok(())

@@ -230,7 +230,7 @@ pub(crate) fn choose(
     let sandbox = Sandbox { user, read_only: read_only.to_vec(), hide };
     if let Some(config) = cluster {
         if let Err(why) = &sandbox_works {
-            tracing::info!(%why, "Built-in steps run without a sandbox of their own.");
+            tracing::info!(%why, "Built-in steps run without a separate sandbox.");
         }
         let sandbox = sandbox_works.is_ok().then_some(sandbox);
         return Ok(Box::new(kubernetes::Kubernetes::open(config, data, sandbox)?));
@@ -238,7 +238,7 @@ pub(crate) fn choose(
     match (found, sandbox_works) {
         (Some(engine), works) => {
             if let Err(why) = &works {
-                tracing::warn!(%why, "built-in steps run without a sandbox of their own");
+                tracing::warn!(%why, "built-in steps run without a separate sandbox");
             }
             Ok(Box::new(container::Container::new(engine, works.is_ok().then_some(sandbox), data)))
         }

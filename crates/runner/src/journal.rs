@@ -74,7 +74,7 @@ pub(crate) struct Journal {
     pub(crate) finished: Option<Finished>,
     /// The server has the end and every line.
     pub(crate) reported: bool,
-    /// The build is no longer ours.
+    /// The build is no longer assigned to this runner.
     pub(crate) lost: bool,
 }
 

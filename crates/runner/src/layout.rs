@@ -181,7 +181,7 @@ impl AttemptDir {
         match unmounted {
             Ok(()) => discard(&self.mounts()),
             Err(error) => {
-                tracing::warn!(folder = %self.0.display(), %error, "Folders of a step are still mounted; the next sweep tries again.");
+                tracing::warn!(folder = %self.0.display(), %error, "Folders of a step are still mounted; the next sweep retries.");
             }
         }
     }
@@ -195,7 +195,7 @@ pub(crate) fn discard(path: &Path) {
         Err(error) => Err(error),
     };
     if let Err(error) = removed.or_else(gone) {
-        tracing::warn!(path = %path.display(), %error, "What a step no longer needs cannot be removed.");
+        tracing::warn!(path = %path.display(), %error, "Cannot remove what a step no longer needs.");
     }
 }
 

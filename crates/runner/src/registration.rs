@@ -111,7 +111,7 @@ async fn register(
             }
             false => why,
         };
-        tracing::warn!(server, why, "Not registered yet; trying again.");
+        tracing::warn!(server, why, "Not registered yet; retrying.");
         backoff.pause().await;
     }
 }

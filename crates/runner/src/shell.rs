@@ -123,7 +123,7 @@ impl Line<'_> {
                     backoff.pause().await;
                 }
                 Err(error) => {
-                    tracing::debug!(build = %order.build, %error, "A shell's output was not taken.");
+                    tracing::debug!(build = %order.build, %error, "Cannot send the output of a shell.");
                     return false;
                 }
             }

@@ -48,7 +48,7 @@ pub(crate) fn sweep(context: &Context, active: &Active) {
     left.extend(context.executor.reap(&|| active.all()).err());
     left.extend(mounts(data, active).err().map(|error| format!("mounts of ended builds stay: {error}")));
     if !left.is_empty() {
-        tracing::warn!(why = left.join("; "), "Clean-up after ended builds failed; retrying later.");
+        tracing::warn!(why = left.join("; "), "Cleanup after finished builds failed; retrying later.");
     }
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn periodically(
         }
         let (context, active) = (context.clone(), active.clone());
         if let Err(error) = tokio::task::spawn_blocking(move || sweep(&context, &active)).await {
-            tracing::error!(%error, "The clean-up after ended builds panicked.");
+            tracing::error!(%error, "Cleanup after finished builds panicked.");
         }
     }
 }
@@ -76,11 +76,11 @@ fn processes(data: &Path, active: &Active) {
     let found = supervisors(data);
     let active = active.folders(data);
     for (pid, folder) in found.into_iter().filter(|(_, folder)| !active.contains(folder)) {
-        tracing::warn!(pid, folder = %folder.display(), "Ending the supervisor of a build that is over.");
+        tracing::warn!(pid, folder = %folder.display(), "Stopping the supervisor of a finished build.");
         if let Err(errno) = kill(Pid::from_raw(pid), Signal::SIGKILL)
             && errno != nix::errno::Errno::ESRCH
         {
-            tracing::warn!(pid, error = errno.desc(), "It cannot be ended.");
+            tracing::warn!(pid, error = errno.desc(), "Cannot stop the supervisor of a finished build.");
         }
     }
 }

@@ -66,7 +66,7 @@ impl Uplink {
         if self.epoch.load(Ordering::Relaxed) > epoch {
             return false;
         }
-        tracing::warn!(build = %self.build, epoch, "The build is no longer ours.");
+        tracing::warn!(build = %self.build, epoch, "The build is no longer assigned to this runner.");
         self.fenced.cancel();
         true
     }
@@ -89,7 +89,7 @@ impl Uplink {
                 Ok(()) => backoff.reset(),
                 Err(error) if self.is_lost(&error, report.epoch).await => return,
                 Err(error) => {
-                    tracing::debug!(build = %self.build, %error, "Report not taken yet.");
+                    tracing::debug!(build = %self.build, %error, "Report not accepted yet.");
                     backoff.pause().await;
                     pending = Some(told);
                 }
@@ -146,7 +146,7 @@ impl Uplink {
                 }
                 Err(error) if self.is_lost(&error, body.epoch).await => return,
                 Err(error) => {
-                    tracing::debug!(build = %self.build, %error, "Log not taken yet.");
+                    tracing::debug!(build = %self.build, %error, "Log not accepted yet.");
                     backoff.pause().await;
                 }
             }

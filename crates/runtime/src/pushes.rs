@@ -139,7 +139,7 @@ fn touches(source: &ApplicationSource, annotation: Option<&str>, changed: &[Stri
             None => normal(&format!("{}/{part}", source.path)),
         };
         if absolute.contains(['*', '?', '[', '{']) {
-            let glob = slipway_source::Glob::new(&absolute);
+            let glob = slipway_dialect::glob::Glob::new(&absolute);
             return changed.iter().any(|path| glob.as_ref().is_none_or(|glob| glob.matches(path)));
         }
         changed

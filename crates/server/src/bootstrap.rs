@@ -8,13 +8,14 @@ use slipway_model::{AccountId, Secret};
 use slipway_store::identity::{self, Subject, User};
 use slipway_store::{Scope, StoreError, Tx, data_keys, git, pipelines, projects, rules, sso};
 
-use crate::auth::Caller;
+use crate::ci::{git_host, push_rights};
 use crate::ctx::Server;
-use crate::error::ApiError;
+use crate::http::error::ApiError;
+use crate::identity::auth::Caller;
+use crate::identity::trail::{self, Actor, Entry, Trail};
+use crate::identity::{anchor, tokens};
 use crate::seal::PLATFORM;
 use crate::settings::AccountSettings;
-use crate::trail::{self, Actor, Entry, Trail};
-use crate::{anchor, git_host, push_rights, rest, tokens};
 
 /// What is shown once, on the first start.
 pub struct FirstAdministrator {
@@ -94,17 +95,17 @@ impl Server {
                 accounts.iter().try_for_each(|account| complete_account(tx, &inner, account.id))?;
                 push_rights::take_over(tx, &inner)?;
                 for account in &accounts {
-                    let waits = sso::list(tx, Scope::of(account.id))?.iter().any(rest::sso::welcomes_all);
+                    let waits = sso::list(tx, Scope::of(account.id))?.iter().any(crate::identity::sso::welcomes_all);
                     if waits && identity::domains_of(tx, Scope::of(account.id))?.is_empty() {
                         tracing::warn!(
                             account = account.name,
-                            "Its identity provider may bring in nobody new before an administrator of the platform verifies a domain for it."
+                            "This identity provider cannot create users until a platform administrator verifies a domain for it."
                         );
                     }
                 }
                 // Pipelines of before there were projects.
                 for (account, name) in pipelines::names_everywhere(tx)? {
-                    let project = crate::access::project_of(&name);
+                    let project = crate::identity::access::project_of(&name);
                     projects::ensure(
                         tx,
                         Scope::of(account),
@@ -117,7 +118,7 @@ impl Server {
             })
             .await?;
         if self.keyring().is_rotating() {
-            tracing::warn!("A rotation of the master key was left unfinished; finishing it.");
+            tracing::warn!("A rotation of the master key was interrupted; completing it.");
             self.rotate_secrets(None).await?;
         }
         Ok(())
@@ -152,16 +153,14 @@ impl Server {
         }
         let heads = anchor::heads(self).await?;
         let anchored = self.anchor().begin_anew(&heads);
-        anchored
-            .map_err(|error| ApiError::unavailable(format!("audit.anchor cannot be written: {error}")))?;
+        anchored.map_err(|error| ApiError::unavailable(format!("cannot write audit.anchor: {error}")))?;
         Ok(wrong)
     }
 
     /// A new master key for every data key; dying anywhere in here is repaired at the next start.
     pub(crate) async fn rotate_secrets(&self, caller: Option<&Caller>) -> Result<(usize, String), ApiError> {
-        let failed = |error: std::io::Error| {
-            ApiError::unavailable(format!("the master key cannot be written: {error}"))
-        };
+        let failed =
+            |error: std::io::Error| ApiError::unavailable(format!("cannot write the master key: {error}"));
         self.keyring().begin_rotation(self.seams()).map_err(failed)?;
         let (inner, caller) = (self.clone(), caller.cloned());
         let rewrapped = self
@@ -186,7 +185,7 @@ impl Server {
         }
         let account: AccountId = self.seams().new_id();
         let password = tokens::readable_password(self.seams());
-        let password_hash = rest::auth::hash_of(self, password.clone()).await?;
+        let password_hash = crate::identity::passwords::hash_of(self, password.clone()).await?;
         let user = User {
             id: self.seams().new_id(),
             email: email.to_owned(),
@@ -247,7 +246,7 @@ impl Server {
         let wanted = account.to_owned();
         let trail = Trail::new(self.clone(), String::new(), String::new(), String::new(), String::new());
         self.change(move |tx| {
-            let account = rest::admin::find(tx, &wanted)?;
+            let account = crate::identity::accounts::find(tx, &wanted)?;
             let mut settings = AccountSettings::of(&account);
             settings.password_login = true;
             let text = serde_json::to_string(&settings).unwrap_or_default();
@@ -271,7 +270,7 @@ impl Server {
         let known = self.store().read(move |tx| git::by_name(tx, scope, &wanted)).await?;
         let repo = match known {
             Some(repo) => repo,
-            None => rest::repos::make(self, scope, name, None).await?,
+            None => crate::ci::repositories::make(self, scope, name, None).await?,
         };
         let id = repo.id;
         if !self.store().read(move |tx| git::known_refs(tx, id)).await?.is_empty() {
@@ -308,7 +307,13 @@ impl Server {
             .write(move |tx| match pipelines::by_name(tx, scope, &row.name)? {
                 Some(_) => Ok(()),
                 None => {
-                    projects::ensure(tx, scope, project, crate::access::project_of(&row.name), now_ms)?;
+                    projects::ensure(
+                        tx,
+                        scope,
+                        project,
+                        crate::identity::access::project_of(&row.name),
+                        now_ms,
+                    )?;
                     for repo in &repos {
                         push_rights::allow(tx, &inner, account, &row.name, repo)?;
                     }

@@ -3,25 +3,28 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use slipway_bus::{Bus, BusError, BusUrl, Live, LiveUrl};
+use slipway_bus::{Bus, BusError, BusUrl, Live, LiveUrl, Queue};
 use slipway_forge::builtin::Repository;
 use slipway_model::{AccountId, RepoId};
 use slipway_store::{Database, DatabaseUrl, Store, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::flood::Floods;
-use crate::anchor::Anchors;
-use crate::auth::UsedKeys;
-use crate::egress::{Egress, EgressRules};
-use crate::error::ApiError;
-use crate::git_host::Pushes;
-use crate::jobs::Jobs;
-use crate::metrics::Metrics;
-use crate::rest::logs::Views;
-use crate::roles::{Role, Roles};
+use crate::agents::flood::Floods;
+use crate::agents::heard::Heard;
+use crate::agents::polls::Polls;
+use crate::ci::git_host::Pushes;
+use crate::ci::log_views::Views;
+use crate::ci::shells::Shells;
+use crate::facts::consuming::{self, Consumer};
+use crate::facts::jobs::Jobs;
+use crate::http::egress::{Egress, EgressRules};
+use crate::http::error::ApiError;
+use crate::http::metrics::Metrics;
+use crate::http::roles::{Role, Roles};
+use crate::identity::anchor::Anchors;
+use crate::identity::auth::UsedKeys;
 use crate::seal::{DataKey, Keyring};
 use crate::seams::Seams;
-use crate::shells::Shells;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -74,7 +77,8 @@ pub enum StartError {
 }
 
 /// Who consumes from the bus.
-pub(crate) const QUEUES: [&str; 2] = [crate::triggers::CONSUMER, crate::reports::CONSUMER];
+pub(crate) const QUEUES: [Queue<'static>; 2] =
+    [crate::ci::triggers::Triggers::QUEUE, crate::ci::reports::Reports::QUEUE];
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -98,6 +102,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) pushes: Pushes,
     pub(crate) floods: Floods,
+    pub(crate) polls: Polls,
+    pub(crate) heard: Heard,
     pub(crate) shells: Shells,
     pub(crate) views: Views,
     pub(crate) jobs: Jobs,
@@ -177,6 +183,8 @@ impl Server {
             metrics,
             pushes,
             floods: Floods::default(),
+            polls: Polls::default(),
+            heard: Heard::default(),
             shells: Shells::default(),
             views: Views::default(),
             jobs: Jobs::default(),
@@ -190,25 +198,28 @@ impl Server {
     pub async fn run(&self) {
         let has = |role| self.inner.roles.has(role);
         tokio::join!(
-            only_if(has(Role::CronExecutor), crate::git_host::keep_sweeping(self)),
-            only_if(has(Role::EventHandler), crate::relay::run(self)),
-            only_if(has(Role::PipelineManager), crate::triggers::run(self)),
-            only_if(has(Role::PipelineManager), crate::reports::consume(self)),
-            only_if(has(Role::PipelineManager), crate::later::run(self)),
-            only_if(has(Role::CronExecutor), crate::reports::send(self)),
-            only_if(has(Role::CronExecutor), crate::clock::run(self)),
-            only_if(has(Role::CronExecutor), crate::watching::run(self)),
-            crate::fan_out::run(self),
-            only_if(has(Role::CronExecutor), crate::anchor::keep_anchoring(self)),
-            crate::housekeeping::run(self),
+            only_if(has(Role::CronExecutor), crate::ci::git_host::keep_sweeping(self)),
+            only_if(has(Role::EventHandler), crate::facts::relay::run(self)),
+            only_if(has(Role::PipelineManager), consuming::run::<crate::ci::triggers::Triggers>(self)),
+            only_if(has(Role::PipelineManager), consuming::run::<crate::ci::reports::Reports>(self)),
+            only_if(has(Role::PipelineManager), crate::facts::later::run(self)),
+            only_if(has(Role::CronExecutor), crate::ci::reports::send(self)),
+            only_if(has(Role::CronExecutor), crate::ci::clock::run(self)),
+            only_if(has(Role::CronExecutor), crate::ci::watching::run(self)),
+            only_if(has(Role::CronExecutor), crate::facts::retention::run(self)),
+            crate::http::fan_out::run(self),
+            only_if(has(Role::RuntimeManager), crate::agents::polls::run(self)),
+            only_if(has(Role::RuntimeManager), crate::agents::heard::run(self)),
+            only_if(has(Role::CronExecutor), crate::identity::anchor::keep_anchoring(self)),
+            crate::facts::housekeeping::run(self),
         );
     }
 
     /// After the last request was answered, before [`Self::close`]: what the requests left to be noted.
     pub async fn finish(&self) {
-        crate::housekeeping::note_used_keys(self).await;
-        if let Err(error) = crate::anchor::anchor_all(self).await {
-            tracing::warn!(%error, "Could not write the last anchor of the audit trail.");
+        crate::facts::housekeeping::note_used_keys(self).await;
+        if let Err(error) = crate::identity::anchor::anchor_all(self).await {
+            tracing::warn!(%error, "Cannot write the latest anchor of the audit log.");
         }
     }
 

@@ -190,7 +190,7 @@ impl Keyring {
         })?;
         decrypt(&cipher(master), &wrapping(&row.id), &row.wrapped)
             .and_then(|bytes| bytes.try_into().ok())
-            .ok_or_else(|| StoreError::corrupt(format!("data key `{}` does not open", row.id)))
+            .ok_or_else(|| StoreError::corrupt(format!("cannot decrypt data key `{}`", row.id)))
     }
 
     /// A rotation that a crash left unfinished.

@@ -5,6 +5,8 @@ use slipway_store::identity::Account;
 use utoipa::ToSchema;
 
 const MINUTE_MS: i64 = 60 * 1000;
+/// A hundred years.
+const KEPT_DAYS_MAX: i64 = 36_500;
 
 /// Anything left out has its default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -20,6 +22,12 @@ pub(crate) struct AccountSettings {
     pub(crate) password_login: bool,
     /// New builds wait; those that run go on.
     pub(crate) pause_builds: bool,
+    /// Builds that ended longer ago are deleted, with their logs; for ever when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keep_builds_days: Option<i64>,
+    /// Logs of builds that ended longer ago are deleted; for as long as their builds when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keep_logs_days: Option<i64>,
 }
 
 impl Default for AccountSettings {
@@ -30,6 +38,8 @@ impl Default for AccountSettings {
             allowed_domains: Vec::new(),
             password_login: true,
             pause_builds: false,
+            keep_builds_days: None,
+            keep_logs_days: None,
         }
     }
 }
@@ -55,6 +65,14 @@ impl AccountSettings {
         }
         if !(1..=30 * 24).contains(&self.session_hours) {
             wrong.push("sessionHours must be between 1 and 720 (30 days)".to_owned());
+        }
+        for (name, days) in [("keepBuildsDays", self.keep_builds_days), ("keepLogsDays", self.keep_logs_days)]
+        {
+            if days.is_some_and(|days| !(1..=KEPT_DAYS_MAX).contains(&days)) {
+                wrong.push(format!(
+                    "{name} must be between 1 and {KEPT_DAYS_MAX} days; leave it out to keep them for ever"
+                ));
+            }
         }
         for domain in &self.allowed_domains {
             if domain.is_empty()

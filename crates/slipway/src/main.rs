@@ -124,6 +124,8 @@ enum Command {
     Delete(cli::nouns::DeleteArguments),
     #[command(hide = true)]
     Pipelines(cli::output::OutputArguments),
+    /// Show or set how long the account keeps builds and logs
+    Retention(cli::retention::RetentionArguments),
     /// Open the platform, or one of its pages, in a browser
     Open {
         /// Path of the page, for example /builds
@@ -131,7 +133,7 @@ enum Command {
         path: String,
     },
     /// Print the version
-    Version,
+    Version(cli::output::OutputArguments),
     /// Check pipeline files: exit 0 when valid, 1 with findings, 2 when a file cannot be read
     Lint(cli::offline::LintArguments),
     /// Sign a pipeline file, for runners that run signed pipelines alone (`slipway runner --trust`)
@@ -221,10 +223,7 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());
             return ExitCode::SUCCESS;
         }
-        Command::Version => {
-            say!("slipway {}", env!("CARGO_PKG_VERSION"));
-            return ExitCode::SUCCESS;
-        }
+        Command::Version(output) => cli::offline::version(output),
         online => run(online),
     };
     match outcome {
@@ -302,7 +301,88 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Create(command) => cli::create::run(command).await,
         Command::Delete(arguments) => cli::nouns::delete(arguments).await,
         Command::Pipelines(output) => cli::pipelines::list_all(output).await,
+        Command::Retention(arguments) => cli::retention::run(arguments).await,
         Command::Open { path } => cli::open::open(&path),
         _ => unreachable!("answered without a runtime"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What prints in a form of its own, and why `-o` would promise something that it does not do.
+    const WITHOUT_FORMAT: &[(&str, &str)] = &[
+        ("up", "runs until it is stopped; `--output json` is one line for scripts"),
+        ("server", "runs until it is stopped; `--output json` is one line for scripts"),
+        ("runner", "runs until it is stopped, or prints what its subcommands do"),
+        ("devcluster", "runs until it is stopped"),
+        ("engine gitops", "runs until it is stopped"),
+        ("down", "prints its progress"),
+        ("runner install", "prints its progress, or manifests"),
+        ("runner uninstall", "prints its progress"),
+        ("build logs", "a log"),
+        ("logs", "a log"),
+        ("run", "a log"),
+        ("pipeline run", "a log"),
+        ("build debug", "a shell"),
+        ("pipeline export", "YAML that `pipeline create -f` takes"),
+        ("app render", "manifests that kubectl takes"),
+        ("sign", "the signed file"),
+        ("schema", "a JSON Schema"),
+        ("completion", "a script"),
+        ("open", "opens a browser"),
+        ("conformance pipelines", "a report whose last line is its result"),
+        ("conformance gitops", "a report whose last line is its result"),
+    ];
+
+    fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
+        let mut verbs = 0;
+        for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+            verbs += 1;
+            leaves(verb, format!("{path} {}", verb.get_name()).trim_start(), found);
+        }
+        if verbs == 0 || !command.is_subcommand_required_set() {
+            found.push((path.to_owned(), command.clone()));
+        }
+    }
+
+    fn commands() -> Vec<(String, clap::Command)> {
+        let mut command = Arguments::command();
+        command.build();
+        let mut found = Vec::new();
+        leaves(&command, "", &mut found);
+        found.retain(|(path, _)| !path.is_empty());
+        found
+    }
+
+    #[test]
+    fn everything_that_prints_takes_every_output_format() {
+        Arguments::command().debug_assert();
+        let formats = ["table", "wide", "json", "yaml", "name"];
+        let mut wrong = Vec::new();
+        for (path, command) in commands() {
+            let output = command.get_arguments().find(|argument| argument.get_short() == Some('o'));
+            let values = output.map(|output| output.get_possible_values()).unwrap_or_default();
+            let named: Vec<&str> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
+            let exempt = WITHOUT_FORMAT.iter().any(|(name, _)| *name == path);
+            let hidden_refusal = path == "admin agent-key";
+            if (named == formats) == exempt && !hidden_refusal {
+                wrong.push(path);
+            }
+        }
+        assert_eq!(wrong, Vec::<String>::new(), "with `-o` but excepted, or without it and not excepted");
+        for (name, _) in WITHOUT_FORMAT {
+            assert!(commands().iter().any(|(path, _)| path == name), "there is no `{name}`");
+        }
+    }
+
+    #[test]
+    fn lists_that_change_can_be_watched() {
+        for name in ["app list", "app get", "build list"] {
+            let all = commands();
+            let (_, command) = all.iter().find(|(path, _)| path == name).unwrap();
+            assert!(command.get_arguments().any(|argument| argument.get_short() == Some('w')), "{name}");
+        }
     }
 }

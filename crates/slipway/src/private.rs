@@ -47,8 +47,8 @@ pub(crate) fn folder(path: &Path) -> anyhow::Result<()> {
         tracing::warn!(
             folder = %path.display(),
             paths = mended.join(", "),
-            "Others on this machine could read the platform's data; they cannot any more. \
-             If people whom you do not trust have accounts here, rotate secrets and keys."
+            "Other users of this machine could read the platform's data; they no longer can. \
+             If you do not trust all of them, rotate secrets and keys."
         );
     }
     Ok(())
@@ -62,7 +62,7 @@ fn close(path: &Path, mended: &mut Vec<String>) -> anyhow::Result<()> {
         return Ok(());
     }
     if about.uid() != rustix::process::geteuid().as_raw() {
-        tracing::warn!(path = %path.display(), "This belongs to another user, and others may read it: make it 0700.");
+        tracing::warn!(path = %path.display(), "This belongs to another user and others may read it: set its mode to 0700.");
         return Ok(());
     }
     std::fs::set_permissions(path, Permissions::from_mode(mode & !0o077))

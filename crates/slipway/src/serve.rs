@@ -121,14 +121,14 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
         }
     }
     ended.await;
-    tracing::info!("Stopping: answering what is under way.");
+    tracing::info!("Stopping: completing the requests in progress.");
     stop.cancel();
     let drained = async {
         let _ = serving.await;
         let _ = working.await;
     };
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
-        tracing::warn!("Some requests were still under way and are cut.");
+        tracing::warn!("Some requests were still in progress and are aborted.");
     }
     let _ = tokio::time::timeout(crate::up::LAST_NOTES, server.finish()).await;
     let closing = tokio::task::spawn_blocking(move || server.close());

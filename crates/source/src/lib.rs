@@ -7,7 +7,6 @@
 //! The room does not know what an Application, a cluster or an account is.
 
 mod chart;
-mod glob;
 mod private;
 mod process;
 mod render;
@@ -21,7 +20,6 @@ pub use git_cache::{
     Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, GithubApp, Keyring,
     Repository, SignatureError, Since,
 };
-pub use glob::Glob;
 pub use render::{
     Content, Directory, Finding, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, KustomizeTool,
     Lookup, LookupAnswer, Origin, Plugin, PluginParameter, PluginSpec, RenderError, RenderLimits,

@@ -99,6 +99,7 @@ pub fn update(tx: &mut Tx<'_>, scope: Scope, agent: &Agent) -> Result<(), StoreE
         ],
     )?;
     tx.changed(scope.account(), ChangeKind::Runtime, agent.id);
+    tx.queue_moved(scope.account());
     Ok(())
 }
 
@@ -113,6 +114,7 @@ pub fn reported(tx: &mut Tx<'_>, id: AgentId, message: &str, now_ms: i64) -> Res
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: AgentId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM agents WHERE account = $1 AND id = $2", &[scope.account().into(), id.into()])?;
     tx.changed(scope.account(), ChangeKind::Runtime, id);
+    tx.queue_moved(scope.account());
     Ok(())
 }
 

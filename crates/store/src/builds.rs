@@ -4,8 +4,15 @@
 //! every write of a taker asks for its epoch in SQL, so that a late one changes nothing.
 
 mod delayed;
+mod runners;
+mod take;
 
 pub use delayed::{delayed, delayed_beyond, waiting_before, waiting_since};
+pub use runners::{Runner, runner, runner_gone, runner_seen, runners, runners_seen};
+pub(crate) use take::TAKEN;
+use take::hand_over;
+
+pub use take::{Active, Chooser, Elsewhere, Limits, Taker, active, choose, take};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -147,6 +154,7 @@ pub fn create<O: Serialize>(
     let fact = Fact::BuildCreated { account: scope.account(), build: new.id, pipeline: new.pipeline };
     facts::append(tx, scope.account(), &fact, now_ms)?;
     tx.changed(scope.account(), ChangeKind::Build, new.id);
+    tx.queue_moved(scope.account());
     Ok(new.id)
 }
 
@@ -249,7 +257,7 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
         };
     }
     let total = if values.len() == 1 && filter.pipelines.is_none() {
-        made_since(tx, scope, 0)?
+        kept(tx, scope)?
     } else {
         let counted = tx.one(&format!("SELECT count(*) FROM builds WHERE {condition}"), &values)?;
         counted.map_or(Ok(0), |row| row.int(0))?
@@ -271,226 +279,26 @@ pub(crate) fn made_since(tx: &mut Tx<'_>, scope: Scope, since_ms: i64) -> Result
     sum.map_or(Ok(0), |row| row.int(0))
 }
 
+/// Builds of the account that are there still, by the same numbers.
+fn kept(tx: &mut Tx<'_>, scope: Scope) -> Result<i64, StoreError> {
+    let sum = tx.one(
+        "SELECT CAST(coalesce(sum(total - gone), 0) AS BIGINT) FROM build_counts WHERE account = $1",
+        &[scope.account().into()],
+    )?;
+    sum.map_or(Ok(0), |row| row.int(0))
+}
+
+/// One that was made then is not there any more. That it was made stays counted.
+pub(crate) fn forgotten(tx: &mut Tx<'_>, scope: Scope, created_ms: i64) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE build_counts SET gone = gone + 1 WHERE account = $1 AND day = $2",
+        &[scope.account().into(), day(created_ms).into()],
+    )?;
+    Ok(())
+}
+
 fn day(at_ms: i64) -> i64 {
     at_ms / 86_400_000
-}
-
-/// How many builds of a pipeline may run at once. Absent: as many as there are runners; 0: none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
-    pub pipeline: Option<i64>,
-    /// Of the same trigger.
-    pub trigger: Option<i64>,
-    /// Of the same branch.
-    pub branch: Option<i64>,
-    /// A build that waits for approval counts too.
-    pub approvals_count: bool,
-    /// Who takes is not who it is for.
-    pub elsewhere: Option<Elsewhere>,
-}
-
-/// What of a pipeline is another runner's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Elsewhere {
-    /// All of its builds.
-    Pipeline,
-    /// This one.
-    Build,
-}
-
-/// Who takes, and until when it holds what it gets.
-#[derive(Debug, Clone, Copy)]
-pub struct Taker<'a> {
-    pub runner: &'a str,
-    pub executor: &'a str,
-    pub now_ms: i64,
-    pub lease_until_ms: i64,
-}
-
-/// Word by word the condition of the index `builds_taken`: SQLite uses it for nothing else.
-pub(crate) const TAKEN: &str = "status IN ('elected', 'running', 'terminating', 'pending-approval')";
-
-/// So many are looked at in one go.
-const BATCH: i64 = 100;
-/// A queue in which everything waits for something else is given up after so many goes; the next call looks again.
-const BATCHES_MAX: usize = 20;
-
-/// Takes up to `limit` builds that wait and may run, and any whose lease ran out. Each comes with a new epoch.
-/// Order: priority, then age. `limits` says what the pipeline of a build allows now.
-pub fn take(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    taker: &Taker<'_>,
-    limit: i64,
-    limits: &mut dyn FnMut(&mut Tx<'_>, &Build) -> Result<Limits, StoreError>,
-) -> Result<Vec<Build>, StoreError> {
-    let wanted = usize::try_from(limit).unwrap_or(0);
-    let mut taken = Vec::new();
-    // What was let go because a runner died is gone on with first: it holds its place already.
-    let lost =
-        tx.all(&lost_sql(), &[scope.account().into(), taker.now_ms.into(), limit.max(BATCH).into()])?;
-    for row in &lost {
-        if taken.len() >= wanted {
-            break;
-        }
-        let build = build(row)?;
-        if limits(tx, &build)?.elsewhere.is_none() {
-            taken.push(hand_over(tx, taker, build)?);
-        }
-    }
-    let mut full: Vec<PipelineId> = Vec::new();
-    let mut after: Option<(i64, i64, BuildId)> = None;
-    for _ in 0..BATCHES_MAX {
-        if taken.len() >= wanted {
-            break;
-        }
-        let waiting = waiting(tx, scope, after, &full)?;
-        let Some(last) = waiting.last() else { break };
-        after = Some((-last.priority, last.created_ms, last.id));
-        for build in waiting {
-            if taken.len() >= wanted {
-                break;
-            }
-            if full.contains(&build.pipeline) {
-                continue;
-            }
-            let allowed = limits(tx, &build)?;
-            match room(tx, scope, &build, allowed)? {
-                Room::Free => taken.push(hand_over(tx, taker, build)?),
-                Room::PipelineFull => full.push(build.pipeline),
-                Room::OtherFull => {}
-            }
-        }
-    }
-    Ok(taken)
-}
-
-fn waiting(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    after: Option<(i64, i64, BuildId)>,
-    full: &[PipelineId],
-) -> Result<Vec<Build>, StoreError> {
-    let (rank, created, id) = match after {
-        Some((rank, created, id)) => (rank, created, id.to_string()),
-        None => (i64::MIN, i64::MIN, String::new()),
-    };
-    let mut values = vec![scope.account().into(), rank.into(), created.into(), id.into(), BATCH.into()];
-    let mut condition = String::new();
-    if !full.is_empty() {
-        let places: Vec<_> = full
-            .iter()
-            .map(|&pipeline| {
-                values.push(pipeline.into());
-                format!("${}", values.len())
-            })
-            .collect();
-        condition = format!(" AND pipeline NOT IN ({})", places.join(", "));
-    }
-    tx.all(&waiting_sql(&condition), &values)?.iter().map(build).collect()
-}
-
-/// Held on paper by somebody who has not been heard for too long.
-fn lost_sql() -> String {
-    format!(
-        "{BUILD} WHERE account = $1 AND {TAKEN} AND (lease_until_ms IS NULL OR lease_until_ms < $2) \
-         ORDER BY queue_rank, created_ms, id LIMIT $3"
-    )
-}
-
-fn waiting_sql(condition: &str) -> String {
-    format!(
-        "{BUILD} WHERE account = $1 AND status = 'pending' AND queue_rank >= $2 AND (queue_rank > $2 OR (queue_rank = $2 AND \
-         (created_ms > $3 OR (created_ms = $3 AND id > $4)))){condition} ORDER BY queue_rank, created_ms, id LIMIT $5"
-    )
-}
-
-enum Room {
-    Free,
-    /// Nothing of the pipeline can start now.
-    PipelineFull,
-    /// Another branch or trigger of it may.
-    OtherFull,
-}
-
-fn room(tx: &mut Tx<'_>, scope: Scope, build: &Build, limits: Limits) -> Result<Room, StoreError> {
-    match limits.elsewhere {
-        Some(Elsewhere::Pipeline) => return Ok(Room::PipelineFull),
-        Some(Elsewhere::Build) => return Ok(Room::OtherFull),
-        None => {}
-    }
-    if limits.pipeline.is_none() && limits.trigger.is_none() && limits.branch.is_none() {
-        return Ok(Room::Free);
-    }
-    let active = active(tx, scope, build, limits.approvals_count)?;
-    let over = |limit: Option<i64>, used: i64| limit.is_some_and(|limit| used >= limit);
-    Ok(if over(limits.pipeline, active.pipeline) {
-        Room::PipelineFull
-    } else if over(limits.trigger, active.trigger) || over(limits.branch, active.branch) {
-        Room::OtherFull
-    } else {
-        Room::Free
-    })
-}
-
-/// How many builds of a build's pipeline, trigger and branch run now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Active {
-    pub pipeline: i64,
-    pub trigger: i64,
-    pub branch: i64,
-}
-
-pub fn active(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    build: &Build,
-    approvals_count: bool,
-) -> Result<Active, StoreError> {
-    let rows = tx.all(
-        &format!(
-            "SELECT trigger_name, branch, count(*) FROM builds WHERE account = $1 AND pipeline = $2 AND {TAKEN} \
-             AND (status <> 'pending-approval' OR CAST($3 AS BIGINT) = 1) GROUP BY trigger_name, branch"
-        ),
-        &[scope.account().into(), build.pipeline.into(), approvals_count.into()],
-    )?;
-    let mut active = Active::default();
-    for row in &rows {
-        let count = row.int(2)?;
-        active.pipeline += count;
-        if row.text(0)? == build.trigger {
-            active.trigger += count;
-        }
-        if row.text(1)? == build.branch {
-            active.branch += count;
-        }
-    }
-    Ok(active)
-}
-
-fn hand_over(tx: &mut Tx<'_>, taker: &Taker<'_>, mut build: Build) -> Result<Build, StoreError> {
-    build.epoch += 1;
-    build.runner = Some(taker.runner.to_owned());
-    build.status = match (build.terminate, build.status) {
-        (true, _) => BuildStatus::Terminating,
-        // Its question stays asked while somebody else takes it over.
-        (false, BuildStatus::PendingApproval) => BuildStatus::PendingApproval,
-        (false, _) => BuildStatus::Elected,
-    };
-    tx.execute(
-        "UPDATE builds SET status = $2, runner = $3, executor = $4, epoch = $5, lease_until_ms = $6, report_revision = -1, \
-         delayed_ms = NULL WHERE id = $1",
-        &[
-            build.id.into(),
-            build.status.as_str().into(),
-            taker.runner.into(),
-            taker.executor.into(),
-            build.epoch.into(),
-            taker.lease_until_ms.into(),
-        ],
-    )?;
-    tx.changed(build.account, ChangeKind::Build, build.id);
-    Ok(build)
 }
 
 /// Whom a build waits for that was taken for somebody who comes later: the runner in a pod that an agent is to make.
@@ -541,19 +349,29 @@ pub fn forget_unknown(
     runner: &str,
     known: &[BuildId],
 ) -> Result<(), StoreError> {
+    for id in unknown(tx, scope, runner, known)? {
+        tx.execute("UPDATE builds SET lease_until_ms = 0 WHERE id = $1", &[id.into()])?;
+        tx.queue_moved(scope.account());
+    }
+    Ok(())
+}
+
+/// What [`forget_unknown`] would free.
+pub fn unknown(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runner: &str,
+    known: &[BuildId],
+) -> Result<Vec<BuildId>, StoreError> {
     let held = tx.all(
         &format!(
             "SELECT id FROM builds WHERE account = $1 AND runner = $2 AND lease_until_ms > 0 AND {TAKEN}"
         ),
         &[scope.account().into(), runner.into()],
     )?;
-    for row in &held {
-        let id: BuildId = row.id(0)?;
-        if !known.contains(&id) {
-            tx.execute("UPDATE builds SET lease_until_ms = 0 WHERE id = $1", &[id.into()])?;
-        }
-    }
-    Ok(())
+    let mut held = held.iter().map(|row| row.id(0)).collect::<Result<Vec<_>, _>>()?;
+    held.retain(|id| !known.contains(id));
+    Ok(held)
 }
 
 /// What a taker learns when it renews.
@@ -575,6 +393,26 @@ pub fn renew(
         "UPDATE builds SET lease_until_ms = $5 WHERE account = $1 AND id = $2 AND runner = $3 AND epoch = $4 \
          AND status IN ('elected', 'running', 'terminating', 'pending-approval') RETURNING terminate",
         &[scope.account().into(), id.into(), runner.into(), epoch.into(), lease_until_ms.into()],
+    )?;
+    Ok(match row {
+        Some(row) => Lease::Held { terminate: row.bool(0)? },
+        None => Lease::Lost,
+    })
+}
+
+/// What [`renew`] would say now.
+pub fn lease(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runner: &str,
+    id: BuildId,
+    epoch: i64,
+) -> Result<Lease, StoreError> {
+    let row = tx.one(
+        &format!(
+            "SELECT terminate FROM builds WHERE account = $1 AND id = $2 AND runner = $3 AND epoch = $4 AND {TAKEN}"
+        ),
+        &[scope.account().into(), id.into(), runner.into(), epoch.into()],
     )?;
     Ok(match row {
         Some(row) => Lease::Held { terminate: row.bool(0)? },
@@ -657,10 +495,13 @@ pub fn report<S: Serialize>(
     )?;
     tx.changed(scope.account(), ChangeKind::Build, id);
     if report.status == BuildStatus::PendingApproval && before.status != Some(BuildStatus::PendingApproval) {
+        // A build that waits for people leaves its place to others.
+        tx.queue_moved(scope.account());
         let fact = Fact::ApprovalAsked { account: scope.account(), build: id };
         facts::append(tx, scope.account(), &fact, now_ms)?;
     }
     if report.status.is_final() {
+        tx.queue_moved(scope.account());
         identity::delete_keys_of(tx, scope, Subject::Build, &id.to_string())?;
         let fact = Fact::BuildFinished { account: scope.account(), build: id, status: report.status };
         facts::append(tx, scope.account(), &fact, now_ms)?;
@@ -699,56 +540,6 @@ pub fn terminate(
     }
     tx.changed(scope.account(), ChangeKind::Build, id);
     Ok(())
-}
-
-#[derive(Debug, Clone)]
-pub struct Runner {
-    pub name: String,
-    pub version: String,
-    pub executor: String,
-    pub last_seen_ms: i64,
-}
-
-/// It is not there any more, whatever it was last seen doing.
-pub fn runner_gone(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<(), StoreError> {
-    tx.execute(
-        "DELETE FROM runners WHERE account = $1 AND name = $2",
-        &[scope.account().into(), name.into()],
-    )?;
-    Ok(())
-}
-
-pub fn runner_seen(tx: &mut Tx<'_>, scope: Scope, runner: &Runner) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO runners (account, name, version, executor, last_seen_ms) VALUES ($1, $2, $3, $4, $5) \
-         ON CONFLICT (account, name) DO UPDATE SET version = excluded.version, executor = excluded.executor, \
-         last_seen_ms = excluded.last_seen_ms",
-        &[
-            scope.account().into(),
-            runner.name.as_str().into(),
-            runner.version.as_str().into(),
-            runner.executor.as_str().into(),
-            runner.last_seen_ms.into(),
-        ],
-    )?;
-    Ok(())
-}
-
-pub fn runners(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Runner>, StoreError> {
-    tx.all(
-        "SELECT name, version, executor, last_seen_ms FROM runners WHERE account = $1 ORDER BY name",
-        &[scope.account().into()],
-    )?
-    .iter()
-    .map(|row| {
-        Ok(Runner {
-            name: row.text(0)?,
-            version: row.text(1)?,
-            executor: row.text(2)?,
-            last_seen_ms: row.int(3)?,
-        })
-    })
-    .collect()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use slipway_model::Change;
+use slipway_model::{AccountId, Change};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
 use crate::postgres::Listener;
@@ -35,14 +35,63 @@ pub struct Committed {
     /// Commits of other processes may have gone unheard: whoever waits looks again.
     #[serde(default)]
     pub missed: bool,
+    /// Absent when it is not known: a process of an older version said it, or nobody heard it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub touched: Option<Touched>,
     /// Another process made it.
     #[serde(skip)]
     pub elsewhere: bool,
 }
 
+/// Accounts in which something happened that many wait for: with this, those of other accounts sleep on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Touched {
+    /// A build may have become free to be taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<AccountId>,
+    /// A repository was pushed to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pushes: Vec<AccountId>,
+}
+
+impl Touched {
+    fn is_empty(&self) -> bool {
+        self.queues.is_empty() && self.pushes.is_empty()
+    }
+
+    fn add(&mut self, other: Self) {
+        for account in other.queues {
+            note(&mut self.queues, account);
+        }
+        for account in other.pushes {
+            note(&mut self.pushes, account);
+        }
+    }
+}
+
+pub(crate) fn note(accounts: &mut Vec<AccountId>, account: AccountId) {
+    if !accounts.contains(&account) {
+        accounts.push(account);
+    }
+}
+
 impl Committed {
     pub(crate) fn is_news(&self) -> bool {
-        self.facts || self.missed || !self.changes.is_empty()
+        self.facts
+            || self.missed
+            || !self.changes.is_empty()
+            || self.touched.as_ref().is_some_and(|touched| !touched.is_empty())
+    }
+
+    /// Whether a build of the account may have become free to be taken.
+    pub fn moved_queue(&self, account: AccountId) -> bool {
+        self.touched.as_ref().map_or(self.missed || self.facts, |touched| touched.queues.contains(&account))
+    }
+
+    /// Whether somebody may have pushed to a repository of the account.
+    pub fn pushed(&self, account: AccountId) -> bool {
+        self.touched.as_ref().map_or(self.missed || self.facts, |touched| touched.pushes.contains(&account))
     }
 }
 
@@ -148,7 +197,8 @@ impl Store {
         on_a_thread(|| {
             let session = self.inner.readers.lock().expect("not poisoned").pop();
             let mut session = session.ok_or(StoreError::Closed)?;
-            let outcome = read_snapshot(&mut *session, None, work);
+            let outcome = look(&mut *session, None, work);
+            session.rollback();
             self.inner.readers.lock().expect("not poisoned").push(session);
             outcome
         })
@@ -253,12 +303,15 @@ impl Store {
         let session = inner.readers.lock().expect("not poisoned").pop().ok_or(StoreError::Closed)?;
         // Gives the session back also when `work` panics, or when nobody waits for the answer any more.
         let mut held = Held { inner, session: Some(session), _permit: permit };
+        let (sender, receiver) = oneshot::channel();
         tokio::task::spawn_blocking(move || {
             let session = held.session.as_mut().expect("held until dropped");
-            read_snapshot(&mut **session, service, work)
-        })
-        .await
-        .map_err(|_| StoreError::Closed)?
+            let result = look(&mut **session, service, work);
+            // Nobody waits for the end of a snapshot, which on PostgreSQL is a round trip.
+            let _ = sender.send(result);
+            session.rollback();
+        });
+        receiver.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Answers what is queued, then closes. Later calls get [`StoreError::Closed`].
@@ -338,18 +391,15 @@ impl Drop for Held {
     }
 }
 
-fn read_snapshot<T>(
+/// Leaves the snapshot open, for the caller to end.
+fn look<T>(
     session: &mut dyn Session,
     service: Option<Service>,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     session.begin(Access::Read)?;
-    let result = match session.start_job(service) {
-        Ok(()) => work(&mut Tx::new(session)),
-        Err(error) => Err(error),
-    };
-    session.rollback();
-    result
+    session.start_job(service)?;
+    work(&mut Tx::new(session))
 }
 
 fn write_loop(
@@ -370,10 +420,11 @@ fn write_loop(
 
 fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::Sender<Committed>) {
     if let Err(error) = session.begin(Access::Write) {
-        tracing::error!(error = format!("{error}: {error:?}"), "No transaction could be opened.");
+        tracing::error!(error = format!("{error}: {error:?}"), "Cannot open a transaction.");
         return group.into_iter().for_each(|job| (job.refuse)(error.again()));
     }
     let mut committed = Committed::default();
+    let mut touched = Touched::default();
     let mut answers = Vec::with_capacity(group.len());
     let mut broken = None;
     for job in group {
@@ -390,12 +441,14 @@ fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::S
         let mut tx = Tx::new(session);
         let (keep, answer, undo) = (job.work)(&mut tx);
         let (changes, facts) = (std::mem::take(&mut tx.changes), tx.facts);
+        let of_job = std::mem::take(&mut tx.touched);
         let ended = if keep { session.keep_job() } else { session.undo_job() };
         if let Err(error) = ended {
             broken = Some(error);
         }
         if keep {
             committed.facts |= facts;
+            touched.add(of_job);
             for change in changes {
                 if !committed.changes.contains(&change) {
                     committed.changes.push(change);
@@ -404,6 +457,7 @@ fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::S
         }
         answers.push((answer, undo));
     }
+    committed.touched = Some(touched);
     match broken.map_or_else(|| session.commit(&committed), Err) {
         Ok(()) => {
             answers.into_iter().for_each(|(answer, _)| answer());
@@ -416,7 +470,7 @@ fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::S
             session.rollback();
             tracing::error!(
                 error = format!("{error}: {error:?}"),
-                "A commit failed; every write in it is refused."
+                "A commit failed; all of its writes are refused."
             );
             for (_, undo) in answers {
                 undo(error.again());

@@ -56,7 +56,7 @@ impl StoreError {
     }
 
     /// The same failure for another write of the same commit.
-    pub(crate) fn again(&self) -> Self {
+    pub fn again(&self) -> Self {
         match self {
             Self::Unavailable { why } => Self::Unavailable { why: why.clone() },
             Self::Disk(error) => {

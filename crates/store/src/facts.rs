@@ -5,10 +5,13 @@
 
 use slipway_model::{AccountId, Fact};
 
-use crate::{StoreError, Tx, Value};
+use crate::{StoreError, Tx, Value, engine};
 
 pub fn append(tx: &mut Tx<'_>, account: AccountId, fact: &Fact, now_ms: i64) -> Result<i64, StoreError> {
     tx.facts = true;
+    if matches!(fact, Fact::Pushed { .. } | Fact::Repository { .. }) {
+        engine::note(&mut tx.touched.pushes, account);
+    }
     let values = [now_ms.into(), account.into(), crate::sql::json(fact)?];
     tx.one("INSERT INTO facts (at_ms, account, body) VALUES ($1, $2, $3) RETURNING seq", &values)?
         .ok_or_else(|| StoreError::corrupt("an insert gave no row"))?

@@ -11,8 +11,3 @@ pub fn first_time(tx: &mut Tx<'_>, consumer: &str, message: &str, now_ms: i64) -
     )?;
     Ok(noted > 0)
 }
-
-/// Forgets what is older than any redelivery can be.
-pub fn trim(tx: &mut Tx<'_>, before_ms: i64) -> Result<usize, StoreError> {
-    tx.execute("DELETE FROM inbox WHERE at_ms < $1", &[before_ms.into()])
-}

@@ -35,6 +35,7 @@ pub mod outgoing;
 pub mod pipelines;
 pub mod postgres;
 pub mod projects;
+pub mod retention;
 pub mod rules;
 pub mod runtime_environments;
 pub mod services;
@@ -47,7 +48,7 @@ pub mod trigger_events;
 pub mod usage;
 
 pub use database::{Database, DatabaseUrl};
-pub use engine::{Committed, Stats, Store};
+pub use engine::{Committed, Stats, Store, Touched};
 pub use error::StoreError;
 pub use services::Service;
 pub use sql::{Row, Tx, Value};

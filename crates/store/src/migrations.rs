@@ -22,6 +22,7 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (20, include_str!("../migrations/0020_build_numbers.sql")),
     (21, include_str!("../migrations/0021_deferred.sql")),
     (22, include_str!("../migrations/0022_application_rows.sql")),
+    (23, include_str!("../migrations/0023_single_writer.sql")),
 ];
 
 /// The version of a database that all of them were run on.

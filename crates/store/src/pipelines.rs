@@ -46,7 +46,8 @@ pub fn create(tx: &mut Tx<'_>, scope: Scope, pipeline: &Pipeline, author: &str) 
         return Err(StoreError::Duplicate { what: format!("pipeline `{}`", pipeline.name) });
     }
     tx.execute(
-        "INSERT INTO pipelines (id, account, name, body, revision, created_ms, updated_ms) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        "INSERT INTO pipelines (id, account, name, body, revision, created_ms, updated_ms, clocked, chained) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         &[
             pipeline.id.into(),
             scope.account().into(),
@@ -55,6 +56,8 @@ pub fn create(tx: &mut Tx<'_>, scope: Scope, pipeline: &Pipeline, author: &str) 
             pipeline.revision.into(),
             pipeline.created_ms.into(),
             pipeline.updated_ms.into(),
+            is_clocked(&pipeline.body).into(),
+            is_chained(&pipeline.body).into(),
         ],
     )?;
     keep_revision(tx, pipeline.id, author)?;
@@ -125,15 +128,26 @@ pub fn replace(tx: &mut Tx<'_>, scope: Scope, id: PipelineId, change: &Change<'_
         return Err(StoreError::Duplicate { what: format!("pipeline `{name}`") });
     }
     let changed = tx.execute(
-        "UPDATE pipelines SET name = $3, body = $4, revision = revision + 1, updated_ms = $5 \
+        "UPDATE pipelines SET name = $3, body = $4, revision = revision + 1, updated_ms = $5, clocked = $7, chained = $8 \
          WHERE account = $1 AND id = $2 AND ($6 IS NULL OR revision = $6)",
-        &[scope.account().into(), id.into(), name.into(), body.into(), now_ms.into(), expect.into()],
+        &[
+            scope.account().into(),
+            id.into(),
+            name.into(),
+            body.into(),
+            now_ms.into(),
+            expect.into(),
+            is_clocked(body).into(),
+            is_chained(body).into(),
+        ],
     )?;
     if changed == 0 {
         return Err(StoreError::Conflict { what: format!("pipeline `{name}`") });
     }
     keep_revision(tx, id, author)?;
     tx.changed(scope.account(), ChangeKind::Pipeline, id);
+    // Its limits may be others now.
+    tx.queue_moved(scope.account());
     Ok(())
 }
 
@@ -170,13 +184,50 @@ pub fn count_named(
     row.map_or(Ok(0), |row| row.int(0))
 }
 
-/// Of every account, those in whose settings a word stands: few of many go by the clock.
-pub fn mentioning(tx: &mut Tx<'_>, word: &str) -> Result<Vec<(AccountId, Pipeline)>, StoreError> {
-    let sql = "SELECT id, name, body, revision, created_ms, updated_ms, account FROM pipelines WHERE body LIKE $1 ORDER BY id";
-    tx.all(sql, &[format!("%\"{word}\"%").into()])?
-        .iter()
-        .map(|row| Ok((row.id(6)?, pipeline(row)?)))
-        .collect()
+/// What an index finds pipelines by, which are asked for all the time. Too many are fine: whoever asks reads the rest.
+fn is_clocked(body: &str) -> bool {
+    body.contains("\"cronTriggers\"")
+}
+
+fn is_chained(body: &str) -> bool {
+    body.contains("\"pipelineTriggers\"")
+}
+
+/// Of every account, those that may go by the clock: few of many.
+pub fn clocked(tx: &mut Tx<'_>) -> Result<Vec<(AccountId, Pipeline)>, StoreError> {
+    let sql = "SELECT id, name, body, revision, created_ms, updated_ms, account FROM pipelines WHERE clocked = 1 ORDER BY id";
+    tx.all(sql, &[])?.iter().map(|row| Ok((row.id(6)?, pipeline(row)?))).collect()
+}
+
+/// Those that may wait for the end of another's build.
+pub fn chained(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Pipeline>, StoreError> {
+    tx.all(
+        &format!("{PIPELINE} WHERE account = $1 AND chained = 1 ORDER BY name"),
+        &[scope.account().into()],
+    )?
+    .iter()
+    .map(pipeline)
+    .collect()
+}
+
+/// Those in which a text stands as a JSON string, in small or big letters. Too many are fine here too.
+pub fn naming(tx: &mut Tx<'_>, scope: Scope, text: &str) -> Result<Vec<Pipeline>, StoreError> {
+    let quoted = serde_json::to_string(text).map_err(StoreError::corrupt)?.to_ascii_lowercase();
+    let mut pattern = String::from("%");
+    for character in quoted.chars() {
+        if matches!(character, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    tx.all(
+        &format!("{PIPELINE} WHERE account = $1 AND lower(body) LIKE $2 ESCAPE '!' ORDER BY name"),
+        &[scope.account().into(), pattern.into()],
+    )?
+    .iter()
+    .map(pipeline)
+    .collect()
 }
 
 /// The names of all pipelines with their accounts.

@@ -86,6 +86,7 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<RuntimeEnvironment>, St
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<bool, StoreError> {
     let values = [scope.account().into(), name.into()];
     tx.execute("DELETE FROM default_runtimes WHERE account = $1 AND name = $2", &values)?;
+    tx.queue_moved(scope.account());
     Ok(tx.execute("DELETE FROM runtime_environments WHERE account = $1 AND name = $2", &values)? > 0)
 }
 
@@ -101,5 +102,6 @@ pub fn make_default(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<(), Sto
         "INSERT INTO default_runtimes (account, name) VALUES ($1, $2) ON CONFLICT (account) DO UPDATE SET name = excluded.name",
         &[scope.account().into(), name.into()],
     )?;
+    tx.queue_moved(scope.account());
     Ok(())
 }

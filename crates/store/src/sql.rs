@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slipway_model::{AccountId, Change, ChangeKind};
 
+use crate::engine::{self, Touched};
 use crate::session::Session;
 use crate::{Database, StoreError};
 
@@ -59,17 +60,23 @@ pub struct Tx<'c> {
     session: &'c mut dyn Session,
     pub(crate) changes: Vec<Change>,
     pub(crate) facts: bool,
+    pub(crate) touched: Touched,
     failed: Option<String>,
 }
 
 impl<'c> Tx<'c> {
     pub(crate) fn new(session: &'c mut dyn Session) -> Self {
-        Self { session, changes: Vec::new(), facts: false, failed: None }
+        Self { session, changes: Vec::new(), facts: false, touched: Touched::default(), failed: None }
     }
 
     /// Pages of the account that show `id` hear of it once this transaction is on disk.
     pub fn changed(&mut self, account: AccountId, kind: ChangeKind, id: impl std::fmt::Display) {
         self.note(Change { account: Some(account), kind, id: id.to_string() });
+    }
+
+    /// A build of the account may be free to be taken now that was not before: runners that wait hear of it.
+    pub fn queue_moved(&mut self, account: AccountId) {
+        engine::note(&mut self.touched.queues, account);
     }
 
     /// Somebody's rights changed, in whichever accounts: whoever holds a stream open asks again whether it may stay open.

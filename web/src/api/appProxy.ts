@@ -39,8 +39,20 @@ async function ask<T>(ref: ApplicationRef, call: Parameters<typeof unwrap<T>>[0]
 }
 
 export const appProxy = {
-  diff: (runtime: Runtime | undefined, ref: ApplicationRef, signal: AbortSignal): Promise<ApplicationDiff> =>
-    ask(ref, client(runtime).GET(`${BASE}/diff`, { params: at(ref), signal })),
+  /** With a deployment of the history: what a rollback to it would change. */
+  diff: (
+    runtime: Runtime | undefined,
+    ref: ApplicationRef,
+    signal: AbortSignal,
+    deployment?: number,
+  ): Promise<ApplicationDiff> =>
+    ask(
+      ref,
+      client(runtime).GET(`${BASE}/diff`, {
+        params: { ...at(ref), ...(deployment === undefined ? {} : { query: { deployment } }) },
+        signal,
+      }),
+    ),
   plan: (runtime: Runtime | undefined, ref: ApplicationRef, signal: AbortSignal): Promise<ApplicationPlan> =>
     ask(ref, client(runtime).GET(`${BASE}/plan`, { params: at(ref), signal })),
   sync: (runtime: Runtime | undefined, ref: ApplicationRef, body: SyncRequest): Promise<Done> =>

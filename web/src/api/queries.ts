@@ -132,6 +132,21 @@ export const diffQuery = (runtime: Runtime | undefined, ref: ApplicationRef) =>
     queryFn: ({ signal }) => appProxy.diff(runtime, ref, signal),
   });
 
+/** What a rollback to a deployment would change. */
+export const rollbackDiffQuery = (runtime: Runtime | undefined, ref: ApplicationRef, deployment: number) =>
+  queryOptions({
+    queryKey: [
+      'applications',
+      'diff',
+      ref.runtime,
+      ref.namespace,
+      ref.name,
+      runtime?.ingressUrl ?? '',
+      deployment,
+    ],
+    queryFn: ({ signal }) => appProxy.diff(runtime, ref, signal, deployment),
+  });
+
 export const planQuery = (runtime: Runtime | undefined, ref: ApplicationRef) =>
   queryOptions({
     queryKey: ['applications', 'plan', ref.runtime, ref.namespace, ref.name, runtime?.ingressUrl ?? ''],

@@ -5,6 +5,7 @@ import { TableFrame } from '../ui/TableFrame';
 import { Ago, Elapsed } from '../ui/Time';
 import styles from './BuildFacts.module.css';
 import { CommitLine } from './CommitLine';
+import { counted } from '../ui/counted';
 
 /** Which commit, by whom, from where, on what, since when. */
 export function BuildFacts({ build }: { build: Build }) {
@@ -100,9 +101,7 @@ function Variables({ build }: { build: Build }) {
   if (variables.length === 0) return null;
   return (
     <details className={styles.variables}>
-      <summary>
-        {variables.length} {variables.length === 1 ? 'variable' : 'variables'}
-      </summary>
+      <summary>{counted(variables.length, 'variable')}</summary>
       <TableFrame label="Variables">
         <table className="data" aria-label="Variables">
           <thead>

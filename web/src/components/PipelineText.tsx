@@ -4,6 +4,7 @@ import { useMemo } from 'react';
 import { validateYaml } from '../api/mutations';
 import { Editor } from '../ui/Editor';
 import { Status } from '../ui/Status';
+import { counted } from '../ui/counted';
 
 interface PipelineTextProps {
   value: string;
@@ -37,13 +38,9 @@ export function PipelineText({ value, onChange }: PipelineTextProps) {
         {!check.data ? (
           <span className="muted">Checking…</span>
         ) : errors > 0 ? (
-          <Status tone="bad">
-            {errors} {errors === 1 ? 'error' : 'errors'}
-          </Status>
+          <Status tone="bad">{counted(errors, 'error')}</Status>
         ) : notes.length > 0 ? (
-          <Status tone="warn">
-            Valid, with {notes.length} {notes.length === 1 ? 'warning' : 'warnings'}
-          </Status>
+          <Status tone="warn">Valid, with {counted(notes.length, 'warning')}</Status>
         ) : (
           <Status tone="ok">Valid</Status>
         )}

@@ -4,6 +4,7 @@ import type { HeadingState } from '../ui/log/LogViewer';
 import { ToneIcon } from '../ui/Status';
 import { Elapsed } from '../ui/Time';
 import { buildTone } from './tones';
+import { counted } from '../ui/counted';
 
 interface StepHeadingProps extends HeadingState {
   name: string;
@@ -20,7 +21,7 @@ export function StepHeading({ name, step, folded, lines, dropped }: StepHeadingP
       <span className="muted ellipsis">{step?.type}</span>
       <span className="muted nowrap" style={{ marginLeft: 'auto', fontSize: 12 }}>
         {dropped > 0 && `first ${dropped.toLocaleString('en')} lines dropped · `}
-        {lines.toLocaleString('en')} {lines === 1 ? 'line' : 'lines'}
+        {counted(lines, 'line')}
       </span>
       {step?.started && (
         <span className="muted" style={{ fontSize: 12 }}>

@@ -12,6 +12,7 @@ import { healthTone, syncTone } from '../components/tones';
 import { Layers, Search } from '../ui/icons';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
+import { counted } from '../ui/counted';
 
 const route = getRouteApi('/signed-in/applications');
 
@@ -95,7 +96,7 @@ export function ApplicationsPage() {
             onChange={(sync) => change({ sync })}
           />
           <span className="muted" role="status">
-            {list.data.total.toLocaleString('en')} {list.data.total === 1 ? 'application' : 'applications'}
+            {counted(list.data.total, 'application')}
           </span>
         </div>
       )}

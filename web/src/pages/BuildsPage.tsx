@@ -6,6 +6,7 @@ import { BuildTable } from '../components/BuildTable';
 import { Hammer } from '../ui/icons';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
+import { counted } from '../ui/counted';
 
 const route = getRouteApi('/signed-in/builds');
 const PAGE_SIZE = 25;
@@ -71,7 +72,7 @@ export function BuildsPage() {
               <BuildTable builds={list.docs} caption="Builds" />
               {list.total > PAGE_SIZE && (
                 <div className="body row" style={{ justifyContent: 'space-between' }}>
-                  <span className="muted">{list.total} builds</span>
+                  <span className="muted">{counted(list.total, 'build')}</span>
                   <Pagination
                     size="sm"
                     total={Math.ceil(list.total / PAGE_SIZE)}

@@ -15,6 +15,7 @@ import { Box, Plus } from '../ui/icons';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
 import { Ago } from '../ui/Time';
+import { counted } from '../ui/counted';
 
 export function ProjectsPage() {
   const projects = useQuery(projectsQuery);
@@ -83,7 +84,7 @@ function ProjectPanel({ project }: { project: Project }) {
       <div className="body stack">
         <span className="muted">
           {(project.tags ?? []).length > 0 ? `Tags: ${project.tags?.join(', ')}` : 'No tags'} ·{' '}
-          {variables.length} {variables.length === 1 ? 'variable' : 'variables'} · changed{' '}
+          {variables.length > 0 ? counted(variables.length, 'variable') : 'No variables'} · changed{' '}
           <Ago at={project.updatedAt} />
         </span>
         <QueryView

@@ -12,18 +12,20 @@ interface ConfirmProps {
   /** The verb, not "OK". */
   verb: string;
   danger?: boolean;
+  /** What is asked about holds a diff. */
+  wide?: boolean;
   action: () => Promise<unknown>;
 }
 
 /** Asks once more, does it, and shows what the server says when it refuses. */
-export function Confirm({ opened, onClose, title, children, verb, danger, action }: ConfirmProps) {
+export function Confirm({ opened, onClose, title, children, verb, danger, wide, action }: ConfirmProps) {
   const mutation = useMutation({ mutationFn: action, onSuccess: onClose });
   const close = () => {
     mutation.reset();
     onClose();
   };
   return (
-    <Modal opened={opened} onClose={close} title={title}>
+    <Modal opened={opened} onClose={close} title={title} size={wide ? 'xl' : 'md'}>
       <div className="stack">
         <div>{children}</div>
         {mutation.isError && (

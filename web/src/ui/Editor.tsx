@@ -47,7 +47,10 @@ export function Editor({ value, onChange, notes = NO_NOTES, label, readOnly = fa
             : [lintGutter(), history(), highlightActiveLine()]),
           keymap.of([...defaultKeymap, ...historyKeymap]),
           yamlLook,
-          EditorView.contentAttributes.of({ 'aria-label': initial.current.label }),
+          EditorView.contentAttributes.of({
+            'aria-label': initial.current.label,
+            ...(initial.current.readOnly ? { 'aria-readonly': 'true' } : {}),
+          }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) change.current?.(update.state.doc.toString());
           }),

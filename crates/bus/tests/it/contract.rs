@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use slipway_bus::{ATTEMPTS_MAX, Bus, BusUrl, Consumer, Delivery, Message};
+use slipway_bus::{ATTEMPTS_MAX, Bus, BusUrl, Consumer, Delivery, Message, Queue};
 use slipway_testkit::rabbitmq;
 
 #[derive(Clone, Copy)]
@@ -21,7 +21,8 @@ macro_rules! on_both {
 }
 
 on_both!(
-    every_queue_gets_every_message_in_order,
+    every_queue_gets_every_message_of_its_topics_in_order,
+    several_are_given_out_at_once_and_each_is_answered_for_itself,
     what_was_not_acknowledged_comes_again_before_the_next,
     a_message_that_always_fails_is_set_aside_and_the_next_flows,
     two_consumers_of_one_queue_share_it_without_mixing_the_order,
@@ -35,8 +36,11 @@ async fn bus(on: On, queues: &[&str]) -> Bus {
             tokio::task::spawn_blocking(|| rabbitmq::shared().host()).await.unwrap().parse().unwrap()
         }
     };
-    Bus::connect(&url, queues).await.unwrap()
+    let queues: Vec<_> = queues.iter().map(|&name| Queue { name, topics: TOPICS }).collect();
+    Bus::connect(&url, &queues).await.unwrap()
 }
+
+const TOPICS: &[&str] = &["facts.test"];
 
 fn message(number: usize) -> Message {
     Message { id: format!("m{number}"), topic: "facts.test".into(), body: format!("{{\"number\":{number}}}") }
@@ -55,8 +59,11 @@ async fn next(consumer: &mut Consumer) -> Delivery {
     tokio::time::timeout(Duration::from_secs(60), consumer.next()).await.expect("a message comes").unwrap()
 }
 
-async fn every_queue_gets_every_message_in_order(on: On) {
+async fn every_queue_gets_every_message_of_its_topics_in_order(on: On) {
     let bus = bus(on, &["a", "b"]).await;
+    // Nobody consumes it: that is nobody's trouble.
+    let other = Message { topic: "facts.other".into(), ..message(99) };
+    bus.publish(&[other]).await.unwrap();
     let publishing = publish(&bus, 0..50);
     for queue in ["a", "b"] {
         let mut consumer = bus.consume(queue);
@@ -68,6 +75,35 @@ async fn every_queue_gets_every_message_in_order(on: On) {
         }
     }
     publishing.await.unwrap();
+}
+
+async fn several_are_given_out_at_once_and_each_is_answered_for_itself(on: On) {
+    let bus = bus(on, &["a"]).await;
+    let publishing = publish(&bus, 0..6);
+    let mut consumer = bus.consume_together("a", 4);
+    let (mut seen, mut most) = (Vec::new(), 0);
+    while seen.len() < 7 {
+        let batch =
+            tokio::time::timeout(Duration::from_secs(60), consumer.next_batch()).await.unwrap().unwrap();
+        most = most.max(batch.len());
+        for delivery in batch {
+            seen.push((delivery.message().id.clone(), delivery.attempt()));
+            match delivery.message().id.as_str() {
+                // Dropped without a word, and asked for again.
+                "m1" if delivery.attempt() == 1 => drop(delivery),
+                _ => delivery.ack().await.unwrap(),
+            }
+        }
+    }
+    publishing.await.unwrap();
+    assert!(most <= 4);
+    assert!(seen.contains(&("m1".to_owned(), 2)), "{seen:?}");
+    let first: Vec<_> = seen.iter().filter(|(_, attempt)| *attempt == 1).map(|(id, _)| id.as_str()).collect();
+    assert_eq!(
+        first,
+        ["m0", "m1", "m2", "m3", "m4", "m5"],
+        "in their order, each once but the one that was dropped"
+    );
 }
 
 async fn what_was_not_acknowledged_comes_again_before_the_next(on: On) {
@@ -161,7 +197,8 @@ async fn publishing_the_same_again_delivers_it_again_with_the_same_id(on: On) {
 async fn what_was_published_outlives_a_killed_broker_and_consumers_come_back() {
     let server = tokio::task::spawn_blocking(rabbitmq::Server::start).await.unwrap();
     let server = std::sync::Arc::new(server);
-    let bus = Bus::connect(&server.host().parse().unwrap(), &["a"]).await.unwrap();
+    let queues = [Queue { name: "a", topics: TOPICS }];
+    let bus = Bus::connect(&server.host().parse().unwrap(), &queues).await.unwrap();
     let mut consumer = bus.consume("a");
     publish(&bus, 0..100).await.unwrap();
     for number in 0..40 {
@@ -218,4 +255,22 @@ async fn what_was_set_aside_is_played_again() {
     assert_eq!((again.message().id.as_str(), again.attempt()), ("m0", 1));
     again.ack().await.unwrap();
     assert_eq!((bus.set_aside("a").await.unwrap(), bus.play_again("a").await.unwrap()), (0, 0));
+}
+
+/// A queue that an older version bound to everything hears of its own topics alone from now on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_was_bound_to_everything_is_bound_to_what_it_asks_for() {
+    let host = tokio::task::spawn_blocking(|| rabbitmq::shared().host()).await.unwrap();
+    let url: BusUrl = host.parse().unwrap();
+    let own = Queue { name: "a", topics: TOPICS };
+    drop(Bus::connect(&url, &[own]).await.unwrap());
+    let connection = lapin::Connection::connect(&host, lapin::ConnectionProperties::default()).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let (options, arguments) =
+        (lapin::options::QueueBindOptions::default(), lapin::types::FieldTable::default());
+    channel.queue_bind("slipway.a".into(), "slipway".into(), "#".into(), options, arguments).await.unwrap();
+
+    let bus = Bus::connect(&url, &[own, Queue { name: "b", topics: &["facts.loud"] }]).await.unwrap();
+    bus.publish(&[Message { topic: "facts.loud".into(), ..message(1) }, message(2)]).await.unwrap();
+    assert_eq!(next(&mut bus.consume("a")).await.message().id, "m2");
 }

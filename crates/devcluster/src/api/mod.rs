@@ -18,7 +18,7 @@ use serde_json::Value;
 pub(crate) use change::{Patch, PatchBody};
 pub(crate) use convert::to_version;
 pub(crate) use delete::DeleteOptions;
-pub(crate) use select::{FieldSelector, LabelSelector, match_labels};
+pub(crate) use select::{FieldSelector, label_selector, match_labels};
 
 use crate::error::{ApiError, ApiResult};
 use crate::kinds::{Kinds, Resource};

@@ -1,105 +1,17 @@
 //! Label and field selectors.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
+use slipway_dialect::selector::Selector;
 
 use crate::error::{ApiError, ApiResult};
 use crate::kinds::{Resource, not_selectable, selectable};
-use crate::value::{Json as _, is_label_word};
+use crate::value::Json as _;
 
-#[derive(Debug, Clone, PartialEq)]
-enum Requirement {
-    In(String, Vec<String>),
-    NotIn(String, Vec<String>),
-    Exists(String),
-    Absent(String),
-}
-
-/// A parsed `labelSelector`.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct LabelSelector(Vec<Requirement>);
-
-impl LabelSelector {
-    /// `a=b,c!=d,e in (f,g),h,!i`
-    pub(crate) fn parse(text: &str) -> ApiResult<Self> {
-        let mut requirements = Vec::new();
-        for part in split_outside_parentheses(text) {
-            let part = part.trim();
-            if part.is_empty() {
-                continue;
-            }
-            requirements.push(parse_requirement(part).ok_or_else(|| {
-                ApiError::bad_request(format!(
-                    "unable to parse requirement: {part:?} in label selector {text:?}"
-                ))
-            })?);
-        }
-        Ok(LabelSelector(requirements))
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.0.iter().all(|requirement| match requirement {
-            Requirement::In(key, values) => labels.get(key).is_some_and(|v| values.contains(v)),
-            Requirement::NotIn(key, values) => labels.get(key).is_none_or(|v| !values.contains(v)),
-            Requirement::Exists(key) => labels.contains_key(key),
-            Requirement::Absent(key) => !labels.contains_key(key),
-        })
-    }
-}
-
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
-    let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
-    for (index, c) in text.char_indices() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            ',' if depth == 0 => {
-                parts.push(&text[start..index]);
-                start = index + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&text[start..]);
-    parts
-}
-
-fn parse_requirement(part: &str) -> Option<Requirement> {
-    let key = |text: &str| {
-        let text = text.trim();
-        let name = text.rsplit('/').next().unwrap_or("");
-        (!name.is_empty() && is_label_word(name)).then(|| text.to_owned())
-    };
-    let value = |text: &str| Some(text.trim().to_owned()).filter(|text| is_label_word(text));
-    for (operator, negated) in [("!=", true), ("==", false), ("=", false)] {
-        if let Some((left, right)) = part.split_once(operator) {
-            let values = vec![value(right)?];
-            return Some(if negated {
-                Requirement::NotIn(key(left)?, values)
-            } else {
-                Requirement::In(key(left)?, values)
-            });
-        }
-    }
-    if let Some(list) = part.strip_suffix(')') {
-        let (left, right) = list.split_once('(')?;
-        let values = right.split(',').map(value).collect::<Option<Vec<_>>>()?;
-        let left = left.trim();
-        return if let Some(name) = left.strip_suffix(" notin") {
-            Some(Requirement::NotIn(key(name)?, values))
-        } else {
-            Some(Requirement::In(key(left.strip_suffix(" in")?)?, values))
-        };
-    }
-    match part.strip_prefix('!') {
-        Some(name) => Some(Requirement::Absent(key(name)?)),
-        None => Some(Requirement::Exists(key(part)?)),
-    }
+/// `a=b,c!=d,e in (f,g),h,!i`, as a query has it.
+pub(crate) fn label_selector(text: &str) -> ApiResult<Selector> {
+    Selector::parse_text(text).map_err(|part| {
+        ApiError::bad_request(format!("unable to parse requirement: {part:?} in label selector {text:?}"))
+    })
 }
 
 /// Does a `spec.selector` object (matchLabels/matchExpressions, or a plain map) select these labels?

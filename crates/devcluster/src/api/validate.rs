@@ -1,12 +1,14 @@
 //! Validation: names and labels, the shape, and the rules of single kinds that clients rely on.
 
 use serde_json::{Value, json};
+use slipway_dialect::cron::{Dialect, Schedule};
+use slipway_dialect::selector::is_label_word;
 
 use super::select::match_labels;
 use crate::error::{ApiError, ApiResult};
 use crate::kinds::Resource;
 use crate::schema::{self, ShapeError};
-use crate::value::{Json as _, is_dns_label, is_dns_subdomain, is_label_word};
+use crate::value::{Json as _, is_dns_label, is_dns_subdomain};
 
 pub(super) fn object(resource: &Resource, object: &Value, live: Option<&Value>) -> ApiResult<()> {
     let mut findings = Vec::new();
@@ -111,7 +113,7 @@ fn kind_rules(resource: &Resource, object: &Value, findings: &mut Vec<ShapeError
     match kind {
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => selector(object, findings),
         "Service" => service(object, findings),
-        "CronJob" if crate::controllers::Schedule::parse(object.str_at("spec.schedule")).is_none() => {
+        "CronJob" if Schedule::parse(object.str_at("spec.schedule"), Dialect::Standard).is_err() => {
             let detail =
                 "must be a cron schedule of five fields such as \"*/5 * * * *\", or @hourly and the like";
             findings.push(ShapeError::invalid(

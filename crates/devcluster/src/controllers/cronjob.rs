@@ -5,8 +5,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
+use slipway_dialect::cron::{Dialect, Schedule};
 
-use super::{Again, MANAGER, Schedule, is_true, owner_reference, pods, record};
+use super::{Again, MANAGER, is_true, owner_reference, pods, record};
 use crate::api::{Caller, Cluster, DeleteOptions};
 use crate::error::{ApiError, ApiResult};
 use crate::value::{Json as _, parse_time, time_text};
@@ -54,7 +55,9 @@ async fn start_due(cluster: &Cluster, cron: &Value, jobs: &[Value], status: &mut
     if cron.bool_at("spec.suspend") {
         return Ok(None);
     }
-    let Some(schedule) = Schedule::parse(cron.str_at("spec.schedule")) else { return Ok(None) };
+    let Ok(schedule) = Schedule::parse(cron.str_at("spec.schedule"), Dialect::Standard) else {
+        return Ok(None);
+    };
     let zone = match cron.str_at("spec.timeZone") {
         "" => TimeZone::UTC,
         name => TimeZone::get(name).unwrap_or(TimeZone::UTC),
@@ -67,15 +70,14 @@ async fn start_due(cluster: &Cluster, cron: &Value, jobs: &[Value], status: &mut
         None => last,
     };
     let (mut due, mut upcoming) = (None, None);
-    let mut time = earliest.to_zoned(zone.clone()).datetime();
+    let mut time = earliest;
     for _ in 0..200_000 {
-        let Some(next) = schedule.next(time) else { break };
-        let Ok(at) = next.to_zoned(zone.clone()) else { break };
-        if at.timestamp() > now {
-            upcoming = Some(at.timestamp());
+        let Some(next) = schedule.next(time, &zone) else { break };
+        if next > now {
+            upcoming = Some(next);
             break;
         }
-        due = Some(at.timestamp());
+        due = Some(next);
         time = next;
     }
     if let Some(due) = due {

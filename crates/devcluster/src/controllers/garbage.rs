@@ -52,7 +52,7 @@ async fn drain(cluster: &Cluster, queue: &mut VecDeque<Key>) {
             && !error.is_not_found()
             && !error.is_conflict()
         {
-            tracing::warn!(kind = %key.kind, name = %key.name, %error, "Garbage collection could not finish an object.");
+            tracing::warn!(kind = %key.kind, name = %key.name, %error, "Garbage collection failed for an object.");
         }
     }
 }

@@ -4,7 +4,6 @@
 //! state again each time and never acts on the contents of what woke it. Writes are visible when they return, so
 //! there is nothing to expect and nothing to remember between rounds.
 
-mod cron;
 mod cronjob;
 mod daemonset;
 mod deployment;
@@ -26,8 +25,6 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-
-pub(crate) use cron::Schedule;
 
 use crate::api::{Caller, Cluster, controller_of};
 use crate::error::ApiResult;
@@ -227,7 +224,7 @@ async fn work(
             Err(error) => {
                 let after = queue.failed(&key);
                 if !error.is_conflict() && !error.is_not_found() {
-                    tracing::warn!(controller = name, namespace = %key.0, name = %key.1, %error, "A round failed; it will be tried again.");
+                    tracing::warn!(controller = name, namespace = %key.0, name = %key.1, %error, "A reconciliation failed; retrying.");
                 }
                 queue.add_after(key, after);
             }
@@ -285,7 +282,7 @@ pub(crate) async fn record_at(
     });
     let mut caller = Caller::internal(component);
     if let Err(error) = cluster.create(&cluster.resource("events"), namespace, event, &mut caller).await {
-        tracing::debug!(%error, "An event could not be written.");
+        tracing::debug!(%error, "Cannot write an event.");
     }
 }
 

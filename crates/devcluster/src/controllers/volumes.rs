@@ -1,11 +1,12 @@
 //! Persistent volumes as folders under the cluster's data.
 
 use serde_json::{Value, json};
+use slipway_dialect::quantity;
 
 use super::{Again, MANAGER, pods, record};
 use crate::api::{Caller, Cluster, DeleteOptions};
 use crate::error::{ApiError, ApiResult};
-use crate::value::{Json as _, Quantity};
+use crate::value::Json as _;
 
 const CLAIMS: &str = "persistentvolumeclaims";
 const VOLUMES: &str = "persistentvolumes";
@@ -46,12 +47,12 @@ pub(super) async fn reconcile(cluster: &Cluster, namespace: &str, name: &str) ->
 }
 
 fn find_volume(cluster: &Cluster, claim: &Value) -> Option<Value> {
-    let asked = claim.at("spec.resources.requests.storage").and_then(Quantity::of).map_or(0.0, |q| q.0);
+    let asked = claim.at("spec.resources.requests.storage").and_then(quantity::amount).unwrap_or(0.0);
     cluster.list(VOLUMES, None).into_iter().find(|volume| {
         let reserved = volume.at("spec.claimRef");
         let mine = reserved
             .is_some_and(|c| c.str_at("namespace") == claim.namespace() && c.str_at("name") == claim.name());
-        let size = volume.at("spec.capacity.storage").and_then(Quantity::of).map_or(0.0, |q| q.0);
+        let size = volume.at("spec.capacity.storage").and_then(quantity::amount).unwrap_or(0.0);
         let modes =
             claim.list_at("spec.accessModes").iter().all(|m| volume.list_at("spec.accessModes").contains(m));
         let class = volume.str_at("spec.storageClassName") == claim.str_at("spec.storageClassName");

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use slipway_dialect::selector::Selector;
 
 use super::reply::{json_reply, typed_reply};
 use super::resources::Target;
 use super::{Ask, Body, table};
-use crate::api::{FieldSelector, LabelSelector, to_version};
+use crate::api::{FieldSelector, label_selector, to_version};
 use crate::error::{ApiError, ApiResult};
 use crate::kinds::Resource;
 use crate::store::Stored;
@@ -50,7 +51,7 @@ pub(super) fn metadata_only(object: &Value) -> Value {
 
 /// Label and field selectors together.
 pub(super) struct Selection {
-    labels: LabelSelector,
+    labels: Selector,
     fields: FieldSelector,
     name: Option<String>,
 }
@@ -58,7 +59,7 @@ pub(super) struct Selection {
 impl Selection {
     pub(super) fn parse(ask: &Ask, resource: &Resource) -> ApiResult<Self> {
         Ok(Selection {
-            labels: LabelSelector::parse(ask.query.get("labelSelector"))?,
+            labels: label_selector(ask.query.get("labelSelector"))?,
             fields: FieldSelector::parse(resource, ask.query.get("fieldSelector"))?,
             name: None,
         })

@@ -69,7 +69,7 @@ pub(crate) async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "A connection could not be accepted.");
+                    tracing::warn!(%error, "Cannot accept a connection.");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
@@ -138,7 +138,7 @@ fn bearer(request: &Request<Incoming>, cluster: &Cluster) -> Option<User> {
 
 async fn route(ask: Ask, path: &str) -> ApiResult<Response<Body>> {
     let segments: Vec<String> =
-        path.split('/').filter(|s| !s.is_empty()).map(query::percent_decode).collect();
+        path.split('/').filter(|s| !s.is_empty()).map(slipway_dialect::percent::decode).collect();
     let parts: Vec<&str> = segments.iter().map(String::as_str).collect();
     match parts.as_slice() {
         [] => Ok(json_reply(StatusCode::OK, &discovery::paths(&ask.cluster))),

@@ -1,5 +1,7 @@
 //! Query strings.
 
+use slipway_dialect::percent;
+
 /// Parsed parameters; a name may come more than once (`command=` of exec).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -8,7 +10,7 @@ impl Query {
     pub(crate) fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (percent_decode(&name.replace('+', " ")), percent_decode(&value.replace('+', " ")))
+            (percent::decode(&name.replace('+', " ")), percent::decode(&value.replace('+', " ")))
         });
         Query(pairs.collect())
     }
@@ -28,29 +30,4 @@ impl Query {
     pub(crate) fn number(&self, name: &str) -> Option<i64> {
         self.get(name).parse().ok()
     }
-}
-
-pub(crate) fn percent_decode(text: &str) -> String {
-    if !text.contains('%') {
-        return text.to_owned();
-    }
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut index = 0;
-    while index < bytes.len() {
-        let code = (bytes[index] == b'%')
-            .then(|| text.get(index + 1..index + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok()))
-            .flatten();
-        match code {
-            Some(byte) => {
-                out.push(byte);
-                index += 3;
-            }
-            None => {
-                out.push(bytes[index]);
-                index += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }

@@ -277,7 +277,7 @@ fn cells(resource: &Resource, object: &Value) -> Vec<Value> {
 
 /// The JSONPath of `additionalPrinterColumns`: dotted names, quoted names, indexes and `?(@.x=="y")` filters.
 fn custom_cell(object: &Value, path: &str, ty: &str) -> Value {
-    let found = crate::jsonpath::find(object, path);
+    let found = slipway_dialect::jsonpath::find(object, path);
     let Some(value) = found.first() else { return Value::Null };
     match (ty, value) {
         ("date", Value::String(text)) => json!(age(text)),

@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
+use slipway_dialect::quantity;
 
 use crate::api::Cluster;
 use crate::bootstrap::NODE;
-use crate::value::{Json as _, Quantity, base64_decode};
+use crate::value::{Json as _, base64_decode};
 
 /// The environment in order; later names win, and `$(NAME)` refers to earlier ones.
 pub(super) fn environment(
@@ -205,17 +206,15 @@ pub(super) fn resource_field(pod: &Value, container: &Value, reference: &Value) 
         .unwrap_or(container);
     let resource = reference.str_at("resource");
     let divisor =
-        reference.get("divisor").and_then(Quantity::of).map_or(1.0, |q| if q.0 == 0.0 { 1.0 } else { q.0 });
+        reference.get("divisor").and_then(quantity::amount).filter(|divisor| *divisor != 0.0).unwrap_or(1.0);
     let amount =
-        target.at(&format!("resources.{resource}")).and_then(Quantity::of).map(|q| q.0).unwrap_or_else(
-            || {
-                if resource.ends_with("cpu") {
-                    std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
-                } else {
-                    0.0
-                }
-            },
-        );
+        target.at(&format!("resources.{resource}")).and_then(quantity::amount).unwrap_or_else(|| {
+            if resource.ends_with("cpu") {
+                std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
+            } else {
+                0.0
+            }
+        });
     format!("{}", (amount / divisor).ceil())
 }
 
@@ -316,7 +315,7 @@ pub(super) fn security(pod: &Value, container: &Value) -> Result<Vec<String>, St
 
 pub(super) fn resources(container: &Value) -> Vec<String> {
     let mut args = Vec::new();
-    let amount = |path: &str| container.at(path).and_then(Quantity::of).map(|q| q.0);
+    let amount = |path: &str| container.at(path).and_then(quantity::amount);
     if let Some(cpus) = amount("resources.limits.cpu") {
         args.extend(["--cpus".to_owned(), format!("{cpus:.3}")]);
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::EngineChoice;
 use super::config;
-use super::engine::{Engine, LABEL_CLUSTER, LABEL_CONTAINER, LABEL_POD, words};
+use super::engine::{Engine, LABEL_CLUSTER, LABEL_CONTAINER, LABEL_NAMESPACE, LABEL_POD, words};
 use crate::api::Cluster;
 use crate::value::Json as _;
 
@@ -24,11 +24,14 @@ pub(super) fn message_file(folder: &Path, container: &str, attempt: i64) -> Path
     folder.join(container).join(format!("{attempt}.message"))
 }
 
-fn labels(engine: &Engine, uid: &str, container: &str) -> Vec<String> {
-    [(LABEL_CLUSTER, engine.cluster()), (LABEL_POD, uid), (LABEL_CONTAINER, container)]
-        .iter()
-        .flat_map(|(key, value)| ["--label".to_owned(), format!("{key}={value}")])
-        .collect()
+fn labels(engine: &Engine, pod: &Value, container: &str) -> Vec<String> {
+    let labels = [
+        (LABEL_CLUSTER, engine.cluster()),
+        (LABEL_NAMESPACE, pod.namespace()),
+        (LABEL_POD, pod.uid()),
+        (LABEL_CONTAINER, container),
+    ];
+    labels.iter().flat_map(|(key, value)| ["--label".to_owned(), format!("{key}={value}")]).collect()
 }
 
 /// What a pod is called inside.
@@ -41,7 +44,7 @@ pub(super) fn host_name(pod: &Value) -> String {
 pub(super) async fn start_sandbox(cluster: &Cluster, engine: &Engine, pod: &Value) -> Result<(), String> {
     let name = container_name(engine, pod.uid(), "POD", 0);
     let mut args = words(&["run", "-d", "--name", &name, "--ipc", "shareable"]);
-    args.extend(labels(engine, pod.uid(), "POD"));
+    args.extend(labels(engine, pod, "POD"));
     args.extend(engine.limits.iter().cloned());
     if pod.bool_at("spec.hostNetwork") {
         args.extend(words(&["--network", "host"]));
@@ -177,7 +180,7 @@ impl Start<'_> {
         } else if pod.bool_at("spec.hostPID") {
             args.extend(words(&["--pid", "host"]));
         }
-        args.extend(labels(engine, pod.uid(), short));
+        args.extend(labels(engine, pod, short));
         args.extend(engine.limits.iter().cloned());
         args.extend(config::security(pod, container).map_err(StartError::Config)?);
         args.extend(config::resources(container));

@@ -16,6 +16,7 @@ use super::EngineChoice;
 use crate::value::Json as _;
 
 pub(super) const LABEL_CLUSTER: &str = "io.slipway.cluster";
+pub(super) const LABEL_NAMESPACE: &str = "io.slipway.namespace";
 pub(super) const LABEL_POD: &str = "io.slipway.pod";
 pub(super) const LABEL_CONTAINER: &str = "io.slipway.container";
 
@@ -288,8 +289,8 @@ impl Engine {
         args.extend(names.iter().map(|name| (*name).clone()));
         match self.call(&args).await {
             Ok(done) if done.code == 0 => {}
-            Ok(done) => tracing::warn!(error = %done.stderr, "Containers could not be removed."),
-            Err(error) => tracing::warn!(%error, "Containers could not be removed."),
+            Ok(done) => tracing::warn!(error = %done.stderr, "Cannot remove containers."),
+            Err(error) => tracing::warn!(%error, "Cannot remove containers."),
         }
     }
 

@@ -128,7 +128,7 @@ async fn write_node(cluster: &Cluster, api: SocketAddr) {
     if let Err(error) =
         crate::bootstrap::ensure(cluster, "nodes", "", NODE, json!({"metadata": {"labels": labels}})).await
     {
-        tracing::warn!(%error, "The node object could not be written.");
+        tracing::warn!(%error, "Cannot write the node object.");
         return;
     }
     let lease = json!({"spec": {"holderIdentity": NODE, "leaseDurationSeconds": 120}});
@@ -172,7 +172,7 @@ async fn write_node(cluster: &Cluster, api: SocketAddr) {
         })
         .await;
     if let Err(error) = written {
-        tracing::warn!(%error, "The node's status could not be written.");
+        tracing::warn!(%error, "Cannot write the node's status.");
     }
 }
 

@@ -124,7 +124,7 @@ async fn align(cluster: &Arc<Cluster>, api: SocketAddr, running: &mut Proxies) {
                 running.insert(key, token);
             }
             Err(error) => {
-                tracing::warn!(address = %key.0, service = %name, %error, "A service's address cannot be listened on.")
+                tracing::warn!(address = %key.0, service = %name, %error, "Cannot listen on the address of a service.")
             }
         }
     }
@@ -255,7 +255,7 @@ async fn serve_dns(cluster: Arc<Cluster>, address: Ipv4Addr, shutdown: Cancellat
     let socket = match UdpSocket::bind((address, 53)).await {
         Ok(socket) => Arc::new(socket),
         Err(error) => {
-            tracing::warn!(%address, %error, "Cluster DNS cannot listen; pods will not find services by name.");
+            tracing::warn!(%address, %error, "Cluster DNS cannot listen; pods cannot resolve services by name.");
             return;
         }
     };

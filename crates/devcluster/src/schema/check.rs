@@ -249,7 +249,7 @@ fn type_fits(node: &Node, value: &Value) -> bool {
         Type::Time | Type::MicroTime => value.as_str().is_some_and(|s| s.parse::<jiff::Timestamp>().is_ok()),
         Type::Quantity => match value {
             Value::Number(_) => true,
-            Value::String(text) => crate::value::Quantity::parse(text).is_some(),
+            Value::String(text) => slipway_dialect::quantity::nanos_of_text(text).is_some(),
             _ => false,
         },
         Type::Integer => value.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),

@@ -354,47 +354,54 @@ impl Drop for Test {
             return;
         }
         // A client of its own, on a thread of its own: the runtime of the test stands still in here.
-        let _ = std::thread::spawn(move || {
+        let left = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(take_away(&from_kubeconfig(kubeconfig), &ns, wait));
+            runtime.block_on(take_away(&from_kubeconfig(kubeconfig), &ns, wait))
         })
         .join();
+        if !std::thread::panicking() {
+            assert_eq!(
+                left.expect("the namespace is taken away"),
+                Vec::<String>::new(),
+                "containers are left"
+            );
+        }
     }
 }
 
-/// Removes a test's namespace and its definition, if it made one.
-async fn take_away(access: &Access, ns: &str, wait: bool) {
+/// Removes a test's namespace and its definition, if it made one. Returns the containers that stay although nobody needs them.
+async fn take_away(access: &Access, ns: &str, wait: bool) -> Vec<String> {
     let url = |path: String| format!("{}{path}", access.url);
     let namespace = url(format!("/api/v1/namespaces/{ns}"));
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let _ = access.http.delete(url(format!("{definitions}/widgets.{ns}.example.com"))).send().await;
-    let pods =
-        if wait { uids(access, &url(format!("/api/v1/namespaces/{ns}/pods"))).await } else { Vec::new() };
     let _ = access.http.delete(&namespace).send().await;
-    let end = Instant::now() + Duration::from_secs(if wait { 30 } else { 0 });
+    if !wait {
+        return Vec::new();
+    }
+    let end = Instant::now() + Duration::from_secs(120);
     while Instant::now() < end
         && access.http.get(&namespace).send().await.is_ok_and(|answer| answer.status().is_success())
     {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     // The engine is slower than the API, and nobody is left to end a container when the last test is over.
-    while Instant::now() < end && pods.iter().any(|uid| has_container(uid)) {
+    loop {
+        let left = containers(ns);
+        if left.is_empty() || Instant::now() > end {
+            return left;
+        }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-async fn uids(access: &Access, pods: &str) -> Vec<String> {
-    let Ok(answer) = access.http.get(pods).send().await else { return Vec::new() };
-    let list: Value = answer.json().await.unwrap_or_default();
-    let uid = |pod: &Value| pod["metadata"]["uid"].as_str().map(str::to_owned);
-    list["items"].as_array().into_iter().flatten().filter_map(uid).collect()
-}
-
-fn has_container(pod: &str) -> bool {
-    let filter = format!("label=io.slipway.pod={pod}");
+/// Containers of a namespace, also of pods that controllers made or that the test deleted a moment ago.
+fn containers(ns: &str) -> Vec<String> {
+    let filter = format!("label=io.slipway.namespace={ns}");
     let output = std::process::Command::new("podman").args(["ps", "-aq", "--filter", &filter]).output();
-    output.is_ok_and(|output| !output.stdout.is_empty())
+    let output = output.expect("podman runs");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
 /// A watch, one event at a time.

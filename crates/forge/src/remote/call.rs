@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use slipway_dialect::percent::{encode, encode_path};
 
 use super::{Provider, bitbucket, bitbucket_server, gitea, github, gitlab};
 
@@ -71,24 +72,6 @@ pub struct CommitInfo {
     pub url: Option<String>,
 }
 
-/// Percent-encodes everything but what may stand in one part of a path.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte.into());
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    out
-}
-
-/// The same, with slashes left as they are.
-fn escape_path(path: &str) -> String {
-    path.split('/').map(escape).collect::<Vec<_>>().join("/")
-}
-
 impl Provider {
     /// Where the API is, when nobody says otherwise. `host` is the provider's own address, without a slash at its end.
     pub fn api(self, host: Option<&str>) -> Option<String> {
@@ -153,7 +136,7 @@ impl Provider {
         Call::get(match self {
             Self::GitHub => format!("/repos/{repo}/hooks?per_page=100"),
             Self::Gitea => format!("/repos/{repo}/hooks?limit=50"),
-            Self::GitLab => format!("/projects/{}/hooks?per_page=100", escape(repo)),
+            Self::GitLab => format!("/projects/{}/hooks?per_page=100", encode(repo)),
             Self::BitbucketCloud => format!("/repositories/{repo}/hooks?pagelen=100"),
             Self::BitbucketServer => format!("{}/webhooks?limit=100", bitbucket_server::place(repo)),
         })
@@ -181,10 +164,10 @@ impl Provider {
 
     pub fn unregister(self, repo: &str, id: &str) -> Call {
         let path = match self {
-            Self::GitHub | Self::Gitea => format!("/repos/{repo}/hooks/{}", escape(id)),
-            Self::GitLab => format!("/projects/{}/hooks/{}", escape(repo), escape(id)),
-            Self::BitbucketCloud => format!("/repositories/{repo}/hooks/{}", escape(id)),
-            Self::BitbucketServer => format!("{}/webhooks/{}", bitbucket_server::place(repo), escape(id)),
+            Self::GitHub | Self::Gitea => format!("/repos/{repo}/hooks/{}", encode(id)),
+            Self::GitLab => format!("/projects/{}/hooks/{}", encode(repo), encode(id)),
+            Self::BitbucketCloud => format!("/repositories/{repo}/hooks/{}", encode(id)),
+            Self::BitbucketServer => format!("{}/webhooks/{}", bitbucket_server::place(repo), encode(id)),
         };
         Call { method: "DELETE", path, body: None }
     }
@@ -205,7 +188,7 @@ impl Provider {
         Call::get(match self {
             Self::GitHub => format!("/repos/{repo}/branches?per_page=100"),
             Self::Gitea => format!("/repos/{repo}/branches?limit=50"),
-            Self::GitLab => format!("/projects/{}/repository/branches?per_page=100", escape(repo)),
+            Self::GitLab => format!("/projects/{}/repository/branches?per_page=100", encode(repo)),
             Self::BitbucketCloud => format!("/repositories/{repo}/refs/branches?pagelen=100"),
             Self::BitbucketServer => format!("{}/branches?limit=100", bitbucket_server::place(repo)),
         })
@@ -230,11 +213,11 @@ impl Provider {
 
     /// A commit, by its id or by a branch that is at it.
     pub fn commit(self, repo: &str, revision: &str) -> Call {
-        let revision = escape(revision);
+        let revision = encode(revision);
         Call::get(match self {
             Self::GitHub => format!("/repos/{repo}/commits/{revision}"),
             Self::Gitea => format!("/repos/{repo}/git/commits/{revision}"),
-            Self::GitLab => format!("/projects/{}/repository/commits/{revision}", escape(repo)),
+            Self::GitLab => format!("/projects/{}/repository/commits/{revision}", encode(repo)),
             Self::BitbucketCloud => format!("/repositories/{repo}/commit/{revision}"),
             Self::BitbucketServer => format!("{}/commits/{revision}", bitbucket_server::place(repo)),
         })
@@ -252,11 +235,11 @@ impl Provider {
     }
 
     pub fn file(self, repo: &str, revision: &str, path: &str) -> Call {
-        let (revision, file) = (escape(revision), escape_path(path));
+        let (revision, file) = (encode(revision), encode_path(path));
         Call::get(match self {
             Self::GitHub | Self::Gitea => format!("/repos/{repo}/contents/{file}?ref={revision}"),
             Self::GitLab => {
-                format!("/projects/{}/repository/files/{}?ref={revision}", escape(repo), escape(path))
+                format!("/projects/{}/repository/files/{}?ref={revision}", encode(repo), encode(path))
             }
             Self::BitbucketCloud => format!("/repositories/{repo}/src/{revision}/{file}"),
             Self::BitbucketServer => format!("{}/raw/{file}?at={revision}", bitbucket_server::place(repo)),
@@ -317,7 +300,7 @@ impl Provider {
             Self::GitHub => format!("/repos/{repo}/pulls/{number}/files?per_page=100"),
             Self::Gitea => format!("/repos/{repo}/pulls/{number}/files?limit=50"),
             Self::GitLab => {
-                format!("/projects/{}/merge_requests/{number}/diffs?per_page=100", escape(repo))
+                format!("/projects/{}/merge_requests/{number}/diffs?per_page=100", encode(repo))
             }
             Self::BitbucketCloud => {
                 format!("/repositories/{repo}/pullrequests/{number}/diffstat?pagelen=100")
@@ -330,12 +313,12 @@ impl Provider {
 
     /// The files that changed between two commits, for pushes that do not say.
     pub fn changed_files(self, repo: &str, before: &str, after: &str) -> Call {
-        let (before, after) = (escape(before), escape(after));
+        let (before, after) = (encode(before), encode(after));
         Call::get(match self {
             Self::Gitea => format!("/repos/{repo}/compare/{before}...{after}"),
             Self::GitHub => format!("/repos/{repo}/compare/{before}...{after}?per_page=100"),
             Self::GitLab => {
-                format!("/projects/{}/repository/compare?from={before}&to={after}", escape(repo))
+                format!("/projects/{}/repository/compare?from={before}&to={after}", encode(repo))
             }
             Self::BitbucketCloud => {
                 format!("/repositories/{repo}/diffstat/{after}..{before}?pagelen=100")

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use slipway_model::{Comment, PullRequestEvent, RepoEvent};
 
 use super::Malformed;
-use super::call::{Call, CommitInfo, CommitState, CommitStatus, escape};
+use slipway_dialect::percent::encode;
+
+use super::call::{Call, CommitInfo, CommitState, CommitStatus};
 use super::read::{self, Body, Push};
 
 pub(super) fn parse(event: &str, body: &Body) -> Result<Vec<RepoEvent>, Malformed> {
@@ -126,7 +128,7 @@ pub(super) fn register(repo: &str, url: &str, secret: &str) -> Call {
         "url": url, "token": secret, "push_events": true, "tag_push_events": true, "merge_requests_events": true,
         "note_events": true, "releases_events": true, "enable_ssl_verification": true,
     });
-    Call::post(format!("/projects/{}/hooks", escape(repo)), body)
+    Call::post(format!("/projects/{}/hooks", encode(repo)), body)
 }
 
 pub(super) fn status(repo: &str, sha: &str, status: &CommitStatus<'_>) -> Call {
@@ -138,7 +140,7 @@ pub(super) fn status(repo: &str, sha: &str, status: &CommitStatus<'_>) -> Call {
     let body = json!({
         "state": state, "name": status.title, "target_url": status.url, "description": status.description,
     });
-    Call::post(format!("/projects/{}/statuses/{sha}", escape(repo)), body)
+    Call::post(format!("/projects/{}/statuses/{sha}", encode(repo)), body)
 }
 
 pub(super) fn commit(value: &Value) -> Option<CommitInfo> {

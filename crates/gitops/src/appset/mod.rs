@@ -14,7 +14,6 @@ mod params;
 mod patch;
 mod plan;
 mod progressive;
-mod selector;
 mod update;
 
 pub use generate::{Generated, Generation, GenerationError, generate};
@@ -22,7 +21,7 @@ pub use needs::{Answer, Answers, ClusterEntry, Decisions, Need, PullRequest, Rep
 pub use params::Params;
 pub use plan::{Change, PlanInput, Policy, SetPlan, plan, plan_deletion};
 pub use progressive::steps_of;
-pub use selector::selects;
+pub use slipway_dialect::selector::selects;
 
 /// Ours, on an ApplicationSet: `"true"` lets a generator that comes back empty delete Applications.
 pub const ALLOW_EMPTY: &str = "slipway.io/allow-empty";

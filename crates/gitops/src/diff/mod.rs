@@ -10,7 +10,6 @@ pub(crate) mod ignore;
 mod mask;
 mod merge;
 mod normalize;
-mod quantity;
 mod schema;
 mod server;
 mod text;

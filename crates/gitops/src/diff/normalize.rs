@@ -1,11 +1,11 @@
 //! Taking out what is no difference: the server's own fields, notations of one value, ignored status.
 
 use super::ignore::IgnoreRules;
-use super::quantity;
 use super::schema::{self, Context};
 use crate::object;
 use serde_json::{Map, Value, json};
 use slipway_crd::names;
+use slipway_dialect::quantity;
 
 /// Metadata that the API server writes.
 const SERVER_METADATA: &[&str] = &[

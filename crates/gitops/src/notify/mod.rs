@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha1::{Digest, Sha1};
+use slipway_dialect::selector::Selector;
 use slipway_template::{Data, Environment, Functions, Limits, Template};
 
 use expression::Expression;
@@ -287,20 +288,12 @@ fn hash(text: &str) -> String {
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(Sha1::digest(text.as_bytes()))
 }
 
-/// `a=b,c!=d,e`.
+/// One that cannot be read selects nothing.
 fn selects(selector: &str, labels: &Value) -> bool {
-    selector.split(',').map(str::trim).filter(|part| !part.is_empty()).all(|part| {
-        let label = |name: &str| labels[name.trim()].as_str();
-        if let Some((name, value)) = part.split_once("!=") {
-            label(name) != Some(value.trim())
-        } else if let Some((name, value)) = part.split_once('=') {
-            label(name) == Some(value.trim_start_matches('=').trim())
-        } else if let Some(name) = part.strip_prefix('!') {
-            label(name).is_none()
-        } else {
-            label(part).is_some()
-        }
-    })
+    let labels = labels.as_object().into_iter().flatten();
+    let labels =
+        labels.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect();
+    Selector::parse_text(selector).is_ok_and(|selector| selector.matches(&labels))
 }
 
 /// Every text of a template, filled.

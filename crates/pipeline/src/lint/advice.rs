@@ -8,6 +8,7 @@ use crate::expand::CHILDREN_MAX;
 use crate::expression::{self, JsRegex};
 use crate::interpolate::{Piece, references};
 use crate::lint::model::lifted;
+use crate::lint::steps::TOLERANT;
 use crate::lint::{Finding, Suggestion, nearest};
 use crate::parse::KNOWN_TYPES;
 use crate::pipeline::MAIN_CLONE;
@@ -142,6 +143,11 @@ impl Advice<'_> {
     /// Fields of the language that nothing here acts on.
     fn unsupported(&mut self, name: &str, step: &Node) {
         let type_name = step.get("type").and_then(Node::as_str).unwrap_or("freestyle");
+        let no_map = step.entry("arguments").filter(|(_, arguments)| !arguments.is_mapping());
+        if let Some((place, _)) = no_map.filter(|_| TOLERANT.contains(&type_name)) {
+            let finding = Finding::warning("`arguments` is not a map and has no effect", place.span);
+            self.add(finding.hint("remove it, or write the arguments as NAME: VALUE"), name, "arguments");
+        }
         // Arguments of other types are their own.
         let built_in = KNOWN_TYPES.contains(&type_name);
         let fields_of = if built_in { lifted(step) } else { step.clone() };

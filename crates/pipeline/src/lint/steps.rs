@@ -32,6 +32,11 @@ pub(super) fn root() -> Shape {
     ])
 }
 
+/// Types of which the reference validator takes `arguments` that are no map (`arguments: NA`), because it never looks
+/// into them.
+pub(super) const TOLERANT: [&str; 5] =
+    ["freestyle", "composition", "launch-composition", "deploy", "parallel"];
+
 /// The shape of a step by its whole `type`; `None` for types whose fields belong to a plugin.
 pub(super) fn step(type_name: &str, setting: &Setting<'_>) -> Option<Shape> {
     let mut object = match type_name {
@@ -65,6 +70,10 @@ pub(super) fn step(type_name: &str, setting: &Setting<'_>) -> Option<Shape> {
         if !object.fields.iter().any(|own| own.name == field.name) {
             object.fields.push(field);
         }
+    }
+    if TOLERANT.contains(&type_name) {
+        object.fields.retain(|field| field.name != "arguments");
+        object.fields.push(may("arguments", Shape::Any));
     }
     if setting.in_hook {
         for name in ["debug", "on_start", "on_finish", "on_fail", "hooks", "stage"] {

@@ -59,6 +59,23 @@ fn fields_that_nothing_acts_on_are_named_with_their_place() {
     );
 }
 
+/// R7: what the published validator takes is no error, and what has no effect is said.
+#[test]
+fn r7_arguments_that_are_no_map_are_an_error_only_where_they_are_looked_into() {
+    let text = "version: '1.0'\nsteps:\n  run:\n    image: alpine\n    arguments: NA\n  all:\n    type: parallel\n    arguments: NA\n    steps:\n      in:\n        image: alpine\n        arguments: [a]\n  ask:\n    type: pending-approval\n    arguments: NA\n";
+    expect(
+        text,
+        &[
+            ("5:5 run", "`arguments` is not a map and has no effect"),
+            ("8:5 all", "`arguments` is not a map and has no effect"),
+            ("12:9 in", "`arguments` is not a map and has no effect"),
+            ("15:16 ask", "\"arguments\" must be an object"),
+        ],
+    );
+    let errors: Vec<_> = lint(text).into_iter().filter(Finding::is_error).collect();
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+}
+
 #[test]
 fn broken_yaml_names_every_tab_and_both_places_of_a_repeated_key() {
     expect("version: '1.0'\nsteps:\n\ta: {}\n\tb: {}\n", &[("3:1", "tab"), ("4:1", "tab")]);

@@ -87,7 +87,7 @@ impl Build {
             write_json(&dir.images_bytes(), &bytes_below(&dir.images()), Lasting::Process)
         });
         if let Ok(Err(error)) = measured.await {
-            tracing::warn!(build = %self.taken.id, %error, "The images of a build are not measured.");
+            tracing::warn!(build = %self.taken.id, %error, "Cannot measure the images of a build.");
         }
     }
 

@@ -123,7 +123,7 @@ impl StepTypes {
             let read = serde_json::from_str(document.get()).map_err(|error| error.to_string());
             // The server has checked them; what is wrong with one is told when a step asks for it.
             if let Err(why) = read.and_then(|value| all.add(&value, steps)) {
-                tracing::warn!(%why, "A step type of the account cannot be used.");
+                tracing::warn!(%why, "Cannot use a step type of the account.");
             }
         }
         for (name, own) in &self.0 {

@@ -57,7 +57,7 @@ impl Prepared {
         };
         // A shell is no part of a step's result; the sweep finds what is left by its label.
         if let Err(why) = done {
-            tracing::warn!(%why, "A debug shell is not removed yet; the next sweep tries again.");
+            tracing::warn!(%why, "Cannot remove a debug shell yet; the next sweep retries.");
         }
     }
 

@@ -4,6 +4,7 @@
 //! has; what changes something is asked about each time, and recorded there. Answers hold masked objects only.
 
 mod actions;
+mod deployment;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -320,8 +321,23 @@ fn comparable(observed: &Observed) -> Result<(), Refusal> {
     }
 }
 
-async fn diff(State(proxy): State<Proxy>, path: AppPath) -> Result<Json<ApplicationDiff>, Refusal> {
-    let (_, observed) = proxy.observe(&app_key(path)).await?;
+#[derive(Deserialize)]
+struct DiffQuery {
+    /// A deployment of the history: what a rollback to it would change.
+    deployment: Option<i64>,
+}
+
+async fn diff(
+    State(proxy): State<Proxy>,
+    path: AppPath,
+    Query(query): Query<DiffQuery>,
+) -> Result<Json<ApplicationDiff>, Refusal> {
+    let key = app_key(path);
+    let mut app = proxy.application(&key)?;
+    if let Some(id) = query.deployment {
+        app = deployment::as_deployed(&app, id)?;
+    }
+    let observed = proxy.engine()?.look_beside(&key, &app).await;
     comparable(&observed)?;
     let resources = observed
         .comparison

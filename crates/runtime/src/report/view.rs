@@ -175,6 +175,7 @@ fn history(app: &Application) -> Vec<wire::Deployment> {
                 sha: entry.revisions.first().unwrap_or(&entry.revision).clone(),
                 ..wire::Revision::default()
             },
+            started_at: entry.deploy_started_at.clone(),
             deployed_at: entry.deployed_at.clone(),
             initiated_by: initiator(&entry.initiated_by),
         })

@@ -145,6 +145,22 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
     world.until("shop", "out of sync", |app| app["status"]["sync"]["revision"] == second.as_str()).await;
     world.patch_app("shop", json!({"spec": {"syncPolicy": {"automated": {}}}})).await;
     world.until_synced("shop", &second).await;
+    // What a rollback would change is shown before it, and how long each deployment took.
+    let same: Value = get("diff").send().await.expect("answered").json().await.expect("JSON");
+    let changes = |diff: &Value| -> Vec<String> {
+        let resources = diff["resources"].as_array().expect("a list");
+        resources.iter().map(|resource| resource["change"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(changes(&same), ["same", "same"], "{same}");
+    let back: Value = get("diff?deployment=0").send().await.expect("answered").json().await.expect("JSON");
+    assert_eq!(changes(&back), ["change", "same"], "{back}");
+    let unified = back["resources"][0]["unified"].as_str().expect("a text");
+    assert!(unified.contains("-  key: \"2\"") && unified.contains("+  key: \"1\""), "{unified}");
+    assert!(!back.to_string().contains("hunter2") && !back.to_string().contains("aHVudGVyMg"), "{back}");
+    assert_eq!(get("diff?deployment=77").send().await.expect("answered").status(), 404);
+    plane
+        .until("shop", |app| app.history.len() == 2 && app.history.iter().all(|one| one.started_at.is_some()))
+        .await;
     assert_eq!(order("rollback", json!({"id": 0})).await.expect("answered").status(), 200);
     world
         .until("shop", "rolled back", |app| {

@@ -67,7 +67,7 @@ async fn k56_pipelines_do_not_start_each_other_without_end() {
     }
     let said: Vec<_> = said.iter().map(|text| text.as_str().unwrap()).collect();
     assert!(
-        said.iter().any(|text| text.contains("`k/p6`") && text.contains("as long as one may be")),
+        said.iter().any(|text| text.contains("`k/p6`") && text.contains("reached its maximum length")),
         "{said:?}"
     );
     assert!(said.iter().any(|text| text.contains("`k/a`") && text.contains("already")), "{said:?}");

@@ -255,7 +255,10 @@ async fn a_build_that_asks_for_shared_configuration_which_is_not_there_fails_wit
     let build = platform.get(&format!("/api/builds/{id}")).await;
     assert_eq!(build["status"], "error", "{build}");
     let said = build.to_string();
-    assert!(said.contains("shared configuration that is not there: `gone`, `also-gone`; make it"), "{said}");
+    assert!(
+        said.contains("shared configuration that does not exist: `gone`, `also-gone`; create it"),
+        "{said}"
+    );
     // Once they are there, so is the build.
     for name in ["gone", "also-gone"] {
         let mut context = context.clone();

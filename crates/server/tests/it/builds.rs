@@ -61,6 +61,37 @@ async fn until_first(platform: &Platform) -> Value {
     panic!("the push made no build");
 }
 
+/// What steps see as CF_BUILD_INITIATOR comes from the server: who pushed, who pressed Run, who pressed Restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn runners_are_told_by_the_server_who_started_a_build() {
+    let platform = Platform::start().await;
+    platform.post("/api/repos", json!({"name": "demo/app"})).await;
+    platform.pipeline("demo/build", "demo/app").await;
+    let work = working_copy(platform.folder.path(), &platform.clone_url("demo/app", &platform.admin_key));
+    commit(&work, "one");
+    assert!(git(&work, &["push", "origin", "main"]).0);
+    let pushed = until_first(&platform).await["id"].as_str().unwrap().to_owned();
+    let (_, bob) = platform.member("bob@example.com", "Admin").await;
+    let (_, eve) = platform.member("eve@example.com", "Admin").await;
+    // What somebody writes into the request is not who they are.
+    let body = json!({"initiator": "mallory", "variables": {"CF_BUILD_INITIATOR": "mallory"}});
+    let (status, run) = platform.call("POST", "/api/pipelines/run/demo%2Fbuild", &bob, Some(body)).await;
+    assert_eq!(status, 200, "{run}");
+    let run = run.as_str().unwrap().to_owned();
+    let (status, again) = platform.call("GET", &format!("/api/builds/rebuild/{run}"), &eve, None).await;
+    assert_eq!(status, 200, "{again}");
+    let again = again.as_str().unwrap().to_owned();
+
+    let name = async |key: &str| platform.call("GET", "/api/user", key, None).await.1["userName"].clone();
+    let runner = platform.agent(Subject::Runner, "r1").await;
+    let taken = sync(&platform, &runner, "r1", 10, json!([])).await["taken"].clone();
+    for (id, who) in [(&pushed, &platform.admin_key), (&run, &bob), (&again, &eve)] {
+        let found = taken.as_array().unwrap().iter().find(|build| build["id"] == id.as_str());
+        let found = found.unwrap_or_else(|| panic!("build {id} was not handed out: {taken}"));
+        assert_eq!(found["initiator"], name(who).await, "{found}");
+    }
+}
+
 /// D18: by number, by the short id that pages show, by the first digits; never another account's.
 #[tokio::test]
 async fn a_build_is_found_by_its_number_and_by_its_short_id() {
@@ -126,7 +157,7 @@ async fn what_has_ended_is_not_terminated_and_a_refusal_is_no_failure() {
     let (status, refused) =
         platform.call("DELETE", &format!("/api/progress/{id}"), &platform.admin_key, None).await;
     assert_eq!(status, 409, "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("has ended"), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("has already finished"), "{refused}");
     assert_eq!(platform.get("/api/audit?action=terminate").await["total"], before);
     let other = run(&platform, "demo/build").await;
     let gone =
@@ -147,7 +178,7 @@ async fn a_refusal_names_its_field_and_the_validator_says_what_it_knows() {
     let paths: Vec<_> =
         refused["details"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!(paths, ["spec.cronTriggers[0].expression", "spec.triggers[0].repo"], "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("repo is `owner/name`"));
+    assert!(refused["message"].as_str().unwrap().contains("enter the repository as `owner/name`"));
 
     let validate = |kind: &str| {
         let yaml = format!("version: '1.0'\nsteps:\n  ask:\n    type: {kind}\n    title: x\n");

@@ -132,7 +132,7 @@ async fn an_announcement_whose_provider_is_away_is_not_lost() {
     })
     .await;
     let problem = kept["problem"].as_str().unwrap();
-    assert!(problem.contains("Git context `gh`") && !problem.contains("database"), "{kept}");
+    assert!(problem.contains("Git integration `gh`") && !problem.contains("database"), "{kept}");
     assert!(kept["next"].is_string() && kept["dead"].is_null(), "{kept}");
     assert!(kept.get("body").is_none() && !kept.to_string().contains("please build"), "{kept}");
     assert_eq!(value(&metrics(&platform).await, "slipway_deferred_messages{state=\"waiting\"}"), Some(1.0));
@@ -184,7 +184,7 @@ async fn an_announcement_whose_provider_is_away_is_not_lost() {
     assert_eq!(trail["total"], 1, "{trail}");
 }
 
-/// S10's neighbour: what "remove one" speaks of can be removed.
+/// S10's neighbour: what "delete one" speaks of can be removed.
 #[tokio::test]
 async fn a_runtime_is_removed_by_an_administrator_with_what_it_reported() {
     let platform = Platform::start().await;
@@ -231,7 +231,7 @@ async fn readiness_says_within_a_moment_that_the_database_is_away() {
     for _ in 0..3 {
         let (status, text, took) = ready().await;
         assert_eq!(status, 503, "{text}");
-        assert!(text.contains("the database does not answer"), "{text}");
+        assert!(text.contains("the database does not respond"), "{text}");
         // A second, and what a busy machine adds; it used to be fourteen.
         assert!(took < Duration::from_secs(6), "{took:?}");
     }

@@ -62,7 +62,7 @@ async fn only_allowed_domains_are_invited_and_the_limit_of_seats_says_so() {
     let (status, refused) = invite("b@example.com").await;
     assert_eq!((status, &refused["name"]), (403, &json!("LIMIT_REACHED")));
     let text = refused["message"].as_str().unwrap();
-    assert!(text.contains("limit `seats` is reached: 2 of 2 are used; remove somebody"), "{text}");
+    assert!(text.contains("limit `seats` is reached: 2 of 2 are used; remove a user"), "{text}");
     let usage = platform.get("/api/usage").await;
     let seats = usage["limits"].as_array().unwrap().iter().find(|state| state["name"] == "seats").unwrap();
     assert_eq!(

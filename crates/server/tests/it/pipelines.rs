@@ -201,7 +201,7 @@ async fn text_becomes_steps_in_their_order_and_what_is_wrong_is_said_at_once() {
         "branchRegex",
         "twice",
         "owner/name",
-        "Git context `none`",
+        "Git integration `none`",
     ] {
         assert!(said.contains(part), "`{part}` in {said}");
     }
@@ -222,7 +222,10 @@ async fn the_queue_goes_by_priority_and_keeps_to_every_limit() {
     assert_eq!(ids(&first), [high.clone(), low.clone()]);
     let waits = platform.get(&format!("/api/builds/{high_too}")).await;
     assert_eq!(waits["message"], "waiting: 1 build runs already of this pipeline, which is its concurrency");
-    assert!(text(&platform.get(&format!("/api/builds/{frozen}")).await["message"]).contains("frozen"));
+    assert!(
+        text(&platform.get(&format!("/api/builds/{frozen}")).await["message"])
+            .contains("the pipeline is paused")
+    );
     runner.report(&first["taken"][0], 1, "success", json!([])).await;
     let second = runner.sync(10, &[held(&first["taken"][1])]).await;
     assert_eq!(ids(&second), [high_too]);

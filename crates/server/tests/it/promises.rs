@@ -95,7 +95,7 @@ async fn an_integration_needs_a_credential_and_can_be_tried_out() {
         .call("POST", "/api/contexts", &platform.admin_key, Some(git_context("gh", &address, "")))
         .await;
     assert_eq!(status, 400, "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("password is needed"), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("password is required"), "{refused}");
     let mut tagged = git_context("good", &address, "good");
     // One without tags is open to every member.
     tagged["metadata"]["labels"] = json!({"tags": ["private"]});
@@ -150,7 +150,7 @@ async fn a_context_has_an_effect_or_is_refused() {
             .call("POST", "/api/contexts", &platform.admin_key, Some(context("x", kind, json!({}))))
             .await;
         assert_eq!(status, 400, "{kind}");
-        assert!(refused["message"].as_str().unwrap().contains("nothing on this platform reads"), "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains("are not used here"), "{refused}");
     }
     platform.post("/api/contexts", context("values", "yaml", json!({"REGION": "eu", "LIST": ["a"]}))).await;
     platform.post("/api/contexts", context("hidden", "secret-yaml", json!({"TOKEN": "canary-9x"}))).await;
@@ -164,7 +164,7 @@ async fn a_context_has_an_effect_or_is_refused() {
             "externalResources": [{"type": "git"}], "packId": "", "scopes": []}})
     };
     let made = platform.post("/api/pipelines", pipeline("d/yaml", json!(["values", "hidden"]))).await;
-    assert_eq!(made["warnings"], json!(["spec.externalResources is kept and has no effect here"]), "{made}");
+    assert_eq!(made["warnings"], json!(["spec.externalResources is stored but has no effect"]), "{made}");
     let again = platform.get("/api/pipelines/d%2Fyaml").await;
     let (status, put) =
         platform.call("PUT", "/api/pipelines/d%2Fyaml", &platform.admin_key, Some(again.clone())).await;
@@ -195,5 +195,8 @@ async fn a_context_has_an_effect_or_is_refused() {
     sync(&platform, &runner, "r1", 2, json!([{"id": taken["id"], "epoch": 1}])).await;
     let build = platform.get(&format!("/api/builds/{id}")).await;
     assert_eq!(build["status"], "error", "{build}");
-    assert!(build["message"].as_str().unwrap().contains("`old`: nothing on this platform reads"), "{build}");
+    assert!(
+        build["message"].as_str().unwrap().contains("`old`: contexts of type `storage.s3` are not used here"),
+        "{build}"
+    );
 }

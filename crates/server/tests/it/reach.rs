@@ -156,7 +156,7 @@ async fn h6_the_right_to_run_is_not_the_right_to_say_what_runs() {
         let (status, answer) = run(name, body.clone()).by(&key).await;
         assert_eq!(status, expected, "{name} {body}: {answer}");
         if body["userYamlDescriptor"] != json!(" \n") && expected == 403 && body["options"].is_null() {
-            assert!(answer["message"].as_str().unwrap().contains("needs the right to update"), "{answer}");
+            assert!(answer["message"].as_str().unwrap().contains("requires the right to update"), "{answer}");
         }
     }
     let own = json!({"userYamlDescriptor": "version: '1.0'\nsteps: {a: {image: x, commands: [env]}}"});
@@ -436,7 +436,7 @@ async fn m5_nobody_climbs_by_changing_what_rules_look_at() {
     let (status, answer) =
         platform.call("PATCH", &project("secret"), &key, Some(json!({"tags": ["dev"]}))).await;
     assert_eq!(status, 403, "{answer}");
-    assert!(answer["message"].as_str().unwrap().contains("access rules look at the tag `dev`"), "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("access rules depend on the tag `dev`"), "{answer}");
     assert_eq!(see("secret%2Fp").await.0, 404);
     assert_eq!(
         platform.call("PATCH", &project("open"), &key, Some(json!({"tags": []}))).await.0,

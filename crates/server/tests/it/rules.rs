@@ -159,7 +159,7 @@ async fn attributes_decide_who_sees_and_syncs_an_application() {
     assert_eq!(ask(key.clone(), "fly", "dev", runtime.clone()).await, 400, "nothing that can be done");
     assert_eq!(ask(key.clone(), "sync", "dev", key.clone()).await, 400, "a person is no runtime");
     let (_, elsewhere) = platform.account("elsewhere").await;
-    assert_eq!(ask(elsewhere, "diff", "dev", runtime).await, 404, "of another account");
+    assert_eq!(ask(elsewhere, "diff", "dev", runtime).await, 404, "belongs to another account");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,7 +31,7 @@ async fn a_build_goes_to_the_runner_that_its_pipeline_names() {
     }
     assert_eq!(sync(&west, "west", json!([])).await, ["r/gone", "r/west"]);
     let waits = platform.get(&format!("/api/builds/{}", ids[0])).await.to_string();
-    assert!(waits.contains("runner `east`, which it is for"), "{waits}");
+    assert!(waits.contains("its runner `east` has no free slot"), "{waits}");
     let held = json!([{"id": ids[1], "epoch": 1}, {"id": ids[2], "epoch": 1}]);
     assert!(sync(&west, "west", held).await.is_empty());
     assert_eq!(sync(&east, "east", json!([])).await, ["r/east"]);

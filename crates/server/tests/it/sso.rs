@@ -443,7 +443,7 @@ async fn k19_a_disabled_person_and_a_second_person_with_the_same_address_are_ref
     let browser = platform.invited(&platform.admin_key, "ada@example.com", "Admin").await;
     let (status, text) = sign_in(&platform, &provider).await;
     assert_eq!(status, 401, "{text}");
-    assert!(text.contains("somebody with this e-mail is here already"), "{text}");
+    assert!(text.contains("there is already a user with this e-mail"), "{text}");
     // They link it themselves, while signed in.
     assert_eq!(link(&platform, &provider, &browser, "corp").await, 302);
     let (status, cookie) = sign_in(&platform, &provider).await;
@@ -486,7 +486,7 @@ async fn k116_an_issuer_inside_is_refused_until_an_operator_allows_it() {
         let body = json!({"name": "corp", "settings": {"issuer": issuer, "clientId": "slipway"}});
         let (status, refused) = platform.call("POST", "/api/idp", &platform.admin_key, Some(body)).await;
         assert_eq!(status, 400, "{issuer}");
-        assert!(refused["message"].as_str().unwrap().contains("address inside"), "{issuer}: {refused}");
+        assert!(refused["message"].as_str().unwrap().contains("internal address"), "{issuer}: {refused}");
     }
     let body = json!({"name": "corp", "settings": {"issuer": "gopher://x", "clientId": "slipway"}});
     assert_eq!(platform.call("POST", "/api/idp", &platform.admin_key, Some(body)).await.0, 400);
@@ -520,7 +520,7 @@ async fn a_person_is_shown_why_a_sign_in_failed_on_the_sign_in_page() {
     let told = look(&path, &trip.cookie).await;
     assert_eq!(told, "you are not a member of this account: ask its Administrator for an invitation");
     let told = look(&path, &trip.cookie).await;
-    assert!(told.starts_with("this sign%2Din is over"), "{told}");
+    assert!(told.starts_with("this sign%2Din has expired"), "{told}");
     let trip = set_out(&platform, &provider, "", None).await;
     let path = format!("/api/auth/corp/callback?error=access_denied%0d%0aset-cookie:x&state={}", trip.state);
     assert_eq!(look(&path, &trip.cookie).await, "the identity provider refused: access%5Fdeniedsetcookiex");

@@ -9,9 +9,12 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
+use serde_json::json;
 use slipway_server::{Config, Seams, Server};
 use slipway_store::{DatabaseUrl, Store};
 use tokio_util::sync::CancellationToken;
+
+use crate::cli::output::{OutputArguments, done};
 
 #[derive(Subcommand)]
 pub(crate) enum AdminCommand {
@@ -21,6 +24,8 @@ pub(crate) enum AdminCommand {
         place: Place,
         /// The file to write; it holds secrets and is readable by its owner alone
         file: PathBuf,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Put a backup in place, on either database. The platform must not be running
     Restore {
@@ -30,6 +35,8 @@ pub(crate) enum AdminCommand {
         #[arg(long)]
         force: bool,
         file: PathBuf,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Let people sign in to an account with a password again, when its identity provider is gone
     AllowPasswords {
@@ -37,6 +44,8 @@ pub(crate) enum AdminCommand {
         place: Place,
         /// The account's name
         account: String,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Messages that could not be followed up: list them, have them tried again. Asks the platform that you are signed in to
     #[command(subcommand)]
@@ -67,12 +76,15 @@ impl Place {
 
 pub(crate) async fn run(command: AdminCommand) -> anyhow::Result<ExitCode> {
     match command {
-        AdminCommand::Backup { place, file } => {
+        AdminCommand::Backup { place, file, output } => {
             let store = Store::connect_to_read(&place.database()?)?;
             let written = backup::write(&store, &place.data, &file).await?;
-            say!("Wrote {}: {} rows, {} repositories", file.display(), written.rows, written.repositories);
+            let name = file.display().to_string();
+            let said = format!("Wrote {name}: {} rows, {} repositories", written.rows, written.repositories);
+            let shown = json!({"file": name, "rows": written.rows, "repositories": written.repositories});
+            done(output, &shown, &name, &said)?;
         }
-        AdminCommand::Restore { place, force, file } => {
+        AdminCommand::Restore { place, force, file, output } => {
             crate::private::folder(&place.data)?;
             let store = Store::connect_beside(&place.database()?)?;
             if store.is_served().await? {
@@ -82,17 +94,20 @@ pub(crate) async fn run(command: AdminCommand) -> anyhow::Result<ExitCode> {
             }
             let restored = backup::restore(&store, &place.data, &file, force).await?;
             store.close();
-            say!("Restored {} rows and {} repositories", restored.rows, restored.repositories);
+            let said = format!("Restored {} rows and {} repositories", restored.rows, restored.repositories);
+            let shown = json!({"rows": restored.rows, "repositories": restored.repositories, "problems": restored.trail});
+            done(output, &shown, &file.display().to_string(), &said)?;
             for problem in &restored.trail {
-                say!("The audit trail of the backup is not whole: {problem}");
+                note!("The audit trail of the backup is not intact: {problem}");
             }
         }
-        AdminCommand::AllowPasswords { place, account } => {
+        AdminCommand::AllowPasswords { place, account, output } => {
             let store = Store::connect(&place.database()?)?;
             let config = Config { data: place.data, public_url: String::new(), network: Default::default() };
             let server = Server::beside(config, store, Seams::system(), CancellationToken::new())?;
             server.allow_passwords(&account).await?;
-            say!("People sign in to `{account}` with a password again");
+            let said = format!("People can sign in to `{account}` with a password again");
+            done(output, &json!({"account": account, "passwords": true}), &account, &said)?;
             server.close();
         }
         AdminCommand::Messages(command) => return messages::run(command).await,

@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -14,8 +14,10 @@ use slipway_api::application::{
     OperationOrdered, ResourceAction, ResourceActions, ResourceNode, SyncPolicyRequest,
 };
 
-use super::context;
-use super::output::{Format, OutputArguments, print, print_one};
+use super::app_list::ListFilter;
+use super::output::{Format, OutputArguments, done, print, print_one};
+use super::watch::WatchArguments;
+use super::{app_list, app_wait, context};
 
 #[derive(Args)]
 pub(crate) struct Name {
@@ -31,52 +33,6 @@ pub(crate) enum SyncPolicy {
     None,
 }
 
-/// Which Applications a list shows; the server does the work.
-#[derive(Args, Default)]
-pub(crate) struct ListFilter {
-    /// Words that are all found in its name, namespace, project, repository, path or destination
-    #[arg(long)]
-    search: Option<String>,
-    /// Healthy, Progressing, Degraded, Suspended, Missing or Unknown; several with commas
-    #[arg(long)]
-    health: Option<String>,
-    /// Synced, OutOfSync or Unknown; several with commas
-    #[arg(long)]
-    sync: Option<String>,
-    /// The runtime that reported it; several with commas
-    #[arg(long)]
-    runtime: Option<String>,
-    /// The namespace that it is in; several with commas
-    #[arg(short = 'N', long)]
-    namespace: Option<String>,
-    /// Its AppProject; several with commas
-    #[arg(short, long)]
-    project: Option<String>,
-    /// A label, as KEY or KEY=VALUE; several with commas must all be there
-    #[arg(short = 'l', long = "selector")]
-    label: Option<String>,
-    /// By name, problems (what needs attention first) or changed (the latest change first)
-    #[arg(long)]
-    sort: Option<String>,
-}
-
-impl ListFilter {
-    fn query(&self) -> String {
-        let given = [
-            ("search", &self.search),
-            ("health", &self.health),
-            ("sync", &self.sync),
-            ("runtime", &self.runtime),
-            ("namespace", &self.namespace),
-            ("project", &self.project),
-            ("label", &self.label),
-            ("sort", &self.sort),
-        ];
-        let given = given.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-        given.map(|(name, value)| format!("&{name}={}", super::nouns::part(value))).collect()
-    }
-}
-
 #[derive(Subcommand)]
 pub(crate) enum AppCommand {
     /// List Applications
@@ -85,6 +41,8 @@ pub(crate) enum AppCommand {
         filter: ListFilter,
         #[command(flatten)]
         output: OutputArguments,
+        #[command(flatten)]
+        watch: WatchArguments,
     },
     /// Show an Application
     Get {
@@ -92,6 +50,8 @@ pub(crate) enum AppCommand {
         app: Name,
         #[command(flatten)]
         output: OutputArguments,
+        #[command(flatten)]
+        watch: WatchArguments,
     },
     /// What a sync would do now, in order, and why
     Plan {
@@ -104,6 +64,9 @@ pub(crate) enum AppCommand {
     Diff {
         #[command(flatten)]
         app: Name,
+        /// What a rollback to this deployment of `history` would change, instead
+        #[arg(long, value_name = "ID")]
+        deployment: Option<i64>,
         #[command(flatten)]
         output: OutputArguments,
     },
@@ -134,6 +97,8 @@ pub(crate) enum AppCommand {
         /// Automated sync also deletes what is no longer in Git
         #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
         auto_prune: Option<bool>,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Sync it now. On a terminal it waits until the sync is over, and fails if the sync does
     Sync {
@@ -154,6 +119,8 @@ pub(crate) enum AppCommand {
         /// Stop waiting after this many seconds
         #[arg(long, default_value_t = 300)]
         timeout: u64,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Compare it with Git again now
     Refresh {
@@ -162,6 +129,8 @@ pub(crate) enum AppCommand {
         /// Render again, without any cache
         #[arg(long)]
         hard: bool,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Go back to a deployment of `history`
     Rollback {
@@ -169,6 +138,8 @@ pub(crate) enum AppCommand {
         app: Name,
         /// Its number
         id: i64,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Run an action on one of its resources; without an action, list those that there are
     Action {
@@ -181,9 +152,16 @@ pub(crate) enum AppCommand {
         /// A parameter of the action, as name=value; may be given several times
         #[arg(long = "param")]
         parameters: Vec<String>,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Stop a sync that is under way
-    Terminate(Name),
+    Terminate {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
     /// Wait until no sync is pending or running, and it is Synced and Healthy
     Wait {
         #[command(flatten)]
@@ -191,6 +169,8 @@ pub(crate) enum AppCommand {
         /// Stop waiting after this many seconds
         #[arg(long, default_value_t = 300)]
         timeout: u64,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Render the manifests of an Application from a folder, offline, as the engine renders them
     Render {
@@ -232,9 +212,15 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
     }
     let client = context::client()?;
     match command {
-        AppCommand::List { filter, output } => list(&client, &filter, output).await?,
-        AppCommand::Get { app, output } => {
+        AppCommand::List { filter, output, watch } if watch.watch => {
+            app_list::watch(&client, &filter, output).await?;
+        }
+        AppCommand::List { filter, output, .. } => app_list::list(&client, &filter, output).await?,
+        AppCommand::Get { app, output, watch } => {
             let app = find(&client, &app).await?;
+            if watch.watch {
+                return follow(&client, &app, output.output).await;
+            }
             print_one(output.output, &app, &format!("{}/{}", app.namespace, app.name), || {
                 show(&app);
                 Ok(())
@@ -247,8 +233,8 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                 Ok(())
             })?;
         }
-        AppCommand::Diff { app, output } => {
-            return diff(&client, &find(&client, &app).await?, output.output).await;
+        AppCommand::Diff { app, deployment, output } => {
+            return diff(&client, &find(&client, &app).await?, deployment, output.output).await;
         }
         AppCommand::Tree { app, output } => {
             let app = find(&client, &app).await?;
@@ -257,13 +243,13 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                 Ok(())
             })?;
         }
-        AppCommand::Set { app, sync_policy, self_heal, auto_prune } => {
+        AppCommand::Set { app, sync_policy, self_heal, auto_prune, output } => {
             if sync_policy.is_none() && self_heal.is_none() && auto_prune.is_none() {
                 bail!("nothing to change: give --sync-policy, --self-heal or --auto-prune");
             }
             let automated = sync_policy.map(|policy| policy == SyncPolicy::Automated);
             let body = SyncPolicyRequest { automated, self_heal, prune: auto_prune };
-            order(&client, &app, "sync-policy", &serde_json::to_value(&body)?).await?;
+            order(&client, &app, "sync-policy", &serde_json::to_value(&body)?, output).await?;
         }
         AppCommand::History { app, output } => {
             let app = find(&client, &app).await?;
@@ -273,6 +259,7 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                 vec![
                     entry.id.to_string(),
                     super::output::when(&entry.deployed_at),
+                    took(entry),
                     sha,
                     entry.revision.author.clone(),
                     message,
@@ -281,46 +268,42 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
             print(
                 output.output,
                 &app.history,
-                &["ID", "DEPLOYED", "REVISION", "AUTHOR", "MESSAGE"],
+                &["ID", "DEPLOYED", "DURATION", "REVISION", "AUTHOR", "MESSAGE"],
                 row,
                 "It was never synced.",
             )?;
         }
-        AppCommand::Sync { app, prune, revision, wait, no_wait, timeout } => {
+        AppCommand::Sync { app, prune, revision, wait, no_wait, timeout, output } => {
             let app = find(&client, &app).await?;
             let body = json!({"prune": prune, "revision": revision});
             let ordered: OperationOrdered = client.post(&proxied(&app, "sync"), &body).await?;
             if wait || (std::io::stdout().is_terminal() && !no_wait) {
-                return finished(&client, &app, &ordered, Duration::from_secs(timeout)).await;
+                let timeout = Duration::from_secs(timeout);
+                return app_wait::finished(&client, &app, &ordered, timeout, output).await;
             }
-            say!("Sync of {} requested; `slipway app wait {}` waits for it", app.name, app.name);
+            let said =
+                format!("Sync of {} requested; `slipway app wait {}` waits for it", app.name, app.name);
+            done(output, &ordered, &ordered.operation_id, &said)?;
         }
-        AppCommand::Refresh { app, hard } => order(&client, &app, "refresh", &json!({"hard": hard})).await?,
-        AppCommand::Rollback { app, id } => order(&client, &app, "rollback", &json!({"id": id})).await?,
-        AppCommand::Action { app, resource, action, parameters } => {
-            act(&client, &find(&client, &app).await?, &resource, action, &parameters).await?;
+        AppCommand::Refresh { app, hard, output } => {
+            order(&client, &app, "refresh", &json!({"hard": hard}), output).await?;
         }
-        AppCommand::Terminate(app) => order(&client, &app, "terminate", &json!({})).await?,
-        AppCommand::Wait { app, timeout } => return wait(&client, &app, Duration::from_secs(timeout)).await,
+        AppCommand::Rollback { app, id, output } => {
+            order(&client, &app, "rollback", &json!({"id": id}), output).await?;
+        }
+        AppCommand::Action { app, resource, action, parameters, output } => {
+            act(&client, &find(&client, &app).await?, &resource, action, &parameters, output).await?;
+        }
+        AppCommand::Terminate { app, output } => {
+            order(&client, &app, "terminate", &json!({}), output).await?;
+        }
+        AppCommand::Wait { app, timeout, output } => {
+            let app = find(&client, &app).await?;
+            return app_wait::wait(&client, &app, Duration::from_secs(timeout), output).await;
+        }
         AppCommand::Health { .. } | AppCommand::Render { .. } => unreachable!("answered offline"),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Page by page, until as many came as there are.
-async fn all(client: &Client, filter: &ListFilter) -> anyhow::Result<Vec<ApplicationRow>> {
-    const PAGE: usize = 500;
-    let mut found = Vec::new();
-    let query = filter.query();
-    loop {
-        let path = format!("/api/applications?limit={PAGE}&offset={}{query}", found.len());
-        let page: ApplicationList = client.get(&path).await?;
-        let last = page.applications.len() < PAGE;
-        found.extend(page.applications);
-        if last || found.len() >= page.total {
-            return Ok(found);
-        }
-    }
 }
 
 async fn find(client: &Client, wanted: &Name) -> anyhow::Result<Application> {
@@ -346,28 +329,50 @@ fn proxied(app: &Application, what: &str) -> String {
     format!("/app-proxy/api/applications/{}/{}/{what}", app.namespace, app.name)
 }
 
-async fn order(client: &Client, name: &Name, what: &str, body: &Value) -> anyhow::Result<()> {
+async fn order(
+    client: &Client,
+    name: &Name,
+    what: &str,
+    body: &Value,
+    output: OutputArguments,
+) -> anyhow::Result<()> {
     let app = find(client, name).await?;
     let answer: Value = client.post(&proxied(&app, what), body).await?;
     // What the runtime did is more than what was asked for: a rollback also switches automated sync off.
     let said = answer["message"].as_str().unwrap_or("done");
     let mut letters = said.chars();
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    say!("{}: {first}{}", app.name, letters.as_str());
-    Ok(())
+    let sentence = format!("{}: {first}{}", app.name, letters.as_str());
+    done(output, &answer, &app.name, &sentence)
 }
 
-async fn list(client: &Client, filter: &ListFilter, output: OutputArguments) -> anyhow::Result<()> {
-    let row = |app: &ApplicationRow| {
-        let sha =
-            app.revision.as_ref().map(|revision| revision.sha.chars().take(8).collect()).unwrap_or_default();
-        let name = format!("{}/{}", app.namespace, app.name);
-        vec![name, app.sync_status.clone(), app.health_status.clone(), sha, app.summary.clone()]
-    };
-    let heads = ["NAME", "SYNC", "HEALTH", "REVISION", "SUMMARY"];
-    let none =
-        if filter.query().is_empty() { "There are no Applications yet." } else { "No Application matches." };
-    print(output.output, &all(client, filter).await?, &heads, row, none)
+/// How long a deployment took, in seconds; nothing where the runtime did not say when it began.
+fn took(deployment: &slipway_api::application::Deployment) -> String {
+    let time = |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second);
+    match (deployment.started_at.as_deref().and_then(time), time(&deployment.deployed_at)) {
+        (Some(began), Some(ended)) => format!("{}s", (ended - began).max(0)),
+        _ => String::new(),
+    }
+}
+
+/// Shows it now and after each change, until interrupted.
+async fn follow(client: &Client, app: &Application, format: Format) -> anyhow::Result<ExitCode> {
+    let mut following = app_wait::Following::start(client, app).await?;
+    let mut shown = None;
+    loop {
+        let app = following.now().await?;
+        if shown.as_ref() != Some(&app) {
+            match format {
+                // One object per line, so that a program knows where each ends.
+                Format::Json => say!("{}", serde_json::to_string(&app)?),
+                Format::Yaml => say_part!("---\n{}", slipway_yaml::to_yaml(&serde_json::to_value(&app)?)),
+                Format::Name => say!("{}/{}", app.namespace, app.name),
+                Format::Table | Format::Wide => show(&app),
+            }
+            shown = Some(app);
+        }
+        following.changed().await?;
+    }
 }
 
 fn show(app: &Application) {
@@ -390,8 +395,14 @@ fn show(app: &Application) {
     app.conditions.iter().for_each(|condition| say!("  {}: {}", condition.kind, condition.message));
 }
 
-async fn diff(client: &Client, app: &Application, format: Format) -> anyhow::Result<ExitCode> {
-    let mut diff: ApplicationDiff = client.get(&proxied(app, "diff")).await?;
+async fn diff(
+    client: &Client,
+    app: &Application,
+    deployment: Option<i64>,
+    format: Format,
+) -> anyhow::Result<ExitCode> {
+    let query = deployment.map(|id| format!("?deployment={id}")).unwrap_or_default();
+    let mut diff: ApplicationDiff = client.get(&proxied(app, &format!("diff{query}"))).await?;
     diff.resources.retain(|resource| resource.change != "same");
     let differs = !diff.resources.is_empty();
     print_one(format, &diff, &app.name, || {
@@ -421,6 +432,7 @@ async fn act(
     resource: &str,
     action: Option<String>,
     parameters: &[String],
+    output: OutputArguments,
 ) -> anyhow::Result<()> {
     let parts: Vec<&str> = resource.split('/').collect();
     let fits = |node: &&ResourceNode| match parts.as_slice() {
@@ -447,7 +459,7 @@ async fn act(
             vec![action.name.clone(), state.to_owned(), action.parameters.join(", ")]
         };
         let nothing = "There are no actions for this kind.";
-        return print(Format::Table, &all.actions, &["ACTION", "STATE", "PARAMETERS"], row, nothing);
+        return print(output.output, &all.actions, &["ACTION", "STATE", "PARAMETERS"], row, nothing);
     };
     let mut given = std::collections::BTreeMap::new();
     for text in parameters {
@@ -463,75 +475,5 @@ async fn act(
         parameters: given,
     };
     let answer: Value = client.post(&proxied(app, "action"), &request).await?;
-    say!("{}", answer["message"].as_str().unwrap_or("done"));
-    Ok(())
-}
-
-/// Waits until the operation that was asked for is over, whatever else happens to the Application.
-async fn finished(
-    client: &Client,
-    app: &Application,
-    ordered: &OperationOrdered,
-    timeout: Duration,
-) -> anyhow::Result<ExitCode> {
-    let until = Instant::now() + timeout;
-    let path = format!("/api/applications/{}/{}/{}", app.runtime, app.namespace, app.name);
-    let mut said = String::new();
-    loop {
-        let app: Application = client.get(&path).await.context("while waiting for the sync")?;
-        let last = app.operation.clone().unwrap_or_default();
-        if last.id == ordered.operation_id {
-            let state = std::iter::once(last.message.clone()).chain(last.waiting_on.clone()).last();
-            let state = format!("{}: {}", last.phase, state.unwrap_or_default());
-            if state != said {
-                say!("{}", state.trim_end_matches(": "));
-                said = state;
-            }
-            match last.phase.as_str() {
-                "Succeeded" => return Ok(ExitCode::SUCCESS),
-                "Failed" | "Error" => bail!("the sync of {} failed: {}", app.name, last.message),
-                _ => {}
-            }
-        } else if later(&last.started_at, &ordered.requested_at) {
-            // Operations run one after the other, so ours is over; how it ended is in the state that it left.
-            bail!(
-                "another sync of {} has started since; `slipway app history {}` shows what was deployed",
-                app.name,
-                app.name
-            );
-        }
-        if Instant::now() > until {
-            bail!("the sync of {} was not over within {} s; it goes on", app.name, timeout.as_secs());
-        }
-        tokio::time::sleep(Duration::from_millis(300)).await;
-    }
-}
-
-/// Whether the first of two times is after the second.
-fn later(one: &str, other: &str) -> bool {
-    match (one.parse::<jiff::Timestamp>(), other.parse::<jiff::Timestamp>()) {
-        (Ok(one), Ok(other)) => one > other,
-        _ => false,
-    }
-}
-
-async fn wait(client: &Client, name: &Name, timeout: Duration) -> anyhow::Result<ExitCode> {
-    let until = Instant::now() + timeout;
-    let mut said = String::new();
-    loop {
-        let app = find(client, name).await.context("while waiting")?;
-        let state = format!("{} / {}: {}", app.sync_status, app.health_status, app.summary);
-        if state != said {
-            say!("{state}");
-            said = state;
-        }
-        let busy = app.operation.as_ref().is_some_and(|operation| !operation.is_over());
-        if app.sync_status == "Synced" && app.health_status == "Healthy" && !busy {
-            return Ok(ExitCode::SUCCESS);
-        }
-        if Instant::now() > until {
-            bail!("{} was not Synced and Healthy within {} s", app.name, timeout.as_secs());
-        }
-        tokio::time::sleep(Duration::from_millis(300)).await;
-    }
+    done(output, &answer, &node.name, answer["message"].as_str().unwrap_or("done"))
 }

@@ -9,6 +9,8 @@ use serde_json::Value;
 use slipway_crd::ApplicationSet;
 use slipway_gitops::appset::{Answer, Answers, ClusterEntry, Need, generate};
 
+use super::output::Format;
+
 /// A folder that is read as a repository may hold so many files.
 const FILES_MAX: usize = 100_000;
 /// Questions follow from answers only so often.
@@ -32,16 +34,8 @@ pub(crate) struct GenerateArguments {
     #[arg(long)]
     clusters: Option<PathBuf>,
     /// Output format
-    #[arg(short, long, value_enum, default_value = "yaml")]
-    output: Output,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    Yaml,
-    Json,
-    /// Names only
-    Name,
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    output: Format,
 }
 
 pub(crate) fn run(command: &AppsetCommand) -> anyhow::Result<ExitCode> {
@@ -75,25 +69,26 @@ pub(crate) fn run(command: &AppsetCommand) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    print(&made, arguments.output);
+    print(&made, arguments.output)?;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print(applications: &[Value], output: Output) {
-    match output {
-        Output::Json => {
-            say!("{}", serde_json::to_string_pretty(applications).expect("JSON is JSON"));
-        }
-        Output::Name => {
-            for application in applications {
-                say!("{}", application["metadata"]["name"].as_str().unwrap_or_default());
-            }
-        }
-        Output::Yaml => {
-            let documents: Vec<String> = applications.iter().map(slipway_yaml::to_yaml).collect();
-            say!("{}", documents.join("---\n").trim_end());
-        }
+fn print(applications: &[Value], format: Format) -> anyhow::Result<()> {
+    if format == Format::Yaml {
+        // One document each, as kubectl takes them.
+        let documents: Vec<String> = applications.iter().map(slipway_yaml::to_yaml).collect();
+        say!("{}", documents.join("---\n").trim_end());
+        return Ok(());
     }
+    let row = |application: &Value| {
+        let text =
+            |place: &str| application.pointer(place).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let server = text("/spec/destination/server");
+        let cluster = if server.is_empty() { text("/spec/destination/name") } else { server };
+        vec![text("/metadata/name"), text("/spec/project"), cluster, text("/spec/destination/namespace")]
+    };
+    let heads = ["NAME", "PROJECT", "CLUSTER", "NAMESPACE"];
+    super::output::print(format, applications, &heads, row, "No Applications would be created.")
 }
 
 type Made = Result<(Vec<Value>, Vec<String>), String>;

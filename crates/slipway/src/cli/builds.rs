@@ -8,12 +8,14 @@ use clap::{Args, Subcommand};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use slipway_api::Client;
+use slipway_api::auth::User;
 use slipway_api::build::{Build, BuildPage, LogChunk, RestartRequest};
 use slipway_runner::ExecutorChoice;
 
+use super::build_list::ListArguments;
 use super::context;
 use super::nouns::part;
-use super::output::{Format, OutputArguments, print, print_one, short, when};
+use super::output::{Format, OutputArguments, done, print, print_one};
 
 /// Which build: its id, the short id that pages show, or its number as `PIPELINE#NUMBER`
 #[derive(Args)]
@@ -33,10 +35,15 @@ pub(crate) enum BuildCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// Print or follow the log of a build (the latest one by default)
+    /// Print or follow the log of a build (your own latest one by default)
     Logs(LogsArguments),
     /// Terminate a build
-    Terminate(Which),
+    Terminate {
+        #[command(flatten)]
+        build: Which,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
     /// Start a build again with the same commit and variables
     Restart {
         #[command(flatten)]
@@ -47,6 +54,8 @@ pub(crate) enum BuildCommand {
         /// Breakpoint as STEP[:before|after|override]; repeatable; implies --debug
         #[arg(long = "breakpoint")]
         breakpoints: Vec<String>,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Open a shell in a paused step; waits until a step is paused
     Debug {
@@ -63,6 +72,8 @@ pub(crate) enum BuildCommand {
         /// Name of the step; the first paused one by default
         #[arg(long)]
         step: Option<String>,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Set breakpoints of a running build: STEP[:before|after|override]
     Break {
@@ -70,44 +81,21 @@ pub(crate) enum BuildCommand {
         build: Which,
         #[arg(required = true)]
         breakpoints: Vec<String>,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Wait until a build has ended: exit 0 on success, 1 on error, 2 when terminated
-    Wait(Which),
-}
-
-#[derive(Args)]
-pub(crate) struct ListArguments {
-    #[command(flatten)]
-    output: OutputArguments,
-    /// Maximum number of builds
-    #[arg(short = 'n', long, default_value_t = 25)]
-    limit: u32,
-    /// Only builds with this status: pending, running, pending-approval, success, error, terminated, delayed, …
-    #[arg(long)]
-    status: Option<String>,
-    /// Only builds of this pipeline, by name
-    #[arg(long)]
-    pipeline: Option<String>,
-    /// Only builds of this branch
-    #[arg(short, long)]
-    branch: Option<String>,
-    /// Only builds that this trigger started, by its name
-    #[arg(long)]
-    trigger: Option<String>,
-    /// Only builds of commits whose id begins with this
-    #[arg(long)]
-    revision: Option<String>,
-    /// Only builds created at or after this date or RFC 3339 time
-    #[arg(long)]
-    since: Option<String>,
-    /// Only builds created before this date or RFC 3339 time
-    #[arg(long)]
-    until: Option<String>,
+    Wait {
+        #[command(flatten)]
+        build: Which,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
 }
 
 #[derive(Args)]
 pub(crate) struct LogsArguments {
-    /// Id, short id, or PIPELINE#NUMBER of the build; the latest build by default
+    /// Id, short id, or PIPELINE#NUMBER of the build; by default your latest one among the last 100 builds, else the latest
     build: Option<String>,
     /// Follow the log until the build has ended
     #[arg(short, long)]
@@ -174,7 +162,7 @@ pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
     }
     let client = context::client()?;
     match command {
-        BuildCommand::List(arguments) => list(&client, arguments).await?,
+        BuildCommand::List(arguments) => super::build_list::list(&client, arguments).await?,
         BuildCommand::Get { build, output } => {
             let build: Build = client.get(&format!("/api/builds/{}", find(&client, &build).await?)).await?;
             let show = || {
@@ -189,92 +177,37 @@ pub(crate) async fn run(command: BuildCommand) -> anyhow::Result<ExitCode> {
             };
             print_one(output.output, &build, &build.id, show)?;
         }
-        BuildCommand::Terminate(build) => {
+        BuildCommand::Terminate { build, output } => {
             let id = find(&client, &build).await?;
-            client.delete::<Value>(&format!("/api/progress/{id}")).await?;
-            say!("Terminating build {id}");
+            let answer = client.delete::<Value>(&format!("/api/progress/{id}")).await?;
+            done(output, &answer, &id, &format!("Terminating build {id}"))?;
         }
-        BuildCommand::Restart { build, debug, breakpoints } => {
+        BuildCommand::Restart { build, debug, breakpoints, output } => {
             let id = find(&client, &build).await?;
             let breakpoints = super::debug::breakpoints(&breakpoints)?;
             let again = RestartRequest { debug, breakpoints, ..RestartRequest::default() };
-            say!("{}", client.post::<_, String>(&format!("/api/builds/{id}/restart"), &again).await?)
+            let new: String = client.post(&format!("/api/builds/{id}/restart"), &again).await?;
+            done(output, &json!({"id": new, "restartOf": id}), &new, &new)?;
         }
         BuildCommand::Debug { build, step } => {
             return super::debug::shell(&client, &find(&client, &build).await?, step).await;
         }
-        BuildCommand::Continue { build, step } => {
-            return super::debug::go_on(&client, &find(&client, &build).await?, step).await;
+        BuildCommand::Continue { build, step, output } => {
+            return super::debug::go_on(&client, &find(&client, &build).await?, step, output).await;
         }
-        BuildCommand::Break { build, breakpoints } => {
-            return super::debug::set(&client, &find(&client, &build).await?, &breakpoints).await;
+        BuildCommand::Break { build, breakpoints, output } => {
+            return super::debug::set(&client, &find(&client, &build).await?, &breakpoints, output).await;
         }
-        BuildCommand::Wait(build) => {
+        BuildCommand::Wait { build, output } => {
             let id = find(&client, &build).await?;
             follow(&client, &id, None, false).await?;
-            return ended(&client, &id).await;
+            let build: Build = client.get(&format!("/api/builds/{id}")).await?;
+            print_one(output.output, &build, &id, || Ok(()))?;
+            return Ok(ended(&build));
         }
         BuildCommand::Logs(_) => unreachable!("answered above"),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) async fn list(client: &Client, arguments: ListArguments) -> anyhow::Result<()> {
-    let mut query = vec![format!("limit={}", arguments.limit)];
-    if let Some(name) = &arguments.pipeline {
-        let pipeline: Value = client.get(&format!("/api/pipelines/{}", part(name))).await?;
-        let id = pipeline["metadata"]["id"].as_str().unwrap_or_default();
-        query.push(format!("pipeline={}", part(id)));
-    }
-    for (name, value) in [
-        ("status", &arguments.status),
-        ("branchName", &arguments.branch),
-        ("pipelineTriggerId", &arguments.trigger),
-        ("revision", &arguments.revision),
-        ("startDate", &arguments.since),
-        ("endDate", &arguments.until),
-    ] {
-        query.extend(value.iter().map(|value| format!("{name}={}", part(value))));
-    }
-    let filtered = query.len() > 1;
-    let page: BuildPage = client.get(&format!("/api/workflow?{}", query.join("&"))).await?;
-    let wide = arguments.output.output == Format::Wide;
-    let row = |build: &Build| {
-        let text = |value: &Option<String>| value.as_deref().map(short).unwrap_or_default();
-        let sha = build.revision.as_deref().map(|sha| sha.chars().take(8).collect()).unwrap_or_default();
-        let mut cells = vec![
-            build.id.clone(),
-            build.status.clone(),
-            format!("{}#{}", build.pipeline_name, build.number),
-            text(&build.branch_name),
-            sha,
-            text(&build.commit_message),
-            when(&build.created),
-        ];
-        if wide {
-            let time = |value: &Option<String>| value.as_deref().map(when).unwrap_or_default();
-            let by = build.initiator.as_ref().map(|initiator| initiator.name.clone());
-            cells.extend([
-                text(&by),
-                text(&build.committer),
-                text(&build.pipeline_trigger_name),
-                text(&build.runner),
-                time(&build.started),
-                time(&build.finished),
-            ]);
-        }
-        cells
-    };
-    let mut heads = vec!["ID", "STATUS", "BUILD", "BRANCH", "REVISION", "COMMIT", "CREATED"];
-    if wide {
-        heads.extend(["STARTED BY", "AUTHOR", "TRIGGER", "RUNNER", "STARTED", "FINISHED"]);
-    }
-    let nothing = if filtered {
-        "No build matches."
-    } else {
-        "There are no builds yet: push to a repository, or use `slipway run`."
-    };
-    print(arguments.output.output, &page.workflows.docs, &heads, row, nothing)
 }
 
 /// The id of a build that is named by its id, by the end of it that pages show, or by its number.
@@ -283,6 +216,8 @@ async fn find(client: &Client, build: &Which) -> anyhow::Result<String> {
 }
 
 const ID_CHARS: usize = 24;
+/// One's own builds are looked for among so many.
+const OWN_AMONG: u32 = 100;
 
 async fn resolve(client: &Client, text: &str) -> anyhow::Result<String> {
     let text = text.trim();
@@ -340,26 +275,20 @@ pub(crate) async fn start(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     }
     note!("Build {id} of {}", arguments.pipeline);
     follow(&client, &id, None, true).await?;
-    ended(&client, &id).await
+    ended_now(&client, &id).await
 }
 
 pub(crate) async fn logs(arguments: LogsArguments) -> anyhow::Result<ExitCode> {
     let client = context::client()?;
     let id = match &arguments.build {
         Some(text) => resolve(&client, text).await?,
-        None => {
-            let page: BuildPage = client.get("/api/workflow?limit=1").await?;
-            let Some(build) = page.workflows.docs.into_iter().next() else {
-                bail!("there are no builds yet: push to a repository, or use `slipway run`")
-            };
-            build.id
-        }
+        None => latest(&client).await?,
     };
     let build: Build = client.get(&format!("/api/builds/{id}")).await?;
     note!("Build {id} of {} ({})", build.pipeline_name, build.status);
     if arguments.follow {
         follow(&client, &id, arguments.step.as_deref(), true).await?;
-        return ended(&client, &id).await;
+        return ended_now(&client, &id).await;
     }
     let whole: Value = client.get(&format!("/api/builds/{id}/logs")).await?;
     let mut printer = Printer::new(arguments.step.as_deref());
@@ -389,16 +318,39 @@ fn in_order(build: &Build, whole: &Value) -> Vec<(String, String)> {
     logs.into_iter().map(|(_, step, text)| (step, text)).collect()
 }
 
-async fn ended(client: &Client, id: &str) -> anyhow::Result<ExitCode> {
-    let build: Build = client.get(&format!("/api/builds/{id}")).await?;
+/// The caller's own latest build, else the latest of all.
+async fn latest(client: &Client) -> anyhow::Result<String> {
+    let user: User = client.get("/api/user").await?;
+    let page: BuildPage = client.get(&format!("/api/workflow?limit={OWN_AMONG}")).await?;
+    let builds = page.workflows.docs;
+    let own = builds.iter().find(|build| is_of(build, &user)).or(builds.first());
+    match own {
+        Some(build) => Ok(build.id.clone()),
+        None => bail!("there are no builds yet: push to a repository, or use `slipway run`"),
+    }
+}
+
+/// Whether the caller started it, or pushed what did.
+fn is_of(build: &Build, user: &User) -> bool {
+    let Some(initiator) = &build.initiator else { return false };
+    let pushed = initiator.by.as_deref().is_some_and(|by| by == user.user_name || by == user.email);
+    let started = matches!(initiator.kind.as_str(), "user" | "service-account");
+    pushed || (started && initiator.name == user.user_name)
+}
+
+async fn ended_now(client: &Client, id: &str) -> anyhow::Result<ExitCode> {
+    Ok(ended(&client.get(&format!("/api/builds/{id}")).await?))
+}
+
+fn ended(build: &Build) -> ExitCode {
     let why = build.message.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    note!("Build {id} ended with {}{why}", build.status);
-    Ok(match build.status.as_str() {
+    note!("Build {} ended with {}{why}", build.id, build.status);
+    match build.status.as_str() {
         "success" => ExitCode::SUCCESS,
         "error" => ExitCode::from(1),
         "terminated" => ExitCode::from(2),
         _ => ExitCode::from(100),
-    })
+    }
 }
 
 /// Follows to the end, over lost connections and restarts of the server.

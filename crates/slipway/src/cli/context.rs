@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use slipway_api::auth::User;
 use slipway_api::{Client, ClientError};
 
-use super::output::{OutputArguments, print, print_one};
+use super::output::{OutputArguments, done, print, print_one};
 
 #[derive(Subcommand)]
 pub(crate) enum AuthCommand {
@@ -31,21 +31,27 @@ pub(crate) enum AuthCommand {
         /// API key
         #[arg(long, env = "SLIPWAY_API_KEY", hide_env_values = true)]
         api_key: String,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Use a saved context from now on
     UseContext {
         /// Name of the context
         name: String,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// List saved contexts
     #[command(alias = "contexts", alias = "list-contexts")]
     GetContexts(OutputArguments),
     /// Print the name of the context in use
-    CurrentContext,
+    CurrentContext(OutputArguments),
     /// Forget a saved context; its API key stays valid until it is deleted on the server
     DeleteContext {
         /// Name of the context
         name: String,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Show who you are to the server
     Whoami(OutputArguments),
@@ -64,6 +70,8 @@ pub(crate) struct LoginArguments {
     /// Read the password from standard input
     #[arg(long)]
     password_stdin: bool,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 const DEFAULT_URL: &str = "http://127.0.0.1:8080";
@@ -270,7 +278,12 @@ pub(crate) async fn login(arguments: LoginArguments) -> anyhow::Result<ExitCode>
         None => chosen(&load()?)?.map_or_else(|| DEFAULT_URL.to_owned(), |(_, entry)| entry.url),
     };
     let name = arguments.name.unwrap_or_else(|| name_of(&url));
-    super::login::login(&name, &url, &arguments.email, arguments.password_stdin).await?;
+    let user = super::login::login(&name, &url, &arguments.email, arguments.password_stdin).await?;
+    let account = &user.active_account_name;
+    let said = format!("Signed in as {} to account {account}; using context `{name}`", user.user_name);
+    let context =
+        serde_json::json!({"name": name, "url": url, "userName": user.user_name, "account": account});
+    done(arguments.output, &context, &name, &said)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -296,19 +309,22 @@ pub(crate) async fn whoami(output: OutputArguments) -> anyhow::Result<ExitCode> 
 pub(crate) async fn run(command: AuthCommand) -> anyhow::Result<ExitCode> {
     match command {
         AuthCommand::Login(arguments) => return login(arguments).await,
-        AuthCommand::CreateContext { name, url, api_key } => {
+        AuthCommand::CreateContext { name, url, api_key, output } => {
             let user: User = Client::new(&url, api_key.clone().into()).get("/api/user").await?;
             save(&name, &url, &api_key)?;
-            say!("Using context `{name}`: {} at {url}", user.user_name);
+            let said = format!("Using context `{name}`: {} at {url}", user.user_name);
+            let context = serde_json::json!({"name": name, "url": url, "userName": user.user_name});
+            done(output, &context, &name, &said)?;
         }
-        AuthCommand::UseContext { name } => {
+        AuthCommand::UseContext { name, output } => {
             let mut saved = load()?;
             if !saved.contexts.contains_key(&name) {
                 bail!("there is no context `{name}`: {}", known(&saved));
             }
             saved.current.clone_from(&name);
             store(&saved)?;
-            say!("Using context `{name}`");
+            let context = serde_json::json!({"name": name, "url": saved.contexts[&name].url});
+            done(output, &context, &name, &format!("Using context `{name}`"))?;
         }
         AuthCommand::GetContexts(output) => {
             let saved = load()?;
@@ -328,17 +344,20 @@ pub(crate) async fn run(command: AuthCommand) -> anyhow::Result<ExitCode> {
             let nothing = "No contexts are saved: `slipway auth login` saves one, and so does `slipway up`.";
             print(output.output, &rows, &["NAME", "URL", "CURRENT"], row, nothing)?;
         }
-        AuthCommand::CurrentContext => match chosen(&load()?)? {
-            Some((name, _)) => say!("{name}"),
+        AuthCommand::CurrentContext(output) => match chosen(&load()?)? {
+            Some((name, entry)) => {
+                done(output, &serde_json::json!({"name": name, "url": entry.url}), &name, &name)?;
+            }
             None => bail!("no context is in use: sign in with `slipway auth login`"),
         },
-        AuthCommand::DeleteContext { name } => {
+        AuthCommand::DeleteContext { name, output } => {
             let mut saved = load()?;
             if saved.contexts.remove(&name).is_none() {
                 bail!("there is no context `{name}`: {}", known(&saved));
             }
             store(&saved)?;
-            say!("Deleted context `{name}`");
+            let deleted = serde_json::json!({"name": name, "deleted": true});
+            done(output, &deleted, &name, &format!("Deleted context `{name}`"))?;
         }
         AuthCommand::Whoami(output) => return whoami(output).await,
     }

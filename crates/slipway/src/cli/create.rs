@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::context;
 use super::nouns::part;
+use super::output::{OutputArguments, done, print_one};
 
 #[derive(Subcommand)]
 pub(crate) enum CreateCommand {
@@ -61,6 +62,8 @@ pub(crate) struct UserArguments {
     /// Team to join; repeatable
     #[arg(long = "team")]
     teams: Vec<String>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Args)]
@@ -71,6 +74,8 @@ pub(crate) struct TeamArguments {
     /// Id of a user or service account; repeatable
     #[arg(long = "member")]
     members: Vec<String>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Args)]
@@ -82,6 +87,8 @@ pub(crate) struct ServiceAccountArguments {
     /// Team to join; repeatable
     #[arg(long = "team")]
     teams: Vec<String>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Args)]
@@ -94,6 +101,8 @@ pub(crate) struct KeyArguments {
     /// Create it for this service account instead of yourself
     #[arg(long)]
     service_account: Option<String>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Args)]
@@ -105,6 +114,8 @@ pub(crate) struct AccountArguments {
     /// Limit as NAME=NUMBER: seats, runtimes, clusters, applications, parallelBuilds; repeatable
     #[arg(long = "limit")]
     limits: Vec<String>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Args)]
@@ -116,6 +127,8 @@ pub(crate) struct ProjectArguments {
     /// Variable of all its builds as NAME=VALUE; repeatable
     #[arg(long = "variable")]
     variables: Vec<String>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Args)]
@@ -141,6 +154,8 @@ pub(crate) struct ContextArguments {
     /// Nobody reads its secrets back; this cannot be undone
     #[arg(long)]
     forbid_decrypt: bool,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Args)]
@@ -164,6 +179,8 @@ pub(crate) struct RuleArguments {
     /// NAME=VALUE, or LABEL:KEY=VALUE
     #[arg(long = "attribute")]
     attributes: Vec<String>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 fn pair<'a>(option: &str, text: &'a str) -> anyhow::Result<(&'a str, &'a str)> {
@@ -173,25 +190,26 @@ fn pair<'a>(option: &str, text: &'a str) -> anyhow::Result<(&'a str, &'a str)> {
 pub(crate) async fn run(command: CreateCommand) -> anyhow::Result<ExitCode> {
     let client = context::client()?;
     match command {
-        CreateCommand::User(UserArguments { email, role, teams }) => {
+        CreateCommand::User(UserArguments { email, role, teams, output }) => {
             let body = json!({"email": email, "role": role, "teams": teams});
             let made: Value = client.post("/api/invitations", &body).await?;
             note!("Invited {email}. Send them this link; it is shown once and valid for a week:");
-            say!("{}", made["url"].as_str().unwrap_or_default());
+            done(output, &made, &email, made["url"].as_str().unwrap_or_default())?;
         }
-        CreateCommand::Team(TeamArguments { name, tags, members }) => {
+        CreateCommand::Team(TeamArguments { name, tags, members, output }) => {
             let body = json!({"name": name, "tags": tags, "users": members});
-            client.post::<_, Value>("/api/team", &body).await?;
-            say!("Created team {name}");
+            let made: Value = client.post("/api/team", &body).await?;
+            done(output, &made, &name, &format!("Created team {name}"))?;
         }
-        CreateCommand::ServiceAccount(ServiceAccountArguments { name, role, teams }) => {
+        CreateCommand::ServiceAccount(ServiceAccountArguments { name, role, teams, output }) => {
             let body = json!({"name": name, "role": role, "teams": teams});
-            client.post::<_, Value>("/api/service-users", &body).await?;
-            say!(
+            let made: Value = client.post("/api/service-users", &body).await?;
+            let said = format!(
                 "Created service account {name}; `slipway key create NAME --service-account {name}` creates a key for it"
             );
+            done(output, &made, &name, &said)?;
         }
-        CreateCommand::ApiKey(KeyArguments { name, scopes, service_account }) => {
+        CreateCommand::ApiKey(KeyArguments { name, scopes, service_account, output }) => {
             let subject = service_account
                 .map(|name| format!("?subjectType=service-account&subjectReference={}", part(&name)))
                 .unwrap_or_default();
@@ -199,18 +217,20 @@ pub(crate) async fn run(command: CreateCommand) -> anyhow::Result<ExitCode> {
                 .post(&format!("/api/auth/key{subject}"), &json!({"name": name, "scopes": scopes}))
                 .await?;
             note!("The key, shown only once:");
-            say!("{key}");
+            done(output, &json!({"name": name, "key": key}), &name, &key)?;
         }
         CreateCommand::Context(arguments) => {
-            let name = arguments.name.clone();
-            client.post::<_, Value>("/api/contexts", &context_body(arguments)?).await?;
-            say!("Created context {name}");
+            let (name, output) = (arguments.name.clone(), arguments.output);
+            let made: Value = client.post("/api/contexts", &context_body(arguments)?).await?;
+            done(output, &made, &name, &format!("Created context {name}"))?;
         }
         CreateCommand::Rule(arguments) => {
+            let output = arguments.output;
             let made: Value = client.post("/api/abac", &rule_body(arguments)?).await?;
-            say!("Created rule {}", made[0]["id"].as_str().unwrap_or_default());
+            let id = made[0]["id"].as_str().unwrap_or_default();
+            done(output, &made[0], id, &format!("Created rule {id}"))?;
         }
-        CreateCommand::Account(AccountArguments { name, admin, limits }) => {
+        CreateCommand::Account(AccountArguments { name, admin, limits, output }) => {
             let mut numbers = Map::new();
             for limit in &limits {
                 let (key, value) = pair("--limit", limit)?;
@@ -220,21 +240,24 @@ pub(crate) async fn run(command: CreateCommand) -> anyhow::Result<ExitCode> {
             }
             let body = json!({"name": name, "adminEmail": admin, "limits": numbers});
             let made: Value = client.post("/api/admin/accounts", &body).await?;
-            say!("Created account {name}");
-            if let Some(url) = made["invitationUrl"].as_str() {
-                note!("Send this link to its Administrator; it is shown once and valid for a week:");
-                say!("{url}");
-            }
+            print_one(output.output, &made, &name, || {
+                say!("Created account {name}");
+                if let Some(url) = made["invitationUrl"].as_str() {
+                    note!("Send this link to its Administrator; it is shown once and valid for a week:");
+                    say!("{url}");
+                }
+                Ok(())
+            })?;
         }
-        CreateCommand::Project(ProjectArguments { name, tags, variables }) => {
+        CreateCommand::Project(ProjectArguments { name, tags, variables, output }) => {
             let mut all = Vec::new();
             for text in &variables {
                 let (key, value) = pair("--variable", text)?;
                 all.push(json!({"key": key, "value": value}));
             }
             let body = json!({"projectName": name, "tags": tags, "variables": all});
-            client.post::<_, Value>("/api/projects", &body).await?;
-            say!("Created project {name}");
+            let made: Value = client.post("/api/projects", &body).await?;
+            done(output, &made, &name, &format!("Created project {name}"))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -20,11 +20,14 @@ use slipway_api::debug::{
 use slipway_model::Next;
 use tokio::sync::mpsc;
 
+use super::changes::Changes;
+use super::output::{OutputArguments, done};
+
 /// Ctrl-]: leaves the shell from whatever runs in it, as telnet has it.
 const LEAVE: u8 = 0x1d;
 /// Ctrl-D: no more input.
 const END: u8 = 0x04;
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// `STEP`, `STEP:before`, `STEP:after` or `STEP:override`.
 pub(crate) fn breakpoints(words: &[String]) -> anyhow::Result<Breakpoints> {
@@ -42,18 +45,28 @@ pub(crate) fn breakpoints(words: &[String]) -> anyhow::Result<Breakpoints> {
     Ok(all)
 }
 
-pub(crate) async fn set(client: &Client, id: &str, words: &[String]) -> anyhow::Result<ExitCode> {
+pub(crate) async fn set(
+    client: &Client,
+    id: &str,
+    words: &[String],
+    output: OutputArguments,
+) -> anyhow::Result<ExitCode> {
     let request =
         DebugRequest { action: "breakpoints".into(), breakpoints: breakpoints(words)?, ..Default::default() };
-    client.post::<_, DebugOrder>(&format!("/api/builds/{id}/debug"), &request).await?;
-    say!("Build {id} will stop at {}", words.join(", "));
+    let order: DebugOrder = client.post(&format!("/api/builds/{id}/debug"), &request).await?;
+    done(output, &order, id, &format!("Build {id} will stop at {}", words.join(", ")))?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) async fn go_on(client: &Client, id: &str, step: Option<String>) -> anyhow::Result<ExitCode> {
+pub(crate) async fn go_on(
+    client: &Client,
+    id: &str,
+    step: Option<String>,
+    output: OutputArguments,
+) -> anyhow::Result<ExitCode> {
     let request = DebugRequest { action: "continue".into(), step, ..Default::default() };
     let order: DebugOrder = client.post(&format!("/api/builds/{id}/debug"), &request).await?;
-    say!("Step {} continues", order.step);
+    done(output, &order, &order.step, &format!("Step {} continues", order.step))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -82,6 +95,7 @@ pub(crate) async fn shell(client: &Client, id: &str, step: Option<String>) -> an
 /// Waits until a step of the build is paused.
 async fn paused(client: &Client, id: &str, step: Option<&str>) -> anyhow::Result<String> {
     let mut said = false;
+    let mut changes = Changes::open(client, "build").await?;
     loop {
         let build: Build = client.get(&format!("/api/builds/{id}")).await?;
         let meant = |found: &&BuildStep| found.paused.is_some() && step.is_none_or(|step| step == found.name);
@@ -97,7 +111,7 @@ async fn paused(client: &Client, id: &str, step: Option<&str>) -> anyhow::Result
         if !std::mem::replace(&mut said, true) {
             note!("Waiting until a step of build {id} is paused …");
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        while !changes.next().await?.concerns(id) {}
     }
 }
 
@@ -110,7 +124,7 @@ async fn show(client: &Client, path: &str) -> anyhow::Result<String> {
             Ok(answer) => answer,
             Err(error) if error.next() == Next::Retry && failures < 60 => {
                 failures += 1;
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(RETRY_AFTER).await;
                 continue;
             }
             Err(error) => return Err(error.into()),

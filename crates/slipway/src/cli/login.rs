@@ -11,7 +11,7 @@ use slipway_model::Secret;
 use super::context;
 
 /// Signs in, makes a key, keeps it as a context, and signs out again: the session was only for making the key.
-pub(crate) async fn login(name: &str, url: &str, email: &str, piped: bool) -> anyhow::Result<()> {
+pub(crate) async fn login(name: &str, url: &str, email: &str, piped: bool) -> anyhow::Result<User> {
     let url = url.trim_end_matches('/');
     let password = ask_password(email, piped)?;
     let http = reqwest::Client::new();
@@ -29,7 +29,7 @@ pub(crate) async fn login(name: &str, url: &str, email: &str, piped: bool) -> an
         .map(first)
         .unwrap_or_default();
     let user: User = accepted(answer).await?;
-    let csrf = user.csrf_token.unwrap_or_default();
+    let csrf = user.csrf_token.clone().unwrap_or_default();
     let machine = std::env::var("HOSTNAME").unwrap_or_else(|_| "a terminal".into());
     let call = |path: &str, body: Value| {
         let request =
@@ -40,8 +40,7 @@ pub(crate) async fn login(name: &str, url: &str, email: &str, piped: bool) -> an
     let key: String = accepted(made).await?;
     call("/api/auth/logout", json!({})).await?;
     context::save(name, url, &key)?;
-    say!("Signed in as {} to account {}; using context `{name}`", user.user_name, user.active_account_name);
-    Ok(())
+    Ok(user)
 }
 
 fn first(cookie: &str) -> String {

@@ -11,7 +11,7 @@ use slipway_api::Client;
 
 use super::context;
 use super::create::CreateCommand;
-use super::output::{Format, OutputArguments, print, print_one, short, when};
+use super::output::{Format, OutputArguments, done, print, print_one, short, when};
 
 struct Noun {
     /// The first is how it is called, the others are also understood.
@@ -372,6 +372,8 @@ pub(crate) struct DeleteNames {
     /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 #[derive(Args)]
@@ -392,6 +394,9 @@ pub(crate) struct DescribeArguments {
     /// As in `get`
     noun: String,
     name: String,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    output: Format,
 }
 
 #[derive(Args)]
@@ -463,12 +468,7 @@ pub(crate) fn confirm(question: &str, yes: bool) -> anyhow::Result<()> {
 }
 
 /// A part of a path: nothing of it is a separator.
-pub(crate) fn part(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'@');
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
-}
+pub(crate) use slipway_dialect::percent::encode as part;
 
 fn cell(item: &Value, place: &str) -> String {
     if let Some(place) = place.strip_suffix("/#") {
@@ -540,7 +540,8 @@ pub(crate) async fn describe(arguments: DescribeArguments) -> anyhow::Result<Exi
         bail!("{} cannot be shown one by one: use `slipway get {}`", noun.names[0], noun.names[0])
     }
     let item = find(&context::client()?, noun, &arguments.name).await?;
-    say_part!("{}", slipway_yaml::to_yaml(&item));
+    let table = || print_rows(noun, Format::Table, std::slice::from_ref(&item));
+    print_one(arguments.output, &item, &arguments.name, table)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -566,7 +567,8 @@ pub(crate) async fn delete(arguments: DeleteArguments) -> anyhow::Result<ExitCod
             }
         };
         client.delete::<Value>(&path).await?;
-        say!("Deleted {what} {name}");
+        let deleted = serde_json::json!({"kind": what, "name": name, "deleted": true});
+        done(arguments.names.output, &deleted, name, &format!("Deleted {what} {name}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use slipway_pipeline::lint::{Finding, LintOptions, lint_text};
 use slipway_pipeline::{conformance as pipelines, expression};
 use slipway_runner::signing;
 
-use super::output::{self, Format};
+use super::output::{self, Format, OutputArguments};
 
 const UNREADABLE: u8 = 2;
 
@@ -21,15 +21,8 @@ pub(crate) struct LintArguments {
     /// Pipeline files, or - for standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t = LintOutput::Text)]
-    output: LintOutput,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum LintOutput {
-    Text,
-    Json,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Args)]
@@ -55,6 +48,8 @@ pub(crate) struct EvalArguments {
     /// JSON file with the values of variables
     #[arg(long)]
     variables: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Subcommand)]
@@ -75,6 +70,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
 }
 
 pub(crate) fn lint(arguments: &LintArguments) -> ExitCode {
+    let format = arguments.output.output;
+    let for_people = matches!(format, Format::Table | Format::Wide);
     let mut unreadable = false;
     let mut wrong = false;
     let mut all = Vec::new();
@@ -88,21 +85,20 @@ pub(crate) fn lint(arguments: &LintArguments) -> ExitCode {
             }
         };
         let (_, findings) = lint_text(&text, &LintOptions::default());
-        if findings.is_empty() && arguments.output == LintOutput::Text && output::is_terminal() {
+        if for_people && findings.is_empty() && output::is_terminal() {
             say!("{}: valid", file.display());
         }
         wrong |= findings.iter().any(Finding::is_error);
-        for finding in &findings {
-            if arguments.output == LintOutput::Text {
-                print_finding(file, finding);
-            }
+        if for_people {
+            findings.iter().for_each(|finding| print_finding(file, finding));
         }
         all.push(
             json!({"file": file, "valid": !findings.iter().any(Finding::is_error), "findings": findings}),
         );
     }
-    if arguments.output == LintOutput::Json {
-        say!("{}", serde_json::to_string_pretty(&all).expect("findings are JSON"));
+    if !for_people {
+        let name = |file: &Value| vec![file["file"].as_str().unwrap_or_default().to_owned()];
+        output::print(format, &all, &["FILE"], name, "").expect("findings are JSON");
     }
     match (unreadable, wrong) {
         (true, _) => ExitCode::from(UNREADABLE),
@@ -139,7 +135,9 @@ pub(crate) fn eval(arguments: &EvalArguments) -> ExitCode {
     };
     match expression::evaluate_strictly(&arguments.expression, &scope) {
         Ok(result) => {
-            say!("{result}");
+            let said = result.to_string();
+            output::done(arguments.output, &json!({"result": result}), &said, &said)
+                .expect("a truth is JSON");
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -172,6 +170,12 @@ pub(crate) fn sign(arguments: &SignArguments) -> anyhow::Result<ExitCode> {
     } else {
         say!("{}", signed.trim_end());
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn version(output: OutputArguments) -> anyhow::Result<ExitCode> {
+    let version = env!("CARGO_PKG_VERSION");
+    output::done(output, &json!({"version": version}), version, &format!("slipway {version}"))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -18,6 +18,7 @@ pub(crate) struct OutputArguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
+    #[value(alias = "text")]
     Table,
     /// A table with more columns
     Wide,
@@ -65,6 +66,19 @@ pub(crate) fn print_one<T: Serialize>(
     Ok(())
 }
 
+/// What was done: a sentence for people, the object that it was done to for programs.
+pub(crate) fn done<T: Serialize>(
+    output: OutputArguments,
+    item: &T,
+    name: &str,
+    sentence: &str,
+) -> anyhow::Result<()> {
+    print_one(output.output, item, name, || {
+        say!("{sentence}");
+        Ok(())
+    })
+}
+
 /// Whether a person reads what is printed.
 pub(crate) fn is_terminal() -> bool {
     std::io::stdout().is_terminal()
@@ -108,16 +122,25 @@ fn colour(word: &str) -> Option<&'static str> {
 const COLOURED: [&str; 5] = ["STATUS", "SYNC", "HEALTH", "OUTCOME", "ONLINE"];
 
 fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
-    let fancy = is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    painted(heads, rows, fancy)
+    aligned(heads, rows, &widths(heads, rows), true)
 }
 
-fn painted(heads: &[&str], rows: &[Vec<String>], fancy: bool) -> String {
+/// As wide as the widest cell of each column.
+pub(crate) fn widths(heads: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([heads[column].chars().count()]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+    (0..heads.len()).map(width).collect()
+}
+
+/// Rows in columns of these widths, below their headings if wanted.
+pub(crate) fn aligned(heads: &[&str], rows: &[Vec<String>], widths: &[usize], headings: bool) -> String {
+    let fancy = is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    painted(heads, rows, widths, headings, fancy)
+}
+
+fn painted(heads: &[&str], rows: &[Vec<String>], widths: &[usize], headings: bool, fancy: bool) -> String {
     let line = |cells: Vec<&str>| {
         let last = cells.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
         let mut text = String::new();
@@ -128,12 +151,13 @@ fn painted(heads: &[&str], rows: &[Vec<String>], fancy: bool) -> String {
                 None => text += cell,
             }
             if column < last {
-                text += &" ".repeat(widths[column] - cell.chars().count() + 3);
+                // A row that came later may be wider than those before it.
+                text += &" ".repeat(widths[column].saturating_sub(cell.chars().count()) + 3);
             }
         }
         text + "\n"
     };
-    let mut text = line(heads.to_vec());
+    let mut text = if headings { line(heads.to_vec()) } else { String::new() };
     for row in rows {
         text += &line(row.iter().map(String::as_str).collect());
     }
@@ -174,7 +198,7 @@ mod tests {
         let rows = [vec!["a".to_owned(), "long cell".to_owned()], vec!["longer".to_owned(), String::new()]];
         assert_eq!(table(&["ID", "TEXT"], &rows), "ID       TEXT\na        long cell\nlonger\n");
         assert_eq!(
-            painted(&["ID", "STATUS"], &[vec!["a".to_owned(), "error".to_owned()]], true),
+            painted(&["ID", "STATUS"], &[vec!["a".to_owned(), "error".to_owned()]], &[2, 6], true, true),
             "ID   STATUS\na    \x1b[31merror\x1b[0m\n"
         );
         assert_eq!(short(&"x".repeat(70)).chars().count(), 60);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use slipway_api::pipeline::{Pipeline, PipelineList};
 
 use super::nouns::{DeleteNames, part};
-use super::output::{Format, OutputArguments, is_terminal, print, print_one, when};
+use super::output::{Format, OutputArguments, done, is_terminal, print, print_one, when};
 use super::{builds, context, nouns};
 
 #[derive(Subcommand)]
@@ -29,6 +29,8 @@ pub(crate) enum PipelineCommand {
         /// The file, or - for standard input
         #[arg(short, long = "file")]
         file: PathBuf,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Change a pipeline in $EDITOR, or replace it by a file
     Edit {
@@ -37,6 +39,8 @@ pub(crate) enum PipelineCommand {
         /// Replace it by this file instead of opening an editor; - for standard input
         #[arg(short, long = "file")]
         file: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Delete pipelines; their builds stay
     Delete(DeleteNames),
@@ -71,11 +75,11 @@ pub(crate) async fn run(command: PipelineCommand) -> anyhow::Result<ExitCode> {
             let pipeline = fetch(&name).await?;
             print_one(output.output, &pipeline, &name, || show(&pipeline))?;
         }
-        PipelineCommand::Create { file } => {
+        PipelineCommand::Create { file, output } => {
             let made: Pipeline = context::client()?.post("/api/pipelines", &read(&file)?).await?;
-            say!("Created pipeline {}", made.metadata.name);
+            done(output, &made, &made.metadata.name, &format!("Created pipeline {}", made.metadata.name))?;
         }
-        PipelineCommand::Edit { name, file } => edit(&name, file.as_deref()).await?,
+        PipelineCommand::Edit { name, file, output } => edit(&name, file.as_deref(), output).await?,
         PipelineCommand::Delete(names) => return nouns::remove("pipeline", names).await,
         PipelineCommand::Export { name } => {
             say_part!("{}", slipway_yaml::to_yaml(&fetch(&name).await?));
@@ -171,7 +175,7 @@ fn parse(text: &str, name: &str) -> anyhow::Result<Value> {
     }
 }
 
-async fn edit(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
+async fn edit(name: &str, file: Option<&Path>, output: OutputArguments) -> anyhow::Result<()> {
     let old = fetch(name).await?;
     let new = match file {
         Some(file) => {
@@ -184,14 +188,13 @@ async fn edit(name: &str, file: Option<&Path>) -> anyhow::Result<()> {
         None => match in_editor(&slipway_yaml::to_yaml(&old))? {
             Some(text) => parse(&text, "the edited text")?,
             None => {
-                say!("Nothing changed");
-                return Ok(());
+                return done(output, &old, name, "Nothing changed");
             }
         },
     };
     let put: Pipeline = context::client()?.put(&format!("/api/pipelines/{}", part(name)), &new).await?;
-    say!("Changed pipeline {} (revision {})", put.metadata.name, put.metadata.revision);
-    Ok(())
+    let said = format!("Changed pipeline {} (revision {})", put.metadata.name, put.metadata.revision);
+    done(output, &put, &put.metadata.name, &said)
 }
 
 /// What a person made of a text; nothing when they left it as it was.

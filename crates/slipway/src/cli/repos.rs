@@ -9,7 +9,7 @@ use slipway_api::access::Rule;
 use slipway_api::repo::Repository;
 
 use super::context;
-use super::output::{Format, OutputArguments, print, short};
+use super::output::{Format, OutputArguments, done, print, short};
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -28,6 +28,8 @@ pub(crate) enum ReposCommand {
     Create {
         /// owner/name
         name: String,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// List the rules about repositories: who may push, and who may not read
     Rights(OutputArguments),
@@ -46,6 +48,8 @@ pub(crate) enum ReposCommand {
         /// Only these tags; `*` stands for anything
         #[arg(long = "tag", conflicts_with = "branches")]
         tags: Vec<String>,
+        #[command(flatten)]
+        output: OutputArguments,
     },
 }
 
@@ -53,18 +57,19 @@ pub(crate) async fn run(arguments: ReposArguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         None => list(&arguments.output).await?,
         Some(ReposCommand::List(output)) => list(&output).await?,
-        Some(ReposCommand::Create { name }) => {
+        Some(ReposCommand::Create { name, output }) => {
             let made: Repository = context::client()?.post("/api/repos", &json!({"name": name})).await?;
-            say!("Created {}: {}", made.name, made.clone_url);
+            done(output, &made, &made.name, &format!("Created {}: {}", made.name, made.clone_url))?;
         }
         Some(ReposCommand::Rights(output)) => rights(output.output).await?,
-        Some(ReposCommand::Allow { name, teams, pipelines, branches, tags }) => {
+        Some(ReposCommand::Allow { name, teams, pipelines, branches, tags, output }) => {
             if teams.is_empty() == pipelines.is_empty() {
                 bail!("name who may push: --team NAME, or --pipeline NAME for its builds");
             }
             let body = allowing(&name, &teams, &pipelines, &branches, &tags);
             let made: Value = context::client()?.post("/api/abac", &body).await?;
-            say!("Created rule {}", made[0]["id"].as_str().unwrap_or_default());
+            let id = made[0]["id"].as_str().unwrap_or_default();
+            done(output, &made[0], id, &format!("Created rule {id}"))?;
         }
     }
     Ok(ExitCode::SUCCESS)

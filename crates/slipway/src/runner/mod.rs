@@ -14,6 +14,7 @@ use slipway_runner::{ExecutorChoice, KubernetesConfig, Storage};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::context;
+use crate::cli::output::{OutputArguments, done};
 use crate::up::{log_to_stderr, signalled};
 
 #[derive(Args)]
@@ -31,6 +32,8 @@ enum RunnerCommand {
     Token {
         /// Its name, and the runtime environment that pipelines ask for
         name: String,
+        #[command(flatten)]
+        output: OutputArguments,
     },
     /// Install a runner in a cluster, with everything it needs and no more
     Install(Box<install::InstallArguments>),
@@ -166,14 +169,14 @@ impl From<KubernetesArguments> for KubernetesConfig {
 
 pub(crate) async fn run(arguments: RunnerArguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
-        Some(RunnerCommand::Token { name }) => {
+        Some(RunnerCommand::Token { name, output }) => {
             let token = token(&name).await?;
             note!(
                 "Runner {} can register until {} with this token; it is shown once:",
                 token.name,
                 token.expires
             );
-            say!("{}", token.token);
+            done(output, &token, &token.name, &token.token)?;
             Ok(ExitCode::SUCCESS)
         }
         Some(RunnerCommand::Install(arguments)) => install::install(*arguments).await,

@@ -19,11 +19,9 @@ pub(crate) async fn ensure_demo_base() {
         }
         match make(engine).await {
             Ok(()) => return,
-            Err(error) => tracing::warn!(
-                error = format!("{error:#}"),
-                engine,
-                "The demo's base image could not be made."
-            ),
+            Err(error) => {
+                tracing::warn!(error = format!("{error:#}"), engine, "Cannot build the demo's base image.")
+            }
         }
     }
 }
@@ -59,7 +57,7 @@ async fn make(engine: &str) -> anyhow::Result<()> {
     if !output.status.success() {
         bail!("{engine} import failed: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
-    tracing::info!(image = DEMO_BASE, engine, "Made the demo's base image from this machine's busybox.");
+    tracing::info!(image = DEMO_BASE, engine, "Built the demo's base image from this machine's busybox.");
     Ok(())
 }
 

@@ -171,7 +171,7 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     )?;
 
     ended.await;
-    tracing::info!("Stopping: answering what is under way.");
+    tracing::info!("Stopping: completing the requests in progress.");
     stop.cancel();
     let drained = async {
         let _ = serving.await;
@@ -301,11 +301,11 @@ pub(crate) fn log_to_stderr() {
     match slipway_cage::level() {
         Ok(slipway_cage::Level::Filter) => {
             tracing::warn!(
-                "git, helm and other tools can read what this process can read, as the operator said."
+                "git, helm and other tools can read everything that this process can read, as configured."
             );
         }
         Ok(level) => tracing::info!(by = level.describe(), "git, helm and other tools are confined."),
-        Err(error) => tracing::error!(%error, "git, helm and other tools are not started."),
+        Err(error) => tracing::error!(%error, "Not starting git, helm and other tools."),
     }
 }
 

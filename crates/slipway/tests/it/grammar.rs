@@ -71,6 +71,17 @@ fn every_noun_is_listed_shown_created_and_deleted_in_one_way() {
     assert!(said(&process, &["repo", "list", "-o", "name"]).contains("team/code"));
     assert!(said(&process, &["key", "list", "-o", "yaml"]).contains("name:"));
     assert!(said(&process, &["whoami", "-o", "json"]).contains(&process.url));
+    assert!(said(&process, &["retention"]).contains("Builds are kept for ever"));
+    let kept = said(&process, &["retention", "--builds", "90", "--logs", "30"]);
+    assert!(
+        kept.contains("Builds are kept for 90 days") && kept.contains("Logs are kept for 30 days"),
+        "{kept}"
+    );
+    let kept = said(&process, &["retention", "--builds", "forever"]);
+    assert!(
+        kept.contains("Builds are kept for ever") && kept.contains("Logs are kept for 30 days"),
+        "{kept}"
+    );
     assert!(said(&process, &["open", "builds"]).contains(&format!("{}/builds", process.url)));
     for filter in [&["--status", "error"][..], &["-n", "1"], &["--branch", "main"], &["--trigger", "push"]] {
         said(&process, &[&["build", "list"][..], filter].concat());

@@ -11,3 +11,4 @@ mod render;
 mod restarts;
 mod scaled;
 mod sign;
+mod watch;

@@ -85,8 +85,13 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", arguments)
+    }
+
+    /// Where another one listened before.
+    pub(crate) fn start_at(listen: &str, arguments: &[&str]) -> Self {
         let mut child = command()
-            .args(["server", "--output", "json", "--listen", "127.0.0.1:0"])
+            .args(["server", "--output", "json", "--listen", listen])
             .args(arguments)
             .env("SLIPWAY_LOG", "info")
             .stdout(Stdio::piped())

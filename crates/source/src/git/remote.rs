@@ -1,5 +1,6 @@
 //! Where a repository is, and who we are there.
 
+use slipway_dialect::percent;
 use std::path::{Path, PathBuf};
 
 use slipway_model::Secret;
@@ -66,7 +67,10 @@ impl Remote {
         }
         let inside = userinfo.map(|userinfo| {
             let (username, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
-            Credential { username: decode(username), password: Secret::new(decode(password)) }
+            Credential {
+                username: percent::decode(username),
+                password: Secret::new(percent::decode(password)),
+            }
         });
         Ok(Self {
             url: format!("{scheme}://{host}/{path}"),
@@ -131,24 +135,6 @@ fn hide_userinfo(url: &str) -> String {
         (Some(scheme), Some(at)) if at > scheme => format!("{}***{}", &shown[..scheme + 3], &shown[at..]),
         _ => shown,
     }
-}
-
-fn decode(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        let rest = bytes.clone();
-        let pair: Vec<u8> = rest.take(2).collect();
-        let value = std::str::from_utf8(&pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        match (byte, value) {
-            (b'%', Some(value)) if pair.len() == 2 => {
-                out.push(value);
-                bytes.nth(1);
-            }
-            _ => out.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Refuses what git could take for an option, a range, a path or an expression.

@@ -2,7 +2,7 @@
 
 use super::{Directory, Made, RenderError, RenderRequest, Renderer, SourceKind, jsonnet, manifest};
 use crate::git_cache::EntryKind;
-use crate::glob::Glob;
+use slipway_dialect::glob::Glob;
 
 pub(super) async fn render(
     renderer: &Renderer,

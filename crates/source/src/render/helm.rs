@@ -11,7 +11,7 @@ use super::{
     Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest, parameters,
 };
 use crate::git_cache::{EntryKind, Since};
-use crate::glob::Glob;
+use slipway_dialect::glob::Glob;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(default)]
@@ -282,6 +282,11 @@ impl Dependencies {
     }
 }
 
+/// Whether something outside that a render depends on is a chart repository: no path inside of a source has two slashes.
+pub(super) fn is_repository(outside: &str) -> bool {
+    outside.contains("://")
+}
+
 /// Brings charts that `dependencies` of Chart.yaml (or requirements.yaml) names: from this repository, or packaged ones.
 async fn dependencies(
     renderer: &Renderer,
@@ -342,6 +347,7 @@ async fn dependencies(
                 ),
             });
         };
+        outside.push(repository);
         // What was locked is what was tested.
         let locked = lock.iter().flat_map(|lock| lock.get("dependencies")).flat_map(Node::items);
         let locked = locked.into_iter().find(|entry| text(entry, "name") == name).map(|e| text(e, "version"));

@@ -322,6 +322,12 @@ impl Renderer {
         }
         let mut parts = vec![key.to_owned()];
         for path in outside {
+            if helm::is_repository(path) {
+                // Its charts are in the result: whoever may not ask it does not get what another's render took from it.
+                let may = (request.repositories.0)(path).is_some();
+                parts.extend([path.clone(), may.to_string()]);
+                continue;
+            }
             let id = match environment::reference(request, path) {
                 Some((content, path)) => content.content_id(&self.git, path).await?,
                 None if path.starts_with('/') => Some(match asked.get(path) {
@@ -371,7 +377,7 @@ impl Renderer {
         };
         let key = digest([
             // Raised when a renderer's output changes for the same input.
-            "render-4",
+            "render-5",
             folder,
             &request.path,
             &options,

@@ -13,7 +13,7 @@ use slipway_source::{Helm, HelmParameter, Kustomize, Renderer, SourceOptions};
 use crate::render::request;
 use crate::repo::Repo;
 
-const SHORT: usize = 36;
+const SHORT: usize = 45;
 
 struct Dice(u64);
 
@@ -403,6 +403,44 @@ fn examples() -> Vec<Case> {
     cases
 }
 
+/// An example repository with generated options; plain folders get a kustomization over their files.
+fn example(dice: &mut Dice) -> (String, Vec<(String, String)>, Options) {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../e2e/oracle/examples");
+    let name = dice.pick(&[
+        "kustomize-guestbook",
+        "helm-guestbook",
+        "apps",
+        "guestbook",
+        "sock-shop",
+        "blue-green",
+        "pre-post-sync",
+        "sync-waves",
+        "unknown-kind",
+    ]);
+    let mut files = Vec::new();
+    read(&root.join(name), "", &mut files);
+    assert!(!files.is_empty(), "{name} is gone");
+    if matches!(name, "helm-guestbook" | "apps") {
+        let (_, mut options) = chart(dice);
+        options.value_files = options.value_files.iter().map(|_| "values-production.yaml".into()).collect();
+        return (name.to_owned(), files, Options::Helm(options));
+    }
+    let (generated, options) = kustomization(dice);
+    if name != "kustomize-guestbook" {
+        let resources: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+        let of_example = format!("resources: [{}]", resources.join(", "));
+        let is_head = |path: &str| path.to_lowercase().starts_with("kustomization");
+        let mut parts: Vec<(String, String)> =
+            generated.into_iter().filter(|(path, _)| is_head(path) || !path.ends_with("web.yaml")).collect();
+        for (_, text) in parts.iter_mut().filter(|(path, _)| is_head(path)) {
+            *text =
+                text.replacen("resources: [web.yaml, service.yaml, cron.yaml, role.yaml]", &of_example, 1);
+        }
+        files.extend(parts);
+    }
+    (name.to_owned(), files, Options::Kustomize(options))
+}
+
 fn read(folder: &Path, below: &str, files: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = format!("{below}{}", entry.file_name().to_string_lossy());
@@ -421,12 +459,16 @@ async fn what_is_rendered_is_what_the_programs_render() {
     let mut cases = examples();
     let mut dice = Dice(0x51ab_7f3d_9e37_79b9);
     for number in cases.len()..count {
-        let (name, files, options) = if number % 2 == 0 {
-            let (files, options) = kustomization(&mut dice);
-            ("kustomization", files, Options::Kustomize(options))
-        } else {
-            let (files, options) = chart(&mut dice);
-            ("chart", files, Options::Helm(options))
+        let (name, files, options) = match number % 3 {
+            0 => {
+                let (files, options) = kustomization(&mut dice);
+                ("kustomization".to_owned(), files, Options::Kustomize(options))
+            }
+            1 => {
+                let (files, options) = chart(&mut dice);
+                ("chart".to_owned(), files, Options::Helm(options))
+            }
+            _ => example(&mut dice),
         };
         cases.push(Case { name: format!("{name} {number}"), files, options });
     }

@@ -286,6 +286,61 @@ async fn a_chart_of_a_registry_is_rendered_and_can_be_a_dependency() {
     assert_eq!(made.objects[0]["data"], serde_json::json!({"color": "gold", "version": "1.0.0"}));
 }
 
+/// R3: a chart of the first API whose requirements.yaml names a Helm repository over http, beside one of this repository.
+#[tokio::test]
+async fn r3_requirements_of_a_remote_repository_are_fetched_as_the_lock_says() {
+    let repo = Repo::new();
+    let site = Site::wanting("ada", "secret");
+    for version in ["1.0.0", "1.2.0"] {
+        let archive = package(repo.root.path(), version);
+        let name = archive.file_name().expect("a name").to_string_lossy().into_owned();
+        site.put(&format!("/stable/{name}"), std::fs::read(&archive).expect("readable"));
+        std::fs::create_dir_all(repo.root.path().join("site")).expect("a folder");
+        std::fs::rename(&archive, repo.root.path().join("site").join(name)).expect("moved");
+    }
+    helm(repo.root.path(), &["repo", "index", "site"]);
+    site.put(
+        "/stable/index.yaml",
+        std::fs::read(repo.root.path().join("site/index.yaml")).expect("an index"),
+    );
+    let from = with_credentials(&format!("{}/stable", site.serve().await), "ada", "secret");
+    let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: near}\n";
+    let needs = format!(
+        "dependencies:\n- {{name: web, version: 1.x, repository: '{}'}}\n- {{name: near, version: 0.1.0, repository: 'file://../near'}}\n",
+        from.url
+    );
+    repo.write("old/Chart.yaml", "apiVersion: v1\nname: old\nversion: 0.1.0\n")
+        .write("old/requirements.yaml", &needs)
+        .write("old/values.yaml", "web: {color: gold}\n")
+        .write("near/Chart.yaml", "apiVersion: v1\nname: near\nversion: 0.1.0\n")
+        .write("near/templates/m.yaml", template)
+        .commit("Without a lock");
+    let renderer = repo.renderer();
+    let render = async || {
+        let mut ask = request(&repo, &renderer, "old", SourceOptions::Detect).await;
+        let allowed = from.clone();
+        ask.repositories = Repositories(Arc::new(move |url| (url == allowed.url).then(|| allowed.clone())));
+        let made = renderer.render(&ask).await.expect("rendered");
+        let web =
+            made.objects.iter().find(|object| object["metadata"]["name"] == "shop").expect("of the remote");
+        assert!(names(&made).contains(&"near"), "{:?}", names(&made));
+        web["data"].clone()
+    };
+    assert_eq!(
+        render().await,
+        serde_json::json!({"color": "gold", "version": "1.2.0"}),
+        "the newest that fits"
+    );
+    repo.write("old/requirements.lock", &needs.replace("1.x", "1.0.0")).commit("With a lock");
+    assert_eq!(render().await, serde_json::json!({"color": "gold", "version": "1.0.0"}), "what was locked");
+    // Whom the project does not permit is not asked.
+    let ask = request(&repo, &renderer, "old", SourceOptions::Detect).await;
+    let before = site.answered.load(Ordering::Relaxed);
+    let error = renderer.render(&ask).await.expect_err("not permitted").to_string();
+    assert!(error.contains("which this project may not ask"), "{error}");
+    assert_eq!(site.answered.load(Ordering::Relaxed), before);
+}
+
 async fn repo_render(repo: &Repo, content: Content, options: Helm) -> Arc<slipway_source::Rendered> {
     repo.write("x", "x").commit("Something");
     let renderer = repo.renderer();

@@ -117,13 +117,15 @@ pub fn set_account_settings(tx: &mut Tx<'_>, scope: Scope, settings: &str) -> Re
     tx.execute("UPDATE accounts SET settings = $2 WHERE id = $1", &values)?;
     // Whether a password opens the account is one of them.
     tx.rights_changed(scope.account());
+    // So is whether builds wait.
+    tx.queue_moved(scope.account());
     Ok(())
 }
 
 pub fn set_account_limits(tx: &mut Tx<'_>, id: AccountId, limits: &str) -> Result<(), StoreError> {
     tx.execute("UPDATE accounts SET limits = $2 WHERE id = $1", &[id.into(), limits.into()])?;
     // Builds that waited for a higher limit may start now.
-    tx.facts = true;
+    tx.queue_moved(id);
     Ok(())
 }
 

@@ -37,8 +37,15 @@ pub(super) fn announcement(committed: &Committed, quiet_logs: bool) -> Option<St
     if text.len() <= ANNOUNCEMENT_MAX {
         return Some(text);
     }
-    let shorter = Committed { facts: committed.facts, missed: true, ..Committed::default() };
-    Some(serde_json::to_string(&shorter).expect("an announcement is JSON"))
+    // In whose account is said for as long as it fits: most of those who wait are in others.
+    for touched in [committed.touched, None] {
+        let shorter = Committed { facts: committed.facts, missed: true, touched, ..Committed::default() };
+        let text = serde_json::to_string(&shorter).expect("an announcement is JSON");
+        if text.len() <= ANNOUNCEMENT_MAX {
+            return Some(text);
+        }
+    }
+    None
 }
 
 pub(crate) struct Listener {
@@ -93,7 +100,7 @@ fn listen(
         if follow(&mut client, own, heard, stop).is_ok() {
             return;
         }
-        tracing::warn!("The connection that hears of other processes' commits was lost; connecting again.");
+        tracing::warn!("Lost the connection that listens for commits of other processes; reconnecting.");
         loop {
             if stop.load(Ordering::Relaxed) {
                 return;
@@ -140,18 +147,28 @@ mod tests {
     use slipway_model::Change;
 
     use super::*;
+    use crate::engine::Touched;
 
     #[test]
     fn an_announcement_fits_or_says_that_anything_may_have_changed() {
         assert_eq!(announcement(&Committed::default(), false), None);
-        let account = Some(slipway_model::AccountId::from_parts(1, [0; 5]));
+        let one = slipway_model::AccountId::from_parts(1, [0; 5]);
+        let account = Some(one);
         let change = |index: usize| Change { account, kind: ChangeKind::Build, id: format!("{index:024x}") };
         let few = Committed { changes: vec![change(1)], ..Committed::default() };
         assert_eq!(serde_json::from_str::<Committed>(&announcement(&few, true).unwrap()).unwrap(), few);
-        let many = Committed { changes: (0..500).map(change).collect(), ..Committed::default() };
+        let touched = Some(Touched { queues: vec![one], ..Touched::default() });
+        let many = Committed { changes: (0..500).map(change).collect(), touched, ..Committed::default() };
         let text = announcement(&many, false).unwrap();
         assert!(text.len() < ANNOUNCEMENT_MAX);
-        assert!(serde_json::from_str::<Committed>(&text).unwrap().missed);
+        let heard = serde_json::from_str::<Committed>(&text).unwrap();
+        let other = slipway_model::AccountId::from_parts(2, [0; 5]);
+        assert!(heard.missed && heard.moved_queue(one) && !heard.moved_queue(other));
+        let accounts = (0..500).map(|index| slipway_model::AccountId::from_parts(index, [0; 5]));
+        let touched = Some(Touched { queues: accounts.collect(), ..Touched::default() });
+        let everywhere = Committed { touched, ..Committed::default() };
+        let text = announcement(&everywhere, false).unwrap();
+        assert!(serde_json::from_str::<Committed>(&text).unwrap().moved_queue(other), "whoever waits looks");
         let log = Change { account, kind: ChangeKind::Log, id: "1".into() };
         let grown = Committed { changes: vec![log], ..Committed::default() };
         assert!(announcement(&grown, false).is_some() && announcement(&grown, true).is_none());

@@ -35,6 +35,19 @@ pub(super) struct Postgres {
     writing: Option<Writing>,
     access: Access,
     acting: bool,
+    job: Job,
+}
+
+/// Where the savepoint of jobs stands. What can wait goes with the next thing that is said: every word is a round trip while
+/// all other writers of the platform wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Job {
+    /// There is none.
+    None,
+    /// It is there, and nothing was done since.
+    Fresh,
+    /// It is there, and what was done since is to stay.
+    Kept,
 }
 
 /// What the connection that writes shares with the rest of the process.
@@ -48,7 +61,7 @@ pub(super) struct Writing {
 impl Postgres {
     pub(super) fn new(address: Address, writing: Option<Writing>) -> Self {
         let (client, statements) = (None, HashMap::new());
-        Self { address, client, statements, writing, access: Access::Read, acting: false }
+        Self { address, client, statements, writing, access: Access::Read, acting: false, job: Job::None }
     }
 
     fn connected(&mut self) -> Result<&mut Client, StoreError> {
@@ -91,7 +104,7 @@ impl Postgres {
         match access {
             Access::Read => self.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
             Access::Write => self.batch(&format!(
-                "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS}, {WRITER_LOCK})"
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS}, {WRITER_LOCK}); SAVEPOINT job"
             )),
         }
     }
@@ -142,7 +155,10 @@ impl Session for Postgres {
                     self.rollback();
                     return Err(error);
                 }
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.job = if access == Access::Write { Job::Fresh } else { Job::None };
+                    return Ok(());
+                }
             }
         }
     }
@@ -157,18 +173,28 @@ impl Session for Postgres {
         match self.access {
             Access::Read if role.is_empty() => Ok(()),
             Access::Read => self.batch(&role),
-            Access::Write => self.batch(&format!("SAVEPOINT job; {role}")),
+            Access::Write => {
+                let savepoint = match std::mem::replace(&mut self.job, Job::Kept) {
+                    Job::Fresh if role.is_empty() => return Ok(()),
+                    Job::Fresh => "",
+                    Job::None => "SAVEPOINT job;",
+                    Job::Kept => "RELEASE SAVEPOINT job; SAVEPOINT job;",
+                };
+                self.batch(&format!("{savepoint} {role}"))
+            }
         }
     }
 
+    /// The savepoint goes with the next job, or with the commit.
     fn keep_job(&mut self) -> Result<(), StoreError> {
-        self.batch("RELEASE SAVEPOINT job")
+        self.open()
     }
 
     fn undo_job(&mut self) -> Result<(), StoreError> {
         // The role goes back too, to what it was before the savepoint: set it anew for the next job.
         self.acting = true;
-        self.batch("ROLLBACK TO SAVEPOINT job; RELEASE SAVEPOINT job")
+        self.job = Job::Fresh;
+        self.batch("ROLLBACK TO SAVEPOINT job")
     }
 
     fn commit(&mut self, committed: &Committed) -> Result<(), StoreError> {

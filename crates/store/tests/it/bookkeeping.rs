@@ -1,6 +1,6 @@
 //! Leases, the inbox, and the rules of a transaction that both engines share.
 
-use slipway_store::{StoreError, facts, identity, inbox, leases};
+use slipway_store::{StoreError, facts, identity, inbox, leases, retention};
 
 use crate::engines::{On, open};
 
@@ -11,6 +11,7 @@ crate::on_both!(
     a_reader_changes_nothing,
     text_sorts_by_its_bytes_and_survives_whole,
     cursors_start_at_nothing_and_move,
+    facts_go_when_they_are_old_and_were_handed_on_and_the_newest_stays,
 );
 
 async fn one_holder_at_a_time_and_a_late_one_is_fenced(on: On) {
@@ -50,7 +51,8 @@ async fn a_message_is_handled_once_also_when_its_first_handling_failed(on: On) {
     assert!(first().await.unwrap());
     assert!(!first().await.unwrap());
     assert!(store.write(|tx| inbox::first_time(tx, "other", "7", 5)).await.unwrap());
-    assert_eq!(store.write(|tx| inbox::trim(tx, 5)).await.unwrap(), 1);
+    let trimmed = store.write(|tx| retention::inbox(tx, 5, 10)).await.unwrap();
+    assert_eq!((trimmed.count, trimmed.more), (1, false));
     assert!(first().await.unwrap());
 }
 
@@ -107,4 +109,33 @@ async fn cursors_start_at_nothing_and_move(on: On) {
     store.write(|tx| facts::move_cursor(tx, "x", 41)).await.unwrap();
     store.write(|tx| facts::move_cursor(tx, "x", 42)).await.unwrap();
     assert_eq!(store.read(|tx| facts::cursor(tx, "x")).await.unwrap(), 42);
+}
+
+async fn facts_go_when_they_are_old_and_were_handed_on_and_the_newest_stays(on: On) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(on, folder.path());
+    let account = slipway_model::AccountId::from_parts(1, [1; 5]);
+    let seqs = store.write(move |tx| {
+        let build = slipway_model::BuildId::from_parts(1, [1; 5]);
+        let fact = slipway_model::Fact::ApprovalAsked { account, build };
+        (1..=6).map(|at_ms| facts::append(tx, account, &fact, at_ms * 10)).collect::<Result<Vec<_>, _>>()
+    });
+    let seqs = seqs.await.unwrap();
+    let trim =
+        |before_ms: i64, most: i64| store.write(move |tx| retention::facts(tx, "relay", before_ms, most));
+    let left = || async {
+        let left = store.read(|tx| facts::after(tx, 0, None, 10)).await.unwrap();
+        left.iter().map(|recorded| recorded.seq).collect::<Vec<_>>()
+    };
+    assert_eq!(trim(1_000, 10).await.unwrap().count, 0, "nobody has handed them on");
+    let passed = seqs[3];
+    store.write(move |tx| facts::move_cursor(tx, "relay", passed)).await.unwrap();
+    assert_eq!(trim(30, 10).await.unwrap().count, 2, "the others are not old enough");
+    let some = trim(1_000, 1).await.unwrap();
+    assert_eq!((some.count, some.more), (1, true), "a little at a time");
+    assert_eq!((trim(1_000, 10).await.unwrap().count, left().await), (1, seqs[4..].to_vec()));
+    let newest = seqs[5];
+    store.write(move |tx| facts::move_cursor(tx, "relay", newest)).await.unwrap();
+    trim(1_000, 10).await.unwrap();
+    assert_eq!(left().await, seqs[5..], "how far facts have come is known by the newest");
 }

@@ -90,18 +90,29 @@ async fn schedules_and_events_of_registries_are_found_and_each_tick_is_followed_
     let found = store.read(move |tx| {
         Ok((
             trigger_events::links_beginning(tx, "cron:")?,
-            pipelines::mentioning(tx, "cronTriggers")?,
+            pipelines::clocked(tx)?,
             trigger_events::links(tx, scope)?,
             trigger_events::list(tx, scope)?,
             trigger_events::of_account(tx, scope.account())?,
         ))
     });
-    let (cron_links, mentioning, links, events, of_account) = found.await.unwrap();
+    let (cron_links, clocked, links, events, of_account) = found.await.unwrap();
     assert_eq!(cron_links.len(), 1);
     assert_eq!((cron_links[0].0, cron_links[0].1.filters.as_str()), (scope.account(), r#"{"tag":"1"}"#));
-    assert_eq!(mentioning.len(), 1);
-    assert_eq!(mentioning[0].1.name, "shop/web");
+    assert_eq!(clocked.len(), 1);
+    assert_eq!(clocked[0].1.name, "shop/web");
     assert_eq!((links.len(), events.len(), of_account.len()), (2, 2, 2));
+    let naming = async |text: &'static str| {
+        let found = store.read(move |tx| pipelines::naming(tx, scope, text)).await.unwrap();
+        found.into_iter().map(|pipeline| pipeline.name).collect::<Vec<_>>()
+    };
+    let naming_it = store.write(move |tx| {
+        pipelines::create(tx, scope, &pipeline(7, "shop/repo", r#"{"repo":"Acme/My_App"}"#), "ada")
+    });
+    naming_it.await.unwrap();
+    assert_eq!(naming("acme/my_app").await, ["shop/repo"]);
+    assert!(naming("acme/my-app").await.is_empty(), "no letter stands for another");
+    assert!(naming("acme/my").await.is_empty(), "the whole name");
     let tick = |at_ms: i64| store.write(move |tx| cron::note_tick(tx, id(9), "nightly", at_ms));
     assert!(tick(60_000).await.unwrap());
     assert!(!tick(60_000).await.unwrap(), "somebody else followed it up");

@@ -14,12 +14,15 @@ use crate::engines::{On, open};
 
 /// What stands in a statement for a piece that is put together when it runs.
 const PIECES: &[(&str, &str)] = &[
+    // Of another file of its module.
+    ("{BUILD}", "SELECT id, account, pipeline, order_body, steps, queue_rank, created_ms FROM builds"),
     ("{TAKEN}", "status IN ('elected', 'running', 'terminating', 'pending-approval')"),
     ("WHERE {condition}", "WHERE 1 = 1"),
     ("{condition}", ""),
     ("{column}", "left_ms"),
     ("{bare}", " OR name NOT LIKE '%/%'"),
     ("{length}", "3"),
+    ("{places}", "($2, $3), ($4, $5)"),
     ("{newest}", "1 = 1"),
     ("{order}", "DESC"),
     ("${limit} OFFSET ${offset}", "$1 OFFSET $2"),

@@ -6,6 +6,8 @@ use jiff::civil::{Date, Time};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Timestamp, Zoned};
 
+use slipway_dialect::duration;
+
 use super::layout::{Part, parts};
 use crate::exec::Scope;
 use crate::functions::{
@@ -57,7 +59,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         let then = moment(s, &a[0]).timestamp();
         let nanos = s.now.as_nanosecond() - then.as_nanosecond();
         let seconds = (nanos.abs() + 500_000_000) / 1_000_000_000 * nanos.signum();
-        Ok(duration_text(seconds * 1_000_000_000).into())
+        Ok(duration::text(seconds * 1_000_000_000).into())
     }),
     takes("duration", &[Any], |_, a| {
         let seconds = match &a[0] {
@@ -65,11 +67,11 @@ pub(crate) const FUNCTIONS: &[Function] = &[
             Value::Int(seconds, crate::value::IntType::Int64) => *seconds,
             _ => 0,
         };
-        Ok(duration_text(i128::from(seconds.wrapping_mul(1_000_000_000))).into())
+        Ok(duration::text(i128::from(seconds.wrapping_mul(1_000_000_000))).into())
     }),
     takes("durationRound", &[Any], |s, a| {
         let nanos = match &a[0] {
-            Value::Text(text) => parse_duration(text).unwrap_or(0),
+            Value::Text(text) => duration::nanos(text).unwrap_or(0),
             Value::Int(nanos, crate::value::IntType::Int64) => i128::from(*nanos),
             Value::Time(time) => s.now.as_nanosecond() - time.timestamp().as_nanosecond(),
             _ => 0,
@@ -109,7 +111,7 @@ fn in_zone(scope: &Scope<'_>, layout: &str, value: &Value, zone: &str) -> Value 
 }
 
 fn modify(arguments: &[Value]) -> Done<Value> {
-    let nanos = parse_duration(text(&arguments[0]))?;
+    let nanos = duration::nanos(text(&arguments[0]))?;
     let Value::Time(start) = &arguments[1] else { return Err("not a time".into()) };
     let moved = Timestamp::from_nanosecond(start.timestamp().as_nanosecond() + nanos);
     let moved = moved.map_err(|_| "the time is out of range".to_owned())?;
@@ -380,98 +382,6 @@ impl Read<'_> {
         };
         date.to_datetime(clock).to_zoned(zone).ok()
     }
-}
-
-const UNITS: [(&str, i128); 8] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("μs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
-
-/// time.ParseDuration, in nanoseconds.
-pub(crate) fn parse_duration(text: &str) -> Done<i128> {
-    let invalid = || format!("time: invalid duration {text:?}");
-    let (negative, mut rest) = match text.as_bytes().first() {
-        Some(b'-') => (true, &text[1..]),
-        Some(b'+') => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Ok(0);
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut total: i128 = 0;
-    while !rest.is_empty() {
-        let count = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
-        let (number, after) = rest.split_at(count);
-        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-        if whole.is_empty() && part.is_empty() || part.contains('.') || whole.len() > 18 {
-            return Err(invalid());
-        }
-        let length = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
-        let unit = UNITS.iter().find(|(name, _)| *name == &after[..length]);
-        let Some((_, unit)) = unit else {
-            return Err(if length == 0 {
-                format!("time: missing unit in duration {text:?}")
-            } else {
-                format!("time: unknown unit {:?} in duration {text:?}", &after[..length])
-            });
-        };
-        let digits = &part[..part.len().min(15)];
-        let scale = 10_i128.pow(digits.len() as u32);
-        total +=
-            whole.parse::<i128>().unwrap_or(0) * unit + digits.parse::<i128>().unwrap_or(0) * unit / scale;
-        if total > i128::from(i64::MAX) {
-            return Err(invalid());
-        }
-        rest = &after[length..];
-    }
-    Ok(if negative { -total } else { total })
-}
-
-/// time.Duration's text.
-pub(crate) fn duration_text(nanos: i128) -> String {
-    if nanos == 0 {
-        return "0s".to_owned();
-    }
-    let sign = if nanos < 0 { "-" } else { "" };
-    let size = nanos.unsigned_abs();
-    let with_part = |unit: u128, name: &str, digits: usize| {
-        let part = format!("{:0digits$}", size % unit);
-        let part = part.trim_end_matches('0');
-        let point = if part.is_empty() { "" } else { "." };
-        format!("{sign}{}{point}{part}{name}", size / unit)
-    };
-    if size < 1_000 {
-        return format!("{sign}{size}ns");
-    }
-    if size < 1_000_000 {
-        return with_part(1_000, "µs", 3);
-    }
-    if size < 1_000_000_000 {
-        return with_part(1_000_000, "ms", 6);
-    }
-    let seconds = size / 1_000_000_000;
-    let part = format!("{:09}", size % 1_000_000_000);
-    let part = part.trim_end_matches('0');
-    let point = if part.is_empty() { "" } else { "." };
-    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    let mut out = sign.to_owned();
-    if hours > 0 {
-        out.push_str(&format!("{hours}h"));
-    }
-    if hours > 0 || minutes > 0 {
-        out.push_str(&format!("{minutes}m"));
-    }
-    out.push_str(&format!("{seconds}{point}{part}s"));
-    out
 }
 
 fn rounded(nanos: i128) -> String {

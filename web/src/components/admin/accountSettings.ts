@@ -7,6 +7,8 @@ export interface AccountForm {
   /** As typed. What is no number goes as it is, for the server to say so. */
   inactivityMinutes: string;
   sessionHours: string;
+  keepBuildsDays: string;
+  keepLogsDays: string;
   allowedDomains: string[];
   passwordLogin: boolean;
 }
@@ -16,6 +18,8 @@ export function readSettings(settings: Record<string, unknown>): AccountForm {
   return {
     inactivityMinutes: typed(settings['inactivityMinutes']),
     sessionHours: typed(settings['sessionHours']),
+    keepBuildsDays: typed(settings['keepBuildsDays']),
+    keepLogsDays: typed(settings['keepLogsDays']),
     allowedDomains: Array.isArray(domains) ? domains.filter((each) => typeof each === 'string') : [],
     passwordLogin: settings['passwordLogin'] !== false,
   };
@@ -29,7 +33,7 @@ export function writeSettings(before: Record<string, unknown>, form: AccountForm
     allowedDomains: form.allowedDomains,
     passwordLogin: form.passwordLogin,
   };
-  for (const name of ['inactivityMinutes', 'sessionHours'] as const) {
+  for (const name of ['inactivityMinutes', 'sessionHours', 'keepBuildsDays', 'keepLogsDays'] as const) {
     const value = toNumber(form[name]);
     // Left empty, it has its default again.
     if (value === undefined) delete after[name];

@@ -134,6 +134,8 @@ describe('settings of an account', () => {
     expect(form).toEqual({
       inactivityMinutes: '720',
       sessionHours: '168',
+      keepBuildsDays: '',
+      keepLogsDays: '',
       allowedDomains: [],
       passwordLogin: true,
     });
@@ -143,6 +145,9 @@ describe('settings of an account', () => {
       passwordLogin: true,
       future: 'kept',
     });
+    expect(writeSettings({}, { ...form, keepBuildsDays: '90' })['keepBuildsDays']).toBe(90);
+    const forEver = writeSettings({ keepBuildsDays: 90 }, { ...form, keepBuildsDays: '' });
+    expect('keepBuildsDays' in forEver).toBe(false);
   });
 
   test('what is no number goes to the server, which says so', () => {

@@ -7,9 +7,10 @@ import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
 import { Clock, Undo } from '../../ui/icons';
 import { Empty, sentence } from '../../ui/States';
-import { Ago } from '../../ui/Time';
+import { Ago, Elapsed } from '../../ui/Time';
 import { CommitLine } from '../CommitLine';
 import { TableFrame } from '../../ui/TableFrame';
+import { RollbackChanges } from './RollbackChanges';
 
 interface HistoryTabProps {
   application: Application;
@@ -38,6 +39,7 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
             <th className="right">#</th>
             <th>Commit</th>
             <th>Deployed</th>
+            <th className="right">Duration</th>
             <th>By</th>
             <th className="right">Actions</th>
           </tr>
@@ -51,6 +53,9 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
               </td>
               <td>
                 <Ago at={deployment.deployedAt} />
+              </td>
+              <td className="right">
+                <Elapsed from={deployment.startedAt} to={deployment.deployedAt} />
               </td>
               <td>{deployment.initiatedBy}</td>
               <td className="right">
@@ -77,6 +82,7 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
         title={`Roll ${application.name} back?`}
         verb="Roll back"
         danger
+        wide
         action={async () => {
           if (!chosen) return;
           const { message } = await appProxy.rollback(runtime, reference, chosen.id);
@@ -95,6 +101,7 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
             policy.
           </p>
         )}
+        {chosen && <RollbackChanges runtime={runtime} reference={reference} deployment={chosen.id} />}
       </Confirm>
     </TableFrame>
   );

@@ -23,7 +23,7 @@ export function AccountPage() {
     <Page
       title="Account"
       documentTitle="Account"
-      subtitle="The account’s name and sign-in settings. Users and teams have pages of their own."
+      subtitle="The account’s name, how people sign in, and how long builds are kept. Users and teams have pages of their own."
     >
       <QueryView query={account}>
         {(found) => (
@@ -119,6 +119,18 @@ function Settings({ account }: { account: Account }) {
           label="Allow sign-in with a password"
           description="Otherwise only through an identity provider"
           {...form.getInputProps('passwordLogin', { type: 'checkbox' })}
+        />
+        <TextInput
+          label="Keep builds for"
+          description="Days. Builds that ended longer ago are deleted, with their logs. Empty: for ever"
+          inputMode="numeric"
+          {...form.getInputProps('keepBuildsDays')}
+        />
+        <TextInput
+          label="Keep logs for"
+          description="Days. The build stays, and its log says that it was removed. Empty: as long as the build"
+          inputMode="numeric"
+          {...form.getInputProps('keepLogsDays')}
         />
         <FormError error={save.error} />
         <div>

@@ -21,6 +21,7 @@ import { Empty, QueryView, sentence } from '../../ui/States';
 import { Status, type Tone } from '../../ui/Status';
 import { Ago } from '../../ui/Time';
 import { TableFrame } from '../../ui/TableFrame';
+import { counted } from '../../ui/counted';
 
 const route = getRouteApi('/signed-in/admin/audit');
 
@@ -117,7 +118,7 @@ export function AuditPage() {
               />
               {list.total > AUDIT_PAGE && (
                 <div className="body row" style={{ justifyContent: 'space-between', flexWrap: 'wrap' }}>
-                  <span className="muted">{list.total} records</span>
+                  <span className="muted">{counted(list.total, 'record')}</span>
                   <Pagination
                     size="sm"
                     total={Math.ceil(list.total / AUDIT_PAGE)}

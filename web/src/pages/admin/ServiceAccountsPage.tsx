@@ -16,6 +16,7 @@ import { Page } from '../../ui/Page';
 import { Empty, QueryView } from '../../ui/States';
 import { Status } from '../../ui/Status';
 import { Ago } from '../../ui/Time';
+import { counted } from '../../ui/counted';
 
 const route = getRouteApi('/signed-in/admin/service-accounts');
 
@@ -82,7 +83,7 @@ export function ServiceAccountsPage() {
   );
 }
 
-const keyCount = ({ keys }: ServiceAccount): string => (keys === 1 ? '1 key' : `${keys} keys`);
+const keyCount = ({ keys }: ServiceAccount): string => counted(keys ?? 0, 'key');
 
 interface RobotTableProps {
   robots: ServiceAccount[];

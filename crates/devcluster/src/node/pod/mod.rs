@@ -148,7 +148,7 @@ impl Worker {
         if !self.adopted
             && let Err(error) = self.adopt(&pod).await
         {
-            tracing::warn!(pod = %self.name, %error, "The containers of a pod cannot be listed.");
+            tracing::warn!(pod = %self.name, %error, "Cannot list the containers of a pod.");
             return Next::Wait(Some(Duration::from_secs(2)));
         }
         if pod.at("metadata.deletionTimestamp").is_some() {

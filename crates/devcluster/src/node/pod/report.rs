@@ -61,7 +61,7 @@ impl Worker {
         if let Err(error) = result
             && !error.is_not_found()
         {
-            tracing::warn!(pod = %self.name, %error, "A pod's status could not be written.");
+            tracing::warn!(pod = %self.name, %error, "Cannot write the status of a pod.");
         }
     }
 }

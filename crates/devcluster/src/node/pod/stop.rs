@@ -34,7 +34,7 @@ impl Worker {
             }
         }
         if let Err(error) = self.observe(pod).await {
-            tracing::debug!(%error, "A pod could not be observed.");
+            tracing::debug!(%error, "Cannot observe a pod.");
         }
     }
 
@@ -153,7 +153,7 @@ impl Worker {
             .await;
         match deleted {
             Err(error) if !error.is_not_found() && !error.is_conflict() => {
-                tracing::warn!(pod = %self.name, %error, "A terminated pod could not be deleted.");
+                tracing::warn!(pod = %self.name, %error, "Cannot delete a terminated pod.");
                 Next::Wait(Some(Duration::from_secs(2)))
             }
             Ok((_, false)) => Next::Wait(Some(Duration::from_secs(3600))),

@@ -9,7 +9,7 @@ use super::simple::json_params;
 use super::{Failure, Outcome, World, text};
 use crate::appset::needs::{Answer, Need};
 use crate::appset::params::{Params, flatten};
-use crate::glob;
+use slipway_dialect::glob;
 
 /// One entry of `directories` or `files`.
 struct Pattern<'v> {

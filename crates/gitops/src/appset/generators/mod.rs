@@ -12,7 +12,7 @@ use super::fill::Filler;
 use super::needs::{Answer, Answers, Need};
 use super::params::{Params, flatten, to_json};
 use super::patch::fill_empty;
-use super::selector::Selector;
+use slipway_dialect::selector::Selector;
 
 /// Why a generator gave nothing.
 pub(super) enum Failure {

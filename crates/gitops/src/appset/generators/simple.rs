@@ -8,8 +8,8 @@ use slipway_template::{Data, normalize, slugify};
 use super::{Failure, Outcome, World, text};
 use crate::appset::needs::{Answer, ClusterEntry, Need};
 use crate::appset::params::{Params, flatten, text_of, to_json};
-use crate::appset::selector::Selector;
 use crate::appset::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
+use slipway_dialect::selector::Selector;
 
 impl World<'_> {
     pub(super) fn list(&self, block: &Value) -> Outcome<Vec<Params>> {

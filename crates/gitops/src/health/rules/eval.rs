@@ -1,10 +1,10 @@
 //! Trying rules on an object.
 
 use super::{Expression, Operand, Operator, Path, Rule};
-use crate::glob;
 use crate::health::{Health, HealthCode};
 use crate::object::{self, integer, text};
 use serde_json::Value;
+use slipway_dialect::glob;
 
 /// Where an expression stands: the object, the element at hand, and the last condition that was found.
 struct Scope<'a> {

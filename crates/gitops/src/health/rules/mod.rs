@@ -29,9 +29,9 @@ mod files;
 mod parse;
 
 use super::{Health, HealthCode};
-use crate::glob;
 use crate::object;
 use serde_json::Value;
+use slipway_dialect::glob;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 

@@ -1,0 +1,235 @@
+//! The single writer: what it takes in on PostgreSQL beside SQLite, and what runners cost that wait for work.
+//!
+//! `slipway-bench writer --database postgres://… [--runs N] [--runners N]`. Both engines are measured in turns in one run, and
+//! the median of the rounds is printed: the machine is shared, so that ratios are what to compare.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use slipway_model::AccountId;
+use slipway_server::{Config, Seams, Server};
+use slipway_store::Store;
+use slipway_store::identity::Subject;
+use tokio_util::sync::CancellationToken;
+
+use crate::{argument, load, request, serve};
+
+const ROUNDS: usize = 3;
+const HOOK_BYTES: usize = 10_000;
+
+struct Engine {
+    name: &'static str,
+    server: Server,
+    account: AccountId,
+    address: String,
+    key: String,
+    hook: (String, String),
+}
+
+/// What is measured, and how many callers there are at once.
+const MEASURED: [(&str, usize); 4] = [
+    ("POST runs, 16 at once", 16),
+    ("POST runs, 1 at once", 1),
+    ("list of 20, 8 at once", 8),
+    ("webhooks of 10 kB, 16 at once", 16),
+];
+
+pub(crate) async fn run() -> anyhow::Result<()> {
+    let number = |name: &str, usual| argument(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let (runs, runners): (usize, usize) = (number("--runs", 2_000), number("--runners", 1_000));
+    let folders = [tempfile::tempdir()?, tempfile::tempdir()?];
+    let url = argument("--database").context("give --database postgres://…, an empty one")?;
+    let engines = [
+        Engine::start("SQLite", folders[0].path(), Store::open(folders[0].path())?).await?,
+        Engine::start("PostgreSQL", folders[1].path(), Store::connect(&url.parse()?)?).await?,
+    ];
+    let mut seen: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    for round in 0..ROUNDS {
+        for engine in &engines {
+            for (what, at_once) in MEASURED {
+                let rate = engine.measure(what, at_once, runs, round).await?;
+                seen.entry((what, engine.name)).or_default().push(rate);
+            }
+        }
+    }
+    println!("{:<32} {:>10} {:>10} {:>8}", "a second", "SQLite", "PostgreSQL", "ratio");
+    for (what, _) in MEASURED {
+        let [one, other] = ["SQLite", "PostgreSQL"].map(|engine| median(&seen[&(what, engine)]));
+        println!("{what:<32} {one:>10.0} {other:>10.0} {:>8.2}", other / one);
+    }
+    for engine in &engines {
+        engine.with_runners(runners, runs).await?;
+    }
+    Ok(())
+}
+
+fn median(rates: &[f64]) -> f64 {
+    let mut rates = rates.to_vec();
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
+}
+
+impl Engine {
+    async fn start(name: &'static str, folder: &Path, store: Store) -> anyhow::Result<Self> {
+        let config = Config {
+            data: folder.to_owned(),
+            public_url: "http://bench".into(),
+            network: Default::default(),
+        };
+        let server = Server::beside(config, store, Seams::system(), CancellationToken::new())?;
+        let first = server.first_start("admin@slipway.local").await?.context("give it an empty database")?;
+        let account = server.first_account().await?.context("it was just made")?;
+        let key = first.api_key.expose().clone();
+        let address = serve(slipway_server::router(&server, None)).await?;
+        let background = server.clone();
+        tokio::spawn(async move { background.run().await });
+        let mut engine = Self { name, server, account, address, key, hook: Default::default() };
+        engine.prepare().await?;
+        Ok(engine)
+    }
+
+    /// Pipelines whose builds nobody can take, and one that a provider's announcements start.
+    async fn prepare(&mut self) -> anyhow::Result<()> {
+        let steps = json!({"a": {"image": "x", "commands": ["true"]}});
+        let frozen =
+            json!({"metadata": {"name": "bench/frozen"}, "spec": {"concurrency": 0, "steps": steps}});
+        self.call("POST", "/api/pipelines", &frozen).await?;
+        let context = json!({"metadata": {"name": "lab"}, "spec": {"type": "git.gitlab",
+            "data": {"auth": {"type": "basic", "password": "t"}}}});
+        self.call("POST", "/api/contexts", &context).await?;
+        let trigger = json!({"name": "push", "type": "git", "repo": "bench/app", "context": "lab", "events": ["push.heads"]});
+        let pushed = json!({"metadata": {"name": "bench/pushed"},
+            "spec": {"concurrency": 0, "triggers": [trigger], "steps": steps}});
+        self.call("POST", "/api/pipelines", &pushed).await?;
+        let hooks = self.call("GET", "/api/hooks", &Value::Null).await?;
+        let id = hooks[0]["id"].as_str().context("a hook")?.to_owned();
+        let shown = self.call("POST", &format!("/api/hooks/{id}/secret"), &json!({})).await?;
+        let secret = shown["secret"].as_str().context("its secret")?.to_owned();
+        self.hook = (format!("/api/webhooks/git/{id}"), secret);
+        Ok(())
+    }
+
+    async fn call(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut sender = load::connect(&self.address).await?;
+        let response = sender.send_request(request(method, path, &self.key, &body)).await?;
+        let status = response.status();
+        let text = response.into_body().collect().await?.to_bytes();
+        anyhow::ensure!(status.is_success(), "{method} {path}: {}", String::from_utf8_lossy(&text));
+        Ok(serde_json::from_slice(&text)?)
+    }
+
+    async fn measure(&self, what: &str, at_once: usize, runs: usize, round: usize) -> anyhow::Result<f64> {
+        let make = match what.split(' ').next() {
+            Some("POST") => self.runs(),
+            Some("list") => {
+                let key = self.key.clone();
+                Arc::new(move |_| ("list", request("GET", "/api/workflow?limit=20", &key, "")))
+                    as Arc<load::Make>
+            }
+            _ => self.webhooks(round),
+        };
+        // One caller is slower, and as much of it is enough.
+        let count = if at_once == 1 { runs / 4 } else { runs };
+        let outcome = load::run(&self.address, at_once, 0, count, make).await?;
+        anyhow::ensure!(outcome.failed() == 0, "{what} on {}: {} failed", self.name, outcome.failed());
+        self.quiet().await?;
+        Ok(outcome.per_second())
+    }
+
+    fn runs(&self) -> Arc<load::Make> {
+        let key = self.key.clone();
+        Arc::new(move |_| ("run", request("POST", "/api/pipelines/run/bench%2Ffrozen", &key, "{}")))
+    }
+
+    fn webhooks(&self, round: usize) -> Arc<load::Make> {
+        let ((path, secret), filler) = (self.hook.clone(), "x".repeat(HOOK_BYTES));
+        Arc::new(move |number| {
+            let sha = format!("{:040x}", round * 1_000_000 + number + 1);
+            let commit = json!({"id": sha, "message": filler, "author": {"name": "Ada"}, "added": [], "modified": [], "removed": []});
+            let body = json!({"object_kind": "push", "ref": "refs/heads/main", "before": "1".repeat(40), "after": sha,
+                "checkout_sha": sha, "user_username": "ada", "project": {"path_with_namespace": "bench/app"},
+                "commits": [commit], "total_commits_count": 1});
+            let mut made = request("POST", &path, "", &body.to_string());
+            let headers = made.headers_mut();
+            headers.remove("authorization");
+            headers.insert("x-gitlab-event", "Push Hook".parse().expect("a header"));
+            headers.insert("x-gitlab-token", secret.parse().expect("a header"));
+            headers.insert("x-gitlab-event-uuid", sha.parse().expect("a header"));
+            ("hook", made)
+        })
+    }
+
+    /// Until the bus has every fact: what one measurement left behind is not the next one's.
+    async fn quiet(&self) -> anyhow::Result<()> {
+        loop {
+            let health = self.call("GET", "/api/admin/health", &Value::Null).await?;
+            if health["factsWaiting"].as_i64().unwrap_or_default() <= 0 {
+                return Ok(());
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Runs posted without runners and beside as many that wait, in turns.
+    async fn with_runners(&self, runners: usize, runs: usize) -> anyhow::Result<()> {
+        let (mut alone, mut beside) = (Vec::new(), Vec::new());
+        let mut keys = Vec::with_capacity(runners);
+        for number in 0..runners {
+            let key = self.server.agent_key(self.account, Subject::Runner, &format!("idle{number}")).await?;
+            keys.push(key.expose().clone());
+        }
+        for _ in 0..ROUNDS {
+            alone.push(self.measure(MEASURED[0].0, MEASURED[0].1, runs, 0).await?);
+            let waiting: Vec<_> = keys
+                .iter()
+                .enumerate()
+                .map(|(number, key)| {
+                    tokio::spawn(idle(self.address.clone(), format!("idle{number}"), key.clone()))
+                })
+                .collect();
+            while self.held().await? < runners {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            beside.push(self.measure(MEASURED[0].0, MEASURED[0].1, runs, 0).await?);
+            for one in waiting {
+                one.abort();
+            }
+            while self.held().await? > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+        let (alone, beside) = (median(&alone), median(&beside));
+        println!(
+            "{:<12} POST runs, 16 at once: {alone:.0} a second without runners, {beside:.0} beside {runners} that wait, {:.2}",
+            self.name,
+            beside / alone
+        );
+        Ok(())
+    }
+
+    async fn held(&self) -> anyhow::Result<usize> {
+        let mut sender = load::connect(&self.address).await?;
+        let response = sender.send_request(request("GET", "/metrics", &self.key, "")).await?;
+        let text = response.into_body().collect().await?.to_bytes();
+        let text = String::from_utf8_lossy(&text);
+        let line = text.lines().find_map(|line| line.strip_prefix("slipway_runner_calls_held "));
+        Ok(line.context("the metric is there")?.parse()?)
+    }
+}
+
+/// A runner with a free place and nothing to do.
+async fn idle(address: String, name: String, key: String) -> anyhow::Result<()> {
+    let body = json!({"runner": name, "version": "1", "executor": "host", "free": 1, "running": [], "waitMs": 20_000});
+    let mut sender = load::connect(&address).await?;
+    loop {
+        sender.ready().await?;
+        let response =
+            sender.send_request(request("POST", "/api/agent/runner/sync", &key, &body.to_string())).await?;
+        response.into_body().collect().await?;
+    }
+}

@@ -1,0 +1,121 @@
+//! From the outbox to the bus: facts in their order, by the one process that leads.
+//!
+//! The cursor moves after the bus has them safely. A crash between the two publishes some again, with the same
+//! ids, and the consumers' inboxes know them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use slipway_bus::{BusError, Message};
+use slipway_model::{AccountId, Fact};
+use slipway_store::facts::{self, Recorded};
+use slipway_store::{Service, StoreError};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::ctx::Server;
+use crate::facts::jobs;
+use crate::facts::leading::{Lead, lead};
+
+pub(crate) const CURSOR: &str = "relay";
+const BATCH: i64 = 200;
+/// A safety net; commits wake it.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// A fact on the bus. The message's id is the fact's number.
+#[derive(Serialize)]
+struct Handed<'a> {
+    account: AccountId,
+    fact: &'a Fact,
+}
+
+/// What a consumer reads back.
+#[derive(Deserialize)]
+struct Taken {
+    account: AccountId,
+    fact: Fact,
+}
+
+pub(crate) fn read(message: &Message) -> Result<Recorded, StoreError> {
+    let taken: Taken = serde_json::from_str(&message.body).map_err(StoreError::corrupt)?;
+    let seq = message.id.parse().map_err(StoreError::corrupt)?;
+    Ok(Recorded { seq, account: taken.account, fact: taken.fact })
+}
+
+#[derive(Debug, thiserror::Error)]
+enum RelayError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Bus(#[from] BusError),
+}
+
+pub(crate) async fn run(server: &Server) {
+    lead(server, CURSOR, |lead| follow(server, lead)).await;
+}
+
+async fn follow(server: &Server, lead: Lead) {
+    let mut commits = server.store().subscribe();
+    let mut pause = PAUSE;
+    loop {
+        match hand_over(server, &lead).await {
+            Ok(0) => {
+                jobs::ran(server, CURSOR, Ok::<_, RelayError>(()));
+                pause = PAUSE;
+                let news = async {
+                    loop {
+                        match commits.recv().await {
+                            Ok(commit) if commit.facts || commit.missed => return,
+                            // Missed some: look.
+                            Err(RecvError::Lagged(_)) => return,
+                            Err(RecvError::Closed) => std::future::pending::<()>().await,
+                            Ok(_) => {}
+                        }
+                    }
+                };
+                let _ = tokio::time::timeout(LOOK_EVERY, news).await;
+            }
+            Ok(_) => {
+                jobs::ran(server, CURSOR, Ok::<_, RelayError>(()));
+                pause = PAUSE;
+            }
+            Err(RelayError::Store(StoreError::Conflict { .. })) => return,
+            Err(error) => {
+                jobs::ran(server, CURSOR, Err::<(), _>(error));
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+            }
+        }
+    }
+}
+
+async fn hand_over(server: &Server, lead: &Lead) -> Result<usize, RelayError> {
+    let store = server.store().acting_as(Service::EventHandler);
+    let batch = store
+        .read(|tx| {
+            let cursor = facts::cursor(tx, CURSOR)?;
+            facts::after(tx, cursor, None, BATCH)
+        })
+        .await?;
+    let Some(last) = batch.last().map(|recorded| recorded.seq) else { return Ok(0) };
+    let messages = batch
+        .iter()
+        .map(|recorded| {
+            let body = serde_json::to_value(Handed { account: recorded.account, fact: &recorded.fact })
+                .map_err(StoreError::corrupt)?;
+            // A fact's own name is its topic: `facts.pushed`.
+            let topic = format!("facts.{}", body["fact"]["kind"].as_str().unwrap_or("other"));
+            Ok(Message { id: recorded.seq.to_string(), topic, body: body.to_string() })
+        })
+        .collect::<Result<Vec<_>, StoreError>>()?;
+    server.inner.bus.publish(&messages).await?;
+    let lead = lead.clone();
+    store
+        .write(move |tx| {
+            lead.checked(tx)?;
+            facts::move_cursor(tx, CURSOR, last)
+        })
+        .await?;
+    Ok(messages.len())
+}

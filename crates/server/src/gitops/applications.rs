@@ -1,0 +1,21 @@
+//! Which Applications a caller may see.
+
+use crate::identity::access;
+use crate::identity::auth::Caller;
+use slipway_access::decide_on;
+use slipway_api::application::ApplicationRow;
+use slipway_store::{StoreError, Tx, applications};
+
+/// What the caller may see of what is there, by name.
+pub(crate) fn visible(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    name: Option<&str>,
+) -> Result<Vec<ApplicationRow>, StoreError> {
+    let rules = access::rules_about(tx, caller, "gitopsApplications")?;
+    let rows = applications::list(tx, caller.scope(), name)?;
+    let rows = rows.iter().filter_map(|row| serde_json::from_str::<ApplicationRow>(row).ok());
+    let sees =
+        |app: &ApplicationRow| decide_on(&caller.principal, &rules, "VIEW", &access::row_entity(app)).allowed;
+    Ok(rows.filter(sees).collect())
+}

@@ -1,0 +1,6 @@
+//! The read model of what runtimes report, and the way to act on it.
+//!
+//! Decides nothing about a cluster: that is done by the runtime.
+
+pub(crate) mod applications;
+pub(crate) mod rest;

@@ -1,0 +1,5 @@
+//! Handlers: they translate between the wire and this folder; nothing is decided here, and nothing outside calls them.
+
+pub(crate) mod application_filter;
+pub(crate) mod applications;
+pub(crate) mod proxied;
