@@ -7,12 +7,12 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, RwLock};
 
 use serde_json::Value;
-use slipway_crd::names;
 
 use crate::ObjectKey;
 use crate::changes::{Change, Feed, Subject};
 use crate::key::group_version;
 use crate::subscriptions::Subscriptions;
+use crate::tracking::{labelled_by, tracked_by};
 
 /// One object of the cluster as it was last seen.
 #[derive(Debug)]
@@ -209,7 +209,7 @@ impl Cache {
     pub(crate) fn remove(&self, uid: &str) {
         let change = {
             let mut inner = self.inner.write().expect("no panic while locked");
-            inner.bury(uid);
+            inner.mark_gone(uid);
             inner.remove(uid, &self.subscriptions)
         };
         self.announce(change);
@@ -245,7 +245,7 @@ impl Cache {
         }
     }
 
-    /// Forgets the objects of kinds that are not served any more. They are not buried: the kind may come back,
+    /// Forgets the objects of kinds that are not served any more. They are not marked as gone: the kind may come back,
     /// and with it, from a backup, objects of the same uid.
     pub(crate) fn keep_kinds(&self, is_served: impl Fn(&ObjectKey) -> bool) {
         let changes: Vec<_> = {
@@ -352,7 +352,7 @@ impl Inner {
         if let Some(other) = self.by_key.get(&key).filter(|other| **other != uid).cloned() {
             let change = self.remove(&other, taking.subscriptions);
             subjects.extend(change.map(|change| change.subjects).unwrap_or_default());
-            self.bury(&other);
+            self.mark_gone(&other);
         }
         self.link(&live);
         subjects.extend(self.subjects_of(&live, taking.subscriptions));
@@ -369,7 +369,7 @@ impl Inner {
         Some(Change { key: live.key.clone(), subjects, gone: true })
     }
 
-    fn bury(&mut self, uid: &str) {
+    fn mark_gone(&mut self, uid: &str) {
         if self.gone.insert(uid.to_owned()) {
             self.gone_order.push_back(uid.to_owned());
             if self.gone_order.len() > GONE_KEPT
@@ -448,29 +448,6 @@ fn take(index: &mut HashMap<String, HashSet<String>>, at: &str, uid: &str) {
             index.remove(at);
         }
     }
-}
-
-/// The application in the label. What has an owner only copied the label from it.
-fn labelled_by(object: &Value, label: &str) -> Option<String> {
-    let owned = object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
-    let value = object["metadata"]["labels"][label].as_str().filter(|value| !value.is_empty() && !owned)?;
-    Some(value.to_owned())
-}
-
-/// The application in the tracking annotation, if the annotation was written for this very object: operators
-/// copy annotations to what they make.
-fn tracked_by(object: &Value, key: &ObjectKey) -> Option<String> {
-    let id = object["metadata"]["annotations"][names::TRACKING_ID].as_str()?;
-    let (application, rest) = id.split_once(':')?;
-    let own = format!("{}/{}:{}/{}", key.group, key.kind, key.namespace, key.name);
-    let foreign_namespace = || {
-        // Written before it was known that the kind has no namespace.
-        let (kind, name) = rest.split_once(':').unwrap_or_default();
-        key.namespace.is_empty()
-            && kind == format!("{}/{}", key.group, key.kind)
-            && name.split_once('/').is_some_and(|(_, name)| name == key.name)
-    };
-    (!application.is_empty() && (rest == own || foreign_namespace())).then(|| application.to_owned())
 }
 
 /// managedFields are half of an object; only what our own manager applied is looked at, and what rules name.

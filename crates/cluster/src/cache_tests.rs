@@ -1,6 +1,7 @@
 use super::*;
 use crate::Subscription;
 use serde_json::json;
+use slipway_crd::names;
 
 fn cache() -> Cache {
     subscribed(vec![Subscription::group(names::GROUP)])

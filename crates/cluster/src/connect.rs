@@ -36,7 +36,7 @@ pub struct ClusterConfig {
     pub context: Option<String>,
     /// What is kept and announced besides what somebody tracks.
     pub subscriptions: Vec<Subscription>,
-    /// In whose name fields are written, unless the writer says otherwise ([`Cluster::writing_as`]).
+    /// In whose name fields are written, unless the writer says otherwise ([`Cluster::writing_as`], [`crate::managed`]).
     pub field_manager: String,
     /// Writes under way at once.
     pub parallel_writes: usize,
@@ -67,8 +67,8 @@ pub struct Cluster {
     pub(crate) inner: Arc<Inner>,
     /// In whose name it is written, if not in our own.
     pub(crate) user: Option<Arc<str>>,
-    /// Which manager the fields are written as.
-    pub(crate) manager: Arc<str>,
+    /// Which manager the fields are written as, if this handle says so.
+    manager: Option<Arc<str>>,
 }
 
 pub(crate) struct Inner {
@@ -97,7 +97,6 @@ impl Cluster {
     pub async fn connect(config: ClusterConfig) -> Result<Self, ClusterError> {
         let client = client(&config).await?;
         let subscriptions = Subscriptions(config.subscriptions.clone());
-        let manager: Arc<str> = config.field_manager.as_str().into();
         let inner = Inner {
             client,
             writes: Semaphore::new(config.parallel_writes.max(1)),
@@ -112,7 +111,7 @@ impl Cluster {
             synced: watch::channel(false).0,
             config,
         };
-        let cluster = Self { inner: Arc::new(inner), user: None, manager };
+        let cluster = Self { inner: Arc::new(inner), user: None, manager: None };
         cluster.rediscover().await?;
         Ok(cluster)
     }
@@ -184,7 +183,16 @@ impl Cluster {
 
     /// The same cluster, with fields written as another manager: each engine owns what it applies.
     pub fn writing_as(&self, manager: &str) -> Self {
-        Self { manager: manager.into(), ..self.clone() }
+        Self { manager: Some(manager.into()), ..self.clone() }
+    }
+
+    /// The handle's own word, then that of the work it is used in, then the connection's.
+    pub(crate) fn field_manager(&self) -> &str {
+        match (&self.manager, crate::manager::current()) {
+            (Some(own), _) => own,
+            (None, Some(of_the_work)) => of_the_work,
+            (None, None) => &self.inner.config.field_manager,
+        }
     }
 
     /// What these objects own, directly or not.

@@ -194,7 +194,7 @@ impl Cluster {
     }
 
     fn query(&self, options: WriteOptions, more: &[&str]) -> String {
-        let mut parts = vec![format!("fieldManager={}", crate::request::encode(&self.manager))];
+        let mut parts = vec![format!("fieldManager={}", crate::request::encode(self.field_manager()))];
         parts.push(format!("fieldValidation={}", if options.validate { "Strict" } else { "Ignore" }));
         if options.dry_run {
             parts.push("dryRun=All".to_owned());

@@ -16,7 +16,7 @@ pub trait Reconciler: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// What is reconciled.
     const KIND: Kind;
-    /// In whose name it writes to the cluster.
+    /// The field manager of everything that it writes to a cluster.
     const MANAGER: &'static str;
     /// How failures are waited out.
     const RETRY: Retry = Retry { first: Duration::from_secs(1), max: Duration::from_secs(60) };

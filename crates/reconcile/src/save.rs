@@ -15,10 +15,15 @@ impl Written {
         resource_version.clone_into(&mut self.0);
     }
 
+    /// True when the object is as we left it.
+    pub fn is(&self, live: &Live) -> bool {
+        live.resource_version == self.0
+    }
+
     /// True when nothing but our own write can be the reason of this wake. With [`Wake::state`] something around the
     /// object changed too, which the engine has to compare with what it saw.
     pub fn is_echo(&self, live: &Live, wake: Wake) -> bool {
-        live.resource_version == self.0 && wake.since.is_none() && !wake.timer
+        self.is(live) && wake.since.is_none() && !wake.timer
     }
 }
 

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use slipway_cluster::{Change, fenced};
+use slipway_cluster::{Change, fenced, managed};
 use slipway_model::Next;
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
@@ -134,6 +134,7 @@ impl<R: Reconciler> Controller<R> {
             engine.released(&of).await;
             Ok(Requeue::Never)
         });
+        let reconcile = managed(R::MANAGER, reconcile);
         let running = if R::FENCED {
             tokio::spawn(fenced(self.shards.gate(key), reconcile))
         } else {

@@ -20,7 +20,7 @@ use crate::Config;
 use crate::clusters::{Clusters, Destination};
 use crate::engines::applications::observe::{IN_CLUSTER, Unreadable};
 use crate::engines::applications::sources::Desired;
-use crate::engines::{self, APPLICATION, ApplicationSets, Applications};
+use crate::engines::{self, APPLICATION, ApplicationSets, Applications, Hydrator};
 use crate::metrics::Metrics;
 use crate::notifications::{Notifications, Notifier};
 use crate::report::Reporter;
@@ -35,10 +35,10 @@ const SETTINGS: [&str; 6] = [
     "argocd-ssh-known-hosts-cm",
     crate::notifications::CONFIG,
 ];
-/// How long at most until due Applications are looked for again.
+/// How long at most until due Applications are searched for again.
 const HOUSE_TICK: Duration = Duration::from_secs(15);
 
-/// What is known of one application between two looks at it. Everything here can be lost at any time.
+/// What is known of one Application between two reconciles. Everything here can be lost at any time.
 #[derive(Default)]
 pub(crate) struct Memory {
     /// What was read of the sources.
@@ -48,7 +48,7 @@ pub(crate) struct Memory {
     pub(crate) looked_up: crate::engines::applications::lookup::Seen,
     /// The namespace whose orphans its project wants to know.
     pub(crate) oversees: Option<String>,
-    /// Where it went at the last look.
+    /// Where it went at the last reconcile.
     pub(crate) destination: Option<Arc<Destination>>,
     /// The operation under way.
     pub(crate) progress: Option<SyncProgress>,
@@ -56,7 +56,7 @@ pub(crate) struct Memory {
     pub(crate) awaiting_health: bool,
     /// What it waits for, in sentences.
     pub(crate) waiting: Vec<String>,
-    /// The fingerprint of what the last look saw.
+    /// The fingerprint of what the last reconcile saw.
     pub(crate) seen: Option<u64>,
     /// What the API server said an apply would do.
     pub(crate) answers: crate::engines::applications::server_side::Answers,
@@ -74,11 +74,13 @@ pub(crate) struct Engine {
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) apps: Arc<Task>,
     pub(crate) sets: Arc<Task>,
+    /// Applications whose manifests have to be rendered to a branch first.
+    pub(crate) hydrations: Arc<Task>,
     /// Applications about which somebody may have to be notified.
     pub(crate) notices: Arc<Task>,
     pub(crate) reporter: Reporter,
-    /// Instances that were looked at, for those who show them.
-    pub(crate) looks: broadcast::Sender<Arc<str>>,
+    /// Instances that were reconciled, for those who show them.
+    pub(crate) reconciled: broadcast::Sender<Arc<str>>,
     pub(crate) metrics: Metrics,
     /// Events on their way to the cluster.
     pub(crate) events: EventWriter,
@@ -92,7 +94,7 @@ pub(crate) struct Engine {
     pub(crate) home: Arc<Destination>,
     pub(crate) clusters: Clusters,
     pub(crate) clusters_stop: CancellationToken,
-    pub(crate) hydrating: crate::engines::hydrator::Turns,
+    pub(crate) hydrating: crate::engines::hydrator::Hydrating,
     /// Counts changes of settings and credentials.
     generation: AtomicUsize,
 }
@@ -105,12 +107,13 @@ impl Engine {
         let tasks = Arc::new(Tasks::default());
         Self {
             reporter: Reporter::new(&config),
-            looks: broadcast::Sender::new(256),
+            reconciled: broadcast::Sender::new(256),
             config,
             cluster,
             renderer,
             apps: tasks.of::<Applications>(),
             sets: tasks.of::<ApplicationSets>(),
+            hydrations: tasks.of::<Hydrator>(),
             notices: tasks.of::<Notifier>(),
             tasks,
             metrics: Metrics::default(),
@@ -284,7 +287,7 @@ impl Engine {
         }
     }
 
-    /// The safety net: every application is looked at now and then, spread over the time.
+    /// The safety net: every Application is reconciled now and then, spread over the time.
     async fn keep_house(self: Arc<Self>) {
         let mut due = Due::default();
         let mut hard = Due::default();

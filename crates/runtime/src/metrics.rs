@@ -28,8 +28,8 @@ pub(crate) struct Metrics {
 #[derive(Default)]
 struct Inner {
     syncs: BTreeMap<Labels, (u64, f64)>,
-    looks: BTreeMap<Labels, Histogram>,
-    set_looks: BTreeMap<Labels, Histogram>,
+    reconciles: BTreeMap<Labels, Histogram>,
+    set_reconciles: BTreeMap<Labels, Histogram>,
     webhooks: BTreeMap<Labels, u64>,
     cluster_events: BTreeMap<Labels, u64>,
 }
@@ -74,21 +74,21 @@ impl Metrics {
         entry.1 += took.unwrap_or_default().max(0.0);
     }
 
-    pub(crate) fn look(&self, namespace: &str, server: &str, took: Duration) {
+    pub(crate) fn reconciled(&self, namespace: &str, server: &str, took: Duration) {
         let labels = vec![("namespace", namespace.to_owned()), ("dest_server", server.to_owned())];
         self.inner
             .lock()
             .expect("no panic while locked")
-            .looks
+            .reconciles
             .entry(labels)
             .or_default()
             .add(took.as_secs_f64());
     }
 
-    pub(crate) fn look_at_set(&self, namespace: &str, name: &str, took: Duration) {
+    pub(crate) fn set_reconciled(&self, namespace: &str, name: &str, took: Duration) {
         let labels = vec![("namespace", namespace.to_owned()), ("name", name.to_owned())];
         let mut inner = self.inner.lock().expect("no panic while locked");
-        inner.set_looks.entry(labels).or_default().add(took.as_secs_f64());
+        inner.set_reconciles.entry(labels).or_default().add(took.as_secs_f64());
     }
 
     pub(crate) fn webhook(&self, provider: &str, accepted: bool) {
@@ -119,12 +119,12 @@ impl Metrics {
         text.histogram(
             "argocd_app_reconcile",
             "Application reconciliation performance in seconds.",
-            &inner.looks,
+            &inner.reconciles,
         );
         text.histogram(
             "argocd_appset_reconcile",
             "Application set reconciliation performance in seconds.",
-            &inner.set_looks,
+            &inner.set_reconciles,
         );
         text.family("argocd_webhook_requests_total", "counter", "Number of webhooks that came in.");
         for (labels, count) in &inner.webhooks {

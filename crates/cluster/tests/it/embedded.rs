@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use slipway_cluster::{Cluster, ClusterConfig, ObjectKey, Propagation, WriteOptions};
+use slipway_cluster::{Cluster, ClusterConfig, ObjectKey, Propagation, WriteOptions, managed};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 async fn cluster() -> (Cluster, DropGuard, tempfile::TempDir) {
@@ -116,4 +116,10 @@ async fn each_writer_owns_what_it_applies() {
     let mut managers: Vec<_> = entries.iter().filter_map(|entry| entry["manager"].as_str()).collect();
     managers.sort_unstable();
     assert_eq!(managers, ["argocd-controller", "rollouts-controller"]);
+
+    let wrapped = managed("workflow-controller", async {
+        cluster.apply(&map("b", json!({"x": "1"})), WriteOptions::default()).await
+    });
+    let entries = wrapped.await.expect("applied")["metadata"]["managedFields"].clone();
+    assert_eq!(entries[0]["manager"], "workflow-controller", "{entries}");
 }

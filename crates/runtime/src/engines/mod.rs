@@ -12,6 +12,7 @@ use slipway_reconcile::{Key, Kind, Reconciler, Shell, subscriptions};
 
 pub(crate) use application_sets::ApplicationSets;
 pub(crate) use applications::Applications;
+pub(crate) use hydrator::Hydrator;
 
 use crate::engine::Engine;
 use crate::notifications::Notifier;
@@ -30,7 +31,8 @@ const fn row<R: Reconciler + From<Arc<Engine>>>() -> Row {
 }
 
 /// The table.
-const ENGINES: [Row; 3] = [row::<Applications>(), row::<ApplicationSets>(), row::<Notifier>()];
+const ENGINES: [Row; 4] =
+    [row::<Applications>(), row::<ApplicationSets>(), row::<Hydrator>(), row::<Notifier>()];
 
 pub(crate) fn shell(engine: &Arc<Engine>) -> Shell {
     let shell = Shell::new(engine.tasks.clone(), engine.shards.clone());

@@ -36,9 +36,9 @@ struct Inner {
     known: BTreeMap<Key, wire::Application>,
     changed: BTreeSet<Key>,
     removed: BTreeSet<Key>,
-    /// Applications that were looked at since the start, whatever was found.
-    looked_at: BTreeSet<Key>,
-    /// Operations that were asked for through us and that no look has seen yet.
+    /// Applications that were reconciled since the start, whatever was found.
+    reconciled: BTreeSet<Key>,
+    /// Operations that were asked for through us and that no reconcile has seen yet.
     ordered: BTreeMap<Key, (Instant, wire::Operation)>,
 }
 
@@ -55,11 +55,11 @@ struct Round {
 const PAGE_BYTES: usize = 4 << 20;
 /// How long whoever asked for an operation waits for the control plane to hear of it.
 const ORDER_TOLD: Duration = Duration::from_secs(5);
-/// An operation that no look has seen for so long was taken back by somebody.
+/// An operation that no reconcile has seen for so long was taken back by somebody.
 const ORDER_UNSEEN: Duration = Duration::from_secs(30);
 /// Changes that come together are told together.
 const GATHER: Duration = Duration::from_millis(50);
-/// Until everything was looked at once, a complete report is owed.
+/// Until everything was reconciled once, a complete report is owed.
 const EARLY: Duration = Duration::from_millis(500);
 /// A control plane that forgot us learns of us again.
 const HEARTBEAT: Duration = Duration::from_secs(20);
@@ -96,7 +96,7 @@ impl Reporter {
         let mut wire = view::application(app, place, observed, family, waiting);
         view::name_commits(app, &mut wire, git, access).await;
         let mut inner = self.inner.lock().expect("no panic while locked");
-        // A look that began before the order does not take it back.
+        // A reconcile that began before the order does not take it back.
         if let Some((at, ordered)) = inner.ordered.get(&key) {
             let seen = wire.operation.as_ref().is_some_and(|seen| seen.id == ordered.id);
             if seen || at.elapsed() > ORDER_UNSEEN {
@@ -121,7 +121,7 @@ impl Reporter {
     }
 
     /// An operation was asked for: the control plane hears of it before whoever asked is answered. Gives up after a
-    /// while; then it hears of it with the next look.
+    /// while; then it hears of it with the next reconcile.
     pub(crate) async fn ordered(&self, key: &Key, operation: wire::Operation) {
         let number = {
             let mut inner = self.inner.lock().expect("no panic while locked");
@@ -138,9 +138,9 @@ impl Reporter {
         let _ = tokio::time::timeout(ORDER_TOLD, told.wait_for(|told| *told >= number)).await;
     }
 
-    pub(crate) fn looked_at(&self, key: &Key) {
+    pub(crate) fn reconciled(&self, key: &Key) {
         if self.enabled {
-            self.inner.lock().expect("no panic while locked").looked_at.insert(key.clone());
+            self.inner.lock().expect("no panic while locked").reconciled.insert(key.clone());
         }
     }
 
@@ -200,7 +200,7 @@ impl Engine {
         let mut failures = 0_u32;
         loop {
             // A complete report takes away what it does not name, so it must not be early.
-            let complete = owed && self.looked_at_all();
+            let complete = owed && self.reconciled_all();
             let round = self.reporter.take(complete);
             let ordered = round.ordered;
             match self.send_round(&server, round, complete).await {
@@ -266,10 +266,10 @@ impl Engine {
         Ok(())
     }
 
-    fn looked_at_all(&self) -> bool {
+    fn reconciled_all(&self) -> bool {
         let applications = self.applications();
         let inner = self.reporter.inner.lock().expect("no panic while locked");
-        applications.iter().all(|key| inner.looked_at.contains(key))
+        applications.iter().all(|key| inner.reconciled.contains(key))
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) async fn serve(engine: Arc<Engine>, listener: TcpListener, password: 
             password: password.clone(),
             admitted: password.expose().is_empty(),
             channels: BTreeSet::new(),
-            looks: engine.looks.subscribe(),
+            reconciled: engine.reconciled.subscribe(),
         };
         tokio::spawn(async move {
             let _place = place;
@@ -88,7 +88,7 @@ struct Client {
     admitted: bool,
     channels: BTreeSet<Vec<u8>>,
     /// Instances that were looked at.
-    looks: broadcast::Receiver<Arc<str>>,
+    reconciled: broadcast::Receiver<Arc<str>>,
 }
 
 impl Client {
@@ -118,7 +118,7 @@ impl Client {
                             reply.write(&mut out);
                         }
                     }
-                    looked = self.looks.recv(), if !self.channels.is_empty() => match looked {
+                    looked = self.reconciled.recv(), if !self.channels.is_empty() => match looked {
                         Ok(instance) => {
                             let channel = format!("app|managed-resources|{instance}").into_bytes();
                             if self.channels.contains(&channel) {
@@ -165,7 +165,7 @@ impl Client {
             }),
             (b"SUBSCRIBE", [_, ..]) => {
                 // What was looked at before is not news.
-                self.looks = self.looks.resubscribe();
+                self.reconciled = self.reconciled.resubscribe();
                 let note = |channel: &Vec<u8>| {
                     self.channels.insert(channel.clone());
                     Reply::Push("subscribe", channel.clone(), Pushed::Count(self.channels.len()))

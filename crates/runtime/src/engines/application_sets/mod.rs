@@ -53,7 +53,7 @@ impl Reconciler for ApplicationSets {
     }
 
     fn finished(&self, key: &Key, took: Duration) {
-        self.0.metrics.look_at_set(&key.namespace, &key.name, took);
+        self.0.metrics.set_reconciled(&key.namespace, &key.name, took);
     }
 }
 

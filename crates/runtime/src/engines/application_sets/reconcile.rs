@@ -1,6 +1,6 @@
-//! The loop of ApplicationSets: observe what the generators ask for, plan, carry out, write the status down.
+//! One reconcile of one ApplicationSet: observe what the generators ask for, plan, carry out, write the status down.
 //!
-//! What to do is decided in `gitops::appset`; here is only who reads and who writes. A look starts from what the
+//! What to do is decided in `gitops::appset`; here is only who reads and who writes. A reconcile starts from what the
 //! cluster and the repositories say now, so that one which was killed anywhere is simply done again.
 
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use slipway_source::{Since, normalise_repo_url};
 use crate::engine::Engine;
 use crate::engines::APPLICATION_SET;
 
-/// Changes of Applications come in bursts; one look answers a burst.
+/// Changes of Applications come in bursts; one reconcile answers a burst.
 const GATHER: Duration = Duration::from_millis(200);
 /// Applications of one set written at once.
 const WRITES_AT_ONCE: usize = 8;
@@ -192,7 +192,7 @@ impl Engine {
         object["data"].clone()
     }
 
-    /// Carries the plan out; gives the first fault. What was not done is planned again at the next look.
+    /// Carries the plan out; gives the first fault. What was not done is planned again at the next reconcile.
     async fn carry_out(
         &self,
         set: &ApplicationSet,
@@ -230,7 +230,7 @@ impl Engine {
         match change {
             Change::Create { application, .. } => {
                 match self.cluster.create(application, WriteOptions::default()).await {
-                    // Our own copy of the cluster was behind; the next look sees it.
+                    // Our own copy of the cluster was behind; the next reconcile sees it.
                     Err(error) if error.already_exists() => Ok(()),
                     other => other.map(drop),
                 }

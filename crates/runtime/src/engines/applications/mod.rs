@@ -63,10 +63,12 @@ impl Reconciler for Applications {
 
     fn finished(&self, key: &Key, took: Duration) {
         let engine = &self.0;
-        engine.metrics.look(&key.namespace, IN_CLUSTER.server, took);
-        engine.reporter.looked_at(key);
-        if engine.looks.receiver_count() > 0 {
-            let _ = engine.looks.send(engine.instance(key).into());
+        engine.metrics.reconciled(&key.namespace, IN_CLUSTER.server, took);
+        if !engine.hydrating.awaits(key) {
+            engine.reporter.reconciled(key);
+        }
+        if engine.reconciled.receiver_count() > 0 {
+            let _ = engine.reconciled.send(engine.instance(key).into());
         }
     }
 }

@@ -98,7 +98,7 @@ impl Engine {
             self.save(session).await?;
             self.run_steps(&session.app, &plan, &mut progress).await;
             session.memory.progress = Some(progress);
-            current = self.look_again(session, current).await;
+            current = self.observe_again(session, current).await;
         }
         tracing::error!(application = %session.key, "A sync made no progress; it is looked at again later.");
         Ok(current)
@@ -200,7 +200,7 @@ impl Engine {
         if resolved || pinned.is_empty() { Wake::STATE } else { Wake::latest(Instant::now()) }
     }
 
-    async fn look_again(&self, session: &mut Session<'_>, before: Observed) -> Observed {
+    async fn observe_again(&self, session: &mut Session<'_>, before: Observed) -> Observed {
         match (before.desired, before.project) {
             (Some(desired), Some(project)) => {
                 let app = session.app.clone();

@@ -1,4 +1,4 @@
-//! One look at one Application: observe, compare, decide, drive the operation, write down what changed.
+//! One reconcile of one Application: observe, compare, decide, drive the operation, write down what changed.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ const DEPENDENCY: &str = "DependencyWarning";
 /// How often it is looked whether they are ready.
 const OTHERS: Duration = Duration::from_secs(2);
 
-/// An Application on its way through one look.
+/// An Application on its way through one reconcile.
 pub(crate) struct Session<'a> {
     pub(crate) key: &'a Key,
     /// As the cluster has it.
@@ -31,8 +31,6 @@ pub(crate) struct Session<'a> {
     pub(crate) memory: &'a mut Memory,
     /// A person asked for a refresh; the annotation goes when it is done.
     pub(crate) refresh: bool,
-    /// The same for the hydrator.
-    pub(crate) hydrate: bool,
     /// Finalizers to be added, so that delete hooks run.
     pub(crate) finalizers: Vec<String>,
     /// When it is reconciled again although nothing happened.
@@ -63,7 +61,7 @@ impl Session<'_> {
 impl Engine {
     pub(crate) async fn reconcile(&self, key: &Key, wake: Wake) -> Result<Requeue, Stop> {
         let mut memory = self.take_memory(key);
-        let outcome = Box::pin(self.look(key, wake, &mut memory)).await;
+        let outcome = Box::pin(self.reconcile_with(key, wake, &mut memory)).await;
         match &outcome {
             Err(Stop::Gone) => self.forget(key, &memory).await,
             // What was thought to be done may have been refused: nothing of it is kept.
@@ -95,7 +93,7 @@ impl Engine {
         cluster.oversee(&instance, None);
     }
 
-    async fn look(&self, key: &Key, wake: Wake, memory: &mut Memory) -> Result<Requeue, Stop> {
+    async fn reconcile_with(&self, key: &Key, wake: Wake, memory: &mut Memory) -> Result<Requeue, Stop> {
         let Some(live) = self.cluster.live(&key.object()) else {
             if self.cluster.is_waiting(names::GROUP, "Application") {
                 // Everything is being read again: what is not there yet is not gone.
@@ -122,18 +120,12 @@ impl Engine {
                 return Ok(Requeue::Unchanged);
             }
         };
+        let owed = app.spec.source_hydrator.is_some()
+            && self.owes_hydration(key, wake, &live, memory.written.is(&live));
         let asked = refresh::requested(&app);
         let refresh = asked.is_some();
-        let mut session = Session {
-            key,
-            saved: app.clone(),
-            app,
-            memory,
-            refresh,
-            hydrate: false,
-            finalizers: Vec::new(),
-            again: None,
-        };
+        let mut session =
+            Session { key, saved: app.clone(), app, memory, refresh, finalizers: Vec::new(), again: None };
         if session.app.metadata.deletion_timestamp.is_some() {
             self.delete(&mut session).await?;
             return Ok(session.requeue());
@@ -147,41 +139,56 @@ impl Engine {
         } else {
             wake
         };
+        if owed {
+            self.hydrate_first(key, Wake { hard, ..wake });
+            return Ok(Requeue::Unchanged);
+        }
         if hard {
             session.memory.head.forget();
             session.memory.answers = Default::default();
         }
-        let wake = Box::pin(self.hydrate(&mut session, wake)).await?;
-        let observed = Box::pin(self.observe(&session.app, wake, session.memory)).await;
-        if let Some(desired) = &observed.desired {
-            let manifests = desired.with_origins().map(|(manifest, _)| manifest);
-            session.finalizers =
-                crate::engines::applications::deletion::missing_finalizers(&session.app, manifests);
-        }
-        session.app.status = status::compared(&session.app, &observed, Timestamp::now());
-        let observed = Box::pin(self.decide(&mut session, observed)).await?;
-        self.save(&mut session).await?;
-        let print_before = observed.fingerprint;
-        if let Some(at) = observed.again_at {
-            session.requeue_at(at);
-        }
-        if self.reporter.is_enabled() {
-            let family = self.family(&session.app, &observed.comparison);
-            let git = self.renderer.git();
-            let access = self.access();
-            let place = self.place(&session.app);
-            self.reporter
-                .changed(&session.app, place, &observed, &family, &session.memory.waiting, git, &access)
-                .await;
-        }
-        self.wake_notifications(key);
-        // Only a look that began after the last change has seen everything; ours may have been overtaken.
-        let print = print_before.filter(|print| *print == self.fingerprint(key, session.memory));
-        session.memory.seen = print;
+        let pushed = self.hydrating.pushed(key);
+        self.compare_and_sync(&mut session, Wake { since: wake.since.max(pushed), ..wake }).await?;
+        self.hydrating.compared(key, pushed);
         Ok(session.requeue())
     }
 
-    /// Stands for everything in the cluster that a look depends on, without reading any of it.
+    /// Observes, drives the operation, writes down what changed, and passes it on.
+    async fn compare_and_sync(&self, session: &mut Session<'_>, wake: Wake) -> Result<(), Stop> {
+        let observed = Box::pin(self.observe(&session.app, wake, session.memory)).await;
+        if let Some(desired) = &observed.desired {
+            let manifests = desired.with_origins().map(|(manifest, _)| manifest);
+            session.finalizers = super::deletion::missing_finalizers(&session.app, manifests);
+        }
+        session.app.status = status::compared(&session.app, &observed, Timestamp::now());
+        let observed = Box::pin(self.decide(session, observed)).await?;
+        self.save(session).await?;
+        if let Some(at) = observed.again_at {
+            session.requeue_at(at);
+        }
+        self.report(session, &observed).await;
+        self.wake_notifications(session.key);
+        // Only a reconcile that began after the last change has seen everything; ours may have been overtaken.
+        let now = self.fingerprint(session.key, session.memory);
+        session.memory.seen = observed.fingerprint.filter(|before| *before == now);
+        Ok(())
+    }
+
+    /// The control plane hears of it, if there is one.
+    async fn report(&self, session: &Session<'_>, observed: &Observed) {
+        if !self.reporter.is_enabled() {
+            return;
+        }
+        let family = self.family(&session.app, &observed.comparison);
+        let git = self.renderer.git();
+        let access = self.access();
+        let place = self.place(&session.app);
+        self.reporter
+            .changed(&session.app, place, observed, &family, &session.memory.waiting, git, &access)
+            .await;
+    }
+
+    /// Stands for everything in the cluster that a reconcile depends on, without reading any of it.
     pub(crate) fn fingerprint(&self, key: &Key, memory: &Memory) -> u64 {
         use std::hash::{Hash, Hasher};
         let cluster = memory.destination.as_ref().map_or(&self.cluster, |to| &to.cluster);
@@ -309,7 +316,7 @@ impl Engine {
     pub(crate) async fn save(&self, session: &mut Session<'_>) -> Result<(), Stop> {
         let part = |app: &Application| json!({"status": app.status, "operation": app.operation});
         let patch = merge_patch(&part(&session.saved), &part(&session.app));
-        if patch.is_none() && !session.refresh && !session.hydrate && session.finalizers.is_empty() {
+        if patch.is_none() && !session.refresh && session.finalizers.is_empty() {
             return Ok(());
         }
         let mut patch = patch.unwrap_or_else(|| json!({}));
@@ -318,16 +325,14 @@ impl Engine {
         if let Some(added) = added(&before.finalizers, &session.finalizers) {
             patch["metadata"] = added["metadata"].clone();
         }
-        for (asked, annotation) in [(session.refresh, names::REFRESH), (session.hydrate, names::HYDRATE)] {
-            if asked {
-                patch["metadata"]["annotations"][annotation] = Value::Null;
-            }
+        if session.refresh {
+            patch["metadata"]["annotations"][names::REFRESH] = Value::Null;
         }
         let version = &before.resource_version;
         let answer = save(&self.cluster, session.key, names::API_VERSION, patch, version).await?;
         let saved: Application = serde_json::from_value(answer).unwrap_or_else(|_| session.app.clone());
         session.memory.written.note(&saved.metadata.resource_version);
-        (session.refresh, session.hydrate) = (false, false);
+        session.refresh = false;
         session.finalizers.clear();
         self.record_events(&session.saved, &saved);
         session.app = saved.clone();
