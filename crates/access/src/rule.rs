@@ -248,7 +248,7 @@ pub fn lint(rule: &Rule) -> Vec<RuleProblem> {
     if side.is_none() {
         let known: Vec<_> = entity::known_kinds().collect();
         let why = if entity::guards_nothing(&rule.kind) {
-            "nothing here is guarded by a rule about"
+            "no access rules apply to"
         } else {
             "there is no kind"
         };
@@ -257,7 +257,7 @@ pub fn lint(rule: &Rule) -> Vec<RuleProblem> {
     let known = entity::known_actions(&rule.kind);
     let has = |name: &str| rule.attributes.iter().any(|attribute| attribute.name == name);
     for action in rule.actions.iter().filter(|action| side.is_some() && !known.contains(&action.as_str())) {
-        wrong(format!("`{action}` is no action on {}: there are {}", rule.kind, known.join(", ")));
+        wrong(format!("`{action}` is not a valid action on {}: use one of {}", rule.kind, known.join(", ")));
     }
     if rule.actions.is_empty() {
         wrong("name at least one action".into());

@@ -165,7 +165,7 @@ fn a_build_pushes_where_a_rule_names_its_pipeline_and_nowhere_else() {
 fn a_rule_that_would_guard_nothing_is_refused() {
     let said = |rule: Rule| lint(&rule).into_iter().map(|problem| problem.0).collect::<Vec<_>>().join("; ");
     for kind in ["cluster", "chart", "workflows", "environments", "execution-context"] {
-        assert!(said(rule(kind, &["read"], &["*"])).contains("nothing here is guarded"), "{kind}");
+        assert!(said(rule(kind, &["read"], &["*"])).contains("no access rules apply to"), "{kind}");
     }
     for action in ["EXEC_TO_POD", "VIEW_POD_LOGS", "DELETE_RESOURCE", "ROLLOUT_ABORT"] {
         let found = said(rule("gitopsApplications", &[action], &[]));

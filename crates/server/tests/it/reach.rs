@@ -103,7 +103,7 @@ async fn rules_that_would_guard_nothing_are_refused_and_old_ones_are_marked() {
     let id = platform.post("/api/abac", rule).await[0]["id"].as_str().unwrap().to_owned();
     platform.sql(&format!("UPDATE rules SET kind = 'cluster' WHERE id = '{id}'"));
     let kept = platform.get(&format!("/api/abac/{id}")).await;
-    assert!(kept["note"].as_str().unwrap().contains("nothing here is guarded"), "{kept}");
+    assert!(kept["note"].as_str().unwrap().contains("no access rules apply to"), "{kept}");
     assert!(platform.get("/api/abac?entityType=pipeline").await[0]["note"].is_null());
 }
 
