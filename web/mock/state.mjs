@@ -109,7 +109,12 @@ export function createState(changed, speed) {
             ]
           : [],
       ...(index === 1
-        ? { steps: { test: { title: 'Unit tests', image: 'rust:1.95', commands: ['cargo test'] } } }
+        ? {
+            steps: {
+              test: { title: 'Unit tests', image: 'rust:1.95', commands: ['cargo test'] },
+              package: { title: 'Package', image: 'rust:1.95', commands: ['cargo build --release'] },
+            },
+          }
         : {
             specTemplate: {
               location: 'git',
@@ -558,13 +563,26 @@ export function createState(changed, speed) {
   };
 }
 
+/** Steps one after the other, by the names at the second level. */
+function planned(yaml) {
+  const names = [...yaml.matchAll(/^ {2}(\w+):\s*$/gm)].map(([, name]) => name);
+  return names.map((name, index) => ({
+    name,
+    title: name,
+    type: 'freestyle',
+    needs: index > 0 ? [names[index - 1]] : [],
+  }));
+}
+
 function validate(yaml) {
   const line = yaml.split('\n').findIndex((each) => /\bimage:\s*$/.test(each)) + 1;
   const outdated = yaml.split('\n').findIndex((each) => each.includes('type: composition')) + 1;
-  if (line === 0 && outdated === 0) return { valid: true };
+  const steps = planned(yaml);
+  if (line === 0 && outdated === 0) return { valid: true, steps };
   if (line === 0)
     return {
       valid: true,
+      steps,
       details: [{ message: 'step version not specified', line: outdated, column: 5, level: 'warning' }],
     };
   return {

@@ -247,11 +247,8 @@ pub fn lint(rule: &Rule) -> Vec<RuleProblem> {
     let side = entity::kind(&rule.kind).map(|kind| kind.side);
     if side.is_none() {
         let known: Vec<_> = entity::known_kinds().collect();
-        let why = if entity::guards_nothing(&rule.kind) {
-            "no access rules apply to"
-        } else {
-            "there is no kind"
-        };
+        let why =
+            if entity::guards_nothing(&rule.kind) { "no access rules apply to" } else { "there is no kind" };
         wrong(format!("{why} `{}`: there are rules about {}", rule.kind, known.join(", ")));
     }
     let known = entity::known_actions(&rule.kind);

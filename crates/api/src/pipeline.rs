@@ -422,6 +422,22 @@ pub struct ValidateResponse {
     pub documentation_links: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<ValidateDetail>,
+    /// The steps that would run, in file order; nothing when the text has errors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<PlannedStep>,
+}
+
+/// A step before it runs: what it waits for, and where it is shown.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct PlannedStep {
+    pub name: String,
+    pub title: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -5,6 +5,7 @@ import { validateYaml } from '../api/mutations';
 import { Editor } from '../ui/Editor';
 import { Status } from '../ui/Status';
 import { counted } from '../ui/counted';
+import { StepGraph } from './StepGraph';
 
 interface PipelineTextProps {
   value: string;
@@ -34,6 +35,7 @@ export function PipelineText({ value, onChange }: PipelineTextProps) {
   return (
     <div className="stack">
       <Editor value={value} onChange={onChange} notes={notes} label="Pipeline text" />
+      <StepGraph steps={check.data?.steps ?? []} />
       <span role="status">
         {!check.data ? (
           <span className="muted">Checking…</span>

@@ -1,9 +1,8 @@
 import { UnstyledButton } from '@mantine/core';
 import { useMemo } from 'react';
-import type { BuildStep } from '../api/types';
 import { ToneIcon } from '../ui/Status';
 import styles from './StepGraph.module.css';
-import { layoutOf } from './stepLayout';
+import { layoutOf, type GraphStep } from './stepLayout';
 import { buildTone } from './tones';
 
 const WIDTH = 176;
@@ -13,8 +12,14 @@ const DOWN = HEIGHT + 8;
 const HEAD = 24;
 const x = (column: number) => column * ACROSS;
 
-/** The build at a glance: what waits for what, under its stage; a click goes to the step's part of the log. */
-export function StepGraph({ steps, onShow }: { steps: BuildStep[]; onShow: (name: string) => void }) {
+interface StepGraphProps {
+  steps: GraphStep[];
+  /** A click goes to the step's part of the log; before a build there is none. */
+  onShow?: (name: string) => void;
+}
+
+/** What waits for what, under its stage: of a build, or of a pipeline that has not run. */
+export function StepGraph({ steps, onShow }: StepGraphProps) {
   const { placed, edges, heads } = useMemo(() => layoutOf(steps), [steps]);
   if (heads.length < 2) return null;
   const top = heads.some(Boolean) ? HEAD : 0;
@@ -43,23 +48,34 @@ export function StepGraph({ steps, onShow }: { steps: BuildStep[]; onShow: (name
                 </h2>
               ),
           )}
-          {placed.map(({ step, column, row }) => (
-            <UnstyledButton
-              key={step.name}
-              className={styles.step}
-              style={{ left: x(column), top: y(row), width: WIDTH, height: HEIGHT }}
-              title={`${step.title || step.name}: ${step.status}`}
-              onClick={() => onShow(step.name)}
-            >
-              <ToneIcon tone={buildTone(step.status)} />
-              <span className={styles.title}>{step.title || step.name}</span>
-              {step.tests && (
-                <span className="muted">
-                  {step.tests.passed}✓ {step.tests.failed}✗
-                </span>
-              )}
-            </UnstyledButton>
-          ))}
+          {placed.map(({ step, column, row }) => {
+            const place = { left: x(column), top: y(row), width: WIDTH, height: HEIGHT };
+            const title = step.title || step.name;
+            if (!onShow || step.status === undefined) {
+              return (
+                <div key={step.name} className={styles.step} style={place} title={`${title}: ${step.type}`}>
+                  <span className={styles.title}>{title}</span>
+                </div>
+              );
+            }
+            return (
+              <UnstyledButton
+                key={step.name}
+                className={styles.step}
+                style={place}
+                title={`${title}: ${step.status}`}
+                onClick={() => onShow(step.name)}
+              >
+                <ToneIcon tone={buildTone(step.status)} />
+                <span className={styles.title}>{title}</span>
+                {step.tests && (
+                  <span className="muted">
+                    {step.tests.passed}✓ {step.tests.failed}✗
+                  </span>
+                )}
+              </UnstyledButton>
+            );
+          })}
         </div>
       </div>
     </section>

@@ -1,7 +1,12 @@
 import type { BuildStep } from '../api/types';
 
+/** A step of a build, or one that has not run. */
+export type GraphStep = Pick<BuildStep, 'name' | 'title' | 'type' | 'stage' | 'needs' | 'tests'> & {
+  status?: string;
+};
+
 export interface PlacedStep {
-  step: BuildStep;
+  step: GraphStep;
   column: number;
   row: number;
 }
@@ -15,7 +20,7 @@ export interface StepLayout {
 }
 
 /** Under their stages, where there are any; else as far to the right as what they wait for. */
-export function layoutOf(steps: BuildStep[]): StepLayout {
+export function layoutOf(steps: GraphStep[]): StepLayout {
   const waits = needsOf(steps);
   const staged = steps.some(({ stage }) => stage);
   const columnOf = staged ? byStage() : byNeeds(waits);
@@ -39,7 +44,7 @@ export function layoutOf(steps: BuildStep[]): StepLayout {
 }
 
 /** Whoever waits for nobody waits for the beginning. */
-function needsOf(steps: BuildStep[]): Map<string, string[]> {
+function needsOf(steps: GraphStep[]): Map<string, string[]> {
   const start = steps.find(({ type }) => type === 'init')?.name;
   return new Map(
     steps.map(({ name, needs = [] }) => [
@@ -49,7 +54,7 @@ function needsOf(steps: BuildStep[]): Map<string, string[]> {
   );
 }
 
-type ColumnOf = (step: BuildStep) => { column: number; head: string };
+type ColumnOf = (step: GraphStep) => { column: number; head: string };
 
 /** Stages in the order of their first step; what has none stands before them or apart. */
 function byStage(): ColumnOf {

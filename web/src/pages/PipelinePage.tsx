@@ -8,6 +8,7 @@ import type { GitTrigger, Pipeline } from '../api/types';
 import { BuildTable } from '../components/BuildTable';
 import { eventText } from '../components/events';
 import { textOf } from '../components/pipelineForm';
+import { PipelineGraph } from '../components/PipelineGraph';
 import { Revisions } from '../components/Revisions';
 import { RunButton } from '../components/RunButton';
 import { TriggerTester } from '../components/TriggerTester';
@@ -60,6 +61,7 @@ export function PipelinePage() {
           <>
             <Warnings pipeline={data} />
             <Builds pipeline={data} />
+            {!data.spec.specTemplate && <PipelineGraph text={textOf(data)} />}
             <Definition pipeline={data} />
             <section className="panel" aria-labelledby="try-triggers">
               <header>

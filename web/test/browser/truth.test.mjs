@@ -41,13 +41,16 @@ test('D23: before a rollback its changes are shown, and how long each deployment
   assert.equal(await changes.getByText('old-migration').count(), 0);
 });
 
-test('D28: a pipeline page is about that pipeline: its builds first, its text and its description', async () => {
+test('D28: a pipeline page is about that pipeline: its builds first, its graph, its text and its description', async () => {
   await visit('/pipelines/platform%2Fapi');
   await page.getByRole('heading', { name: 'platform/api', level: 1 }).waitFor();
   await page.getByText('Builds and tests the API').waitFor();
   const heads = await page.getByRole('heading', { level: 2 }).allTextContents();
   assert.deepEqual(heads.slice(0, 2), ['Builds', 'Definition']);
   assert.ok(!heads.some((head) => /check a pipeline/i.test(head)), heads.join(', '));
+  const graph = page.getByRole('region', { name: 'Graph of the steps' });
+  await graph.getByText('package').waitFor();
+  assert.deepEqual(await graph.locator('div[title]').allTextContents(), ['test', 'package']);
   const text = page.getByRole('textbox', { name: 'Steps of the pipeline' });
   await text.getByText('image').first().waitFor();
   assert.equal(await text.getAttribute('aria-readonly'), 'true');

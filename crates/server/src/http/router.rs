@@ -18,15 +18,15 @@ use crate::agents::rest::{agents, server_certificates};
 use crate::ci::git_host;
 use crate::ci::rest::{
     annotations, approvals, badges, builds, connections, contexts, debug, hermes, hooks, images, log_socket,
-    logs, pipelines, projects, registries, repos, revisions, runtime_environments, step_types, triggers,
-    validator,
+    logs, pipelines, projects, registries, repos, revisions, runtime_environments, step_types, texts,
+    triggers, validator,
 };
 use crate::ctx::Server;
 use crate::facts::rest::messages;
 use crate::gitops::rest::{applications, proxied};
 use crate::http::error::ApiError;
 use crate::http::graphql::{self, Endpoint};
-use crate::http::rest::{texts, version};
+use crate::http::rest::version;
 use crate::http::routes::{Door, Routes};
 use crate::http::{metrics, refusals, web};
 use crate::identity::rest::{

@@ -195,6 +195,15 @@ async fn a_refusal_names_its_field_and_the_validator_says_what_it_knows() {
     let manifest = json!({"version": "1.0", "kind": "step-type", "metadata": {"name": "acme/deploy", "version": "1.0.0"},
         "spec": {"stepsTemplate": "main:\n  image: busybox\n  commands: [echo]\n"}});
     platform.post("/api/step-types", manifest).await;
+    // What would run, for a picture: whom each step waits for, under its stage. Nothing of a text with errors.
+    let yaml = "version: '1.0'\nstages: [build, test]\nmode: parallel\nsteps:\n  a: {image: x, stage: build}\n  b: {image: x, title: Bee, stage: test, when: {steps: [{name: a, on: [success]}]}}\n";
+    let planned = platform.post("/api/pipelines/yaml/validator", json!({"yaml": yaml})).await;
+    let expected = json!([
+        {"name": "a", "title": "a", "type": "freestyle", "stage": "build"},
+        {"name": "b", "title": "Bee", "type": "freestyle", "stage": "test", "needs": ["a"]},
+    ]);
+    assert_eq!(planned["steps"], expected, "{planned}");
+    assert!(misspelt["steps"].is_null(), "{misspelt}");
     let known = validate("acme/deploy:1.0.0").await;
     assert_eq!((&known["valid"], known["details"].is_null()), (&json!(true), true), "{known}");
     let newer = validate("acme/deploy:2.0.0").await;

@@ -20,5 +20,6 @@ pub(crate) mod repos;
 pub(crate) mod revisions;
 pub(crate) mod runtime_environments;
 pub(crate) mod step_types;
+pub(crate) mod texts;
 pub(crate) mod triggers;
 pub(crate) mod validator;

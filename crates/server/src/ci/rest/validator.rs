@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use slipway_api::error::ErrorBody;
-use slipway_api::pipeline::{ValidateDetail, ValidateRequest, ValidateResponse};
+use slipway_api::pipeline::{PlannedStep, ValidateDetail, ValidateRequest, ValidateResponse};
+use slipway_pipeline::Pipeline;
 use slipway_pipeline::lint::{self, Finding, KNOWN_TYPES, LintOptions, Severity, lint_text};
 use slipway_store::step_types;
 use slipway_yaml::Node;
@@ -54,7 +55,22 @@ pub(crate) async fn validate(
         summarize: some(report.summarize),
         documentation_links: some(report.documentation_links),
         details: details.collect(),
+        steps: if report.valid { planned(&request.yaml) } else { Vec::new() },
     }))
+}
+
+/// What would run, for a picture of it.
+fn planned(text: &str) -> Vec<PlannedStep> {
+    let pipeline = Pipeline::parse(text).0;
+    let places = pipeline.iter().flat_map(Pipeline::graph);
+    let shown = places.map(|place| PlannedStep {
+        name: place.step.name.clone(),
+        title: place.step.title.clone().unwrap_or_else(|| place.step.name.clone()),
+        kind: place.step.type_name.clone(),
+        stage: place.stage.map(str::to_owned),
+        needs: place.needs.iter().map(|name| (*name).to_owned()).collect(),
+    });
+    shown.collect()
 }
 
 /// The `type` of every step, also of those inside others.

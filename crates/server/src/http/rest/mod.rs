@@ -1,4 +1,3 @@
 //! Handlers: they translate between the wire and this folder; nothing is decided here, and nothing outside calls them.
 
-pub(crate) mod texts;
 pub(crate) mod version;
