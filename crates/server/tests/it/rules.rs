@@ -171,7 +171,7 @@ async fn everything_wrong_with_a_rule_is_said_at_once() {
     for part in [
         "no team `nobody`",
         "tagMatch",
-        "`fly` is no action",
+        "`fly` is not a valid action",
         "`create` needs a rule of its own",
         "name tags",
     ] {

@@ -89,7 +89,7 @@ async fn a_process_answers_its_own_roles_and_names_the_others() {
     let (status, answer) = worker.call("GET", "/api/pipelines", &key, None).await;
     assert_eq!(status, 421, "{answer}");
     let said = answer["message"].as_str().unwrap();
-    assert!(said.contains("event-handler") && said.contains("belongs to pipelines-api"), "{said}");
+    assert!(said.contains("event-handler") && said.contains("served by pipelines-api"), "{said}");
     assert_eq!(worker.call("GET", "/healthz", &key, None).await.0, 200);
     let (status, _) =
         api.call("POST", "/2.0/api/graphql", &key, Some(json!({"query": "{__typename}"}))).await;
