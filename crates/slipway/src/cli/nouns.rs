@@ -590,7 +590,7 @@ mod tests {
             (cell(&item, "/n"), cell(&item, "/none"), cell(&item, "/x")),
             ("1".into(), String::new(), String::new())
         );
-        assert_eq!(part("a/b c@d"), "a%2Fb%20c@d");
+        assert_eq!(part("a/b c@d"), "a%2Fb%20c%40d");
         assert!(noun("sa").is_ok() && noun("nonsense").is_err());
     }
 }

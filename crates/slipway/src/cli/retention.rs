@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::context;
+use super::output::{OutputArguments, print_one};
 
 #[derive(Args)]
 pub(crate) struct RetentionArguments {
@@ -15,6 +16,8 @@ pub(crate) struct RetentionArguments {
     /// Delete logs of builds that ended so many days ago; `forever` keeps them as long as their builds
     #[arg(long, value_name = "DAYS", value_parser = days)]
     logs: Option<Kept>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Clone, Copy)]
@@ -49,12 +52,18 @@ pub(crate) async fn run(arguments: RetentionArguments) -> anyhow::Result<ExitCod
         let request = client.request(reqwest::Method::PATCH, "/api/account");
         account = client.send(request.json(&json!({"settings": settings}))).await?.json().await?;
     }
-    for (what, name) in [("Builds", "keepBuildsDays"), ("Logs", "keepLogsDays")] {
-        match account["settings"][name].as_i64() {
-            Some(days) => say!("{what} are kept for {days} days after the end of the build"),
-            None if name == "keepLogsDays" => say!("Logs are kept as long as their builds"),
-            None => say!("{what} are kept for ever"),
+    let settings = &account["settings"];
+    let kept =
+        json!({"keepBuildsDays": settings["keepBuildsDays"], "keepLogsDays": settings["keepLogsDays"]});
+    print_one(arguments.output.output, &kept, "retention", || {
+        for (what, name) in [("Builds", "keepBuildsDays"), ("Logs", "keepLogsDays")] {
+            match settings[name].as_i64() {
+                Some(days) => say!("{what} are kept for {days} days after the end of the build"),
+                None if name == "keepLogsDays" => say!("Logs are kept as long as their builds"),
+                None => say!("{what} are kept for ever"),
+            }
         }
-    }
+        Ok(())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
