@@ -12,7 +12,7 @@ const AT_ONCE = 3;
 const MAY_BE_UNSTEADY = 2;
 const PROMISES = /kill|crash|durab|attack|restart|takeover|lost|twice|once|matrix|audit|secret|access|fence|shard/;
 // They take longest, so they go first; the rest fills the gaps.
-const LONGEST = ["slipway-devcluster", "slipway-server", "slipway", "slipway-store", "slipway-runner", "slipway-runtime"];
+const LONGEST = ["slipway-runtime", "slipway-runner", "slipway-server", "slipway-devcluster", "slipway-bus", "slipway", "slipway-source", "slipway-store"];
 
 function programs() {
   const built = spawnSync("cargo", ["test", "--quiet", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"], {

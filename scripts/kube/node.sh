@@ -106,7 +106,7 @@ YAML
 CORE
   start dns "${in_node[@]}" "$coredns/coredns" -conf "$dir/Corefile"
   wait_for kubelet 300 "node $node being Ready" node_is_ready
-  cat >"$dir/proxy.yaml" <<YAML
+  cat >"$dir/proxy.yaml.new" <<YAML
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: iptables
@@ -117,6 +117,8 @@ oomScoreAdj: 0
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 iptables: {minSyncPeriod: 100ms, syncPeriod: 30s}
 YAML
+  # kube-proxy ends when its file is written, also with the same words.
+  cmp -s "$dir/proxy.yaml.new" "$dir/proxy.yaml" || mv "$dir/proxy.yaml.new" "$dir/proxy.yaml"
   start proxy "${in_node[@]}" "$kubernetes/kube-proxy" --config="$dir/proxy.yaml"
   wait_for dns 60 "CoreDNS being ready" "${in_node[@]}" curl -sf --max-time 2 "http://$node_ip:8181/ready"
   wait_for proxy 60 "kube-proxy's first rules" "${in_node[@]}" curl -sf --max-time 2 http://127.0.0.1:10256/healthz
