@@ -26,8 +26,8 @@ const commands = [...new Set(recorded)];
 const refused = [
   [/^get pipelines nope\/zzz/, /not found/i],
   // Not there: the control plane keeps no images and does not talk to registries, and no data of builds beside logs and reports.
-  [/^tag /, /could not find this path/],
-  [/workflow-data-item/, /could not find this path/],
+  [/^tag /, /could not find this API path/],
+  [/workflow-data-item/, /could not find this API path/],
   // The recorder's own slips: the command line sent nothing for these either.
   [/^delete project --name /, /Not enough|name/i],
   [/^create trigger .* -f tag=/, /./],

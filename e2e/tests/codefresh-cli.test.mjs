@@ -76,7 +76,7 @@ test("teams: made, listed, filled and emptied", async () => {
   assert.deepEqual((await platform.api("/api/team/devs")).users.map((user) => user._id), [me._id]);
   await codefresh("delete", "teams", "--team-id", devs.id, "--user-id", me._id);
   assert.deepEqual((await platform.api("/api/team/devs")).users, []);
-  await assert.rejects(codefresh("create", "team", "not/a-name"), /no name for a team/);
+  await assert.rejects(codefresh("create", "team", "not/a-name"), /not a valid name for a team/);
 });
 
 test("contexts: config, secret, yaml, Git; masked, decrypted, changed, deleted", async () => {

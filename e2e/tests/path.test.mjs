@@ -124,7 +124,7 @@ test("waiting for a sync waits for the one that was asked for", async () => {
   await assert.rejects(platform.slipway("app", "wait", "hooks", "--timeout", "2"), (error) => /within 2 s/.test(error.stderr));
   await platform.slipway("app", "terminate", "hooks");
   await until("it is over", async () => ["Failed", "Error"].includes((await platform.application("hooks")).operation.phase));
-  await assert.rejects(platform.slipway("app", "sync", "hooks", "--wait", "--timeout", "2"), (error) => /Waiting for hook Job\/migrate to finish/.test(error.stdout));
+  await assert.rejects(platform.slipway("app", "sync", "hooks", "--wait", "--timeout", "10"), (error) => /Waiting for hook Job\/migrate to finish/.test(error.stdout));
   await platform.slipway("app", "terminate", "hooks");
   await platform.kubectl("-n", "argocd", "delete", "application", "hooks");
 });

@@ -69,13 +69,14 @@ test("changed pipelines are judged as the published validator judges them", () =
     const { model } = kept[line - 1];
     const all = places(model).map(({ holder, key }) => ({ key, value: holder[key] }));
     if (otherwise.some(([, holds]) => all.some(holds))) continue;
+    // It walks through the letters of a text that stands where steps should, and names each.
+    if (verdict(expected) === verdict(got) && /"\d+\|steps"/.test(expected)) continue;
     if (verdict(expected) === verdict(got)) elsewhere++;
     else wrong.push(`${JSON.stringify(model)}\n  expected ${expected}\n  got      ${got}`);
   }
   console.log(`${said[1]} of ${kept.length} the same; ${elsewhere} the same verdict for another place; ${wrong.length} another verdict`);
   assert.deepEqual(wrong, []);
-  // It walks through the letters of a text that stands where steps should, and names each.
-  assert.ok(elsewhere <= kept.length * 0.02, `${elsewhere} of ${kept.length} name another place`);
+  assert.ok(elsewhere <= kept.length * 0.01, `${elsewhere} of ${kept.length} name another place`);
 });
 
 test("arguments: NA is an error for both, or for neither", () => {
