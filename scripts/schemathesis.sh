@@ -22,6 +22,8 @@ fi
 flock -u 9
 
 data=$(mktemp -d)
+# Nothing of this goes to the contexts of the person whose machine it is.
+export SLIPWAY_CONFIG=$data/contexts.json
 "$slipway" up --data "$data/data" --listen 127.0.0.1:0 --output json >"$data/ready" 2>"$data/log" &
 platform=$!
 stop() {

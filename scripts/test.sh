@@ -34,7 +34,7 @@ finish() {
   echo "── $name (beside the parts before it)"
   wait "$pid" || failed=1
   cat "$log"
-  [ $failed = 0 ] || return 1
+  [ $failed = 0 ] || { rm -f "$log" "$log.end"; return 1; }
   judge "$name" "$budget" $(($(cat "$log.end") - start))
   rm -f "$log" "$log.end"
 }
