@@ -25,7 +25,7 @@ pub fn facts(
     rows_max: i64,
 ) -> Result<Forgotten, StoreError> {
     let passed = facts::cursor(tx, consumer)?.min(facts::last_seq(tx)? - 1);
-    // From the oldest on, so that a round in which nothing is old enough reads one row.
+    // From the oldest on: a round reads no more rows than it may delete.
     let rows = tx.all("SELECT seq, at_ms FROM facts ORDER BY seq LIMIT $1", &[rows_max.into()])?;
     let mut last = None;
     for row in &rows {

@@ -33,6 +33,8 @@ fn shown(row: &contexts::Context) -> Registry {
 
 /// As a context, over what is there already: what a client leaves out stays as it is.
 fn as_context(registry: Registry, name: String, old: Option<Value>) -> Result<Context, ApiError> {
+    // What is there already keeps its fields: a new one could look like another host for its password.
+    let is_new = old.is_none();
     let mut data = match old {
         Some(Value::Object(old)) => old,
         _ => Map::new(),
@@ -43,7 +45,7 @@ fn as_context(registry: Registry, name: String, old: Option<Value>) -> Result<Co
             data.insert(key.clone(), value.clone());
         }
     }
-    if text(&data, "provider").is_empty() {
+    if is_new && text(&data, "provider").is_empty() {
         data.insert("provider".into(), json!("other"));
     }
     if let Err(why) = reach(&data) {
