@@ -30,13 +30,13 @@ pub(crate) async fn validate(
     Json(request): Json<ValidateRequest>,
 ) -> Result<Json<ValidateResponse>, ApiError> {
     let (root, mut findings) = lint_text(&request.yaml, &LintOptions::default());
-    if let Some(root) = root {
+    if let Some(root) = &root {
         let rows = server.store().read(move |tx| step_types::list(tx, caller.scope())).await?;
         let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in rows {
             known.entry(row.name).or_default().push(row.version);
         }
-        judge_types(&root, &known, &mut findings);
+        judge_types(root, &known, &mut findings);
     }
     let report = lint::report(&findings);
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
@@ -55,15 +55,14 @@ pub(crate) async fn validate(
         summarize: some(report.summarize),
         documentation_links: some(report.documentation_links),
         details: details.collect(),
-        steps: if report.valid { planned(&request.yaml) } else { Vec::new() },
+        steps: root.filter(|_| report.valid).map(|root| planned(&root)).unwrap_or_default(),
     }))
 }
 
 /// What would run, for a picture of it.
-fn planned(text: &str) -> Vec<PlannedStep> {
-    let pipeline = Pipeline::parse(text).0;
-    let places = pipeline.iter().flat_map(Pipeline::graph);
-    let shown = places.map(|place| PlannedStep {
+fn planned(root: &Node) -> Vec<PlannedStep> {
+    let pipeline = Pipeline::from_node(root);
+    let shown = pipeline.graph().into_iter().map(|place| PlannedStep {
         name: place.step.name.clone(),
         title: place.step.title.clone().unwrap_or_else(|| place.step.name.clone()),
         kind: place.step.type_name.clone(),
