@@ -6,17 +6,28 @@ over=""
 
 # part NAME BUDGET COMMAND…: the budget is in seconds, for a warm run on two quiet cores (docs/results/ci.md).
 part() {
-  local name=$1 budget=$2 start=$SECONDS
+  local name=$1 budget=$2 start=$SECONDS before
+  count_work
+  before=$work
   shift 2
   echo "── $name"
   "$@"
-  judge "$name" "$budget" $((SECONDS - start))
+  count_work
+  judge "$name" "$budget" $((SECONDS - start)) "$((work - before)) s of processor"
+}
+
+# Processor seconds of all children that have ended: a part that takes long and works little waits for something.
+# Not in a subshell, which would have no children of its own.
+times_file=$(mktemp)
+count_work() {
+  times >"$times_file"
+  work=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, "m"); sum += part[1] * 60 + part[2] } } END { printf "%d", sum }' "$times_file")
 }
 
 judge() {
-  local name=$1 budget=$2 took=$3 note=""
+  local name=$1 budget=$2 took=$3 work=${4:+, $4} note=""
   [ "$took" -le "$budget" ] || { note=", OVER BUDGET"; over="$over $name ($took of $budget s);"; }
-  echo "── $name: ok, $took s of $budget$note"
+  echo "── $name: ok, $took s of $budget$work$note"
 }
 
 # What mostly waits, beside the parts that follow; `finish` prints what it said and fails if it did.
@@ -24,7 +35,9 @@ begin() {
   local name=$1 log
   log=$(mktemp)
   shift
-  ("$@" && echo "$SECONDS" >"$log.end") >"$log" 2>&1 &
+  set -m
+  ("$@" && echo "$SECONDS" >"$log.end") >"$log" 2>&1 </dev/null &
+  set +m
   beside[$name]="$! $log $SECONDS"
 }
 
@@ -33,12 +46,27 @@ finish() {
   read -r pid log start <<<"${beside[$name]}"
   echo "── $name (beside the parts before it)"
   wait "$pid" || failed=1
+  unset "beside[$name]"
   cat "$log"
   [ $failed = 0 ] || { rm -f "$log" "$log.end"; return 1; }
   judge "$name" "$budget" $(($(cat "$log.end") - start))
   rm -f "$log" "$log.end"
 }
 declare -A beside
+
+# Whatever ends this run ends what still runs beside it; a CI machine is left as it was.
+leave() {
+  local one pid
+  rm -f "$times_file"
+  for one in "${beside[@]}"; do
+    read -r pid _ <<<"$one"
+    # A group of its own: what a part has started ends with it.
+    kill -- "-$pid" 2>/dev/null || true
+  done
+  [ -z "${building:-}" ] || kill -- "-$building" 2>/dev/null || true
+  [ -z "${CI:-}" ] || [ -z "${kubeconfig:-}" ] || { scripts/kube.sh down; scripts/docker.sh down; }
+}
+trap leave EXIT
 
 web_checks() {
   make --no-print-directory web/node_modules/.installed
@@ -71,15 +99,17 @@ end_to_end() {
 build_kubernetes() {
   local log=$SLIPWAY_CACHE/kubernetes-build.log
   mkdir -p "$SLIPWAY_CACHE"
+  set -m
   nice -n 5 bash -c 'scripts/kube.sh build && scripts/kube.sh tools helm kustomize jsonnet registry && scripts/gitea.sh build' </dev/null >"$log" 2>&1 &
+  set +m
   building=$!
 }
 
 real_kubernetes() {
-  wait "$building" || { cat "$SLIPWAY_CACHE/kubernetes-build.log" >&2; return 1; }
+  wait "$building" || { building=""; cat "$SLIPWAY_CACHE/kubernetes-build.log" >&2; return 1; }
+  building=""
+  # A machine of one's own keeps it for the next time.
   kubeconfig=$(scripts/kube.sh up)
-  # A machine of one's own keeps it for the next time; a CI machine is left as it was.
-  [ -z "${CI:-}" ] || trap 'scripts/kube.sh down; scripts/docker.sh down' EXIT
 }
 
 # The whole control plane once more, on the database of the scaled set.
