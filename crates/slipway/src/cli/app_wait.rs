@@ -112,25 +112,86 @@ fn later(one: &str, other: &str) -> bool {
     }
 }
 
+/// The beginning of a commit's id. Branches and tags move, so there would be no telling what was waited for.
+pub(crate) fn commit(text: &str) -> Result<String, String> {
+    let text = text.to_ascii_lowercase();
+    if (7..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(text);
+    }
+    Err("a commit's id has 40 hexadecimal digits; give at least the first 7 (`git rev-parse HEAD` prints it)"
+        .into())
+}
+
+/// Whether there is nothing left to wait for: of the commit asked for, if one was, and not of the one before it.
+fn is_settled(app: &Application, revision: Option<&str>) -> bool {
+    let of_it =
+        revision.is_none_or(|commit| app.revision.as_ref().is_some_and(|at| at.sha.starts_with(commit)));
+    let busy = app.operation.as_ref().is_some_and(|operation| !operation.is_over());
+    app.sync_status == "Synced" && app.health_status == "Healthy" && !busy && of_it
+}
+
 pub(crate) async fn wait(
     client: &Client,
     app: &Application,
+    revision: Option<&str>,
     timeout: Duration,
     output: OutputArguments,
 ) -> anyhow::Result<ExitCode> {
     let until = Instant::now() + timeout;
     let mut following = Following::start(client, app).await?;
     let mut progress = Progress::of(output);
+    let wanted = revision.map(|commit| format!(" at {commit}")).unwrap_or_default();
     loop {
         let app = following.now().await.context("while waiting")?;
         progress.tell(format!("{} / {}: {}", app.sync_status, app.health_status, app.summary));
-        let busy = app.operation.as_ref().is_some_and(|operation| !operation.is_over());
-        if app.sync_status == "Synced" && app.health_status == "Healthy" && !busy {
+        if is_settled(&app, revision) {
             return progress.end(&app);
         }
         match tokio::time::timeout_at(until, following.changed()).await {
             Ok(changed) => changed?,
-            Err(_) => bail!("{} was not Synced and Healthy within {} s", app.name, timeout.as_secs()),
+            Err(_) => bail!(
+                "{} was not Synced and Healthy{wanted} within {} s; it is {} / {} at {}",
+                app.name,
+                timeout.as_secs(),
+                app.sync_status,
+                app.health_status,
+                app.revision.map_or_else(|| "no revision".to_owned(), |at| at.sha)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipway_api::application::{Operation, Revision};
+
+    use super::*;
+
+    fn settled_at(sha: &str) -> Application {
+        Application {
+            sync_status: "Synced".into(),
+            health_status: "Healthy".into(),
+            revision: Some(Revision { sha: sha.into(), ..Revision::default() }),
+            ..Application::default()
+        }
+    }
+
+    #[test]
+    fn the_state_of_the_commit_before_is_not_what_was_waited_for() {
+        let app = settled_at("4b825dc642cb6eb9a060e54bf8d69288fbee4904");
+        assert!(is_settled(&app, None));
+        assert!(is_settled(&app, Some("4b825dc")));
+        assert!(!is_settled(&app, Some("a94a8fe")));
+        assert!(!is_settled(&Application { revision: None, ..app.clone() }, Some("4b825dc")));
+        let running = Operation { phase: "Running".into(), ..Operation::default() };
+        assert!(!is_settled(&Application { operation: Some(running), ..app }, Some("4b825dc")));
+    }
+
+    #[test]
+    fn a_commit_is_named_by_its_id() {
+        assert_eq!(commit("4B825DC"), Ok("4b825dc".to_owned()));
+        for wrong in ["main", "v1.0", "4b825d", "", "4b825dc642cb6eb9a060e54bf8d69288fbee4904 "] {
+            assert!(commit(wrong).is_err_and(|error| error.contains("git rev-parse")), "{wrong}");
         }
     }
 }

@@ -166,6 +166,9 @@ pub(crate) enum AppCommand {
     Wait {
         #[command(flatten)]
         app: Name,
+        /// Wait for this commit (or the beginning of its id), which the runtime may not have heard of yet
+        #[arg(long, value_parser = app_wait::commit)]
+        revision: Option<String>,
         /// Stop waiting after this many seconds
         #[arg(long, default_value_t = 300)]
         timeout: u64,
@@ -297,9 +300,10 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
         AppCommand::Terminate { app, output } => {
             order(&client, &app, "terminate", &json!({}), output).await?;
         }
-        AppCommand::Wait { app, timeout, output } => {
+        AppCommand::Wait { app, revision, timeout, output } => {
             let app = find(&client, &app).await?;
-            return app_wait::wait(&client, &app, Duration::from_secs(timeout), output).await;
+            let timeout = Duration::from_secs(timeout);
+            return app_wait::wait(&client, &app, revision.as_deref(), timeout, output).await;
         }
         AppCommand::Health { .. } | AppCommand::Render { .. } => unreachable!("answered offline"),
     }
