@@ -42,7 +42,7 @@ from_gitea_module() {
 build_gitea() {
   # A first version of this script took a build that was cut short for a whole one.
   [ -x "$home/gitea" ] || rm -f "$home/.made-from"
-  packages_total=1000 build "gitea-$gitea_version" "$gitea_version sqlite" from_gitea_module
+  packages_total=1400 build "gitea-$gitea_version" "$gitea_version sqlite" from_gitea_module
 }
 
 configure() { # folder port
