@@ -103,6 +103,20 @@ test("unsaved work is asked about, focus returns, and a pipeline can be deleted"
   assert.ok(!docs.some(({ metadata }) => metadata.name === "demo/short-lived"));
 });
 
+test("automatic sync is turned off and on again by a person, on the page (D6)", async () => {
+  await settled();
+  await page.goto(`${platform.url}/applications/local/argocd/demo`);
+  for (const [verb, automated] of [["Turn off", false], ["Turn on", true]]) {
+    await page.getByRole("button", { name: `${verb} automatic sync` }).click();
+    await page.getByRole("dialog").getByRole("button", { name: verb, exact: true }).click();
+    await page.getByText(automated ? "Automatic" : "Manual", { exact: false }).first().waitFor();
+    await until(`the application is ${automated ? "" : "not "}automated`, async () => (await platform.application()).automated === automated);
+    const object = JSON.parse(await platform.kubectl("-n", "argocd", "get", "app", "demo", "-o", "json"));
+    assert.equal(Boolean(object.spec.syncPolicy?.automated && object.spec.syncPolicy.automated.enabled !== false), automated);
+  }
+  await settled();
+});
+
 test("2,000 applications are found, filtered and scrolled, a hundred at a time", async () => {
   const app = await settled();
   const key = JSON.parse(readFileSync(join(platform.folder, "data/agents.json"), "utf8")).runtime;
