@@ -112,8 +112,9 @@ real_kubernetes() {
   kubeconfig=$(scripts/kube.sh up)
 }
 
-# Compiled before anything waits for the real Kubernetes, which is compiled beside it the first time.
-test_programs() {
+# The program and all tests in one go: asking for the package `slipway` alone would choose other features of what both stand on, and
+# compile most of it twice. Before anything waits for the real Kubernetes, which is compiled beside it the first time.
+build() {
   cargo test --quiet --locked --workspace --no-run
 }
 
@@ -130,8 +131,7 @@ part "web checks" 30 web_checks
 part "web build" 10 make --no-print-directory web/dist/index.html
 begin "web pages" web_pages
 part "clippy" 110 cargo clippy --quiet --locked --workspace --all-targets -- --deny warnings
-part "build" 60 cargo build --quiet --locked --package slipway
-part "test programs" 60 test_programs
+part "build" 120 build
 part "real Kubernetes" 15 real_kubernetes
 part "unit and integration" 420 unit_and_integration
 part "tests that documents name" 5 cargo xtask tidy --ran "$CARGO_TARGET_DIR/tests-ran.txt"
