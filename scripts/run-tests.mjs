@@ -1,5 +1,6 @@
 // Runs every test program of the workspace, several at once: most of them wait for a server, a broker or a kill.
 // usage: run-tests.mjs [PACKAGE ARGUMENTS…]     (with a package: its integration tests alone, with these arguments)
+// Some run twice: the control plane once more on PostgreSQL, and, where SLIPWAY_REAL_KUBECONFIG names one, the behaviour of the embedded cluster with the real Kubernetes as the judge.
 // In: the programs that `cargo test --workspace` builds; asking cargo for one package alone would compile its crates anew. Out: what a failing one printed, and a line for each.
 // A test that failed is run once more, alone. When it holds then, it is named as unsteady: a defect to be mended, in the test or in the product, but no reason to throw the rest away. More than MAY_BE_UNSTEADY of them, and the run has failed. What holds the promises themselves (nothing lost, nothing run twice, nothing let in) has no second chance.
 // Does not know: what the programs test, nor in which order they must run (there must be none).
@@ -9,10 +10,12 @@ import { dirname, join } from "node:path";
 
 const [only, ...extra] = process.argv.slice(2);
 const AT_ONCE = 3;
+// Tests of one program at once. Those named wait for containers and clusters for most of their time; two cores are enough for more of them.
+const THREADS = { "slipway-runner integration": 6, "slipway-runtime integration": 4 };
 const MAY_BE_UNSTEADY = 2;
 const PROMISES = /kill|crash|durab|attack|restart|takeover|lost|twice|once|matrix|audit|secret|access|fence|shard/;
 // They take longest, so they go first; the rest fills the gaps.
-const LONGEST = ["slipway-runtime", "slipway-runner", "slipway-server", "slipway-devcluster", "slipway-bus", "slipway", "slipway-source", "slipway-store"];
+const LONGEST = ["slipway-runner", "slipway-runtime", "slipway-server", "slipway-devcluster", "slipway-bus", "slipway", "slipway-source", "slipway-store"];
 
 function programs() {
   const built = spawnSync("cargo", ["test", "--quiet", "--locked", "--workspace", "--no-run", "--message-format=json-render-diagnostics"], {
@@ -35,14 +38,33 @@ function programs() {
 
 const place = ({ name }) => {
   const at = LONGEST.indexOf(name.split(" ")[0]);
-  return (at < 0 ? LONGEST.length : at) + (name.endsWith("integration") ? 0 : 100);
+  return (at < 0 ? LONGEST.length : at) + (name.includes(" integration") ? 0 : 100);
 };
 
+// The same programs in other surroundings.
+function variants(all) {
+  const found = (name) => all.filter((program) => program.name === name);
+  const real = process.env.SLIPWAY_REAL_KUBECONFIG;
+  return [
+    ...found("slipway-server integration").map((program) => ({
+      ...program,
+      name: `${program.name} on PostgreSQL`,
+      env: { SLIPWAY_TEST_DATABASE: "postgres" },
+    })),
+    ...(real ? found("slipway-devcluster integration") : []).map((program) => ({
+      ...program,
+      name: `${program.name} on the real Kubernetes`,
+      env: { SLIPWAY_TEST_KUBECONFIG: real, SLIPWAY_TEST_IMAGE: "localhost/slipway-test:1" },
+      words: ["--skip", "kill::", "--test-threads", "8"],
+    })),
+  ];
+}
+
 function run(program, chosen = extra) {
-  const { name, file, folder } = program;
+  const { name, file, folder, env = {}, words = THREADS[program.name] ? ["--test-threads", `${THREADS[program.name]}`] : [] } = program;
   return new Promise((done) => {
     const began = performance.now();
-    const child = spawn(file, ["--quiet", ...chosen], { cwd: folder, env: { ...process.env, CARGO_MANIFEST_DIR: folder }, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(file, ["--quiet", ...words, ...chosen], { cwd: folder, env: { ...process.env, ...env, CARGO_MANIFEST_DIR: folder }, stdio: ["ignore", "pipe", "pipe"] });
     let text = "";
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (part) => (text += part));
     child.on("error", (error) => done({ program, failed: 1, passed: 0, ignored: 0, names: [], text: `${error}` }));
@@ -65,7 +87,7 @@ if (!only) {
   const lists = all.map(({ file, folder }) => spawnSync(file, ["--list", "--format", "terse"], { cwd: folder, encoding: "utf8", maxBuffer: 1 << 26 }).stdout ?? "");
   writeFileSync(join(process.env.CARGO_TARGET_DIR ?? "target", "tests-ran.txt"), lists.join(""));
 }
-const waiting = all
+const waiting = (only ? all : [...all, ...variants(all)])
   .filter(({ name }) => !only || name === `${only} integration`)
   .sort((a, b) => place(a) - place(b));
 const results = [];
@@ -78,7 +100,7 @@ for (const result of results) {
   // What ended without naming each failure (a crash, a kill) has no second chance.
   if (result.failed === 0 || result.names.length !== result.failed || result.failed + unsteady.length > MAY_BE_UNSTEADY) continue;
   for (const name of result.names.filter((name) => !PROMISES.test(name))) {
-    const again = await run(result.program, [name, "--exact", ...extra.filter((word) => word.startsWith("--test-threads"))]);
+    const again = await run(result.program, [name, "--exact"]);
     if (again.failed > 0 || again.passed !== 1) continue;
     result.failed -= 1;
     result.passed += 1;

@@ -112,15 +112,13 @@ real_kubernetes() {
   kubeconfig=$(scripts/kube.sh up)
 }
 
-# The whole control plane once more, on the database of the scaled set.
-on_postgres() {
-  SLIPWAY_TEST_DATABASE=postgres node scripts/run-tests.mjs slipway-server
+# Compiled before anything waits for the real Kubernetes, which is compiled beside it the first time.
+test_programs() {
+  cargo test --quiet --locked --workspace --no-run
 }
 
-# The cases that the embedded cluster has just passed, with the real one as the judge.
-behaviour() {
-  SLIPWAY_TEST_KUBECONFIG=$kubeconfig SLIPWAY_TEST_IMAGE=localhost/slipway-test:1 \
-    node scripts/run-tests.mjs slipway-devcluster --skip kill:: --test-threads 8
+unit_and_integration() {
+  SLIPWAY_REAL_KUBECONFIG=$kubeconfig node scripts/run-tests.mjs
 }
 
 part "set-up" 10 scripts/setup.sh test
@@ -133,13 +131,11 @@ part "web build" 10 make --no-print-directory web/dist/index.html
 begin "web pages" web_pages
 part "clippy" 110 cargo clippy --quiet --locked --workspace --all-targets -- --deny warnings
 part "build" 60 cargo build --quiet --locked --package slipway
-finish "web pages" 170
+part "test programs" 60 test_programs
 part "real Kubernetes" 15 real_kubernetes
-part "unit and integration" 420 node scripts/run-tests.mjs
+part "unit and integration" 420 unit_and_integration
 part "tests that documents name" 5 cargo xtask tidy --ran "$CARGO_TARGET_DIR/tests-ran.txt"
-begin "behaviour of the real Kubernetes" behaviour
-part "control plane on PostgreSQL" 150 on_postgres
-finish "behaviour of the real Kubernetes" 150
+finish "web pages" 240
 part "conformance" 10 conformance
 part "contract" 40 scripts/schemathesis.sh "$CARGO_TARGET_DIR/debug/slipway"
 part "end to end" 300 end_to_end

@@ -43,6 +43,10 @@ pub(crate) fn tidy() -> anyhow::Result<String> {
     for name in rooms.keys().filter(|name| !packages.contains_key(*name)) {
         wrong.push(format!("`{name}` is a room in ARCHITECTURE.md, but no crate"));
     }
+    let described = std::fs::read_to_string("docs/rooms.md").context("docs/rooms.md describes the rooms")?;
+    for name in rooms.keys().filter(|name| !described.lines().any(|line| line == format!("### `{name}`"))) {
+        wrong.push(format!("`{name}` has no entry in docs/rooms.md: its invariant and its boundary"));
+    }
     if !wrong.is_empty() {
         bail!("the rooms and the table disagree:\n  {}", wrong.join("\n  "));
     }

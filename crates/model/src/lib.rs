@@ -9,7 +9,7 @@ mod id;
 mod next;
 mod secret;
 
-pub use build::{BuildStatus, StepStatus};
+pub use build::BuildStatus;
 pub use fact::{Change, ChangeKind, Comment, Fact, PullRequestEvent, PushedCommit, RepoEvent};
 pub use id::{
     AccountId, AgentId, ApiKeyId, BuildId, ContextId, DeliveryId, HookId, Id, InvitationId, PipelineId,
