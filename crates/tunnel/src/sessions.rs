@@ -1,0 +1,247 @@
+//! The platform's half: tunnels that are open here, and requests through them.
+//!
+//! In: a byte stream whose other end may speak for a name, and requests for names. Out: responses.
+//! Does not know: who decided that the name may be spoken for, nor tunnels of other processes.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::header::HeaderValue;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper::ext::Protocol;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use crate::headers::{wants_websocket, without_hops};
+use crate::{TunnelName, limits, upgrade};
+
+/// A request's body on its way into a tunnel.
+pub type Payload = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
+
+/// The first byte of an answer comes within this, or a caller gets 504: nobody waits for ever.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    #[error("the runtime is not connected: no tunnel is open for it")]
+    Offline,
+    #[error("the connection to the runtime broke before it answered")]
+    Broken(#[source] hyper::Error),
+    #[error("the runtime has not answered in time")]
+    Late,
+}
+
+impl ForwardError {
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Offline | Self::Broken(_) => StatusCode::BAD_GATEWAY,
+            Self::Late => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+}
+
+/// What an operator sees of one open tunnel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionStatus {
+    pub id: u64,
+    /// Where it was dialled from.
+    pub peer: String,
+    pub open_for: Duration,
+    pub in_flight: usize,
+    pub served: u64,
+}
+
+struct Session {
+    id: u64,
+    peer: String,
+    since: Instant,
+    sender: SendRequest<Payload>,
+    in_flight: AtomicUsize,
+    served: AtomicU64,
+    closing: CancellationToken,
+}
+
+#[derive(Default)]
+pub struct Sessions {
+    open: Mutex<HashMap<TunnelName, Vec<Arc<Session>>>>,
+    next: AtomicU64,
+}
+
+/// Takes the session out again, also when its task is dropped.
+struct Listed<'a>(&'a Sessions, &'a TunnelName, u64);
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        let mut open = self.0.open.lock().expect("not poisoned");
+        if let Some(sessions) = open.get_mut(self.1) {
+            sessions.retain(|session| session.id != self.2);
+            if sessions.is_empty() {
+                open.remove(self.1);
+            }
+        }
+    }
+}
+
+impl Sessions {
+    /// Serves one tunnel until it ends. `io` has just been upgraded; whoever calls has decided that it may speak for `name`.
+    pub async fn serve<IO>(&self, name: &TunnelName, peer: String, io: IO) -> Result<(), hyper::Error>
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, connection) = Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(limits::STREAM_WINDOW)
+            .initial_connection_window_size(limits::CONNECTION_WINDOW)
+            .max_header_list_size(limits::HEADERS)
+            .keep_alive_interval(limits::PING_EVERY)
+            .keep_alive_timeout(limits::PING_WITHIN)
+            .keep_alive_while_idle(true)
+            .handshake(TokioIo::new(io))
+            .await?;
+        let session = Arc::new(Session {
+            id: self.next.fetch_add(1, Ordering::Relaxed),
+            peer,
+            since: Instant::now(),
+            sender,
+            in_flight: AtomicUsize::new(0),
+            served: AtomicU64::new(0),
+            closing: CancellationToken::new(),
+        });
+        self.open.lock().expect("not poisoned").entry(name.clone()).or_default().push(session.clone());
+        let _listed = Listed(self, name, session.id);
+        let closing = session.closing.clone();
+        // The list must be the only one that can send: a connection ends when nobody can any more.
+        drop(session);
+        tokio::select! {
+            ended = connection => ended,
+            () = closing.cancelled() => Ok(()),
+        }
+    }
+
+    /// Ends every tunnel of a name at once: its runtime was removed, or its credential revoked.
+    pub fn close(&self, name: &TunnelName) {
+        let open = self.open.lock().expect("not poisoned");
+        for session in open.get(name).into_iter().flatten() {
+            session.closing.cancel();
+        }
+    }
+
+    pub fn list(&self, name: &TunnelName) -> Vec<SessionStatus> {
+        let open = self.open.lock().expect("not poisoned");
+        let sessions = open.get(name).into_iter().flatten();
+        let status = |session: &Arc<Session>| SessionStatus {
+            id: session.id,
+            peer: session.peer.clone(),
+            open_for: session.since.elapsed(),
+            in_flight: session.in_flight.load(Ordering::Relaxed),
+            served: session.served.load(Ordering::Relaxed),
+        };
+        sessions.map(status).collect()
+    }
+
+    pub fn names(&self) -> Vec<TunnelName> {
+        self.open.lock().expect("not poisoned").keys().cloned().collect()
+    }
+
+    /// Of several tunnels of one runtime, the one with the least to do.
+    fn choose(&self, name: &TunnelName, tried: &[u64]) -> Option<Arc<Session>> {
+        let open = self.open.lock().expect("not poisoned");
+        let usable = |session: &&Arc<Session>| !tried.contains(&session.id) && !session.sender.is_closed();
+        let load = |session: &&Arc<Session>| session.in_flight.load(Ordering::Relaxed);
+        open.get(name)?.iter().filter(usable).min_by_key(load).cloned()
+    }
+
+    /// Sends a request through a tunnel of this name. One that was not sent at all goes through another tunnel of the same
+    /// runtime; one of which anything may have arrived is never sent twice.
+    pub async fn forward(
+        &self,
+        name: &TunnelName,
+        mut request: Request<Payload>,
+    ) -> Result<Response<Payload>, ForwardError> {
+        let upgrading = request.method() == Method::GET && wants_websocket(request.headers());
+        let caller = upgrading.then(|| hyper::upgrade::on(&mut request));
+        let mut request = for_the_tunnel(request, upgrading);
+        let mut tried = Vec::new();
+        let response = loop {
+            let session = self.choose(name, &tried).ok_or(ForwardError::Offline)?;
+            tried.push(session.id);
+            let _counted = Counted::new(session.clone());
+            let mut sender = session.sender.clone();
+            let sent = tokio::time::timeout(ANSWER_WITHIN, sender.try_send_request(request));
+            match sent.await.map_err(|_| ForwardError::Late)? {
+                Ok(response) => break response,
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(ForwardError::Broken(error.into_error())),
+                },
+            }
+        };
+        Ok(for_the_caller(response, caller))
+    }
+}
+
+/// Counts a request as being under way until it has an answer.
+struct Counted(Arc<Session>);
+
+impl Counted {
+    fn new(session: Arc<Session>) -> Self {
+        session.in_flight.fetch_add(1, Ordering::Relaxed);
+        Self(session)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.0.served.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn for_the_tunnel(request: Request<Payload>, upgrading: bool) -> Request<Payload> {
+    let (mut parts, body) = request.into_parts();
+    without_hops(&mut parts.headers);
+    // HTTP/2 wants to know scheme and authority; the agent replaces both by its own.
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let uri = http::Uri::builder().scheme("http").authority("runtime").path_and_query(path);
+    parts.uri = uri.build().unwrap_or_else(|_| http::Uri::from_static("http://runtime/"));
+    parts.version = http::Version::HTTP_2;
+    if !upgrading {
+        return Request::from_parts(parts, body);
+    }
+    parts.method = Method::CONNECT;
+    parts.headers.remove(http::header::CONTENT_LENGTH);
+    parts.extensions.insert(Protocol::from_static("websocket"));
+    Request::from_parts(parts, empty())
+}
+
+fn for_the_caller(
+    response: Response<Incoming>,
+    caller: Option<hyper::upgrade::OnUpgrade>,
+) -> Response<Payload> {
+    let (Some(caller), StatusCode::OK) = (caller, response.status()) else {
+        let mut response = response.map(|body| body.map_err(Into::into).boxed_unsync());
+        without_hops(response.headers_mut());
+        return response;
+    };
+    let mut response = response;
+    upgrade::join(caller, hyper::upgrade::on(&mut response));
+    let (mut parts, _) = response.into_parts();
+    without_hops(&mut parts.headers);
+    parts.status = StatusCode::SWITCHING_PROTOCOLS;
+    parts.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
+    parts.headers.insert(http::header::UPGRADE, HeaderValue::from_static("websocket"));
+    Response::from_parts(parts, empty())
+}
+
+pub(crate) fn empty() -> Payload {
+    Empty::new().map_err(|never: Infallible| match never {}).boxed_unsync()
+}

@@ -1,0 +1,5 @@
+//! Both halves over real sockets, with something real behind them.
+
+mod carried;
+mod cut;
+mod support;
