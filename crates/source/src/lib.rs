@@ -13,10 +13,9 @@ mod render;
 mod repo_url;
 
 pub mod git;
-pub mod git_cache;
 
 pub use chart::{Archive, ChartCache, ChartError, ChartLimits, ChartVersion};
-pub use git_cache::{
+pub use git::{
     Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, GithubApp, Keyring,
     Repository, SignatureError, Since,
 };

@@ -9,7 +9,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 
 use super::{ChartError, shown};
-use crate::git_cache::Credentials;
+use crate::git::Credentials;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const REDIRECTS_MAX: usize = 5;

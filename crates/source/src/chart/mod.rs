@@ -18,7 +18,7 @@ use slipway_model::Next;
 use slipway_template::semver::{Constraints, Version};
 use tokio::sync::Mutex;
 
-use crate::git_cache::{Repository, Since};
+use crate::git::{Repository, Since};
 use crate::private;
 
 pub use archive::Archive;

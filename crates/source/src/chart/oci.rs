@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::http::{Ask, Http, accepted, body};
 use super::index::Index;
 use super::{ChartError, ChartVersion, Place, sha256, shown};
-use crate::git_cache::{Credentials, Repository};
+use crate::git::{Credentials, Repository};
 
 const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

@@ -550,7 +550,7 @@ async fn addresses_of_repositories_run_and_read_nothing() {
         let url = target.fill(url).replace("{mark}", &mark.display().to_string());
         let error =
             cache.resolve(&Repository::public(url.clone()), "main", Since::now()).await.expect_err(&url);
-        assert!(matches!(error, slipway_source::GitError::Url { .. }), "{url}: {error}");
+        assert!(matches!(error, slipway_source::GitError::BadUrl { .. }), "{url}: {error}");
     }
     for revision in
         ["--upload-pack=touch {mark}", "-x", "a..b", "a b", "main\n", "refs/heads/-x\u{0}", "@{-1}"]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::GitError;
+use super::{GitError, is_full_sha};
 
 /// The answer of one `ls-remote`.
 #[derive(Debug, Default, PartialEq)]
@@ -14,19 +14,11 @@ pub(super) struct RefTable {
     head: Option<String>,
 }
 
-/// Refuses what git could take for an option or a range, and everything git's own rules refuse.
+/// What an Application may name: what [`check_revision`](crate::git::check_revision) lets through, nothing at all (the
+/// default branch), or a range of versions.
 pub(super) fn check_revision(revision: &str) -> Result<(), GitError> {
-    let bad = revision.starts_with('-')
-        || revision.len() > 250
-        || revision.contains("..")
-        || revision.contains("@{")
-        || revision.chars().any(|c| c.is_control() || matches!(c, '\\' | ':' | '[' | '?'))
-        || (revision.contains(' ') && parse_range(revision).is_none());
-    if bad { Err(GitError::Revision(revision.to_owned())) } else { Ok(()) }
-}
-
-pub(super) fn is_full_id(revision: &str) -> bool {
-    matches!(revision.len(), 40 | 64) && revision.bytes().all(|b| b.is_ascii_hexdigit())
+    let range = revision.len() <= 250 && !revision.contains("..") && parse_range(revision).is_some();
+    if revision.is_empty() || range { Ok(()) } else { crate::git::check_revision(revision) }
 }
 
 pub(super) fn is_short_id(revision: &str) -> bool {
@@ -39,7 +31,7 @@ impl RefTable {
         let mut table = Self::default();
         for line in text.lines() {
             let Some((id, name)) = line.split_once('\t') else { continue };
-            if id.starts_with("ref: ") || !is_full_id(id) {
+            if id.starts_with("ref: ") || !is_full_sha(id) {
                 continue;
             }
             match name.strip_suffix("^{}") {

@@ -83,8 +83,8 @@ pub(super) async fn content(
     folder: &Path,
     limit: usize,
 ) -> Result<Vec<u8>, GitError> {
-    let url = display_url(&repo.url);
-    let failed = |detail: String| GitError::Lfs { url: url.clone(), oid: pointer.oid.clone(), detail };
+    let name = display_url(&repo.url);
+    let failed = |detail: String| GitError::Lfs { repo: name.clone(), oid: pointer.oid.clone(), detail };
     if pointer.size > limit as u64 {
         return Err(GitError::TooLarge {
             what: format!("LFS file {}", pointer.oid),
@@ -115,7 +115,7 @@ pub(super) async fn content(
     if hex::encode(Sha256::digest(&bytes)) != pointer.oid {
         return Err(failed("the server gave something else than the repository names".into()));
     }
-    let io = |source| GitError::Folder { folder: folder.display().to_string(), source };
+    let io = |source| GitError::io(folder, source);
     crate::private::make_folder(folder).map_err(io)?;
     let beside = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
     tokio::fs::write(beside.path(), &bytes).await.map_err(io)?;

@@ -110,12 +110,12 @@ async fn hostile_addresses_and_revisions_never_reach_git() {
         repo.repository().url,
     ] {
         let result = cache.resolve(&Repository::public(url.clone()), "main", Since::now()).await;
-        assert!(matches!(result, Err(GitError::Url { .. })), "{url}");
+        assert!(matches!(result, Err(GitError::BadUrl { .. })), "{url}");
     }
     let open = repo.cache();
     for revision in ["--upload-pack=x", "-x", "a..b", "x\ny"] {
         let result = open.resolve(&repo.repository(), revision, Since::now()).await;
-        assert!(matches!(result, Err(GitError::Revision(_))), "{revision}");
+        assert!(matches!(result, Err(GitError::BadRevision(_))), "{revision}");
     }
     assert!(!marker.exists());
 }

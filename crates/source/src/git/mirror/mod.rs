@@ -6,14 +6,11 @@
 //! The mirror is a cache: it can be deleted at any time and is made again when it is damaged.
 
 mod command;
-mod credentials;
-mod error;
-mod github_app;
 mod history;
 mod lfs;
-mod mirror;
 mod objects;
 mod refs;
+mod repository;
 mod signature;
 pub(crate) mod tree;
 
@@ -22,14 +19,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use command::config_text;
-pub use credentials::{Credentials, GithubApp};
-pub use error::GitError;
 pub use objects::Commit;
 pub use signature::{Keyring, SignatureError};
 pub use tree::{EntryKind, Tree, TreeEntry};
 
-use mirror::Mirror;
+use super::credentials::Credentials;
+use super::error::GitError;
+use super::is_full_sha;
+use repository::Mirror;
 
 /// A repository as one caller may see it.
 #[derive(Clone)]
@@ -115,11 +112,10 @@ pub struct GitCache {
 impl GitCache {
     /// Opens or makes the folder and takes it for this process.
     pub fn open(folder: impl AsRef<Path>, options: GitOptions) -> Result<Self, GitError> {
-        let named = |folder: &Path| folder.display().to_string();
         // A caged program knows no current folder of ours.
-        let folder = std::path::absolute(folder.as_ref())
-            .map_err(|source| GitError::Folder { folder: named(folder.as_ref()), source })?;
-        let io = |source| GitError::Folder { folder: named(&folder), source };
+        let folder =
+            std::path::absolute(folder.as_ref()).map_err(|source| GitError::io(folder.as_ref(), source))?;
+        let io = |source| GitError::io(&folder, source);
         crate::private::make_folder(&folder).map_err(io)?;
         let lock = std::fs::File::create(folder.join(".lock")).map_err(io)?;
         // A child that is just being started holds its parent's files for a moment, and a process that is
@@ -149,7 +145,7 @@ impl GitCache {
     pub async fn resolve(&self, repo: &Repository, revision: &str, since: Since) -> Result<Commit, GitError> {
         refs::check_revision(revision)?;
         let mirror = self.mirror(repo)?;
-        if refs::is_full_id(revision) {
+        if is_full_sha(revision) {
             return mirror.commit(repo, &revision.to_ascii_lowercase()).await;
         }
         let table = mirror.references(repo, since.threshold()).await?;
@@ -158,7 +154,7 @@ impl GitCache {
             None if refs::is_short_id(revision) => mirror.commit_by_prefix(repo, revision).await,
             None => Err(GitError::RevisionNotFound {
                 revision: revision.to_owned(),
-                url: display_url(&repo.url),
+                repo: display_url(&repo.url),
                 known: table.some_branches(),
             }),
         }
@@ -166,7 +162,7 @@ impl GitCache {
 
     /// The commit with this full id if it is here already; nothing is asked of the repository.
     pub async fn known(&self, repo: &Repository, id: &str) -> Result<Option<Commit>, GitError> {
-        if !refs::is_full_id(id) {
+        if !is_full_sha(id) {
             return Ok(None);
         }
         self.mirror(repo)?.known_commit(id).await
@@ -284,7 +280,7 @@ impl GitCache {
 
     fn mirror(&self, repo: &Repository) -> Result<Arc<Mirror>, GitError> {
         crate::repo_url::check_repo_url(&repo.url, self.options.allow_local)
-            .map_err(|source| GitError::Url { url: display_url(&repo.url), source })?;
+            .map_err(|why| GitError::BadUrl { url: display_url(&repo.url), why: why.to_string() })?;
         let key = mirror_key(repo);
         let mut mirrors = self.mirrors.lock().expect("no panic while locked");
         Ok(mirrors
@@ -305,6 +301,6 @@ fn mirror_key(repo: &Repository) -> String {
     hex::encode(&hash.finalize()[..16])
 }
 
-fn display_url(url: &str) -> String {
+pub(super) fn display_url(url: &str) -> String {
     crate::repo_url::without_userinfo(url)
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use sha2::{Digest, Sha256};
 
-use super::mirror::Mirror;
+use super::repository::Mirror;
 use super::signature::{self, Keyring, SignatureError};
 use super::{Commit, GitCache, GitError, Repository};
 

@@ -1,27 +1,11 @@
-//! The git command line, made safe to point at strangers' repositories.
-//!
-//! In: a [`Remote`] (address and credential), a revision, folders. Out: commits, files, pushed
-//! commits, or a [`GitError`] that names the repository and says what to do. The module knows no
-//! forge and no cache policy; it keeps no state but the folders it is given.
-//!
-//! Every call runs with an empty configuration (no system or user files, no hooks, no helpers, no
-//! prompts), only the transports that were allowed, and a deadline after which the whole process
-//! group is killed. Credentials travel in the environment, bound to the remote's host; they are
-//! never part of an argument or of a file in the repository.
-
-mod authorities;
-mod commit;
-mod error;
-mod remote;
-mod run;
+//! Bringing a revision of a remote into a folder, and reading what is in one.
 
 use std::path::Path;
 
-pub use authorities::authorities;
-pub use commit::{Commit, Identity, Pushed};
-pub use error::GitError;
-pub use remote::{Credential, Remote, check_path, check_revision};
-pub use run::Git;
+use super::command::Git;
+use super::error::GitError;
+use super::is_full_sha;
+use super::remote::{Remote, check_path, check_revision};
 
 /// How much of a repository to bring.
 #[derive(Debug, Clone, Default)]
@@ -50,14 +34,6 @@ pub struct CommitInfo {
     /// RFC 3339.
     pub date: String,
     pub message: String,
-}
-
-/// What becomes of symbolic links when files are written to disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Symlinks {
-    Keep,
-    /// Write the link's target as the text of a plain file, so that no reader can be led elsewhere.
-    AsText,
 }
 
 impl Git {
@@ -100,7 +76,7 @@ impl Git {
         let mut specs = vec!["+refs/heads/*:refs/remotes/origin/*".to_owned()];
         if options.depth.is_some() {
             specs = vec![match &wanted {
-                Found::Branch { name, .. } => format!("+refs/heads/{name}:refs/remotes/origin/{name}"),
+                Found::Branch { name } => format!("+refs/heads/{name}:refs/remotes/origin/{name}"),
                 Found::Other { spec, .. } => spec.clone(),
             }];
         } else if let Found::Other { spec, sha: Some(_) } = &wanted {
@@ -118,7 +94,7 @@ impl Git {
         }
         fetch.args(["--end-of-options", "origin"]).args(specs).run("fetch").await?;
         let (sha, branch) = match wanted {
-            Found::Branch { name, .. } => {
+            Found::Branch { name } => {
                 let sha = self.resolve(into, repo, &format!("refs/remotes/origin/{name}")).await?;
                 (sha, Some(name))
             }
@@ -153,30 +129,8 @@ impl Git {
         }
     }
 
-    /// Makes or brings up to date a bare copy of all branches and tags in `mirror`.
-    pub async fn update_mirror(&self, remote: &Remote, mirror: &Path) -> Result<(), GitError> {
-        tokio::fs::create_dir_all(mirror).await.map_err(|source| GitError::io(mirror, source))?;
-        let repo = remote.name();
-        self.at(mirror, repo)
-            .args(["init", "--quiet", "--bare", "--template="])
-            .run("prepare a folder")
-            .await?;
-        self.to(remote, mirror)
-            .args(["fetch", "--quiet", "--force", "--prune", "--no-tags", "--end-of-options", remote.url()])
-            .args(["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"])
-            .run("fetch")
-            .await?;
-        if let Found::Branch { name, .. } = self.default_branch(remote).await? {
-            self.at(mirror, repo)
-                .args(["symbolic-ref", "HEAD", &format!("refs/heads/{name}")])
-                .run("note the default branch")
-                .await?;
-        }
-        Ok(())
-    }
-
     /// The commit that a branch, tag, `HEAD` or (short) commit names in a local repository.
-    pub async fn resolve(&self, dir: &Path, repo: &str, revision: &str) -> Result<String, GitError> {
+    async fn resolve(&self, dir: &Path, repo: &str, revision: &str) -> Result<String, GitError> {
         check_revision(revision)?;
         self.at(dir, repo)
             .args(["rev-parse", "--verify", "--quiet", "--end-of-options", &format!("{revision}^{{commit}}")])
@@ -185,25 +139,8 @@ impl Git {
             .map_err(|error| error.or_revision(repo, revision))
     }
 
-    /// The commit that `revision` names at the remote now, without fetching anything.
-    pub async fn resolve_remote(&self, remote: &Remote, revision: Option<&str>) -> Result<String, GitError> {
-        let found = match revision {
-            Some(revision) => {
-                check_revision(revision)?;
-                self.find_remote(remote, revision).await?
-            }
-            None => self.default_branch(remote).await?,
-        };
-        match found {
-            Found::Branch { sha, .. } | Found::Other { sha: Some(sha), .. } => Ok(sha),
-            Found::Other { spec, .. } => {
-                Err(GitError::RevisionNotFound { repo: remote.name().into(), revision: spec })
-            }
-        }
-    }
-
     /// One file at a commit of a local repository; at most `bytes_max` of it, or an error.
-    pub async fn read(
+    async fn read(
         &self,
         dir: &Path,
         repo: &str,
@@ -222,7 +159,8 @@ impl Git {
             .parse()
             .map_err(|_| missing())?;
         if size > bytes_max {
-            return Err(GitError::TooLarge { repo: repo.into(), path: path.into(), bytes_max });
+            let (what, limit) = (format!("`{path}` in {repo}"), format!("{bytes_max} bytes"));
+            return Err(GitError::TooLarge { what, limit });
         }
         self.at(dir, repo)
             .args(["cat-file", "blob", &object])
@@ -257,7 +195,7 @@ impl Git {
             self.to(remote, scratch).args(["fetch", "--quiet", "--no-tags"]).args(args.iter())
         };
         let spec = match &found {
-            Found::Branch { name, .. } => format!("refs/heads/{name}"),
+            Found::Branch { name } => format!("refs/heads/{name}"),
             Found::Other { spec, .. } => spec.clone(),
         };
         let shallow = fetch(&["--depth=1", "--end-of-options", remote.url(), &spec]).run("fetch").await;
@@ -280,37 +218,6 @@ impl Git {
         Ok((self.read(scratch, repo, &sha, path, bytes_max).await?, sha))
     }
 
-    /// Writes the files of a commit into `dest`, which holds no repository afterwards either.
-    pub async fn export(
-        &self,
-        dir: &Path,
-        repo: &str,
-        sha: &str,
-        dest: &Path,
-        symlinks: Symlinks,
-    ) -> Result<(), GitError> {
-        check_revision(sha)?;
-        tokio::fs::create_dir_all(dest).await.map_err(|source| GitError::io(dest, source))?;
-        // An index of its own: two exports from one mirror at the same time must not meet.
-        let index = tempfile_name(dest, "index");
-        let command = |args: &[&str]| {
-            self.at(dir, repo)
-                .config("core.symlinks", if symlinks == Symlinks::AsText { "false" } else { "true" })
-                .config("core.bare", "false")
-                .env("GIT_INDEX_FILE", &index)
-                .env("GIT_DIR", dir)
-                .env("GIT_WORK_TREE", dest)
-                .args(args.iter())
-        };
-        let done = async {
-            command(&["read-tree", sha]).run("read the commit").await?;
-            command(&["checkout-index", "--all", "--force", "--quiet"]).run("write the files").await
-        }
-        .await;
-        let _ = tokio::fs::remove_file(&index).await;
-        done
-    }
-
     pub async fn commit_info(&self, dir: &Path, repo: &str, sha: &str) -> Result<CommitInfo, GitError> {
         check_revision(sha)?;
         let text = self
@@ -330,25 +237,7 @@ impl Git {
         })
     }
 
-    /// The files that differ between two commits.
-    pub async fn changed_paths(
-        &self,
-        dir: &Path,
-        repo: &str,
-        before: &str,
-        after: &str,
-    ) -> Result<Vec<String>, GitError> {
-        check_revision(before)?;
-        check_revision(after)?;
-        let text = self
-            .at(dir, repo)
-            .args(["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options", before, after])
-            .text("compare two commits")
-            .await?;
-        Ok(text.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
-    }
-
-    async fn default_branch(&self, remote: &Remote) -> Result<Found, GitError> {
+    pub(super) async fn default_branch(&self, remote: &Remote) -> Result<Found, GitError> {
         let text = self
             .to(remote, Path::new("/"))
             .args(["ls-remote", "--symref", "--end-of-options", remote.url(), "HEAD"])
@@ -362,7 +251,7 @@ impl Git {
                 }
                 Some((sha, "HEAD")) => {
                     return Ok(match name {
-                        Some(name) => Found::Branch { name, sha: sha.to_owned() },
+                        Some(name) => Found::Branch { name },
                         None => Found::Other { spec: "HEAD".into(), sha: Some(sha.to_owned()) },
                     });
                 }
@@ -403,8 +292,8 @@ impl Git {
                 .find_map(|line| line.split_once('\t').filter(|(_, found)| *found == name))
                 .map(|f| f.0)
         };
-        if let Some(sha) = find(&head).filter(|_| !revision.starts_with("refs/tags/")) {
-            return Ok(Found::Branch { name: short.into(), sha: sha.into() });
+        if find(&head).is_some() && !revision.starts_with("refs/tags/") {
+            return Ok(Found::Branch { name: short.into() });
         }
         if let Some(sha) = find(&format!("{tag}^{{}}")).or_else(|| find(&tag)) {
             return Ok(Found::Other { spec: tag, sha: Some(sha.into()) });
@@ -415,34 +304,17 @@ impl Git {
         if revision.len() >= 7 && revision.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Ok(Found::Other { spec: revision.into(), sha: None });
         }
-        Err(GitError::RevisionNotFound { repo: remote.name().into(), revision: revision.into() })
+        Err(GitError::no_revision(remote.name(), revision))
     }
 }
 
-enum Found {
+pub(super) enum Found {
     Branch {
         name: String,
-        sha: String,
     },
     /// `sha` is absent for a short commit, which only a clone can lengthen.
     Other {
         spec: String,
         sha: Option<String>,
     },
-}
-
-pub(crate) fn is_full_sha(text: &str) -> bool {
-    matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
-}
-
-/// A name beside `path` that no other process of this machine uses now.
-fn tempfile_name(path: &Path, what: &str) -> std::path::PathBuf {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    path.with_file_name(format!(
-        ".{name}.{what}.{}.{}",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    ))
 }

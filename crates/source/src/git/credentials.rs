@@ -2,7 +2,7 @@
 
 use slipway_model::Secret;
 
-pub use super::github_app::GithubApp;
+use super::github_app::GithubApp;
 
 /// Everything is optional; an empty value opens public repositories.
 #[derive(Clone, Default)]

@@ -45,7 +45,7 @@ impl Batch {
         // It stays for as long as the mirror is read from.
         let cage = git.cage.limits(Limits { cpu_seconds: None, ..Limits::default() });
         let streams = Streams { stderr: Stream::Null, ..Streams::talking() };
-        let failed = |error| GitError::from_process(error, "git");
+        let failed = |error| GitError::from_process(error, "the mirror", "read");
         let mut child = process::spawn(&git.command, &cage, "git", streams).map_err(failed)?;
         let io = |source| failed(process::ProcessError::Io { program: "git".to_owned(), source });
         let stdin = slipway_cage::writer(child.stdin.take().expect("stdin was piped")).map_err(io)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::GitError;
-use super::mirror::Mirror;
+use super::repository::Mirror;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {

@@ -9,7 +9,8 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::{Deserialize, Serialize};
 use slipway_model::Secret;
 
-use super::{Credentials, GitError, Repository, display_url};
+use super::mirror::{Repository, display_url};
+use super::{Credentials, GitError};
 use crate::chart::{Ask, Http};
 
 /// Who the App is; kept in a repository Secret as Argo CD names it.
@@ -69,7 +70,7 @@ impl GithubApp {
     }
 
     pub(super) async fn token(&self, http: &Http, repo: &Repository) -> Result<Token, GitError> {
-        let failed = |detail: String| GitError::GithubApp { url: display_url(&repo.url), detail };
+        let failed = |detail: String| GitError::GithubApp { repo: display_url(&repo.url), detail };
         let installation = match self.installation.as_str() {
             "" | "0" => {
                 let name = repository_name(&repo.url).ok_or_else(|| {

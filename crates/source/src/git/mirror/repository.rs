@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::command::{self, GitCommand, Place};
-use super::github_app::{self, Token};
 use super::objects::{Batch, Commit, Object, parse_commit};
 use super::refs::RefTable;
 use super::{Credentials, GitError, GitOptions, Repository, lfs};
 use crate::chart::Http;
+use crate::git::github_app::{self, Token};
 use crate::process;
 
 pub(super) struct Mirror {
@@ -79,9 +79,9 @@ impl Mirror {
         self.remote_calls.fetch_add(1, Ordering::Relaxed);
         let output = process::run(&git.command, &git.cage, "git", None, &limits, || true)
             .await
-            .map_err(|error| GitError::from_process(error, &repo.url))?;
+            .map_err(|error| GitError::from_process(error, &repo.url, "read"))?;
         if !output.success {
-            return Err(GitError::from_stderr(&output.stderr, &repo.url));
+            return Err(GitError::of_mirror(&repo.url, &output.stderr));
         }
         let known = Arc::new(RefTable::parse(&String::from_utf8_lossy(&output.stdout)));
         *table = Some((asked, known.clone()));
@@ -91,11 +91,7 @@ impl Mirror {
     /// The commit with this full id (or the one that a tag object with this id names), fetched if need be.
     pub(super) async fn commit(&self, repo: &Repository, id: &str) -> Result<Commit, GitError> {
         self.fetched(repo, id).await?;
-        self.local_commit(id).await?.ok_or_else(|| GitError::RevisionNotFound {
-            revision: id.to_owned(),
-            url: super::display_url(&repo.url),
-            known: Vec::new(),
-        })
+        self.local_commit(id).await?.ok_or_else(|| GitError::no_revision(&super::display_url(&repo.url), id))
     }
 
     /// A shortened id is looked for in what is here, then in everything that the repository has.
@@ -105,11 +101,9 @@ impl Mirror {
             let _fetching = self.fetching.lock().await;
             self.fetch_everything(repo).await?;
         }
-        self.local_commit(prefix).await?.ok_or_else(|| GitError::RevisionNotFound {
-            revision: prefix.to_owned(),
-            url: super::display_url(&repo.url),
-            known: Vec::new(),
-        })
+        self.local_commit(prefix)
+            .await?
+            .ok_or_else(|| GitError::no_revision(&super::display_url(&repo.url), prefix))
     }
 
     /// Makes sure that the commit is here.
@@ -138,8 +132,8 @@ impl Mirror {
             return Ok(());
         }
         // Some servers give only what a branch or tag points at, or cannot cut history.
-        match GitError::from_stderr(&output.stderr, &repo.url) {
-            error @ GitError::Credentials { .. } => Err(error),
+        match GitError::of_mirror(&repo.url, &output.stderr) {
+            error @ GitError::Refused { .. } => Err(error),
             _ => self.fetch_everything(repo).await,
         }
     }
@@ -173,7 +167,7 @@ impl Mirror {
         }
         git.command.args(["--", &repo.url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]);
         let output = self.run_fetch(&git, repo).await?;
-        if output.success { Ok(()) } else { Err(GitError::from_stderr(&output.stderr, &repo.url)) }
+        if output.success { Ok(()) } else { Err(GitError::of_mirror(&repo.url, &output.stderr)) }
     }
 
     async fn run_fetch(&self, git: &GitCommand, repo: &Repository) -> Result<process::Output, GitError> {
@@ -183,7 +177,7 @@ impl Mirror {
         self.remote_calls.fetch_add(1, Ordering::Relaxed);
         process::run(&git.command, &git.cage, "git", None, &limits, || folder_bytes(&packs) <= most)
             .await
-            .map_err(|error| GitError::from_process(error, &repo.url))
+            .map_err(|error| GitError::from_process(error, &repo.url, "read"))
     }
 
     pub(super) async fn known_commit(&self, id: &str) -> Result<Option<Commit>, GitError> {
@@ -279,7 +273,7 @@ impl Mirror {
     }
 
     async fn prepare(&self) -> Result<(), GitError> {
-        let io = |source| GitError::Folder { folder: self.place.folder.display().to_string(), source };
+        let io = |source| GitError::io(&self.place.folder, source);
         if self.place.folder.join("HEAD").exists() && self.place.folder.join("objects").is_dir() {
             remove_left_locks(&self.place.folder).map_err(io)?;
             let cage = self.place.cage();
@@ -300,7 +294,7 @@ impl Mirror {
         let limits = process::Limits { deadline: Duration::from_secs(30), stdout_bytes: 4096 };
         let output = process::run(&git.command, &git.cage, "git", None, &limits, || true)
             .await
-            .map_err(|error| GitError::from_process(error, "the mirror"))?;
+            .map_err(|error| GitError::from_process(error, "the mirror", "prepare"))?;
         if output.success {
             Ok(())
         } else {

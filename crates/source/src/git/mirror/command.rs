@@ -1,15 +1,16 @@
-//! git commands with nothing inherited: no hooks, no system or user configuration, no prompt, no helper; each in a
-//! cage with its mirror, and with a network only where it talks to a repository.
+//! git commands of a mirror: hardened by `slipway_cage::git`, each in a cage with its mirror, and with a network only
+//! where it talks to a repository.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use slipway_cage::{Cage, Network, User};
+use slipway_cage::{Cage, Network, User, git::Git as Hardened};
 use tempfile::TempDir;
 
-use super::{GitError, GitOptions, Repository};
-use crate::process;
+use super::{GitOptions, Repository};
+use crate::git::GitError;
+use crate::git::command::config_text;
 
 /// Beside the mirrors: folders with keys, each for one command. What a killed process left is removed when the cache is
 /// opened.
@@ -48,25 +49,39 @@ impl Place {
 
 /// For reading the local object store: it cannot reach or change anything.
 pub(super) fn local(place: &Place) -> GitCommand {
-    let mut command = process::clean("git", &place.folder);
-    common(&mut command, &place.folder);
-    command.env("GIT_ALLOW_PROTOCOL", "none").env("GIT_CONFIG_GLOBAL", "/dev/null");
+    let command = hardened(place, &[]);
     GitCommand { command, cage: place.cage().read(&place.folder), _keys: None }
+}
+
+/// What git itself collects in a mirror it collects before it ends: nothing of it may outlive its cage.
+fn hardened(place: &Place, transports: &[&str]) -> Command {
+    let mut command = Hardened::new(transports).set("gc.autoDetach", "false").command();
+    command.env("GIT_DIR", &place.folder);
+    command
+}
+
+/// The one transport that leads to an address that [`check_repo_url`](crate::check_repo_url) let through.
+fn transport(url: &str) -> &'static str {
+    match url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).as_deref() {
+        Some("https") => "https",
+        Some("http") => "http",
+        Some("git") => "git",
+        Some("file") => "file",
+        None if url.starts_with('/') => "file",
+        _ => "ssh",
+    }
 }
 
 /// For talking to the repository, with its credentials bound to its own host.
 pub(super) fn remote(place: &Place, repo: &Repository, options: &GitOptions) -> Result<GitCommand, GitError> {
     let git_dir = &place.folder;
-    let mut command = process::clean("git", git_dir);
-    common(&mut command, git_dir);
-    let protocols = if options.allow_local { "https:http:ssh:git:file" } else { "https:http:ssh:git" };
-    command.env("GIT_ALLOW_PROTOCOL", protocols);
+    let transport = Some(transport(&repo.url)).filter(|name| options.allow_local || *name != "file");
+    let mut command = hardened(place, transport.as_slice());
     let credentials = &repo.credentials;
     let mut config: Vec<(String, String)> = vec![
         // A redirect would carry the credentials to a host that they were not given for.
         ("http.followRedirects".into(), "false".into()),
-        ("http.lowSpeedLimit".into(), "500".into()),
-        ("http.lowSpeedTime".into(), "30".into()),
+        // Besides the setting of the command: git that serves a repository of this machine reads files alone.
         ("safe.directory".into(), "*".into()),
     ];
     if let Some(header) = credentials.authorization() {
@@ -78,7 +93,7 @@ pub(super) fn remote(place: &Place, repo: &Repository, options: &GitOptions) -> 
     if !credentials.proxy.is_empty() {
         config.push(("http.proxy".into(), credentials.proxy.clone()));
     }
-    let unwritten = |source| GitError::Folder { folder: KEYS.to_owned(), source };
+    let unwritten = |source| GitError::io(Path::new(KEYS), source);
     // Outside of the mirror, which git itself may write to, and only there for this one command.
     let all = git_dir.with_file_name(KEYS);
     crate::private::make_folder(&all).map_err(unwritten)?;
@@ -124,36 +139,6 @@ pub(super) fn remote(place: &Place, repo: &Repository, options: &GitOptions) -> 
     Ok(GitCommand { command, cage, _keys: Some(keys) })
 }
 
-/// git's own form: `[section "subsection"]` and quoted values.
-pub(crate) fn config_text(config: &[(String, String)]) -> String {
-    let quoted = |text: &str| {
-        let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        format!("\"{text}\"")
-    };
-    let mut out = String::new();
-    for (name, value) in config {
-        let (section, rest) = name.split_once('.').unwrap_or((name, ""));
-        let head = match rest.rsplit_once('.') {
-            Some((middle, _)) => format!("[{section} {}]", quoted(middle)),
-            None => format!("[{section}]"),
-        };
-        let key = rest.rsplit('.').next().unwrap_or_default();
-        out.push_str(&format!("{head}\n\t{key} = {}\n", quoted(value)));
-    }
-    out
-}
-
-fn common(command: &mut Command, git_dir: &Path) {
-    command
-        .env("GIT_DIR", git_dir)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("GIT_ASKPASS", "true")
-        .env("GIT_LFS_SKIP_SMUDGE", "1")
-        .args(["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "credential.helper="])
-        .args(["-c", "protocol.version=2", "-c", "gc.autoDetach=false", "-c", "safe.directory=*"]);
-}
-
 fn private_file(folder: &TempDir, name: &str, content: &str) -> std::io::Result<String> {
     use std::os::unix::fs::OpenOptionsExt;
     let path = folder.path().join(name);
@@ -168,22 +153,4 @@ fn origin(url: &str) -> String {
     let authority = rest.split('/').next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
     format!("{scheme}://{host}/")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::config_text;
-
-    #[test]
-    fn configuration_is_quoted_as_git_reads_it() {
-        let config = [
-            ("http.https://a.b:1/.extraHeader".to_owned(), "Authorization: Basic x==".to_owned()),
-            ("http.proxy".to_owned(), "http://x\"\n[core]\nsshCommand=y\\".to_owned()),
-        ];
-        assert_eq!(
-            config_text(&config),
-            "[http \"https://a.b:1/\"]\n\textraHeader = \"Authorization: Basic x==\"\n\
-             [http]\n\tproxy = \"http://x\\\"\\n[core]\\nsshCommand=y\\\\\"\n"
-        );
-    }
 }
