@@ -16,8 +16,8 @@ pub mod git;
 
 pub use chart::{Archive, ChartCache, ChartError, ChartLimits, ChartVersion};
 pub use git::{
-    Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, GithubApp, Keyring,
-    Repository, SignatureError, Since,
+    Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, Keyring, Repository,
+    SignatureError, Since,
 };
 pub use render::{
     Content, Directory, Finding, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, KustomizeTool,

@@ -1,8 +1,40 @@
 //! What opens a repository. It travels to git by environment and private files, never by arguments.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
 use slipway_model::Secret;
 
-use super::github_app::GithubApp;
+use super::mirror::Repository;
+
+/// A name and a password that hold for a while.
+#[derive(Clone)]
+pub struct Token {
+    pub username: String,
+    pub password: Secret<String>,
+    pub until: Timestamp,
+}
+
+/// A token is not used in its last minutes: a fetch takes time.
+const REST: Duration = Duration::from_secs(300);
+
+impl Token {
+    pub(super) fn holds(&self) -> bool {
+        Timestamp::now() + REST < self.until
+    }
+}
+
+/// Somebody who gives out tokens for repositories: the App of a Git provider.
+pub trait Tokens: Send + Sync {
+    /// Tells two of them apart, the secrets that they hold included.
+    fn fingerprint(&self) -> String;
+    /// A token for one repository, or a sentence that says why there is none.
+    fn token<'a>(&'a self, repo: &'a Repository) -> Giving<'a>;
+}
+
+pub type Giving<'a> = Pin<Box<dyn Future<Output = Result<Token, String>> + Send + 'a>>;
 
 /// Everything is optional; an empty value opens public repositories.
 #[derive(Clone, Default)]
@@ -22,8 +54,8 @@ pub struct Credentials {
     pub proxy: String,
     /// Host keys for ssh, as in a `known_hosts` file; they win over the cache's own.
     pub known_hosts: Option<String>,
-    /// A token of this App is the password.
-    pub github_app: Option<GithubApp>,
+    /// Who gives the password, where it is one that holds for a while.
+    pub tokens: Option<Arc<dyn Tokens>>,
     /// Pointers to large files are read as the files.
     pub lfs: bool,
 }
@@ -50,8 +82,7 @@ impl Credentials {
             Some(self.plain_http.to_string()),
             Some(self.proxy.clone()),
             self.known_hosts.clone(),
-            self.github_app.as_ref().map(|app| format!("{}\0{}\0{}", app.id, app.installation, app.api)),
-            secret(&self.github_app.as_ref().map(|app| app.private_key.clone())),
+            self.tokens.as_ref().map(|tokens| tokens.fingerprint()),
             Some(self.lfs.to_string()),
         ] {
             let part = part.unwrap_or_default();

@@ -58,7 +58,7 @@ pub enum GitError {
     #[error("git could not {what} ({repo}): {detail}")]
     Failed { repo: String, what: &'static str, detail: String },
     #[error("no token for {repo} from its GitHub App: {detail}")]
-    GithubApp { repo: String, detail: String },
+    Token { repo: String, detail: String },
     #[error("large file {oid} of {repo} cannot be read: {detail}")]
     Lfs { repo: String, oid: String, detail: String },
     #[error(transparent)]
@@ -88,7 +88,7 @@ impl GitError {
             | Self::Deadline { .. }
             | Self::Damaged { .. }
             | Self::Io { .. }
-            | Self::GithubApp { .. }
+            | Self::Token { .. }
             | Self::Lfs { .. } => Next::Retry,
             _ => Next::NeedsHuman,
         }

@@ -17,7 +17,6 @@ mod command;
 mod commit;
 mod credentials;
 mod error;
-mod github_app;
 pub(crate) mod mirror;
 mod remote;
 
@@ -25,9 +24,8 @@ pub use authorities::authorities;
 pub use clone::{Checkout, CloneOptions, CommitInfo};
 pub use command::Git;
 pub use commit::{Change, Identity, Pushed};
-pub use credentials::Credentials;
+pub use credentials::{Credentials, Giving, Token, Tokens};
 pub use error::GitError;
-pub use github_app::GithubApp;
 pub use mirror::{
     Commit, EntryKind, GitCache, GitLimits, GitOptions, Keyring, Repository, SignatureError, Since, Tree,
     TreeEntry,

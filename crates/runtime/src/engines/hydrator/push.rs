@@ -106,10 +106,10 @@ async fn credential(repository: &Repository) -> Result<Option<Credentials>, Stri
             repository.url
         ));
     }
-    Ok(match &credentials.github_app {
-        Some(app) => {
-            let password = app.access_token().await.map_err(|error| error.to_string())?;
-            Some(Credentials::basic("x-access-token", password))
+    Ok(match &credentials.tokens {
+        Some(tokens) => {
+            let token = tokens.token(repository).await?;
+            Some(Credentials::basic(token.username, token.password))
         }
         None => {
             credentials.password.clone().map(|password| Credentials::basic(&credentials.username, password))

@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use slipway_net::Rules;
+
 pub use objects::Commit;
 pub use signature::{Keyring, SignatureError};
 pub use tree::{EntryKind, Tree, TreeEntry};
@@ -86,7 +88,7 @@ impl Default for GitLimits {
     }
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct GitOptions {
     /// Allow `file://` and absolute paths. Whoever may write an Application may then read any repository
     /// that this process can read.
@@ -94,6 +96,19 @@ pub struct GitOptions {
     /// Host keys for ssh, as in a `known_hosts` file; none: the first key seen is remembered.
     pub known_hosts: Option<String>,
     pub limits: GitLimits,
+    /// Which addresses may be asked for large files. Where git itself goes is decided by whoever names repositories.
+    pub egress: Rules,
+}
+
+impl Default for GitOptions {
+    fn default() -> Self {
+        Self {
+            allow_local: false,
+            known_hosts: None,
+            limits: GitLimits::default(),
+            egress: Rules::default().with_private(),
+        }
+    }
 }
 
 /// A chain of links longer than this is a loop.

@@ -12,7 +12,7 @@ use super::objects::{Batch, Commit, Object, parse_commit};
 use super::refs::RefTable;
 use super::{Credentials, GitError, GitOptions, Repository, lfs};
 use crate::chart::Http;
-use crate::git::github_app::{self, Token};
+use crate::git::credentials::Token;
 use crate::process;
 
 pub(super) struct Mirror {
@@ -27,7 +27,7 @@ pub(super) struct Mirror {
     ready: tokio::sync::OnceCell<()>,
     remote_calls: AtomicU64,
     http: Http,
-    /// What the repository's GitHub App was given last.
+    /// What the repository's App was given last.
     token: Mutex<Option<Token>>,
 }
 
@@ -38,13 +38,13 @@ impl Mirror {
     pub(super) fn new(folder: PathBuf, url: &str, options: Arc<GitOptions>) -> Self {
         Self {
             place: Place::new(folder, url),
+            http: Http::new(options.egress.clone()),
             options,
             table: Mutex::default(),
             fetching: Mutex::default(),
             batch: Mutex::default(),
             ready: tokio::sync::OnceCell::new(),
             remote_calls: AtomicU64::new(0),
-            http: Http::default(),
             token: Mutex::default(),
         }
     }
@@ -236,15 +236,18 @@ impl Mirror {
 
     /// The repository with a password that holds now.
     async fn opened(&self, repo: &Repository) -> Result<Repository, GitError> {
-        let Some(app) = &repo.credentials.github_app else { return Ok(repo.clone()) };
+        let Some(tokens) = &repo.credentials.tokens else { return Ok(repo.clone()) };
         let mut token = self.token.lock().await;
         let holding = match token.take().filter(Token::holds) {
             Some(holding) => holding,
-            None => app.token(&self.http, repo).await?,
+            None => tokens.token(repo).await.map_err(|detail| {
+                let repo = super::display_url(&repo.url);
+                GitError::Token { repo, detail }
+            })?,
         };
         let credentials = Credentials {
-            username: github_app::USER.to_owned(),
-            password: Some(holding.value.clone()),
+            username: holding.username.clone(),
+            password: Some(holding.password.clone()),
             bearer_token: None,
             ..(*repo.credentials).clone()
         };
@@ -291,7 +294,7 @@ impl Mirror {
         git.cage = self.place.cage().write(&self.place.folder);
         git.cage.give(&self.place.folder).map_err(io)?;
         git.command.args(["init", "--quiet", "--bare", "--template="]).arg(&self.place.folder);
-        let limits = process::Limits { deadline: Duration::from_secs(30), stdout_bytes: 4096 };
+        let limits = process::Limits { deadline: Duration::from_secs(30), stdout_bytes: 64 << 10 };
         let output = process::run(&git.command, &git.cage, "git", None, &limits, || true)
             .await
             .map_err(|error| GitError::from_process(error, "the mirror", "prepare"))?;

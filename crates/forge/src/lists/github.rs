@@ -1,10 +1,10 @@
 //! GitHub: `/orgs/…/repos` and `/repos/…`, pages by the `Link` header. Gitea speaks the same way in most.
 
 use serde_json::Value;
-use slipway_gitops::appset::{PullRequest, RepositoryEntry};
+use slipway_dialect::percent::{encode, encode_path};
 
-use super::ask::{encode, encode_path, text};
-use super::{Branch, HttpError, Key, Listed, Login, Question};
+use super::paging::text;
+use super::{AskError, Branch, Carrier, Entry, Listed, PullRequest, Question};
 
 /// An Enterprise's API lies under `/api/v3`, unless its host is one for the API alone.
 pub(super) fn api(given: &str) -> String {
@@ -18,33 +18,26 @@ pub(super) fn api(given: &str) -> String {
     }
 }
 
-pub(super) fn key(block: &Value) -> Key {
-    match block["appSecretName"].as_str().unwrap_or_default() {
-        "" => Key::token(&block["tokenRef"], Login::Header("authorization", "Bearer ")),
-        name => Key::App(name.to_owned()),
-    }
-}
-
-pub(super) async fn listed(question: &Question) -> Result<Vec<Listed>, HttpError> {
-    let path = format!("/orgs/{}/repos", encode(question.text("organization")));
+pub(super) async fn listed<C: Carrier>(question: &Question<'_, C>) -> Result<Vec<Listed>, AskError> {
+    let path = format!("/orgs/{}/repos", encode(&question.scope.owner));
     let found = question.linked(&path, "per_page=100").await?;
     Ok(found.iter().filter_map(|repository| read(question, repository)).collect())
 }
 
 /// None: archived, and such are not wanted.
-pub(super) fn read(question: &Question, repository: &Value) -> Option<Listed> {
-    if repository["archived"] == true && question.flag("excludeArchivedRepos") {
+pub(super) fn read<C: Carrier>(question: &Question<'_, C>, repository: &Value) -> Option<Listed> {
+    if repository["archived"] == true && !question.scope.archived {
         return None;
     }
     let organization = text(&repository["owner"]["login"]);
     let name = text(&repository["name"]);
     Some(Listed {
         key: format!("{}/{}", encode(&organization), encode(&name)),
-        entry: RepositoryEntry {
+        entry: Entry {
             organization,
             repository: name,
             repository_id: repository["id"].clone(),
-            url: text(&repository[if question.https { "clone_url" } else { "ssh_url" }]),
+            url: text(&repository[if question.scope.https { "clone_url" } else { "ssh_url" }]),
             branch: text(&repository["default_branch"]),
             sha: String::new(),
             labels: serde_json::from_value(repository["topics"].clone()).unwrap_or_default(),
@@ -52,13 +45,13 @@ pub(super) fn read(question: &Question, repository: &Value) -> Option<Listed> {
     })
 }
 
-pub(super) async fn branches(
-    question: &Question,
+pub(super) async fn branches<C: Carrier>(
+    question: &Question<'_, C>,
     listed: &Listed,
     size: &str,
-) -> Result<Vec<Branch>, HttpError> {
+) -> Result<Vec<Branch>, AskError> {
     let base = format!("/repos/{}/branches", listed.key);
-    let found = if question.flag("allBranches") {
+    let found = if question.scope.all_branches {
         question.linked(&base, size).await?
     } else {
         // A repository without a commit has a default branch only by name.
@@ -73,20 +66,23 @@ pub(super) async fn branches(
     Ok(found.iter().filter_map(read).collect())
 }
 
-pub(super) async fn has_path(
-    question: &Question,
+pub(super) async fn has_path<C: Carrier>(
+    question: &Question<'_, C>,
     listed: &Listed,
     branch: &Branch,
     path: &str,
-) -> Result<bool, HttpError> {
+) -> Result<bool, AskError> {
     let path = format!("/repos/{}/contents/{}?ref={}", listed.key, encode_path(path), encode(&branch.name));
     // A folder is a list.
     let found = question.perhaps(&path).await?;
     Ok(found.is_some_and(|found| found.as_array().is_none_or(|items| !items.is_empty())))
 }
 
-pub(super) async fn pulls(question: &Question, size: &str) -> Result<Vec<PullRequest>, HttpError> {
-    let path = format!("/repos/{}/{}/pulls", encode(question.text("owner")), encode(question.text("repo")));
+pub(super) async fn pulls<C: Carrier>(
+    question: &Question<'_, C>,
+    size: &str,
+) -> Result<Vec<PullRequest>, AskError> {
+    let path = format!("/repos/{}/{}/pulls", encode(&question.scope.owner), encode(&question.scope.repo));
     let found = question.linked(&path, &format!("state=open&{size}")).await?;
     Ok(found
         .iter()

@@ -1,10 +1,10 @@
 //! GitLab: groups with projects, merge requests, pages by the `Link` header.
 
 use serde_json::Value;
-use slipway_gitops::appset::{PullRequest, RepositoryEntry};
+use slipway_dialect::percent::{encode, encode_path};
 
-use super::ask::{encode, encode_path, text};
-use super::{Branch, HttpError, Listed, Question};
+use super::paging::text;
+use super::{AskError, Branch, Carrier, Entry, Listed, PullRequest, Question};
 
 pub(super) fn api(given: &str) -> String {
     match given {
@@ -13,19 +13,19 @@ pub(super) fn api(given: &str) -> String {
     }
 }
 
-pub(super) async fn listed(question: &Question) -> Result<Vec<Listed>, HttpError> {
-    let path = format!("/groups/{}/projects", encode(question.text("group")));
-    let mut query = format!("per_page=100&include_subgroups={}", question.flag("includeSubgroups"));
+pub(super) async fn listed<C: Carrier>(question: &Question<'_, C>) -> Result<Vec<Listed>, AskError> {
+    let path = format!("/groups/{}/projects", encode(&question.scope.owner));
+    let mut query = format!("per_page=100&include_subgroups={}", question.scope.subgroups);
     // Projects of others that are shared with the group are in, unless somebody says no.
-    if question.block["includeSharedProjects"] == false {
+    if !question.scope.shared {
         query.push_str("&with_shared=false");
     }
-    if !question.text("topic").is_empty() {
-        query.push_str(&format!("&topic={}", encode(question.text("topic"))));
+    if !question.scope.topic.is_empty() {
+        query.push_str(&format!("&topic={}", encode(&question.scope.topic)));
     }
     let mut all = Vec::new();
     for project in question.linked(&path, &query).await? {
-        if project["archived"] == true && !question.flag("includeArchivedRepos") {
+        if project["archived"] == true && !question.scope.archived {
             continue;
         }
         // Before 14.5 topics were called tags.
@@ -35,11 +35,13 @@ pub(super) async fn listed(question: &Question) -> Result<Vec<Listed>, HttpError
         };
         all.push(Listed {
             key: project["id"].to_string(),
-            entry: RepositoryEntry {
+            entry: Entry {
                 organization: text(&project["namespace"]["full_path"]),
                 repository: text(&project["path"]),
                 repository_id: project["id"].clone(),
-                url: text(&project[if question.https { "http_url_to_repo" } else { "ssh_url_to_repo" }]),
+                url: text(
+                    &project[if question.scope.https { "http_url_to_repo" } else { "ssh_url_to_repo" }],
+                ),
                 branch: text(&project["default_branch"]),
                 sha: String::new(),
                 labels: serde_json::from_value(topics.clone()).unwrap_or_default(),
@@ -49,9 +51,12 @@ pub(super) async fn listed(question: &Question) -> Result<Vec<Listed>, HttpError
     Ok(all)
 }
 
-pub(super) async fn branches(question: &Question, listed: &Listed) -> Result<Vec<Branch>, HttpError> {
+pub(super) async fn branches<C: Carrier>(
+    question: &Question<'_, C>,
+    listed: &Listed,
+) -> Result<Vec<Branch>, AskError> {
     let base = format!("/projects/{}/repository/branches", listed.key);
-    let found: Vec<Value> = if question.flag("allBranches") {
+    let found: Vec<Value> = if question.scope.all_branches {
         question.linked(&base, "per_page=100").await?
     } else {
         // A repository without a commit has a default branch only by name.
@@ -64,12 +69,12 @@ pub(super) async fn branches(question: &Question, listed: &Listed) -> Result<Vec
     Ok(found.iter().filter_map(read).collect())
 }
 
-pub(super) async fn has_path(
-    question: &Question,
+pub(super) async fn has_path<C: Carrier>(
+    question: &Question<'_, C>,
     listed: &Listed,
     branch: &Branch,
     path: &str,
-) -> Result<bool, HttpError> {
+) -> Result<bool, AskError> {
     let (path, branch) = (encode_path(path), encode(&branch.name));
     let file = path.replace('/', "%2F");
     let base = format!("/projects/{}/repository", listed.key);
@@ -81,9 +86,9 @@ pub(super) async fn has_path(
     Ok(folder.is_some_and(|found| found.as_array().is_some_and(|items| !items.is_empty())))
 }
 
-pub(super) async fn pulls(question: &Question) -> Result<Vec<PullRequest>, HttpError> {
-    let state = Some(question.text("pullRequestState")).filter(|state| !state.is_empty());
-    let path = format!("/projects/{}/merge_requests", encode(question.text("project")));
+pub(super) async fn pulls<C: Carrier>(question: &Question<'_, C>) -> Result<Vec<PullRequest>, AskError> {
+    let state = Some(question.scope.state.as_str()).filter(|state| !state.is_empty());
+    let path = format!("/projects/{}/merge_requests", encode(&question.scope.repo));
     let query = format!("state={}&per_page=100", encode(state.unwrap_or("opened")));
     let found = question.linked(&path, &query).await?;
     Ok(found

@@ -2,25 +2,19 @@
 //! skipped through. It speaks of branches as `refs/heads/…` in lists and by their name in questions.
 
 use serde_json::Value;
-use slipway_gitops::appset::{PullRequest, RepositoryEntry};
+use slipway_dialect::percent::encode;
 
-use super::ask::{Page, encode, items, text};
-use super::{Branch, HttpError, Key, Listed, Login, Question};
+use super::paging::{Page, items, text};
+use super::{AskError, Branch, Carrier, Entry, Listed, PullRequest, Question};
 
 /// Servers of 2022 and the service both know it.
 const VERSION: &str = "api-version=7.0";
 const PAGE: usize = 100;
 
 /// `{api}/{organization}`; on a server the organization is called collection.
-pub(super) fn api(given: &str, block: &Value) -> String {
+pub(super) fn api(given: &str, organization: &str) -> String {
     let host = if given.is_empty() { "https://dev.azure.com" } else { given };
-    format!("{host}/{}", encode(block["organization"].as_str().unwrap_or_default()))
-}
-
-/// A personal access token is a password of nobody. Each generator has its own name for it.
-pub(super) fn key(block: &Value) -> Key {
-    let reference = [&block["accessTokenRef"], &block["tokenRef"]].into_iter().find(|one| !one.is_null());
-    Key::token(reference.unwrap_or(&Value::Null), Login::Basic(String::new()))
+    format!("{host}/{}", encode(organization))
 }
 
 fn repositories_path(project: &str) -> String {
@@ -28,7 +22,7 @@ fn repositories_path(project: &str) -> String {
 }
 
 /// A list that comes whole.
-async fn list(question: &Question, path: &str) -> Result<Vec<Value>, HttpError> {
+async fn list<C: Carrier>(question: &Question<'_, C>, path: &str) -> Result<Vec<Value>, AskError> {
     let page = |body: Value| Some(Page { items: items(&body, "value")?, next: None });
     question.pages(path, VERSION, |answered| page(answered.body)).await
 }
@@ -38,8 +32,8 @@ fn plain_branch(reference: &Value) -> String {
     name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()
 }
 
-pub(super) async fn listed(question: &Question) -> Result<Vec<Listed>, HttpError> {
-    let base = repositories_path(question.text("teamProject"));
+pub(super) async fn listed<C: Carrier>(question: &Question<'_, C>) -> Result<Vec<Listed>, AskError> {
+    let base = repositories_path(&question.scope.project);
     let found = list(question, &base).await?;
     let read = |repository: &Value| {
         // One without a default branch is empty, and a disabled one answers nothing.
@@ -49,23 +43,26 @@ pub(super) async fn listed(question: &Question) -> Result<Vec<Listed>, HttpError
         }
         Some(Listed {
             key: format!("{base}/{}", encode(repository["id"].as_str()?)),
-            entry: RepositoryEntry {
-                organization: question.text("organization").to_owned(),
+            entry: Entry {
+                organization: question.scope.owner.clone(),
                 repository: repository["name"].as_str()?.to_owned(),
                 repository_id: repository["id"].clone(),
                 // Upstream gives this one whatever `cloneProtocol` says, and Applications are named by it.
                 url: repository["remoteUrl"].as_str()?.to_owned(),
                 branch,
-                ..RepositoryEntry::default()
+                ..Entry::default()
             },
         })
     };
     Ok(found.iter().filter_map(read).collect())
 }
 
-pub(super) async fn branches(question: &Question, listed: &Listed) -> Result<Vec<Branch>, HttpError> {
+pub(super) async fn branches<C: Carrier>(
+    question: &Question<'_, C>,
+    listed: &Listed,
+) -> Result<Vec<Branch>, AskError> {
     let base = format!("{}/stats/branches", listed.key);
-    let found = if question.flag("allBranches") {
+    let found = if question.scope.all_branches {
         list(question, &base).await
     } else {
         let path = format!("{base}?name={}&{VERSION}", encode(&listed.entry.branch));
@@ -73,7 +70,7 @@ pub(super) async fn branches(question: &Question, listed: &Listed) -> Result<Vec
     };
     let found = match found {
         // Deleted since it was listed.
-        Err(HttpError::NotFound { body, .. }) if is(&body, "GitRepositoryNotFoundException") => Vec::new(),
+        Err(AskError::NotFound { body, .. }) if is(&body, "GitRepositoryNotFoundException") => Vec::new(),
         found => found?,
     };
     let read = |branch: &Value| {
@@ -88,12 +85,12 @@ fn is(body: &Value, kind: &str) -> bool {
     body["typeKey"] == kind
 }
 
-pub(super) async fn has_path(
-    question: &Question,
+pub(super) async fn has_path<C: Carrier>(
+    question: &Question<'_, C>,
     listed: &Listed,
     branch: &Branch,
     path: &str,
-) -> Result<bool, HttpError> {
+) -> Result<bool, AskError> {
     let version =
         format!("versionDescriptor.versionType=branch&versionDescriptor.version={}", encode(&branch.name));
     // As JSON: a file is described instead of sent.
@@ -101,14 +98,14 @@ pub(super) async fn has_path(
     match question.one(&path).await {
         Ok(_) => Ok(true),
         // A branch or a repository that is not there says nothing about the path.
-        Err(HttpError::NotFound { body, .. }) if is(&body, "GitItemNotFoundException") => Ok(false),
+        Err(AskError::NotFound { body, .. }) if is(&body, "GitItemNotFoundException") => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-pub(super) async fn pulls(question: &Question) -> Result<Vec<PullRequest>, HttpError> {
-    let repository = encode(question.text("repo"));
-    let path = format!("{}/{repository}/pullrequests", repositories_path(question.text("project")));
+pub(super) async fn pulls<C: Carrier>(question: &Question<'_, C>) -> Result<Vec<PullRequest>, AskError> {
+    let repository = encode(&question.scope.repo);
+    let path = format!("{}/{repository}/pullrequests", repositories_path(&question.scope.project));
     let query = format!("searchCriteria.status=active&$top={PAGE}&{VERSION}");
     let mut seen = 0;
     let mut page = |body: Value| {

@@ -1,8 +1,9 @@
 //! Gitea and Forgejo, where they differ from GitHub: pages of fifty, and labels that are asked for by repository.
 
-use super::ask::encode;
+use slipway_dialect::percent::encode;
+
 use super::github::{labels, read};
-use super::{HttpError, Listed, Question};
+use super::{AskError, Carrier, Listed, Question};
 
 pub(super) fn api(given: &str) -> Result<String, String> {
     match given {
@@ -11,8 +12,8 @@ pub(super) fn api(given: &str) -> Result<String, String> {
     }
 }
 
-pub(super) async fn listed(question: &Question) -> Result<Vec<Listed>, HttpError> {
-    let path = format!("/orgs/{}/repos", encode(question.text("owner")));
+pub(super) async fn listed<C: Carrier>(question: &Question<'_, C>) -> Result<Vec<Listed>, AskError> {
+    let path = format!("/orgs/{}/repos", encode(&question.scope.owner));
     let mut all = Vec::new();
     for repository in question.linked(&path, "limit=50").await? {
         let Some(mut listed) = read(question, &repository) else { continue };
