@@ -1,7 +1,7 @@
-//! The environment of the programs that the runner starts: a short list of names, and nothing else of its own.
+//! The environment of engines: a short list of names, and nothing else of ours.
 //!
-//! Whoever starts a runner may have keys, tokens and proxies in its environment. Programs get what they need to find
-//! themselves, their storage and the network; a step gets none of it.
+//! Whoever starts us may have keys, tokens and proxies in its environment. Programs get what they need to find
+//! themselves, their storage and the network.
 
 use std::ffi::OsString;
 
@@ -50,13 +50,13 @@ const NETWORK: [&str; 11] = [
 ];
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Of supervisors and engines.
-pub(crate) fn of_engine() -> Vec<(&'static str, OsString)> {
+/// For supervisors and engines.
+pub fn environment() -> Vec<(&'static str, OsString)> {
     chosen(ENGINE.iter().chain(&NETWORK))
 }
 
-/// Of work of ours that needs no image.
-pub(crate) fn of_builtin() -> Vec<(&'static str, OsString)> {
+/// For work that needs no engine, but the network.
+pub fn network_environment() -> Vec<(&'static str, OsString)> {
     chosen(NETWORK.iter())
 }
 
