@@ -33,7 +33,7 @@ fn is_handler(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "rest")
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+pub(crate) fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
         if path.is_dir() {

@@ -7,11 +7,13 @@
 //! program, and our memory is not copied ([`start`]).
 //!
 //! What the machine allows differs ([`Level`]); where it allows nothing, nothing is started. The room knows nothing of
-//! Slipway, of tools, or of what is done with their output.
+//! Slipway or of what is done with the output of programs, and of one tool only how it is started safely: [`git`],
+//! because three rooms start it.
 
 mod calls;
 mod child;
 mod filter;
+pub mod git;
 mod landlock;
 mod level;
 mod net;

@@ -67,7 +67,7 @@ impl Shims {
             .stderr(errors)
             .current_dir("/")
             .env_clear()
-            .envs(crate::clean::of_engine())
+            .envs(slipway_container::environment())
             .kill_on_drop(false)
             .spawn()?;
         let (over, killed, ended) =

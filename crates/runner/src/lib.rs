@@ -13,7 +13,6 @@ mod agent;
 mod attempt;
 mod build;
 mod cache;
-mod clean;
 mod dockerfile;
 mod executor;
 mod journal;

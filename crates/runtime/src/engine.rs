@@ -202,7 +202,7 @@ impl Engine {
         self.generation.fetch_add(1, Ordering::Relaxed);
         let settings = read_settings(&self.cluster, &self.config.namespace);
         *self.settings.write().expect("no panic while locked") = Arc::new(settings);
-        let access = RepositoryAccess::read(&self.cluster, &self.config.namespace);
+        let access = RepositoryAccess::read(&self.cluster, &self.config.namespace, &self.config.egress);
         *self.access.write().expect("no panic while locked") = Arc::new(access);
         let notifications = self.read_notifications();
         *self.notifications.write().expect("no panic while locked") = Arc::new(notifications);

@@ -9,6 +9,7 @@ mod clusters;
 mod compat;
 mod engine;
 mod engines;
+mod github_tokens;
 mod listen;
 mod metrics;
 mod notifications;
@@ -36,6 +37,7 @@ pub use compat::argocd_core::CoreAddresses;
 use engine::Engine;
 pub use offline::{RenderOffline, render_offline};
 pub use plugins::PluginsError;
+pub use slipway_net::Rules as EgressRules;
 pub use slipway_reconcile::{Sharing, SharingError};
 
 /// Everything the runtime has to be told.
@@ -69,6 +71,10 @@ pub struct Config {
     pub argocd_core: Option<CoreAddresses>,
     /// Allow repositories on this machine's disk.
     pub allow_local_repositories: bool,
+    /// Which addresses are asked because an ApplicationSet, a notification or a chart names them. Services inside of the
+    /// cluster are the normal case, so that without a word private addresses are; those from which a machine gets its
+    /// own credentials never are.
+    pub egress: slipway_net::Rules,
     /// Applications looked at at once.
     pub workers: usize,
     /// The safety net: every application is looked at this often even when nothing was heard.
@@ -93,6 +99,7 @@ impl Config {
             argocd_core: None,
             tools: Vec::new(),
             allow_local_repositories: false,
+            egress: slipway_net::Rules::default().with_private(),
             workers: 16,
             resync: Duration::from_secs(180),
         }
@@ -159,9 +166,16 @@ impl Runtime {
             Some(addresses) => Some(argocd_core::bind(addresses).await?),
             None => None,
         };
-        let options = GitOptions { allow_local: config.allow_local_repositories, ..GitOptions::default() };
+        let options = GitOptions {
+            allow_local: config.allow_local_repositories,
+            egress: config.egress.clone(),
+            ..GitOptions::default()
+        };
         let git = Arc::new(GitCache::open(config.data.join("mirrors"), options)?);
-        let charts = Arc::new(ChartCache::open(config.data.join("charts"), ChartLimits::default())?);
+        let charts = Arc::new(
+            ChartCache::open(config.data.join("charts"), ChartLimits::default())?
+                .reaching(config.egress.clone()),
+        );
         let renderer = Renderer::new(git, config.data.join("rendered"), RenderLimits::default())?;
         let renderer = renderer.with_charts(charts).with_tools(config.tools.clone());
         renderer.set_plugins(plugins::read(config.plugins.as_deref())?);

@@ -6,9 +6,13 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::Value;
 use slipway_cluster::{Cluster, ObjectKey};
+use slipway_forge::GithubApp;
 use slipway_gitops::Settings;
 use slipway_model::Secret;
-use slipway_source::{Credentials, GithubApp, Keyring, Repository, normalise_repo_url};
+use slipway_net::Rules;
+use slipway_source::{Credentials, Keyring, Repository, normalise_repo_url};
+
+use crate::github_tokens::AppTokens;
 
 pub(crate) const SECRET_TYPE: &str = "argocd.argoproj.io/secret-type";
 
@@ -105,7 +109,7 @@ fn chart_address(url: &str) -> String {
 }
 
 impl RepositoryAccess {
-    pub(crate) fn read(cluster: &Cluster, namespace: &str) -> Self {
+    pub(crate) fn read(cluster: &Cluster, namespace: &str, egress: &Rules) -> Self {
         let trust = Trust::read(cluster, namespace);
         let key = ObjectKey::new("", "ConfigMap", namespace, KEYS);
         let object = cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
@@ -126,7 +130,7 @@ impl RepositoryAccess {
             let Some(url) = field(data, "url") else { continue };
             let of_charts = matches!(field(data, "type").as_deref(), Some("helm" | "oci"));
             let url = if of_charts { chart_address(&url) } else { url };
-            let mut credentials = credentials(data);
+            let mut credentials = credentials(data, egress);
             credentials.tls_ca = trust.certificate_of(&url);
             credentials.known_hosts.clone_from(&trust.known_hosts);
             let credentials = Arc::new(credentials);
@@ -178,10 +182,10 @@ fn opens(credentials: &Credentials) -> bool {
         || credentials.bearer_token.is_some()
         || credentials.ssh_private_key.is_some()
         || credentials.tls_client_key.is_some()
-        || credentials.github_app.is_some()
+        || credentials.tokens.is_some()
 }
 
-fn credentials(data: &Value) -> Credentials {
+fn credentials(data: &Value, egress: &Rules) -> Credentials {
     let secret = |name: &str| field(data, name).map(Secret::new);
     let flag = |name: &str| field(data, name).as_deref() == Some("true");
     Credentials {
@@ -195,7 +199,9 @@ fn credentials(data: &Value) -> Credentials {
         insecure: flag("insecure") || flag("insecureIgnoreHostKey"),
         plain_http: flag("insecureOCIForceHttp"),
         known_hosts: None,
-        github_app: github_app(data),
+        tokens: github_app(data).map(|app| {
+            Arc::new(AppTokens { app, rules: egress.clone() }) as Arc<dyn slipway_source::git::Tokens>
+        }),
         lfs: flag("enableLfs"),
         proxy: field(data, "proxy").unwrap_or_default(),
     }

@@ -186,6 +186,12 @@ enum EngineCommand {
         /// Answer the argocd CLI in --core mode, on 127.0.0.1:6379 and :8081, where its port-forward ends
         #[arg(long)]
         argocd_core: bool,
+        /// Ask no private address because an ApplicationSet, a notification or a chart names it
+        #[arg(long)]
+        egress_public: bool,
+        /// An address that may be asked all the same: a host, an address or a network; may be given several times
+        #[arg(long)]
+        egress_allow: Vec<String>,
     },
 }
 
@@ -257,11 +263,16 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             lease_seconds,
             listen,
             argocd_core,
+            egress_public,
+            egress_allow,
         }) => {
             private::folder(&data)?;
             let mut config = slipway_runtime::Config::new("engine", kubeconfig, data);
             config.namespace = namespace;
             config.allow_local_repositories = allow_local_repositories;
+            let rules = slipway_runtime::EgressRules::parse(&egress_allow)
+                .map_err(|error| anyhow::anyhow!("--egress-allow: {error}"))?;
+            config.egress = if egress_public { rules } else { rules.with_private() };
             config.plugins = plugins;
             config.listen = listen;
             config.argocd_core = argocd_core.then(slipway_runtime::CoreAddresses::default);

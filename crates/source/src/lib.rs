@@ -13,12 +13,11 @@ mod render;
 mod repo_url;
 
 pub mod git;
-pub mod git_cache;
 
 pub use chart::{Archive, ChartCache, ChartError, ChartLimits, ChartVersion};
-pub use git_cache::{
-    Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, GithubApp, Keyring,
-    Repository, SignatureError, Since,
+pub use git::{
+    Commit, Credentials, EntryKind, GitCache, GitError, GitLimits, GitOptions, Keyring, Repository,
+    SignatureError, Since,
 };
 pub use render::{
     Content, Directory, Finding, Helm, HelmParameter, Jsonnet, JsonnetVariable, Kustomize, KustomizeTool,

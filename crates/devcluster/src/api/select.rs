@@ -17,27 +17,16 @@ pub(crate) fn label_selector(text: &str) -> ApiResult<Selector> {
 /// Does a `spec.selector` object (matchLabels/matchExpressions, or a plain map) select these labels?
 /// An empty selector selects nothing here: controllers never mean everything.
 pub(crate) fn match_labels(selector: &Value, labels: Option<&serde_json::Map<String, Value>>) -> bool {
-    let get = |key: &str| labels.and_then(|map| map.get(key)).and_then(Value::as_str);
     let structured = selector.get("matchLabels").is_some_and(Value::is_object)
         || selector.get("matchExpressions").is_some_and(Value::is_array);
-    let plain = if structured { selector.map_at("matchLabels") } else { selector.as_object() };
-    let expressions = if structured { selector.list_at("matchExpressions") } else { &[] };
-    if plain.is_none_or(serde_json::Map::is_empty) && expressions.is_empty() {
-        return false;
-    }
-    let pairs = plain.into_iter().flatten().all(|(key, value)| get(key) == value.as_str());
-    pairs
-        && expressions.iter().all(|e| {
-            let have = get(e.str_at("key"));
-            let listed = have.is_some_and(|v| e.list_at("values").iter().any(|w| w.as_str() == Some(v)));
-            match e.str_at("operator") {
-                "In" => listed,
-                "NotIn" => !listed,
-                "Exists" => have.is_some(),
-                "DoesNotExist" => have.is_none(),
-                _ => false,
-            }
-        })
+    let parsed = match structured {
+        true => Selector::parse(selector),
+        false => Selector::parse(&serde_json::json!({"matchLabels": selector})),
+    };
+    let Some(selector) = parsed.ok().filter(|selector| !selector.is_empty()) else { return false };
+    let labels = labels.into_iter().flatten();
+    selector
+        .matches(&labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect())
 }
 
 /// A selector object in its one-line form.

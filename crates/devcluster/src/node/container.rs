@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::EngineChoice;
 use super::config;
 use super::engine::{Engine, LABEL_CLUSTER, LABEL_CONTAINER, LABEL_NAMESPACE, LABEL_POD, words};
 use crate::api::Cluster;
 use crate::value::Json as _;
+use slipway_container::Kind;
 
 /// The name under which an attempt of a container is found again. `POD` is the sandbox.
 pub(super) fn container_name(engine: &Engine, uid: &str, container: &str, attempt: i64) -> String {
@@ -64,7 +64,7 @@ pub(super) async fn start_sandbox(cluster: &Cluster, engine: &Engine, pod: &Valu
     if pod.bool_at("spec.hostPID") {
         args.extend(words(&["--pid", "host"]));
     }
-    if engine.kind == EngineChoice::Podman {
+    if engine.kind == Kind::Podman {
         args.extend(words(&["--log-driver", "none", "--cgroups", "enabled"]));
     }
     args.push(super::pause::IMAGE.to_owned());
@@ -161,7 +161,7 @@ impl Start<'_> {
         let mut args = words(&["run", "-d", "--name", &name, "--network"]);
         args.push(format!("container:{sandbox}"));
         args.extend(["--ipc".to_owned(), format!("container:{sandbox}")]);
-        if engine.kind == EngineChoice::Podman {
+        if engine.kind == Kind::Podman {
             if !pod.bool_at("spec.hostNetwork") {
                 args.extend(["--uts".to_owned(), format!("container:{sandbox}")]);
             }

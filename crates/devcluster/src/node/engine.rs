@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use slipway_container::{self as container, Kind};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::sync::mpsc;
@@ -21,7 +22,7 @@ pub(super) const LABEL_POD: &str = "io.slipway.pod";
 pub(super) const LABEL_CONTAINER: &str = "io.slipway.container";
 
 pub(crate) struct Engine {
-    pub(super) kind: EngineChoice,
+    pub(super) kind: Kind,
     program: PathBuf,
     version: String,
     /// Arguments before the verb, such as the runtime.
@@ -35,31 +36,24 @@ pub(crate) struct Engine {
     gate: tokio::sync::Semaphore,
 }
 
-fn in_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
-        .map(|dir| dir.join(name))
-        .find(|p| p.is_file())
-}
-
 /// Looks for an engine that answers. The error says what to install.
 pub(crate) fn find_engine(choice: Option<EngineChoice>) -> Result<Engine, String> {
     let candidates = match choice {
-        Some(EngineChoice::Podman) => vec![EngineChoice::Podman],
-        Some(EngineChoice::Docker) => vec![EngineChoice::Docker],
+        Some(EngineChoice::Podman) => vec![Kind::Podman],
+        Some(EngineChoice::Docker) => vec![Kind::Docker],
         Some(EngineChoice::Off) => {
             return Err("no container engine: it was switched off for this cluster".to_owned());
         }
-        None => vec![EngineChoice::Podman, EngineChoice::Docker],
+        None => Kind::ALL.to_vec(),
     };
     let mut reasons = Vec::new();
     for kind in candidates {
-        let name = if kind == EngineChoice::Podman { "podman" } else { "docker" };
-        let Some(program) = in_path(name) else { continue };
-        match probe(kind, &program) {
+        let Some(program) = container::find(kind.name()) else { continue };
+        match probe(kind, program) {
             Ok(engine) => return Ok(engine),
-            Err(reason) => reasons.push(format!("{name} is installed but does not answer ({reason})")),
+            Err(reason) => {
+                reasons.push(format!("{} is installed but does not answer ({reason})", kind.name()));
+            }
         }
     }
     let install = "no container engine: install podman (apt-get install podman) and start the cluster again";
@@ -70,56 +64,34 @@ pub(crate) fn find_engine(choice: Option<EngineChoice>) -> Result<Engine, String
     }
 }
 
-fn probe(kind: EngineChoice, program: &Path) -> Result<Engine, String> {
-    let format = if kind == EngineChoice::Docker { "{{.Server.Version}}" } else { "{{.Client.Version}}" };
-    let output = std::process::Command::new(program)
-        .args(["version", "--format", format])
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|e| e.to_string())?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr)
-            .lines()
-            .last()
-            .unwrap_or("no reason given")
-            .trim()
-            .to_owned());
-    }
+fn probe(kind: Kind, program: PathBuf) -> Result<Engine, String> {
+    let version = kind.version()?;
     let mut global = Vec::new();
     // crun refuses cgroup v1; runc takes both.
     let unified = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
-    if kind == EngineChoice::Podman && !unified && in_path("runc").is_some() {
+    if kind == Kind::Podman && !unified && container::find("runc").is_some() {
         global.extend(["--runtime".to_owned(), "runc".to_owned()]);
     }
     Ok(Engine {
         kind,
-        program: program.to_owned(),
-        version: String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        program,
+        version,
         global,
-        limits: if kind == EngineChoice::Podman { limits() } else { Vec::new() },
+        limits: if kind == Kind::Podman { limits() } else { Vec::new() },
         cluster_id: std::sync::OnceLock::new(),
-        rootful: kind == EngineChoice::Docker || rustix::process::geteuid().is_root(),
+        rootful: kind == Kind::Docker || rustix::process::geteuid().is_root(),
         gate: tokio::sync::Semaphore::new(4),
     })
 }
 
-/// The engine's own defaults may be above what this process may raise to; then nothing would start.
+/// The engine lowers its own hard limits before it starts anything: to a million files and the kernel's pid_max.
 fn limits() -> Vec<String> {
-    use rustix::process::{Resource, getrlimit};
-    // The engine lowers its own hard limits before it starts anything: to a million files and the kernel's pid_max.
     const MOST: u64 = 1_048_576;
     let pids = std::fs::read_to_string("/proc/sys/kernel/pid_max")
         .ok()
         .and_then(|t| t.trim().parse().ok())
         .unwrap_or(MOST);
-    [("nofile", Resource::Nofile, MOST), ("nproc", Resource::Nproc, MOST.min(pids))]
-        .into_iter()
-        .flat_map(|(name, resource, most)| {
-            let limit = getrlimit(resource);
-            let have = limit.current.or(limit.maximum).unwrap_or(most).min(most);
-            ["--ulimit".to_owned(), format!("{name}={have}:{have}")]
-        })
-        .collect()
+    container::ulimits(MOST, MOST.min(pids))
 }
 
 /// What a finished command left.
@@ -131,8 +103,7 @@ pub(super) struct Done {
 
 impl Engine {
     pub(crate) fn describe(&self) -> String {
-        let name = if self.kind == EngineChoice::Podman { "podman" } else { "docker" };
-        format!("{name} {}", self.version)
+        format!("{} {}", self.kind.name(), self.version)
     }
 
     pub(crate) fn set_cluster(&self, id: &str) {
@@ -144,18 +115,17 @@ impl Engine {
     }
 
     pub(crate) fn command(&self, args: &[String]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(&self.global).args(args).stdin(Stdio::null()).kill_on_drop(false);
+        let mut command = Command::from(container::command(&self.program));
+        command.args(&self.global).args(args).kill_on_drop(false);
         command
     }
 
     /// A command that must not outlive this process, however it ends: `setpriv` asks the kernel for that.
     fn bound_command(&self, args: &[String]) -> Command {
-        match in_path("setpriv") {
+        match container::find("setpriv") {
             Some(helper) => {
-                let mut command = Command::new(helper);
+                let mut command = Command::from(container::command(helper));
                 command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program).args(&self.global).args(args);
-                command.stdin(Stdio::null());
                 command
             }
             None => self.command(args),
@@ -166,7 +136,7 @@ impl Engine {
         self.call_with(args, &HashMap::new(), None).await
     }
 
-    /// Runs to the end. `env` becomes the command's environment on top of this process's own.
+    /// Runs to the end. `env` becomes the command's environment, besides what an engine needs of ours.
     pub(super) async fn call_with(
         &self,
         args: &[String],
@@ -283,7 +253,7 @@ impl Engine {
             return;
         }
         let mut args = words(&["rm", "-f", "-v"]);
-        if self.kind == EngineChoice::Podman {
+        if self.kind == Kind::Podman {
             args.extend(words(&["-t", "0", "-i"]));
         }
         args.extend(names.iter().map(|name| (*name).clone()));
@@ -302,11 +272,11 @@ impl Engine {
 
     pub(super) async fn pull(&self, image: &str, auth: Option<&Path>, limit: Duration) -> Result<(), String> {
         let mut args = Vec::new();
-        if let (Some(auth), EngineChoice::Docker) = (auth, self.kind) {
+        if let (Some(auth), Kind::Docker) = (auth, self.kind) {
             args.extend(["--config".to_owned(), auth.display().to_string()]);
         }
         args.extend(words(&["pull", "-q"]));
-        if let (Some(auth), EngineChoice::Podman) = (auth, self.kind) {
+        if let (Some(auth), Kind::Podman) = (auth, self.kind) {
             args.extend(["--authfile".to_owned(), auth.join("config.json").display().to_string()]);
         }
         args.push(image.to_owned());
@@ -348,7 +318,7 @@ pub(super) async fn follow_deaths(
 ) {
     loop {
         let cluster = format!("label={LABEL_CLUSTER}={}", engine.cluster());
-        let format = if engine.kind == EngineChoice::Podman { "json" } else { "{{json .}}" };
+        let format = if engine.kind == Kind::Podman { "json" } else { "{{json .}}" };
         let args = words(&[
             "events",
             "--filter",

@@ -10,11 +10,11 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::sync::mpsc;
 
-use super::EngineChoice;
 use super::container::{container_name, log_file};
 use super::engine::words;
 use crate::api::Cluster;
 use crate::value::{Json as _, parse_time};
+use slipway_container::Kind;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogOptions {
@@ -40,7 +40,7 @@ pub(crate) async fn stream_logs(
 ) {
     let Some(engine) = cluster.node.engine() else { return };
     let folder = cluster.data.join("pods").join(source.pod.uid());
-    if engine.kind == EngineChoice::Docker {
+    if engine.kind == Kind::Docker {
         let name = container_name(&engine, source.pod.uid(), &source.container, source.attempt);
         let mut args = words(&["logs"]);
         if options.follow {

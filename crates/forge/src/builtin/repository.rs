@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use slipway_cage::{Cage, Limits, Stream, Streams, User};
+use slipway_cage::{Cage, Limits, Stream, Streams, User, git::Git};
 use slipway_model::PushedCommit;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -133,7 +133,8 @@ impl Repository {
         // By a pipe of ours: git sees the repository and no other folder.
         let out = OwnedFd::from(std::fs::File::create(file)?);
         let streams = Streams { stdout: Stream::File(out), ..Streams::listening() };
-        self.run_with(&["bundle", "create", "--quiet", "-", "--all"], None, self.cage(), streams).await?;
+        let arguments = ["bundle", "create", "--quiet", "-", "--all"];
+        self.run_with(command(&self.path), &arguments, None, self.cage(), streams).await?;
         Ok(())
     }
 
@@ -144,7 +145,8 @@ impl Repository {
             let file = std::path::absolute(file)?;
             let cage = self.cage().read(&file);
             let arguments = ["fetch", "--quiet", &file.to_string_lossy(), "+refs/*:refs/*"];
-            self.run_with(&arguments, None, cage, Streams::listening()).await?;
+            let command = command_with(&self.path, &["file"]);
+            self.run_with(command, &arguments, None, cage, Streams::listening()).await?;
         }
         Ok(())
     }
@@ -155,7 +157,7 @@ impl Repository {
 
     async fn run(&self, arguments: &[&str], input: Option<&[u8]>) -> Result<String, GitHostError> {
         let streams = if input.is_some() { Streams::talking() } else { Streams::listening() };
-        self.run_with(arguments, input, self.cage(), streams).await
+        self.run_with(command(&self.path), arguments, input, self.cage(), streams).await
     }
 
     fn cage(&self) -> Cage {
@@ -164,12 +166,12 @@ impl Repository {
 
     async fn run_with(
         &self,
+        mut command: Command,
         arguments: &[&str],
         input: Option<&[u8]>,
         cage: Cage,
         streams: Streams,
     ) -> Result<String, GitHostError> {
-        let mut command = command(&self.path);
         command.args(arguments);
         let mut child = cage.spawn(&command, streams).map_err(GitHostError::Start)?;
         let stdin = child.stdin.take().map(slipway_cage::writer).transpose()?;
@@ -209,16 +211,14 @@ async fn all(end: Option<OwnedFd>) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Git with nothing of the user's or the machine's configuration, and nobody to ask.
+/// Git in a repository, which reaches no other.
 pub(super) fn command(repository: &Path) -> Command {
-    let mut command = Command::new("git");
-    command
-        .current_dir(repository)
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", repository)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("GIT_DIR", repository);
+    command_with(repository, &[])
+}
+
+fn command_with(repository: &Path, transports: &[&str]) -> Command {
+    let mut command = Git::new(transports).command();
+    command.current_dir(repository).env("GIT_DIR", repository);
     command
 }
 

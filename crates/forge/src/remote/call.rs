@@ -4,31 +4,48 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use slipway_dialect::percent::{encode, encode_path};
+use slipway_model::Secret;
 
 use super::{Provider, bitbucket, bitbucket_server, gitea, github, gitlab};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Call {
     pub method: &'static str,
     /// Below the API's address, with a slash at its start and its query at its end.
     pub path: String,
     pub body: Option<Value>,
+    /// Who asks, instead of the account's own credential.
+    pub bearer: Option<Secret<String>>,
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {:?}", self.method, self.path, self.body)
+    }
+}
+
+impl PartialEq for Call {
+    fn eq(&self, other: &Self) -> bool {
+        (self.method, &self.path, &self.body) == (other.method, &other.path, &other.body)
+    }
 }
 
 impl Call {
-    pub(super) fn get(path: String) -> Self {
-        Self { method: "GET", path, body: None }
+    pub(crate) fn get(path: String) -> Self {
+        Self { method: "GET", path, body: None, bearer: None }
     }
 
-    pub(super) fn post(path: String, body: Value) -> Self {
-        Self { method: "POST", path, body: Some(body) }
+    pub(crate) fn post(path: String, body: Value) -> Self {
+        Self { method: "POST", path, body: Some(body), bearer: None }
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
+    /// The header `Link`, where some providers say what the next page is.
+    pub link: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -169,7 +186,7 @@ impl Provider {
             Self::BitbucketCloud => format!("/repositories/{repo}/hooks/{}", encode(id)),
             Self::BitbucketServer => format!("{}/webhooks/{}", bitbucket_server::place(repo), encode(id)),
         };
-        Call { method: "DELETE", path, body: None }
+        Call { method: "DELETE", path, body: None, bearer: None }
     }
 
     pub fn status(self, repo: &str, sha: &str, status: &CommitStatus<'_>) -> Call {

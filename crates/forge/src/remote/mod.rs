@@ -9,12 +9,14 @@ mod call;
 mod gitea;
 mod github;
 mod gitlab;
+mod pushes;
 mod read;
 mod signature;
 #[cfg(test)]
 mod tests;
 
 pub use call::{Answer, Call, CallError, CommitInfo, CommitState, CommitStatus};
+pub use pushes::{Announced, Push, Sender};
 pub use signature::Rejected;
 use slipway_model::RepoEvent;
 

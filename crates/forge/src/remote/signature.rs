@@ -15,12 +15,24 @@ pub enum Rejected {
 
 /// HMAC-SHA-256 over the body, as hex after `prefix`.
 pub(super) fn hmac(given: Option<&str>, prefix: &str, body: &[u8], secret: &str) -> Result<(), Rejected> {
-    let given = given.ok_or(Rejected::Missing)?;
-    let given = given.strip_prefix(prefix).ok_or(Rejected::Shape)?;
-    let mut bytes = [0; digest::SHA256_OUTPUT_LEN];
-    hex::decode_to_slice(given, &mut bytes).map_err(|_| Rejected::Shape)?;
-    let key = mac::Key::new(mac::HMAC_SHA256, secret.as_bytes());
-    mac::verify(&key, body, &bytes).map_err(|_| Rejected::Wrong)
+    let given = given.ok_or(Rejected::Missing)?.strip_prefix(prefix).ok_or(Rejected::Shape)?;
+    verify(mac::HMAC_SHA256, given, body, secret)
+}
+
+/// The same, or HMAC-SHA-1 where the prefix says so: what old installations of GitHub and Bitbucket Server send.
+pub(super) fn hmac_or_old(given: Option<&str>, body: &[u8], secret: &str) -> Result<(), Rejected> {
+    match given.and_then(|given| given.strip_prefix("sha1=")) {
+        Some(old) => verify(mac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, old, body, secret),
+        None => hmac(given, "sha256=", body, secret),
+    }
+}
+
+fn verify(algorithm: mac::Algorithm, given: &str, body: &[u8], secret: &str) -> Result<(), Rejected> {
+    let bytes = hex::decode(given).map_err(|_| Rejected::Shape)?;
+    if bytes.len() != algorithm.digest_algorithm().output_len {
+        return Err(Rejected::Shape);
+    }
+    mac::verify(&mac::Key::new(algorithm, secret.as_bytes()), body, &bytes).map_err(|_| Rejected::Wrong)
 }
 
 /// The secret itself in a header. Both sides are hashed first, so that not even the length shows.

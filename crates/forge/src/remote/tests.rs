@@ -333,7 +333,7 @@ fn calls_are_what_each_api_documents() {
         assert!(register.contains("https://s/hook") && register.contains(SECRET), "{provider:?}");
         assert!(provider.file("acme/app", "main", "a b/c.yml").path.contains("a%20b"), "{provider:?}");
     }
-    let answer = |value: Value| Answer { status: 200, body: value.to_string().into_bytes() };
+    let answer = |value: Value| Answer { status: 200, body: value.to_string().into_bytes(), link: None };
     for (provider, list) in [
         (Provider::GitHub, json!([{"name": "main", "commit": {"sha": NEW}}])),
         (Provider::Gitea, json!([{"name": "main", "commit": {"id": NEW}}])),
@@ -343,14 +343,14 @@ fn calls_are_what_each_api_documents() {
     ] {
         let branches = provider.read_branches(&answer(list)).unwrap();
         assert_eq!(branches, [("main".to_owned(), NEW.to_owned())], "{provider:?}");
-        let refused = Answer { status: 503, body: b"later".to_vec() };
+        let refused = Answer { status: 503, body: b"later".to_vec(), link: None };
         assert!(provider.read_branches(&refused).unwrap_err().may_pass(), "{provider:?}");
     }
 }
 
 #[test]
 fn a_list_is_read_to_its_last_page() {
-    let answer = |value: Value| Answer { status: 200, body: value.to_string().into_bytes() };
+    let answer = |value: Value| Answer { status: 200, body: value.to_string().into_bytes(), link: None };
     let list = |count: usize| Value::Array(vec![json!({"name": "b"}); count]);
     for (provider, full) in [(Provider::GitHub, 100), (Provider::GitLab, 100), (Provider::Gitea, 50)] {
         let first = provider.branches("acme/app");
@@ -374,7 +374,7 @@ fn a_list_is_read_to_its_last_page() {
     let third = server.next_page(&second, &page(false, 200)).unwrap();
     assert_eq!(third.path, format!("{}&start=200", first.path));
     assert_eq!(server.next_page(&third, &page(true, 300)), None);
-    let refused = Answer { status: 404, body: b"[]".to_vec() };
+    let refused = Answer { status: 404, body: b"[]".to_vec(), link: None };
     assert_eq!(Provider::GitHub.next_page(&Provider::GitHub.hooks("acme/app"), &refused), None);
 }
 
@@ -410,17 +410,17 @@ fn changed_files_are_asked_for_and_read_of_every_provider() {
     ];
     for (provider, path, body) in cases {
         assert_eq!(provider.pull_request_files("acme/app", 7).path, path, "{provider:?}");
-        let answer = |body: &Value| Answer { status: 200, body: body.to_string().into_bytes() };
+        let answer = |body: &Value| Answer { status: 200, body: body.to_string().into_bytes(), link: None };
         let files = provider.read_changed_files(&answer(&body)).unwrap();
         assert_eq!(files, ["new.rs", "old.rs"], "{provider:?}");
         let unknown = provider.read_changed_files(&answer(&json!([{"x": 1}])));
         assert!(unknown.is_err(), "{provider:?}: what is not understood is not an empty list");
     }
     let compared = json!({"commits": [], "files": [{"filename": "a"}]});
-    let answer = Answer { status: 200, body: compared.to_string().into_bytes() };
+    let answer = Answer { status: 200, body: compared.to_string().into_bytes(), link: None };
     assert_eq!(Provider::GitHub.read_changed_files(&answer).unwrap(), ["a"]);
     let by_commit = json!({"total_commits": 1, "commits": [{"files": [{"filename": "a"}]}, {"files": [{"filename": "b"}]}]});
-    let answer = Answer { status: 200, body: by_commit.to_string().into_bytes() };
+    let answer = Answer { status: 200, body: by_commit.to_string().into_bytes(), link: None };
     assert_eq!(Provider::Gitea.read_changed_files(&answer).unwrap(), ["a", "b"]);
     let call = Provider::BitbucketCloud.changed_files("acme/app", "1111111", "2222222");
     assert_eq!(call.path, "/repositories/acme/app/diffstat/2222222..1111111?pagelen=100");

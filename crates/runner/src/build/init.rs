@@ -8,7 +8,7 @@ use slipway_api::agent::{PipelineSource, StepTypesWanted};
 use slipway_model::{Next, Secret};
 use slipway_pipeline::lint::Finding;
 use slipway_pipeline::{BuildStatus, Pipeline};
-use slipway_source::git::{Credential, Git, GitError, Remote, authorities};
+use slipway_source::git::{Credentials, Git, GitError, Remote, authorities};
 
 use super::{Build, masker};
 use crate::journal::INIT;
@@ -141,8 +141,7 @@ impl Build {
     ) -> Result<(String, String), String> {
         let path = path.trim_start_matches("./").trim_start_matches('/');
         let access = &self.taken.git;
-        let credential =
-            Credential { username: access.username.clone(), password: Secret::new(access.password.clone()) };
+        let credential = Credentials::basic(&access.username, Secret::new(access.password.clone()));
         let base = access.base_url.trim_end_matches('/');
         let (url, credential) = if repo.contains("://") {
             (repo.to_owned(), repo.starts_with(&access.base_url).then_some(credential))

@@ -37,7 +37,7 @@ pub(super) fn start(
         .stderr(Stdio::null())
         .current_dir("/")
         .env_clear()
-        .envs(crate::clean::of_engine())
+        .envs(slipway_container::environment())
         .kill_on_drop(true)
         .spawn()?;
     let terminal = File::from(terminal);

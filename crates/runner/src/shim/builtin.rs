@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use slipway_model::{Next, Secret};
 use slipway_source::git::{
-    CloneOptions, Commit, Credential, Git, GitError, Identity, Pushed, Remote, authorities,
+    Change, CloneOptions, Credentials, Git, GitError, Identity, Pushed, Remote, authorities,
 };
 
 use super::{private, rights};
@@ -141,7 +141,7 @@ async fn commit(work: &GitCommit, place: &Path) -> Result<Outcome, String> {
     let scratch = place.join("repository");
     crate::layout::create_private_dir(&scratch).map_err(|error| error.to_string())?;
     println!("Committing {VOLUME}/{} to {}", work.folder.display(), remote.url());
-    let request = Commit {
+    let request = Change {
         folder,
         add: work.add.clone(),
         branch: work.branch.clone(),
@@ -188,10 +188,8 @@ async fn patiently<T>(mut work: impl AsyncFnMut() -> Result<T, GitError>) -> Res
 }
 
 fn remote(url: &str, login: Option<&Login>, believed: Option<&Believed>) -> Result<Remote, String> {
-    let credential = login.map(|login| Credential {
-        username: login.username.clone(),
-        password: Secret::new(login.password.clone()),
-    });
+    let credential =
+        login.map(|login| Credentials::basic(&login.username, Secret::new(login.password.clone())));
     let remote = Remote::parse(url, credential).map_err(|error| chain(&error))?;
     Ok(match believed {
         Some(file) => remote.trusting(file.0.clone()),

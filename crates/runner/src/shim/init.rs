@@ -66,7 +66,7 @@ fn run(dir: &AttemptDir) -> io::Result<ExitCode> {
         }
         Run::Builtin { sandbox: Some(sandbox), .. } => {
             let mut command = part("builtin");
-            command.arg(WORK).current_dir("/").env_clear().envs(crate::clean::of_builtin());
+            command.arg(WORK).current_dir("/").env_clear().envs(slipway_container::network_environment());
             (sandbox.clone(), dir.work(), WORK, command)
         }
         _ => return Err(io::Error::other("this task needs no sandbox")),

@@ -41,7 +41,7 @@ pub(crate) fn probe(shim: &Path, dir: &Path) -> Result<(), String> {
     give(&dir.join("volume"), unprivileged_user()).map_err(|error| error.to_string())?;
     let output = Command::new(shim)
         .env_clear()
-        .envs(crate::clean::of_engine())
+        .envs(slipway_container::environment())
         .args([OsStr::new(SUBCOMMAND), OsStr::new("probe"), dir.as_os_str()])
         .stdin(Stdio::null())
         .output()

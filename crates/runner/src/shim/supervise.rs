@@ -325,7 +325,7 @@ impl Supervisor {
             None => {
                 let mut command = part("builtin");
                 command.arg(private.path()).arg(ALONE).process_group(0);
-                command.env_clear().envs(crate::clean::of_builtin());
+                command.env_clear().envs(slipway_container::network_environment());
                 command
             }
         };

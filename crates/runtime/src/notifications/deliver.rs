@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 use slipway_gitops::notify::{Notice, Service};
+use slipway_net::{NetError, Request, Rules, Trust};
 
 use super::email;
 
@@ -22,45 +22,50 @@ struct Post {
 
 /// Sends. The words of a failure hold neither addresses nor secrets.
 pub(super) async fn deliver(
+    rules: &Rules,
     service: &Service,
     notice: &Notice,
     secrets: &BTreeMap<String, String>,
 ) -> Result<(), String> {
     let config = with_secrets(&service.config, secrets);
     if service.kind == "email" {
-        return email::send(&config, notice).await;
+        return email::send(rules, &config, notice).await;
     }
     let post = request(&service.kind, &notice.service, &config, notice)?;
-    let url: Url = post.url.parse().map_err(|_| "its address is not an address".to_owned())?;
-    crate::engines::application_sets::http::check_address(&url)
-        .await
-        .map_err(|_| "its address may not be asked".to_owned())?;
-    let client = reqwest::Client::builder()
-        .timeout(DEADLINE)
-        .redirect(reqwest::redirect::Policy::none())
-        .tls_danger_accept_invalid_certs(config["insecureSkipVerify"] == true)
-        .user_agent("slipway")
-        .build()
-        .map_err(|error| error.to_string())?;
-    let method: Method = post.method.parse().map_err(|_| format!("`{}` is not a method", post.method))?;
-    let mut request = client.request(method, url).body(post.body);
-    for (name, value) in &post.headers {
-        request = request.header(name, value);
+    let trust = Trust { insecure: config["insecureSkipVerify"] == true, ..Trust::default() };
+    let client = crate::engines::application_sets::http::client(rules, DEADLINE, trust)?;
+    let secrets: Vec<_> = post.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let request = Request {
+        method: &post.method,
+        url: &post.url,
+        secrets: &secrets,
+        body: Some(post.body.as_bytes()),
+        ..Request::default()
+    };
+    let answer = client.send(request).await.map_err(|error| words(&error))?;
+    if !answer.is_success() {
+        return Err(format!("it answers {}", answer.status));
     }
-    let response = request.send().await.map_err(|error| error.without_url().to_string())?;
-    let status = response.status();
-    let slack = service.kind == "slack";
-    if !status.is_success() {
-        return Err(format!("it answers {status}"));
-    }
-    if slack {
+    if service.kind == "slack" {
         // Slack answers 200 with the truth inside.
-        let answer: Value = response.json().await.unwrap_or_default();
+        let answer: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         if answer["ok"] == false {
             return Err(format!("it answers {}", answer["error"].as_str().unwrap_or("an error")));
         }
     }
     Ok(())
+}
+
+/// What went wrong, without where: addresses of webhooks are secrets.
+fn words(error: &NetError) -> String {
+    match error {
+        NetError::Address(_) => "its address is not an address".to_owned(),
+        NetError::Forbidden { .. } => "its address may not be asked".to_owned(),
+        NetError::Unreachable { detail, .. } => detail.clone(),
+        NetError::TooLarge { .. } => "its answer is too large".to_owned(),
+        NetError::Silent { .. } | NetError::Redirect { .. } => "it does not answer".to_owned(),
+        NetError::Settings(what) => what.clone(),
+    }
 }
 
 /// `$key` anywhere in a service's configuration stands for a value of the Secret.

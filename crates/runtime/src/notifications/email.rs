@@ -6,8 +6,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use serde_json::Value;
 use slipway_gitops::notify::Notice;
+use slipway_net::{Client, Rules, Settings};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -17,21 +17,23 @@ const DEADLINE: Duration = Duration::from_secs(30);
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
-pub(super) async fn send(config: &Value, notice: &Notice) -> Result<(), String> {
-    match tokio::time::timeout(DEADLINE, send_now(config, notice)).await {
+pub(super) async fn send(rules: &Rules, config: &Value, notice: &Notice) -> Result<(), String> {
+    match tokio::time::timeout(DEADLINE, send_now(rules, config, notice)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(format!("it did not take the mail within {} s", DEADLINE.as_secs())),
     }
 }
 
-async fn send_now(config: &Value, notice: &Notice) -> Result<(), String> {
+async fn send_now(rules: &Rules, config: &Value, notice: &Notice) -> Result<(), String> {
     let text = |key: &str| config[key].as_str().unwrap_or_default().to_owned();
     let (host, from) = (text("host"), text("from"));
     if host.is_empty() || from.is_empty() {
         return Err("`host` and `from` must be set".into());
     }
     let port = config["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(587);
-    let stream = TcpStream::connect((host.as_str(), port)).await.map_err(|error| error.to_string())?;
+    let client = Client::new(Settings { rules: rules.clone(), ..Settings::default() });
+    let client = client.map_err(|error| error.to_string())?;
+    let stream = client.connect(&host, port).await.map_err(|error| error.to_string())?;
     // Port 465 speaks TLS from the first byte.
     let mut session = if port == 465 {
         Session::new(encrypt(Box::new(stream), &host).await?)

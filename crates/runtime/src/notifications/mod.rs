@@ -74,7 +74,7 @@ impl Engine {
                 tracing::warn!(application = %key, service = %notice.service, "There is no such notification service.");
                 continue;
             };
-            match deliver::deliver(service, notice, &notifications.secrets).await {
+            match deliver::deliver(&self.config.egress, service, notice, &notifications.secrets).await {
                 Ok(()) => sent.push(notice.key.clone()),
                 Err(problem) => refused.push(format!("{}: {problem}", notice.service)),
             }

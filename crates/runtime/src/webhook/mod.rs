@@ -14,7 +14,8 @@ use slipway_cluster::ObjectKey;
 use slipway_reconcile::Wake;
 
 use crate::engine::Engine;
-use provider::{Heard, Refused};
+use provider::Refused;
+use slipway_forge::remote::Announced;
 
 /// A body may have so many bytes; it is not parsed before its signature holds.
 pub(crate) const BODY_BYTES_MAX: usize = 25 << 20;
@@ -25,7 +26,7 @@ pub(crate) fn receive(engine: &Arc<Engine>, headers: &HeaderMap, body: &Bytes) -
     let (name, outcome) = provider::read(headers, body, &secrets);
     engine.metrics.webhook(name, outcome.is_ok());
     match outcome {
-        Ok(Heard::Pushes(pushes)) => {
+        Ok(Announced::Pushes(pushes)) => {
             let heard = Instant::now();
             for push in &pushes {
                 for url in &push.clone_urls {
@@ -43,14 +44,14 @@ pub(crate) fn receive(engine: &Arc<Engine>, headers: &HeaderMap, body: &Bytes) -
             }
             (StatusCode::OK, format!("{} pushes were heard\n", pushes.len()))
         }
-        Ok(Heard::Requests) => {
+        Ok(Announced::PullRequest) => {
             engine.wake_sets(Wake::latest(Instant::now()));
             for key in engine.application_sets() {
                 engine.refresh_elsewhere(&key);
             }
             (StatusCode::OK, "a change of a pull request was heard\n".to_owned())
         }
-        Ok(Heard::Nothing) => (StatusCode::OK, "this event changes nothing here\n".to_owned()),
+        Ok(Announced::Nothing) => (StatusCode::OK, "this event changes nothing here\n".to_owned()),
         Err(Refused::Unknown) => {
             (StatusCode::BAD_REQUEST, "this is no webhook of a provider that is known here\n".to_owned())
         }

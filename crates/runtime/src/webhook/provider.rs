@@ -1,28 +1,10 @@
-//! Which provider sent a webhook, whether it really did, and what it says was pushed.
+//! Which secret of argocd-secret belongs to whom, and whether a webhook was written by somebody who knows it. What the
+//! senders send is known by `forge`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use aws_lc_rs::hmac;
 use axum::http::HeaderMap;
-use base64::Engine as _;
-use serde_json::Value;
-
-/// One reference that moved.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Push {
-    pub(super) clone_urls: Vec<String>,
-    pub(super) reference: String,
-    /// Empty: not known.
-    pub(super) changed_paths: Vec<String>,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    Pushes(Vec<Push>),
-    /// A pull request changed: generators may give other parameters.
-    Requests,
-    Nothing,
-}
+use slipway_forge::remote::{Announced, Headers, Sender};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
@@ -35,223 +17,50 @@ pub(super) enum Refused {
 
 type Secrets = BTreeMap<String, String>;
 
-/// The provider's name, and what it says.
+/// The sender's name, and what it says.
 pub(super) fn read(
     headers: &HeaderMap,
     body: &[u8],
     secrets: &Secrets,
-) -> (&'static str, Result<Heard, Refused>) {
-    let has = |name: &str| headers.contains_key(name);
-    let request = Request { body, secrets, headers };
-    if has("x-vss-activityid") {
-        ("azuredevops", azure_devops(&request))
-    } else if has("x-gitea-event") || has("x-gogs-event") {
-        ("gogs", gogs(&request))
-    } else if has("x-github-event") {
-        ("github", github(&request))
-    } else if has("x-gitlab-event") {
-        ("gitlab", gitlab(&request))
-    } else if has("x-event-key") && has("x-hook-uuid") {
-        ("bitbucket", bitbucket(&request))
-    } else if has("x-event-key") {
-        ("bitbucketserver", bitbucket_server(&request))
-    } else {
-        ("unknown", Err(Refused::Unknown))
+) -> (&'static str, Result<Announced, Refused>) {
+    let headers = Headers::new(
+        headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))),
+    );
+    match Sender::of(&headers) {
+        Some(sender) => (sender.name(), heard(sender, &headers, body, secrets)),
+        None => ("unknown", Err(Refused::Unknown)),
     }
 }
 
-struct Request<'a> {
-    body: &'a [u8],
-    secrets: &'a Secrets,
-    headers: &'a HeaderMap,
-}
-
-impl Request<'_> {
-    fn header(&self, name: &str) -> &str {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
-    }
-
-    /// A provider without a secret is refused: anybody could write in its name.
-    fn secret(&self, key: &'static str) -> Result<&str, Refused> {
-        let secret = self.secrets.get(key).map(String::as_str).filter(|secret| !secret.is_empty());
-        secret.ok_or(Refused::NoSecret(key))
-    }
-
-    fn signed(
-        &self,
-        key: &'static str,
-        signature: &str,
-        algorithm: hmac::Algorithm,
-    ) -> Result<Value, Refused> {
-        let secret = self.secret(key)?;
-        let signature = hex::decode(signature).map_err(|_| Refused::Signature)?;
-        hmac::verify(&hmac::Key::new(algorithm, secret.as_bytes()), self.body, &signature)
-            .map_err(|_| Refused::Signature)?;
-        self.json()
-    }
-
-    /// A secret that is sent as it is.
-    fn shown(&self, key: &'static str, shown: &str) -> Result<Value, Refused> {
-        if !equal(self.secret(key)?, shown) {
-            return Err(Refused::Signature);
-        }
-        self.json()
-    }
-
-    fn json(&self) -> Result<Value, Refused> {
-        serde_json::from_slice(self.body).map_err(|_| Refused::Body)
-    }
-}
-
-/// In a time that does not tell where two texts differ.
-fn equal(a: &str, b: &str) -> bool {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, b"compare");
-    hmac::verify(&key, b.as_bytes(), hmac::sign(&key, a.as_bytes()).as_ref()).is_ok()
-}
-
-fn github(request: &Request<'_>) -> Result<Heard, Refused> {
-    let key = "webhook.github.secret";
-    let body = match request.header("x-hub-signature-256").strip_prefix("sha256=") {
-        Some(signature) => request.signed(key, signature, hmac::HMAC_SHA256)?,
-        None => {
-            let signature = request.header("x-hub-signature").strip_prefix("sha1=").unwrap_or_default();
-            request.signed(key, signature, hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY)?
+fn heard(sender: Sender, headers: &Headers, body: &[u8], secrets: &Secrets) -> Result<Announced, Refused> {
+    // A sender without a secret is refused: anybody could write in its name.
+    let secret = |key: &'static str| {
+        let found = secrets.get(key).filter(|secret| !secret.is_empty());
+        found.cloned().ok_or(Refused::NoSecret(key))
+    };
+    let secret = match sender {
+        Sender::GitHub => secret("webhook.github.secret")?,
+        Sender::GitLab => secret("webhook.gitlab.secret")?,
+        Sender::Gogs => secret("webhook.gogs.secret")?,
+        Sender::Bitbucket => secret("webhook.bitbucket.uuid")?,
+        Sender::BitbucketServer => secret("webhook.bitbucketserver.secret")?,
+        Sender::AzureDevOps => {
+            format!("{}:{}", secret("webhook.azuredevops.username")?, secret("webhook.azuredevops.password")?)
         }
     };
-    match request.header("x-github-event") {
-        "push" => one_push(&body, &body["repository"], &["clone_url", "html_url", "ssh_url"], false),
-        "pull_request" => Ok(Heard::Requests),
-        _ => Ok(Heard::Nothing),
-    }
-}
-
-fn gitlab(request: &Request<'_>) -> Result<Heard, Refused> {
-    let body = request.shown("webhook.gitlab.secret", request.header("x-gitlab-token"))?;
-    let commits = body["commits"].as_array().map_or(0, Vec::len) as u64;
-    // Of many commits only the first are listed.
-    let cut = body["total_commits_count"].as_u64().is_some_and(|total| total > commits);
-    match body["object_kind"].as_str().unwrap_or_default() {
-        "push" | "tag_push" => {
-            one_push(&body, &body["project"], &["git_http_url", "git_ssh_url", "web_url"], cut)
-        }
-        "merge_request" => Ok(Heard::Requests),
-        _ => Ok(Heard::Nothing),
-    }
-}
-
-fn gogs(request: &Request<'_>) -> Result<Heard, Refused> {
-    let event = Some(request.header("x-gitea-event")).filter(|event| !event.is_empty());
-    let signature = Some(request.header("x-gitea-signature")).filter(|signature| !signature.is_empty());
-    let signature = signature.unwrap_or_else(|| request.header("x-gogs-signature"));
-    let body = request.signed("webhook.gogs.secret", signature, hmac::HMAC_SHA256)?;
-    match event.unwrap_or_else(|| request.header("x-gogs-event")) {
-        "push" => one_push(&body, &body["repository"], &["clone_url", "html_url", "ssh_url"], false),
-        "pull_request" => Ok(Heard::Requests),
-        _ => Ok(Heard::Nothing),
-    }
-}
-
-fn bitbucket(request: &Request<'_>) -> Result<Heard, Refused> {
-    let body = request.shown("webhook.bitbucket.uuid", request.header("x-hook-uuid"))?;
-    match request.header("x-event-key") {
-        "repo:push" => {
-            let url = body["repository"]["links"]["html"]["href"].as_str().ok_or(Refused::Body)?;
-            let changes = body["push"]["changes"].as_array().ok_or(Refused::Body)?;
-            let pushes = changes.iter().filter_map(|change| {
-                // A deleted branch has only an old state.
-                let now = change["new"].as_object().or(change["old"].as_object())?;
-                let kind = if now.get("type")?.as_str()? == "tag" { "tags" } else { "heads" };
-                Some(Push {
-                    clone_urls: vec![url.to_owned()],
-                    reference: format!("refs/{kind}/{}", now.get("name")?.as_str()?),
-                    changed_paths: Vec::new(),
-                })
-            });
-            Ok(Heard::Pushes(pushes.collect()))
-        }
-        event if event.starts_with("pullrequest:") => Ok(Heard::Requests),
-        _ => Ok(Heard::Nothing),
-    }
-}
-
-fn bitbucket_server(request: &Request<'_>) -> Result<Heard, Refused> {
-    let signature = request.header("x-hub-signature");
-    let (key, event) = ("webhook.bitbucketserver.secret", request.header("x-event-key"));
-    let body = match signature.strip_prefix("sha256=") {
-        Some(hex) => request.signed(key, hex, hmac::HMAC_SHA256)?,
-        None => {
-            let hex = signature.strip_prefix("sha1=").unwrap_or_default();
-            request.signed(key, hex, hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY)?
-        }
-    };
-    match event {
-        "repo:refs_changed" => {
-            let links = body["repository"]["links"]["clone"].as_array().into_iter().flatten();
-            let clone_urls: Vec<String> =
-                links.filter_map(|link| link["href"].as_str().map(str::to_owned)).collect();
-            let changes = body["changes"].as_array().ok_or(Refused::Body)?;
-            let pushes = changes.iter().filter_map(|change| {
-                let reference = change["ref"]["id"].as_str().or(change["refId"].as_str())?.to_owned();
-                Some(Push { clone_urls: clone_urls.clone(), reference, changed_paths: Vec::new() })
-            });
-            Ok(Heard::Pushes(pushes.collect()))
-        }
-        event if event.starts_with("pr:") => Ok(Heard::Requests),
-        _ => Ok(Heard::Nothing),
-    }
-}
-
-fn azure_devops(request: &Request<'_>) -> Result<Heard, Refused> {
-    let user = request.secret("webhook.azuredevops.username")?;
-    let password = request.secret("webhook.azuredevops.password")?;
-    let wanted = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
-    let shown = request.header("authorization").strip_prefix("Basic ").unwrap_or_default();
-    if !equal(&wanted, shown) {
-        return Err(Refused::Signature);
-    }
-    let body = request.json()?;
-    match body["eventType"].as_str().unwrap_or_default() {
-        "git.push" => {
-            let resource = &body["resource"];
-            let url = resource["repository"]["remoteUrl"].as_str().ok_or(Refused::Body)?;
-            let updates = resource["refUpdates"].as_array().ok_or(Refused::Body)?;
-            let pushes = updates.iter().filter_map(|update| {
-                let reference = update["name"].as_str()?.to_owned();
-                Some(Push { clone_urls: vec![url.to_owned()], reference, changed_paths: Vec::new() })
-            });
-            Ok(Heard::Pushes(pushes.collect()))
-        }
-        event if event.starts_with("git.pullrequest.") => Ok(Heard::Requests),
-        _ => Ok(Heard::Nothing),
-    }
-}
-
-/// The shape that most providers share. `cut`: the list of commits is not complete.
-fn one_push(body: &Value, repository: &Value, urls: &[&str], cut: bool) -> Result<Heard, Refused> {
-    let reference = body["ref"].as_str().ok_or(Refused::Body)?.to_owned();
-    let clone_urls: Vec<String> =
-        urls.iter().filter_map(|name| repository[*name].as_str().map(str::to_owned)).collect();
-    if clone_urls.is_empty() {
-        return Err(Refused::Body);
-    }
-    let mut changed = BTreeSet::new();
-    for commit in body["commits"].as_array().into_iter().flatten() {
-        for list in ["added", "modified", "removed"] {
-            let paths = commit[list].as_array().into_iter().flatten();
-            changed.extend(paths.filter_map(|path| path.as_str().map(str::to_owned)));
-        }
-    }
-    // A forced push leaves commits behind whose paths nobody lists.
-    let unknown = cut || body["forced"] == true;
-    let changed_paths = if unknown { Vec::new() } else { changed.into_iter().collect() };
-    Ok(Heard::Pushes(vec![Push { clone_urls, reference, changed_paths }]))
+    sender.verify(headers, body, &secret).map_err(|_| Refused::Signature)?;
+    sender.read(headers, body).map_err(|_| Refused::Body)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aws_lc_rs::hmac;
     use axum::http::HeaderName;
-    use serde_json::json;
+    use base64::Engine as _;
+    use serde_json::{Value, json};
 
     const SECRET: &str = "s3cret";
 
@@ -281,10 +90,10 @@ mod tests {
         hex::encode(hmac::sign(&key, body.as_bytes()))
     }
 
-    type Headers = Vec<(&'static str, String)>;
+    type List = Vec<(&'static str, String)>;
 
     /// Every provider: its headers for a body, and a body that pushes to refs/heads/main.
-    fn providers() -> Vec<(&'static str, Headers, String)> {
+    fn providers() -> Vec<(&'static str, List, String)> {
         let repository =
             json!({"clone_url": "https://git.example/a/b.git", "html_url": "https://git.example/a/b"});
         let push = json!({"ref": "refs/heads/main", "repository": repository,
@@ -350,7 +159,7 @@ mod tests {
     fn every_provider_is_heard_and_only_with_its_secret() {
         for (name, list, body) in providers() {
             let (found, heard) = read(&headers(&list), body.as_bytes(), &secrets());
-            let Ok(Heard::Pushes(pushes)) = heard else { panic!("{name}: {heard:?}") };
+            let Ok(Announced::Pushes(pushes)) = heard else { panic!("{name}: {heard:?}") };
             assert_eq!((found, pushes[0].reference.as_str()), (name, "refs/heads/main"));
             assert!(pushes[0].clone_urls[0].starts_with("https://git.example/a/b"), "{name}");
             if matches!(name, "github" | "gogs" | "gitlab") {

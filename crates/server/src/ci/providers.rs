@@ -97,7 +97,7 @@ impl Connection {
         let address = format!("{}{}", self.api, call.path);
         let answer =
             server.inner.egress.call(call.method, &address, &[(name, &value)], call.body.as_ref()).await?;
-        Ok(Answer { status: answer.status, body: answer.body })
+        Ok(Answer { status: answer.status, body: answer.body, link: None })
     }
 
     /// A list, page by page; each answer is a page of it.

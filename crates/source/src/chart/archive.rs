@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use super::{ChartError, ChartLimits};
-use crate::git_cache::tree::parts;
+use crate::git::mirror::tree::parts;
 
 /// The files of an archive, by path; those of a chart, below the chart's own folder.
 pub struct Archive {

@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use slipway_model::Next;
+use slipway_net::Rules;
 use slipway_template::semver::{Constraints, Version};
 use tokio::sync::Mutex;
 
-use crate::git_cache::{Repository, Since};
+use crate::git::{Repository, Since};
 use crate::private;
 
 pub use archive::Archive;
@@ -125,10 +126,17 @@ impl ChartCache {
         Ok(Self {
             folder,
             limits,
-            http: Http::default(),
+            http: Http::new(Rules::default().with_private()),
             indexes: Default::default(),
             open: Default::default(),
         })
+    }
+
+    /// Which addresses may be asked; without a word all but those of the machine room.
+    #[must_use]
+    pub fn reaching(mut self, rules: Rules) -> Self {
+        self.http = Http::new(rules);
+        self
     }
 
     /// What `wanted` means now: a version as it is, a range its highest member, "" the highest of all.

@@ -1,15 +1,18 @@
 //! Charts in registries: tags are versions, and one layer of the manifest is the archive.
 
 use serde_json::Value;
+use slipway_dialect::percent::encode;
+use slipway_net::Answer;
 
-use super::http::{Ask, Http, accepted, body};
+use super::http::{Ask, Http, accepted};
 use super::index::Index;
 use super::{ChartError, ChartVersion, Place, sha256, shown};
-use crate::git_cache::{Credentials, Repository};
+use crate::git::{Credentials, Repository};
 
 const CHART_LAYER: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const MANIFEST_BYTES: u64 = 4 << 20;
+const TOKEN_BYTES: u64 = 1 << 20;
 const TAGS_MAX: usize = 20_000;
 
 /// Registry and name: `registry.example/team` and `web` are the repository `team/web`.
@@ -52,15 +55,15 @@ pub(super) async fn tags(
     let mut next = Some(format!("{}/v2/{}/tags/list?n=1000", target.base, target.name));
     let mut versions = Vec::new();
     while let Some(url) = next.take() {
-        let response = match session.get(&url, "application/json").await {
+        let response = match session.get(&url, "application/json", limit).await {
             Err(ChartError::Refused { status: 404, .. }) => {
                 return Err(ChartError::NoChart { chart: target.name.clone(), url: shown(&repository.url) });
             }
             answer => answer?,
         };
-        next = next_page(response.headers(), &target);
-        let bytes = body(response, &url, limit).await?;
-        let answer: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(&url, error))?;
+        next = response.header("link").and_then(|link| next_page(link, &target));
+        let answer: Value =
+            serde_json::from_slice(&response.body).map_err(|error| unreadable(&url, error))?;
         for tag in answer["tags"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             // A tag cannot hold a plus; Helm writes an underscore for it.
             let version = tag.replace('_', "+");
@@ -87,7 +90,7 @@ pub(super) async fn pull(
     let mut session = Session { http, repository, target: &target, token: None };
     let tag = version.replace('+', "_");
     let url = format!("{}/v2/{}/manifests/{tag}", target.base, target.name);
-    let bytes = body(session.get(&url, MANIFEST).await?, &url, MANIFEST_BYTES).await?;
+    let bytes = session.get(&url, MANIFEST, MANIFEST_BYTES).await?.body;
     let manifest: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(&url, error))?;
     let layers = manifest["layers"].as_array().into_iter().flatten();
     let layer = layers.clone().find(|layer| layer["mediaType"] == CHART_LAYER);
@@ -100,7 +103,7 @@ pub(super) async fn pull(
         return Err(ChartError::Unreadable { url: shown(&url), detail });
     }
     let url = format!("{}/v2/{}/blobs/{digest}", target.base, target.name);
-    let bytes = body(session.get(&url, "*/*").await?, &url, limit).await?;
+    let bytes = session.get(&url, "*/*", limit).await?.body;
     if sha256(&bytes) != digest {
         return Err(ChartError::Digest { url: shown(&url) });
     }
@@ -111,8 +114,7 @@ fn unreadable(url: &str, error: serde_json::Error) -> ChartError {
     ChartError::Unreadable { url: shown(url), detail: error.to_string() }
 }
 
-fn next_page(headers: &reqwest::header::HeaderMap, target: &Target) -> Option<String> {
-    let link = headers.get("link")?.to_str().ok()?;
+fn next_page(link: &str, target: &Target) -> Option<String> {
     let (address, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
     // Only a place on the same registry: the next page is asked with the same credentials.
     (rest.contains("next") && address.starts_with('/')).then(|| format!("{}{address}", target.base))
@@ -127,26 +129,19 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    async fn get(&mut self, url: &str, accept: &'static str) -> Result<reqwest::Response, ChartError> {
+    async fn get(&mut self, url: &str, accept: &'static str, limit: u64) -> Result<Answer, ChartError> {
         let credentials = &self.repository.credentials;
         let basic = credentials.authorization_value();
         for _ in 0..2 {
             let authorization = self.token.as_deref().or(basic.as_deref());
-            let response = self
-                .http
-                .send(Ask {
-                    url,
-                    credentials: Some(credentials),
-                    authorization,
-                    headers: &[("accept", accept)],
-                    body: None,
-                })
-                .await?;
-            if response.status() != reqwest::StatusCode::UNAUTHORIZED || self.token.is_some() {
+            let headers = [("accept", accept)];
+            let ask =
+                Ask { url, credentials: Some(credentials), authorization, headers: &headers, body: None };
+            let response = self.http.send(ask, limit).await?;
+            if response.status != 401 || self.token.is_some() {
                 return accepted(response, url);
             }
-            let challenge = response.headers().get("www-authenticate").and_then(|value| value.to_str().ok());
-            match challenge.and_then(bearer_challenge) {
+            match response.header("www-authenticate").and_then(bearer_challenge) {
                 Some(challenge) => self.token = Some(self.fetch_token(&challenge, credentials).await?),
                 None => return accepted(response, url),
             }
@@ -159,31 +154,27 @@ impl Session<'_> {
         challenge: &Challenge,
         credentials: &Credentials,
     ) -> Result<String, ChartError> {
-        let mut url: reqwest::Url =
-            challenge.realm.parse().map_err(|_| ChartError::Address(shown(&challenge.realm)))?;
         // The registry says where tokens are made. Encryption is not given up on the way there.
-        if self.target.base.starts_with("https:") && url.scheme() != "https" {
+        if self.target.base.starts_with("https:") && !challenge.realm.starts_with("https:") {
             return Err(ChartError::Address(shown(&challenge.realm)));
         }
         let scope = format!("repository:{}:pull", self.target.name);
-        url.query_pairs_mut().append_pair("service", &challenge.service).append_pair("scope", &scope);
+        let mark = if challenge.realm.contains('?') { '&' } else { '?' };
+        let (service, scope) = (encode(&challenge.service), encode(&scope));
+        let url = format!("{}{mark}service={service}&scope={scope}", challenge.realm);
         let basic = credentials.authorization_value();
-        let response = self
-            .http
-            .send(Ask {
-                url: url.as_str(),
-                credentials: Some(credentials),
-                authorization: basic.as_deref(),
-                headers: &[],
-                body: None,
-            })
-            .await?;
-        let bytes = body(accepted(response, url.as_str())?, url.as_str(), 1 << 20).await?;
-        let answer: Value =
-            serde_json::from_slice(&bytes).map_err(|error| unreadable(url.as_str(), error))?;
+        let ask = Ask {
+            url: &url,
+            credentials: Some(credentials),
+            authorization: basic.as_deref(),
+            headers: &[],
+            body: None,
+        };
+        let bytes = self.http.answer(ask, TOKEN_BYTES).await?;
+        let answer: Value = serde_json::from_slice(&bytes).map_err(|error| unreadable(&url, error))?;
         let token = answer["token"].as_str().or(answer["access_token"].as_str()).unwrap_or_default();
         if token.is_empty() {
-            return Err(ChartError::Credentials { url: shown(url.as_str()) });
+            return Err(ChartError::Credentials { url: shown(&url) });
         }
         Ok(format!("Bearer {token}"))
     }

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use slipway_model::Next;
 
+use super::clone::Found;
+use super::command::{Git, Invocation};
 use super::error::GitError;
 use super::is_full_sha;
 use super::remote::{Remote, check_path, check_revision};
-use super::run::{Git, Invocation};
 
 /// How often a push is tried when the branch keeps moving.
 const PUSH_ATTEMPTS: u32 = 10;
@@ -26,7 +27,7 @@ pub struct Identity {
 
 /// A change to be committed and pushed.
 #[derive(Debug, Clone)]
-pub struct Commit {
+pub struct Change {
     /// The folder with the changed files: a clone, or plain files that become the whole tree.
     pub folder: PathBuf,
     /// What to take from it; everything when empty. Paths relative to the folder.
@@ -60,7 +61,7 @@ pub enum Pushed {
 }
 
 impl Git {
-    pub async fn commit_and_push(&self, remote: &Remote, commit: &Commit) -> Result<Pushed, GitError> {
+    pub async fn commit_and_push(&self, remote: &Remote, commit: &Change) -> Result<Pushed, GitError> {
         for path in commit.add.iter().filter(|path| path.as_str() != ".") {
             check_path(path.trim_end_matches('/'))?;
         }
@@ -90,8 +91,8 @@ impl Git {
 
     async fn default_branch_name(&self, remote: &Remote) -> Result<String, GitError> {
         match self.default_branch(remote).await {
-            Ok(super::Found::Branch { name, .. }) => Ok(name),
-            Ok(super::Found::Other { .. }) | Err(GitError::Empty { .. }) => Ok("main".into()),
+            Ok(Found::Branch { name }) => Ok(name),
+            Ok(Found::Other { .. }) | Err(GitError::Empty { .. }) => Ok("main".into()),
             Err(error) => Err(error),
         }
     }
@@ -100,7 +101,7 @@ impl Git {
 struct Work<'a> {
     git: &'a Git,
     remote: &'a Remote,
-    commit: &'a Commit,
+    commit: &'a Change,
     branch: &'a str,
 }
 

@@ -5,20 +5,15 @@ use std::path::{Path, PathBuf};
 
 use slipway_model::Secret;
 
+use super::credentials::Credentials;
 use super::error::GitError;
-
-#[derive(Clone)]
-pub struct Credential {
-    pub username: String,
-    pub password: Secret<String>,
-}
 
 /// An address that was looked at before git sees it, and the credential that belongs to its host.
 #[derive(Clone)]
 pub struct Remote {
     url: String,
     name: String,
-    credential: Option<Credential>,
+    credentials: Option<Credentials>,
     authorities: Option<PathBuf>,
 }
 
@@ -31,8 +26,8 @@ impl std::fmt::Debug for Remote {
 impl Remote {
     /// Takes `https://…`, `http://…` and `file:///…`. A user and password inside the address are taken
     /// out of it: they become the credential, unless one is given.
-    pub fn parse(url: &str, credential: Option<Credential>) -> Result<Self, GitError> {
-        let bad = |why| GitError::BadUrl { url: hide_userinfo(url), why };
+    pub fn parse(url: &str, credentials: Option<Credentials>) -> Result<Self, GitError> {
+        let bad = |why: &str| GitError::BadUrl { url: hide_userinfo(url), why: why.to_owned() };
         if url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
             return Err(bad("it has a space or a control character in it"));
         }
@@ -43,7 +38,7 @@ impl Remote {
             return Ok(Self {
                 url: url.into(),
                 name: display_name(path),
-                credential: None,
+                credentials: None,
                 authorities: None,
             });
         }
@@ -67,15 +62,12 @@ impl Remote {
         }
         let inside = userinfo.map(|userinfo| {
             let (username, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
-            Credential {
-                username: percent::decode(username),
-                password: Secret::new(percent::decode(password)),
-            }
+            Credentials::basic(percent::decode(username), Secret::new(percent::decode(password)))
         });
         Ok(Self {
             url: format!("{scheme}://{host}/{path}"),
             name: display_name(path),
-            credential: credential.or(inside),
+            credentials: credentials.or(inside),
             authorities: None,
         })
     }
@@ -105,8 +97,14 @@ impl Remote {
         self.name.rsplit('/').next().unwrap_or(&self.name)
     }
 
-    pub fn credential(&self) -> Option<&Credential> {
-        self.credential.as_ref()
+    /// What stands behind `Authorization:` for this remote.
+    pub(super) fn authorization(&self) -> Option<String> {
+        self.credentials.as_ref()?.authorization_value()
+    }
+
+    /// The one transport that leads there.
+    pub(super) fn transport(&self) -> &str {
+        self.url.split_once("://").map_or("https", |(scheme, _)| scheme)
     }
 
     pub(super) fn is_file(&self) -> bool {
@@ -175,8 +173,8 @@ mod tests {
         assert_eq!(remote.url(), "https://git.example:8443/team/app.git");
         assert_eq!((remote.name(), remote.folder()), ("team/app", "app"));
         assert_eq!(remote.origin(), "https://git.example:8443/");
-        let credential = remote.credential().unwrap();
-        assert_eq!((credential.username.as_str(), credential.password.expose().as_str()), ("me", "s@cret"));
+        // me:s@cret
+        assert_eq!(remote.authorization().as_deref(), Some("Basic bWU6c0BjcmV0"));
         let error = Remote::parse("ftp://me:secret@host/x", None).unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");
     }

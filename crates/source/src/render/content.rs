@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::submodules::Submodules;
 use crate::chart::Archive;
-use crate::git_cache::tree::parts;
-use crate::git_cache::{Commit, EntryKind, GitCache, GitError, Repository, Tree, TreeEntry};
+use crate::git::mirror::tree::parts;
+use crate::git::{Commit, EntryKind, GitCache, GitError, Repository, Tree, TreeEntry};
 
 /// Where files come from. Every path is relative to its root, and nothing outside of it can be named.
 #[derive(Clone)]

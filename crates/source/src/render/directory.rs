@@ -1,7 +1,7 @@
 //! Plain files: `.yaml`, `.yml` and `.json` straight from git's object store, and `.jsonnet` by its program.
 
 use super::{Directory, Made, RenderError, RenderRequest, Renderer, SourceKind, jsonnet, manifest};
-use crate::git_cache::EntryKind;
+use crate::git::EntryKind;
 use slipway_dialect::glob::Glob;
 
 pub(super) async fn render(
@@ -41,7 +41,7 @@ pub(super) async fn render(
         }
         let content = if entry.kind == EntryKind::Link {
             let target = content_of.blob(git, &entry.id).await?;
-            let target = crate::git_cache::tree::link_target(&file, &String::from_utf8_lossy(&target))?;
+            let target = crate::git::mirror::tree::link_target(&file, &String::from_utf8_lossy(&target))?;
             match content_of.file(git, &target).await? {
                 Some(content) => {
                     made.outside.push(target);

@@ -2,7 +2,7 @@
 
 use slipway_model::Next;
 
-use crate::git_cache::GitError;
+use crate::git::GitError;
 
 /// One thing that is wrong in a file. Lines and columns count from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]

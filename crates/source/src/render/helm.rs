@@ -10,7 +10,7 @@ use super::workspace::{self, With, Workspace};
 use super::{
     Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest, parameters,
 };
-use crate::git_cache::{EntryKind, Since};
+use crate::git::{EntryKind, Since};
 use slipway_dialect::glob::Glob;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, PartialEq, Eq)]

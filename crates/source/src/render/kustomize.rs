@@ -16,7 +16,7 @@ use super::{
     Files, Finding, Made, RenderError, RenderRequest, Renderer, SourceKind, edit, environment, inflation,
     kustomization, manifest,
 };
-use crate::git_cache::EntryKind;
+use crate::git::EntryKind;
 
 pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 

@@ -32,7 +32,7 @@ use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::chart::ChartCache;
-use crate::git_cache::{GitCache, GitError, Repository};
+use crate::git::{GitCache, GitError, Repository};
 use cache::Cache;
 
 pub use content::Content;

@@ -13,7 +13,7 @@ use slipway_cage::Network;
 
 use super::workspace::{self, With, Workspace};
 use super::{Content, Files, Made, RenderError, RenderRequest, Renderer, SourceKind, environment, manifest};
-use crate::git_cache::EntryKind;
+use crate::git::EntryKind;
 use slipway_dialect::glob::Glob;
 
 /// What a source says about its plugin.

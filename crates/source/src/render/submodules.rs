@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Content;
-use crate::git_cache::{Commit, EntryKind, GitCache, GitError, Repository, Since};
+use crate::git::{Commit, EntryKind, GitCache, GitError, Repository, Since};
 
 type Choose = dyn Fn(&str) -> Repository + Send + Sync;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use slipway_cage::{Cage, Network};
 
 use super::{Files, RenderError, RenderRequest, Renderer};
-use crate::git_cache::{EntryKind, GitError};
+use crate::git::{EntryKind, GitError};
 use crate::process::{self, Limits, ProcessError};
 
 pub(super) struct Workspace {
@@ -152,7 +152,7 @@ pub(super) async fn add_folder(
             EntryKind::File | EntryKind::Executable => content_of.blob(git, &entry.id).await?,
             EntryKind::Link => {
                 let target = content_of.blob(git, &entry.id).await?;
-                let target = crate::git_cache::tree::link_target(&path, &String::from_utf8_lossy(&target))?;
+                let target = crate::git::mirror::tree::link_target(&path, &String::from_utf8_lossy(&target))?;
                 let Some(content) = content_of.file(git, &target).await? else { continue };
                 outside.push(target);
                 content
@@ -200,7 +200,7 @@ pub(super) fn join(folder: &str, relative: &str) -> Result<String, GitError> {
         Some(absolute) => absolute.to_owned(),
         None => format!("{folder}/{relative}").trim_start_matches('/').to_owned(),
     };
-    Ok(crate::git_cache::tree::parts(&joined)
+    Ok(crate::git::mirror::tree::parts(&joined)
         .map_err(|_| GitError::PathEscapes { path: relative.to_owned() })?
         .join("/"))
 }

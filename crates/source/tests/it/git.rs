@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use slipway_source::git::{CloneOptions, Commit, Git, GitError, Identity, Pushed, Remote, Symlinks};
+use slipway_source::git::{
+    Change, CloneOptions, Git, GitCache, GitError, GitOptions, Identity, Pushed, Remote, Repository, Since,
+};
 
 struct Place {
     dir: tempfile::TempDir,
@@ -50,8 +52,8 @@ impl Place {
         sh(&self.path("owner/app.git"), &format!("git show {object}"))
     }
 
-    fn commit(&self, folder: &Path, scratch: &str, mark: &str) -> Commit {
-        Commit {
+    fn commit(&self, folder: &Path, scratch: &str, mark: &str) -> Change {
+        Change {
             folder: folder.to_owned(),
             add: Vec::new(),
             branch: None,
@@ -135,12 +137,13 @@ async fn errors_name_the_repository_and_what_to_do() {
         "owner/app has no branch, tag or commit `nope`: check the name, or push it first"
     );
     let missing = Remote::parse(&format!("file://{}", place.path("owner/gone.git").display()), None).unwrap();
-    let error = git.resolve_remote(&missing, None).await.unwrap_err();
+    let options = CloneOptions::default();
+    let error = git.clone_at(&missing, None, &place.path("b"), &options).await.unwrap_err();
     assert!(matches!(&error, GitError::NotFound { repo } if repo == "owner/gone"), "{error}");
     let nobody = Remote::parse("http://127.0.0.1:9/owner/app.git", None).unwrap();
-    let error = git.resolve_remote(&nobody, None).await.unwrap_err();
+    let error = git.clone_at(&nobody, None, &place.path("c"), &options).await.unwrap_err();
     assert!(matches!(&error, GitError::Unreachable { repo, .. } if repo == "owner/app"), "{error}");
-    let error = Git::new().resolve_remote(&remote, None).await.unwrap_err();
+    let error = Git::new().clone_at(&remote, None, &place.path("d"), &options).await.unwrap_err();
     assert!(error.to_string().contains("transport 'file' not allowed"), "{error}");
 }
 
@@ -149,40 +152,63 @@ async fn a_server_that_never_answers_is_given_up_at_the_deadline() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/owner/app.git", listener.local_addr().unwrap());
     let remote = Remote::parse(&url, None).unwrap();
-    let git = Git::new().deadline(Duration::from_millis(300));
-    let error = git.resolve_remote(&remote, None).await.unwrap_err();
+    let (git, scratch) = (Git::new().deadline(Duration::from_millis(300)), tempfile::tempdir().unwrap());
+    let error = git.read_remote(&remote, None, "a", scratch.path(), 10).await.unwrap_err();
     assert!(matches!(error, GitError::Deadline { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn a_mirror_gives_files_commits_and_differences() {
+async fn a_file_is_read_at_a_revision_and_a_clone_says_who_made_it() {
     let place = Place::new();
     let first = sh(&place.path("author"), "git rev-parse HEAD");
-    sh(&place.path("author"), "ln -s /etc/passwd link");
     let second = place.push("version.txt", "2\n", "Second line\n\nwith a body");
-    let (git, remote, mirror) = (git(), place.remote(), place.path("mirror"));
-    git.update_mirror(&remote, &mirror).await.unwrap();
-    let sha = git.resolve(&mirror, "owner/app", "HEAD").await.unwrap();
-    assert_eq!(sha, second);
-    let info = git.commit_info(&mirror, "owner/app", &sha).await.unwrap();
+    let (git, remote, clone) = (git(), place.remote(), place.path("clone"));
+    git.clone_at(&remote, None, &clone, &CloneOptions::default()).await.unwrap();
+    let info = git.commit_info(&clone, "owner/app", &second).await.unwrap();
     assert_eq!((info.author_name.as_str(), info.message.as_str()), ("Ada", "Second line\n\nwith a body"));
-    assert_eq!(git.changed_paths(&mirror, "owner/app", &first, &sha).await.unwrap(), ["link", "version.txt"]);
-    assert_eq!(git.read(&mirror, "owner/app", &sha, "version.txt", 10).await.unwrap(), b"2\n");
-    assert!(matches!(
-        git.read(&mirror, "owner/app", &sha, "version.txt", 1).await,
-        Err(GitError::TooLarge { .. })
-    ));
-    assert!(matches!(
-        git.read(&mirror, "owner/app", &sha, "none.yaml", 10).await,
-        Err(GitError::FileNotFound { .. })
-    ));
-    let dest = place.path("files");
-    git.export(&mirror, "owner/app", &sha, &dest, Symlinks::AsText).await.unwrap();
-    assert_eq!(std::fs::read_to_string(dest.join("link")).unwrap(), "/etc/passwd");
-    assert!(dest.join("link").symlink_metadata().unwrap().is_file());
-    let (bytes, at) =
-        git.read_remote(&remote, Some(&first), "version.txt", &place.fresh("scratch"), 100).await.unwrap();
-    assert_eq!((bytes.as_slice(), at), (b"1\n".as_slice(), first));
+    let read = async |revision: Option<&str>, path: &str, most: u64| {
+        let scratch = tempfile::tempdir_in(place.dir.path()).unwrap();
+        git.read_remote(&remote, revision, path, scratch.path(), most).await
+    };
+    assert_eq!(read(None, "version.txt", 10).await.unwrap(), (b"2\n".to_vec(), second));
+    assert_eq!(read(Some(&first), "version.txt", 10).await.unwrap(), (b"1\n".to_vec(), first.clone()));
+    assert!(matches!(read(None, "version.txt", 1).await, Err(GitError::TooLarge { .. })));
+    assert!(matches!(read(None, "none.yaml", 10).await, Err(GitError::FileNotFound { .. })));
+}
+
+/// Makes `main` of the remote a commit with this tree (as `git mktree` reads it) and these words in its header.
+fn put_commit(place: &Place, tree: &str, author: &str) -> String {
+    let bare = place.path("owner/app.git");
+    let script = format!(
+        "blob=$(printf x | git hash-object -w --stdin); tree=$(printf '{tree}' \"$blob\" | git mktree); \
+         commit=$(printf 'tree %s\\nauthor {author}\\ncommitter {author}\\n\\nx\\n' \"$tree\" \
+           | git hash-object -t commit -w --literally --stdin); \
+         git update-ref refs/heads/main \"$commit\"; echo \"$commit\""
+    );
+    sh(&bare, &script)
+}
+
+/// The hardening is one for working clones and for mirrors.
+#[tokio::test]
+async fn objects_that_would_harm_are_fetched_by_nobody_and_old_slips_by_all() {
+    for (tree, author, good) in [
+        ("100644 blob %s\\t.git\\n", "A <a@b> 1700000000 +0000", false),
+        ("100644 blob %s\\ta\\n", "A <a@b> 1700000000 +0000", true),
+        ("100644 blob %s\\ta\\n", "A <a@b> 1700000000 +051800", true),
+        ("100644 blob %s\\ta\\n", "A <a@b 1700000000", false),
+    ] {
+        let place = Place::new();
+        let sha = put_commit(&place, tree, author);
+        let case = format!("{tree} {author}");
+        let cloned = git().clone_at(&place.remote(), None, &place.path("a"), &CloneOptions::default()).await;
+        assert_eq!(cloned.is_ok(), good, "clone of {case}: {cloned:?}");
+        let options = GitOptions { allow_local: true, ..GitOptions::default() };
+        let cache = GitCache::open(place.path("mirrors"), options).unwrap();
+        let repository = Repository::public(place.remote().url());
+        let mirrored = cache.resolve(&repository, "main", Since::now()).await;
+        assert_eq!(mirrored.is_ok(), good, "mirror of {case}: {mirrored:?}");
+        assert!(mirrored.is_err() || mirrored.is_ok_and(|commit| commit.sha == sha));
+    }
 }
 
 #[tokio::test]
@@ -251,10 +277,10 @@ async fn a_commit_on_another_branch_carries_only_the_change() {
     let (git, remote, folder) = (git(), place.remote(), place.path("clone"));
     git.clone_at(&remote, None, &folder, &CloneOptions::default()).await.unwrap();
     std::fs::write(folder.join("version.txt"), "2\n").unwrap();
-    let commit = Commit { branch: Some("release".into()), ..place.commit(&folder, "s1", "b1/deploy") };
+    let commit = Change { branch: Some("release".into()), ..place.commit(&folder, "s1", "b1/deploy") };
     git.commit_and_push(&remote, &commit).await.unwrap();
     assert_eq!(sh(&place.path("owner/app.git"), "git ls-tree --name-only release"), "version.txt");
-    let commit = Commit { branch: Some("new".into()), ..place.commit(&folder, "s2", "b1/other") };
+    let commit = Change { branch: Some("new".into()), ..place.commit(&folder, "s2", "b1/other") };
     git.commit_and_push(&remote, &commit).await.unwrap();
     assert_eq!(sh(&place.path("owner/app.git"), "git ls-tree --name-only new"), "other.txt\nversion.txt");
 }

@@ -550,7 +550,7 @@ async fn addresses_of_repositories_run_and_read_nothing() {
         let url = target.fill(url).replace("{mark}", &mark.display().to_string());
         let error =
             cache.resolve(&Repository::public(url.clone()), "main", Since::now()).await.expect_err(&url);
-        assert!(matches!(error, slipway_source::GitError::Url { .. }), "{url}: {error}");
+        assert!(matches!(error, slipway_source::GitError::BadUrl { .. }), "{url}: {error}");
     }
     for revision in
         ["--upload-pack=touch {mark}", "-x", "a..b", "a b", "main\n", "refs/heads/-x\u{0}", "@{-1}"]
@@ -569,10 +569,7 @@ async fn settings_inside_of_a_repository_run_nothing() {
     let touch = format!("touch {}", mark.display());
     let repo = Repo::new();
     repo.write(".gitattributes", "* filter=x diff=x merge=x\n*.yaml filter=lfs\n")
-        .write(
-            ".gitmodules",
-            &format!("[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c {touch}\n\tupdate = !{touch}\n"),
-        )
+        .write(".gitmodules", &format!("[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c {touch}\n"))
         .write(".lfsconfig", &format!("[lfs]\n\turl = {}\n", target.url()))
         .write("app/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
         .write(".git/hooks/post-update", &format!("#!/bin/sh\n{touch}\n"))
@@ -594,6 +591,15 @@ async fn settings_inside_of_a_repository_run_nothing() {
     std::fs::remove_file(&mark).ok();
     let said = held(&target, "settings", render(&repo, "app", SourceOptions::Detect).await);
     assert!(said.contains("\"name\":\"a\""), "{said}");
+    assert!(!mark.exists(), "something was run");
+    // A submodule with a command in it is not even fetched.
+    repo.write(".gitmodules", &format!("[submodule \"x\"]\n\tpath = x\n\turl = y\n\tupdate = !{touch}\n"));
+    let quiet = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "filter.x.clean=cat"];
+    repo.git(&[&quiet[..], &["add", "-A"]].concat());
+    repo.git(&[&quiet[..], &["commit", "-q", "-m", "y"]].concat());
+    std::fs::remove_file(&mark).ok();
+    let refused = repo.cache().resolve(&repo.repository(), "main", Since::now()).await.expect_err("refused");
+    assert!(refused.to_string().contains("gitmodulesUpdate"), "{refused}");
     assert!(!mark.exists(), "something was run");
 }
 

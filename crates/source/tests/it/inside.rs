@@ -218,7 +218,7 @@ async fn gpgv_sees_keys_and_text_and_nothing_else() {
 
 #[tokio::test]
 async fn git_commits_and_pushes_in_a_cage() {
-    use slipway_source::git::{Commit, Credential, Git, Identity, Remote};
+    use slipway_source::git::{Change, Credentials, Git, Identity, Remote};
     if again_in_place_of("/usr/bin/git", "inside::git_commits_and_pushes_in_a_cage") {
         return;
     }
@@ -228,11 +228,10 @@ async fn git_commits_and_pushes_in_a_cage() {
         std::fs::create_dir(folder).expect("made");
     }
     std::fs::write(files.join("a"), "b").expect("written");
-    let credential =
-        Credential { username: "ada".into(), password: Secret::new("hunter2-password".to_owned()) };
+    let credential = Credentials::basic("ada", Secret::new("hunter2-password".to_owned()));
     let remote = Remote::parse("https://127.0.0.1:1/x.git", Some(credential)).expect("an address");
     let identity = Identity { name: "a".into(), email: "a@b".into() };
-    let change = Commit {
+    let change = Change {
         folder: files.clone(),
         add: vec!["a".into()],
         branch: Some("main".into()),

@@ -3,10 +3,10 @@
 mod alike;
 mod charts;
 mod git;
-mod git_cache;
 mod gitea;
 mod hostile;
 mod inside;
 mod lookup;
+mod mirror;
 mod render;
 mod repo;

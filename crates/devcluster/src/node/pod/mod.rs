@@ -21,7 +21,7 @@ use super::container::container_name;
 use super::engine::Engine;
 use super::probe::Health;
 use super::status::waiting;
-use super::{EngineChoice, volumes};
+use super::volumes;
 use crate::api::Cluster;
 use crate::controllers::record;
 use crate::value::{Json as _, seconds_since};
@@ -265,7 +265,7 @@ fn field_path(pod: &Value, name: &str) -> String {
 }
 
 fn id_text(engine: &Engine, id: &str) -> String {
-    let name = if engine.kind == EngineChoice::Podman { "podman" } else { "docker" };
+    let name = engine.kind.name();
     format!("{name}://{id}")
 }
 

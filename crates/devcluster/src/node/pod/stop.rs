@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use super::{COMPONENT, Next, Unit, Worker, field_path};
 use crate::api::{Caller, DeleteOptions};
 use crate::controllers::{record, record_at};
-use crate::node::EngineChoice;
 use crate::node::engine::words;
 use crate::value::Json as _;
+use slipway_container::Kind;
 
 impl Worker {
     /// Ends containers whose liveness or startup probe gave up.
@@ -94,7 +94,7 @@ impl Worker {
         }
         self.units.values_mut().for_each(Unit::stop_probes);
         if let Ok(names) = self.engine.list_pod(&self.uid).await {
-            if self.engine.kind == EngineChoice::Podman {
+            if self.engine.kind == Kind::Podman {
                 self.engine.remove(&names).await;
             } else {
                 // Docker keeps the logs in the container, so only the sandbox goes.

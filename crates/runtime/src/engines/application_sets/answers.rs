@@ -36,7 +36,7 @@ impl Engine {
             }
             Need::Plugin { config_map, parameters } => {
                 let settings = self.plugin_settings(set, config_map).await?;
-                http::ask_plugin(&settings, &set.metadata.name, parameters).await
+                http::ask_plugin(&self.config.egress, &settings, &set.metadata.name, parameters).await
             }
             Need::Repositories { provider } => {
                 let question = self.question(set, provider).await?;

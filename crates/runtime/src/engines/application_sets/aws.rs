@@ -11,9 +11,13 @@ use aws_lc_rs::hmac;
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use slipway_dialect::percent::encode;
+use slipway_forge::lists::AskError;
+use slipway_forge::remote::Answer;
 use slipway_model::Secret;
+use slipway_net::{Client, Request as Ask, Rules, Trust};
 
-use super::http::{self, HttpError, Trust};
+use super::http;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const JSON: &str = "application/x-amz-json-1.1";
@@ -33,7 +37,7 @@ pub(super) struct Credentials {
 
 /// Somebody known to Amazon, in a region.
 pub(super) struct Session {
-    client: reqwest::Client,
+    client: Client,
     region: String,
     credentials: Credentials,
     /// Instead of Amazon's own: `AWS_ENDPOINT_URL`.
@@ -42,7 +46,12 @@ pub(super) struct Session {
 
 impl Session {
     /// `role` and `region` as the generator names them; empty: the engine's own.
-    pub(super) async fn open(environment: Environment<'_>, role: &str, region: &str) -> Result<Self, String> {
+    pub(super) async fn open(
+        rules: &Rules,
+        environment: Environment<'_>,
+        role: &str,
+        region: &str,
+    ) -> Result<Self, String> {
         let given = |name: &str| environment(name).filter(|text| !text.is_empty());
         let region = Some(region.to_owned())
             .filter(|region| !region.is_empty())
@@ -53,7 +62,7 @@ impl Session {
             // It becomes a part of the host that credentials are shown to.
             return Err(format!("{region:?} is not a region"));
         }
-        let client = http::client(PATIENCE, &Trust::default())?;
+        let client = http::client(rules, PATIENCE, Trust::default())?;
         let endpoint = given("AWS_ENDPOINT_URL");
         let nobody = Credentials { id: String::new(), secret: Secret::new(String::new()), token: None };
         let mut session = Self { client, region, credentials: nobody, endpoint };
@@ -82,7 +91,7 @@ impl Session {
                 Some(file) => Some(read(&file).await?.trim().to_owned()),
                 None => given("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
             };
-            session.ask_agent(&agent, token).await?
+            ask_agent(&agent, token).await?
         } else {
             return Err("the engine has no AWS credentials; give it AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a web identity, or a pod identity".into());
         };
@@ -99,14 +108,12 @@ impl Session {
     }
 
     /// Carries an action out, and gives its answer. Faults carry Amazon's `__type`.
-    pub(super) async fn act(&self, service: &str, target: &str, input: &Value) -> Result<Value, HttpError> {
+    pub(super) async fn act(&self, service: &str, target: &str, input: &Value) -> Result<Answer, String> {
         let url = self.address(service);
         let body = input.to_string();
         let mut headers = vec![("content-type", JSON.to_owned()), ("x-amz-target", target.to_owned())];
         headers = self.signed(service, &url, headers, &body)?;
-        let answer = http::post(&self.client, &url, &headers, body).await?;
-        serde_json::from_slice(&answer)
-            .map_err(|error| HttpError::Failed(format!("{url} does not answer JSON: {error}")))
+        http::post(&self.client, &url, &headers, &body).await
     }
 
     fn address(&self, service: &str) -> String {
@@ -123,43 +130,20 @@ impl Session {
         let url = self.address("sts");
         let mut headers = vec![("content-type", FORM.to_owned())];
         if signed {
-            headers = self.signed("sts", &url, headers, form).map_err(HttpError::into_message)?;
+            headers = self.signed("sts", &url, headers, form)?;
         }
-        let answer = http::post(&self.client, &url, &headers, form.to_owned()).await;
-        let answer = answer.map_err(|error| format!("the role is not given: {}", error.into_message()))?;
-        let text = String::from_utf8_lossy(&answer);
+        let refused = |error: String| format!("the role is not given: {error}");
+        let answer = http::post(&self.client, &url, &headers, form).await.map_err(refused)?;
+        if !(200..300).contains(&answer.status) {
+            let error = answer.read(&url).map_err(AskError::into_message).err();
+            return Err(refused(error.unwrap_or_default()));
+        }
+        let text = String::from_utf8_lossy(&answer.body);
         let field = |name: &str| element(&text, name).ok_or(format!("{url} gives a role without {name}"));
         Ok(Credentials {
             id: field("AccessKeyId")?,
             secret: Secret::new(field("SecretAccessKey")?),
             token: Some(Secret::new(field("SessionToken")?)),
-        })
-    }
-
-    /// The container's agent lives at an address of the machine room, which is allowed here: it stands in the engine's
-    /// own environment, and no generator can write there.
-    async fn ask_agent(&self, url: &str, token: Option<String>) -> Result<Credentials, String> {
-        let mut request = self.client.get(url);
-        if let Some(token) = token {
-            request = request.header("authorization", token);
-        }
-        let failed = |error: reqwest::Error| format!("the container's credentials: {}", error.without_url());
-        let answer: Value = request
-            .send()
-            .await
-            .and_then(reqwest::Response::error_for_status)
-            .map_err(failed)?
-            .json()
-            .await
-            .map_err(failed)?;
-        let field = |name: &str| {
-            let found = answer[name].as_str().map(str::to_owned);
-            found.ok_or_else(|| format!("the container's credentials have no {name}"))
-        };
-        Ok(Credentials {
-            id: field("AccessKeyId")?,
-            secret: Secret::new(field("SecretAccessKey")?),
-            token: field("Token").ok().map(Secret::new),
         })
     }
 
@@ -169,9 +153,8 @@ impl Session {
         url: &str,
         mut headers: Vec<(&'static str, String)>,
         body: &str,
-    ) -> Result<Vec<(&'static str, String)>, HttpError> {
-        let url: reqwest::Url =
-            url.parse().map_err(|_| HttpError::Failed(format!("{url:?} is not an address")))?;
+    ) -> Result<Vec<(&'static str, String)>, String> {
+        let url: reqwest::Url = url.parse().map_err(|_| format!("{url:?} is not an address"))?;
         let host = url.host_str().unwrap_or_default();
         let host = url.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
         headers.push(("host", host));
@@ -185,6 +168,32 @@ impl Session {
         headers.push(("authorization", authorization));
         Ok(headers)
     }
+}
+
+/// The container's agent lives at an address of the machine room, which is allowed here: it stands in the engine's
+/// own environment, and no generator can write there.
+async fn ask_agent(url: &str, token: Option<String>) -> Result<Credentials, String> {
+    let failed = |error: String| format!("the container's credentials: {error}");
+    let parsed: reqwest::Url = url.parse().map_err(|_| failed("its address is not one".into()))?;
+    let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let rules = Rules::parse(&[host]).map_err(failed)?.with_private();
+    let client = http::client(&rules, PATIENCE, Trust::default()).map_err(failed)?;
+    let secrets: Vec<_> = token.iter().map(|token| ("authorization", token.as_str())).collect();
+    let answer = client.send(Ask { secrets: &secrets, ..Ask::get(url) }).await;
+    let answer = answer.map_err(|error| failed(error.to_string()))?;
+    if !answer.is_success() {
+        return Err(failed(format!("it answers {}", answer.status)));
+    }
+    let answer: Value = serde_json::from_slice(&answer.body).map_err(|error| failed(error.to_string()))?;
+    let field = |name: &str| {
+        let found = answer[name].as_str().map(str::to_owned);
+        found.ok_or_else(|| format!("the container's credentials have no {name}"))
+    };
+    Ok(Credentials {
+        id: field("AccessKeyId")?,
+        secret: Secret::new(field("SecretAccessKey")?),
+        token: field("Token").ok().map(Secret::new),
+    })
 }
 
 /// What is signed. The path is always the root.
@@ -233,12 +242,7 @@ fn sign(key: &[u8], text: &str) -> Vec<u8> {
 fn form(fields: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (name, value) in fields {
-        let _ = write!(
-            text,
-            "{}{name}={}",
-            if text.is_empty() { "" } else { "&" },
-            super::provider::encode(value)
-        );
+        let _ = write!(text, "{}{name}={}", if text.is_empty() { "" } else { "&" }, encode(value));
     }
     text
 }
@@ -288,10 +292,11 @@ mod tests {
     #[tokio::test]
     async fn a_region_is_no_way_to_another_host() {
         let keys = |name: &str| name.starts_with("AWS_").then(|| "x".to_owned());
-        let error = Session::open(&keys, "", "evil.example/?").await.err().expect("refused");
+        let error =
+            Session::open(&Rules::default(), &keys, "", "evil.example/?").await.err().expect("refused");
         assert!(error.contains("is not a region"), "{error}");
         let nothing = |_: &str| None;
-        let error = Session::open(&nothing, "", "eu-west-1").await.err().expect("refused");
+        let error = Session::open(&Rules::default(), &nothing, "", "eu-west-1").await.err().expect("refused");
         assert!(error.contains("no AWS credentials"), "{error}");
     }
 }

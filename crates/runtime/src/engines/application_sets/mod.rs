@@ -16,6 +16,7 @@ use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch
 
 use super::{APPLICATION, APPLICATION_SET};
 use crate::engine::Engine;
+pub(crate) use reach::github_way;
 
 pub(crate) struct ApplicationSets(Arc<Engine>);
 

@@ -7,14 +7,19 @@
 use serde_json::Value;
 use slipway_cluster::ObjectKey;
 use slipway_crd::{AppProject, ApplicationSet, names};
+use slipway_forge::{GITHUB_HEADERS, GithubApp};
 use slipway_gitops::project;
 use slipway_model::Secret;
-use slipway_source::{GithubApp, Repository};
+use slipway_net::{Proxy, Rules, Trust};
+use slipway_source::Repository;
 
 use super::answers::decode;
 use super::{aws, http, provider};
 use crate::engine::Engine;
 use crate::settings::SECRET_TYPE;
+
+/// How long GitHub may take to give a token.
+const APP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 impl Engine {
     fn is_home(&self, set: &ApplicationSet) -> bool {
@@ -144,7 +149,7 @@ impl Engine {
             }
             provider::Key::App(name) => {
                 let object = self.own(set, "Secret", &name).await?;
-                Some(app_token(&object, &name, &mut draft).await?)
+                Some(app_token(&self.config.egress, &object, &name, &mut draft).await?)
             }
             provider::Key::Amazon { .. } if !self.is_home(set) => {
                 return Err(format!(
@@ -154,11 +159,12 @@ impl Engine {
             }
             provider::Key::Amazon { role, region } => {
                 let environment = |name: &str| std::env::var(name).ok();
-                draft.session = Some(aws::Session::open(&environment, &role, &region).await?);
+                draft.session =
+                    Some(aws::Session::open(&self.config.egress, &environment, &role, &region).await?);
                 None
             }
         };
-        draft.open(credential.as_ref(), certificates)
+        draft.open(credential.as_ref(), certificates, &self.config.egress)
     }
 
     async fn certificates(&self, set: &ApplicationSet, reference: &Value) -> Result<String, String> {
@@ -191,6 +197,7 @@ fn value(secret: &Value, name: &str, key: &str) -> Result<Secret<String>, String
 
 /// The token of a GitHub App's installation, asked for where the block or the App's Secret says GitHub is.
 async fn app_token(
+    rules: &Rules,
     secret: &Value,
     name: &str,
     draft: &mut provider::Draft,
@@ -203,13 +210,29 @@ async fn app_token(
         ));
     }
     draft.at_enterprise(&field("githubAppEnterpriseBaseUrl"));
-    let api = draft.api.parse().map_err(|_| format!("{:?} is not an address", draft.api))?;
-    http::check_address(&api).await?;
     let app = GithubApp {
         id,
         installation: field("githubAppInstallationID"),
         private_key: Secret::new(private_key),
         api: draft.api.clone(),
     };
-    app.access_token().await.map_err(|error| format!("the GitHub App of the Secret {name}: {error}"))
+    let failed = |error: String| format!("the GitHub App of the Secret {name}: {error}");
+    let way = github_way(rules, &app, Trust::default(), Proxy::Environment).map_err(failed)?;
+    let token = app.token(&way, &app.api).await.map_err(failed)?;
+    Ok(token.value)
+}
+
+/// How the API that an App belongs to is reached.
+pub(crate) fn github_way(
+    rules: &Rules,
+    app: &GithubApp,
+    trust: Trust,
+    proxy: Proxy,
+) -> Result<http::Way, String> {
+    Ok(http::Way {
+        client: http::client_by(rules, APP_PATIENCE, trust, proxy)?,
+        api: app.api.trim_end_matches('/').to_owned(),
+        headers: GITHUB_HEADERS.map(|(name, value)| (name, value.to_owned())).to_vec(),
+        session: None,
+    })
 }

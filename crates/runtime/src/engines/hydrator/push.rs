@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use slipway_crd::SourceHydrator;
 use slipway_gitops::hydration::{self, DryCommit};
 use slipway_source::Repository;
-use slipway_source::git::{Commit as Change, Credential, Git, Identity, Pushed, Remote};
+use slipway_source::git::{Change, Credentials, Git, Identity, Pushed, Remote};
 
 use super::Hydrated;
 use crate::engine::Engine;
@@ -98,7 +98,7 @@ impl Engine {
 }
 
 /// With what is pushed.
-async fn credential(repository: &Repository) -> Result<Option<Credential>, String> {
+async fn credential(repository: &Repository) -> Result<Option<Credentials>, String> {
     let credentials = &repository.credentials;
     if credentials.ssh_private_key.is_some() || credentials.bearer_token.is_some() {
         return Err(format!(
@@ -106,15 +106,14 @@ async fn credential(repository: &Repository) -> Result<Option<Credential>, Strin
             repository.url
         ));
     }
-    Ok(match &credentials.github_app {
-        Some(app) => {
-            let password = app.access_token().await.map_err(|error| error.to_string())?;
-            Some(Credential { username: "x-access-token".into(), password })
+    Ok(match &credentials.tokens {
+        Some(tokens) => {
+            let token = tokens.token(repository).await?;
+            Some(Credentials::basic(token.username, token.password))
         }
-        None => credentials
-            .password
-            .clone()
-            .map(|password| Credential { username: credentials.username.clone(), password }),
+        None => {
+            credentials.password.clone().map(|password| Credentials::basic(&credentials.username, password))
+        }
     })
 }
 

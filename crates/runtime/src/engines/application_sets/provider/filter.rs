@@ -3,7 +3,8 @@
 
 use regex::Regex;
 use serde_json::Value;
-use slipway_gitops::appset::{PullRequest, RepositoryEntry};
+use slipway_forge::lists::Entry;
+use slipway_gitops::appset::PullRequest;
 
 /// All conditions of a filter must hold, and one filter is enough.
 #[derive(Default)]
@@ -37,7 +38,7 @@ impl Filter {
         })
     }
 
-    pub(super) fn admits_repository(&self, entry: &RepositoryEntry) -> bool {
+    pub(super) fn admits_repository(&self, entry: &Entry) -> bool {
         admits(&self.repository, &entry.repository)
             && (self.label.is_none() || entry.labels.iter().any(|label| admits(&self.label, label)))
     }

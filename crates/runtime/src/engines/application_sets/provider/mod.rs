@@ -1,39 +1,25 @@
 //! Git hosts asked for repositories and pull requests.
 //!
 //! In: a generator's block, and the credential that it names. Out: the repositories or pull requests that its filters
-//! let through. Each host is a file of its own that knows addresses and names of fields; how to ask, to page and to
-//! filter is one for all. Nothing here knows where credentials are kept, or whose set it is.
+//! let through. How a host is asked is in `forge::lists`; here is what a block means, and its filters. Nothing here
+//! knows where credentials are kept, or whose set it is.
 
-mod ask;
-mod azure;
-mod bitbucket;
-mod bitbucket_server;
-mod code_commit;
 mod filter;
-mod gitea;
-mod github;
-mod gitlab;
+
+use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::Value;
+use slipway_forge::lists::{AskError, Branch, Entry, Host, Listed, Question as Asking, Scope};
 use slipway_gitops::appset::{Answer, PullRequest, RepositoryEntry};
 use slipway_model::Secret;
+use slipway_net::{Rules, Trust};
 
 use super::aws;
-use super::http::{self, HttpError, Trust};
-pub(super) use ask::encode;
+use super::http::{self, Way};
 use filter::Filter;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Host {
-    GitHub,
-    GitLab,
-    Gitea,
-    Bitbucket,
-    BitbucketServer,
-    Azure,
-    CodeCommit,
-}
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// By the name of the block; Azure DevOps is spelt in two ways, by generator.
 const HOSTS: [(&str, Host); 8] = [
@@ -75,6 +61,34 @@ pub(super) enum Login {
 }
 
 impl Key {
+    /// The names of fields are the generator's, the way to say it the host's.
+    fn of(host: Host, block: &Value) -> Self {
+        let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
+        match host {
+            Host::GitHub => match text("appSecretName") {
+                name if name.is_empty() => {
+                    Self::token(&block["tokenRef"], Login::Header("authorization", "Bearer "))
+                }
+                name => Self::App(name),
+            },
+            Host::GitLab => Self::token(&block["tokenRef"], Login::Header("private-token", "")),
+            Host::Gitea => Self::token(&block["tokenRef"], Login::Header("authorization", "token ")),
+            // `scmProvider` knows a user with an app password, `pullRequest` the two that Bitbucket Server has.
+            Host::Bitbucket => match &block["appPasswordRef"] {
+                Value::Null => Self::bearer_or_basic(block),
+                reference => Self::token(reference, Login::Basic(text("user"))),
+            },
+            Host::BitbucketServer => Self::bearer_or_basic(block),
+            // A personal access token is a password of nobody. Each generator has its own name for it.
+            Host::Azure => {
+                let names = [&block["accessTokenRef"], &block["tokenRef"]];
+                let reference = names.into_iter().find(|one| !one.is_null());
+                Self::token(reference.unwrap_or(&Value::Null), Login::Basic(String::new()))
+            }
+            Host::CodeCommit => Self::Amazon { role: text("role"), region: text("region") },
+        }
+    }
+
     fn token(reference: &Value, login: Login) -> Self {
         match reference {
             Value::Null => Self::Nobody,
@@ -101,10 +115,9 @@ pub(super) struct Draft {
     pub(super) key: Key,
     /// The block's own address.
     given: String,
+    scope: Scope,
     block: Value,
     filters: Vec<Filter>,
-    https: bool,
-    fips: bool,
     /// For a key of Amazon.
     pub(super) session: Option<aws::Session>,
 }
@@ -136,32 +149,13 @@ impl Draft {
         let filters = block["filters"].as_array().into_iter().flatten().map(Filter::parse);
         Ok(Self {
             host,
-            api: match host {
-                Host::GitHub => github::api(&given),
-                Host::GitLab => gitlab::api(&given),
-                Host::Gitea => gitea::api(&given)?,
-                Host::Bitbucket => bitbucket::api(&given),
-                Host::BitbucketServer => bitbucket_server::api(&given)?,
-                Host::Azure => azure::api(&given, &provider),
-                Host::CodeCommit => String::new(),
-            },
-            key: match host {
-                Host::GitHub => github::key(&provider),
-                Host::GitLab => Key::token(&provider["tokenRef"], Login::Header("private-token", "")),
-                Host::Gitea => Key::token(&provider["tokenRef"], Login::Header("authorization", "token ")),
-                Host::Bitbucket => bitbucket::key(&provider),
-                Host::BitbucketServer => Key::bearer_or_basic(&provider),
-                Host::Azure => azure::key(&provider),
-                Host::CodeCommit => {
-                    Key::Amazon { role: ask::text(&provider["role"]), region: ask::text(&provider["region"]) }
-                }
-            },
+            api: host.api(&given, provider["organization"].as_str().unwrap_or_default())?,
+            key: Key::of(host, &provider),
+            scope: scope(host, &provider, https, fips),
             session: None,
             given,
             block: provider,
             filters: filters.collect::<Result<_, String>>()?,
-            https,
-            fips,
         })
     }
 
@@ -173,7 +167,7 @@ impl Draft {
     /// The address of an Enterprise that the App's Secret names; the block's own word wins.
     pub(super) fn at_enterprise(&mut self, address: &str) {
         if self.given.is_empty() && !address.is_empty() {
-            self.api = github::api(address.trim_end_matches('/'));
+            self.api = Host::GitHub.api(address.trim_end_matches('/'), "").unwrap_or_default();
         }
     }
 
@@ -182,6 +176,7 @@ impl Draft {
         self,
         credential: Option<&Secret<String>>,
         certificates: Option<String>,
+        rules: &Rules,
     ) -> Result<Question, String> {
         let mut headers = vec![("accept", "application/json".to_owned())];
         if let Some(credential) = credential {
@@ -199,108 +194,95 @@ impl Draft {
                 }
             });
         }
-        let trust = Trust { insecure: self.block["insecure"] == true, certificates };
+        let trust =
+            Trust { insecure: self.block["insecure"] == true, authorities: certificates, identity: None };
+        let client = http::client(rules, PATIENCE, trust)
+            .map_err(|error| if self.block["caRef"].is_null() { error } else { format!("caRef: {error}") })?;
         Ok(Question {
-            client: http::client(ask::PATIENCE, &trust)?,
             host: self.host,
-            api: self.api,
-            headers,
-            block: self.block,
+            scope: self.scope,
+            way: Way { client, api: self.api, headers, session: self.session },
+            labels: serde_json::from_value(self.block["labels"].clone()).unwrap_or_default(),
             filters: self.filters,
-            https: self.https,
-            fips: self.fips,
-            session: self.session,
         })
+    }
+}
+
+/// Which list a block means. Each host has its own names for the same.
+fn scope(host: Host, block: &Value, https: bool, fips: bool) -> Scope {
+    let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
+    let flag = |field: &str| block[field].as_bool().unwrap_or(false);
+    let first = |fields: &[&str]| fields.iter().map(|name| text(name)).find(|text| !text.is_empty());
+    let owner: &[&str] = match host {
+        Host::GitHub => &["organization", "owner"],
+        Host::GitLab => &["group"],
+        Host::BitbucketServer => &["project"],
+        Host::Azure => &["organization"],
+        Host::Gitea | Host::Bitbucket | Host::CodeCommit => &["owner"],
+    };
+    let tags = block["tagFilters"].as_array().into_iter().flatten().map(|filter| {
+        let value = filter["value"].as_str().filter(|value| !value.is_empty());
+        (filter["key"].as_str().unwrap_or_default().to_owned(), value.map(str::to_owned))
+    });
+    Scope {
+        owner: first(owner).unwrap_or_default(),
+        project: first(&["teamProject", "project"]).unwrap_or_default(),
+        repo: text(if host == Host::GitLab { "project" } else { "repo" }),
+        topic: text("topic"),
+        state: text("pullRequestState"),
+        tags: tags.collect(),
+        all_branches: flag("allBranches"),
+        // GitLab leaves archived ones out unless it is told otherwise, the others the other way round.
+        archived: if host == Host::GitLab {
+            flag("includeArchivedRepos")
+        } else {
+            !flag("excludeArchivedRepos")
+        },
+        subgroups: flag("includeSubgroups"),
+        // In, unless somebody says no.
+        shared: block["includeSharedProjects"] != false,
+        https,
+        fips,
     }
 }
 
 /// A generator's block, ready to be asked.
 pub(super) struct Question {
     host: Host,
-    api: String,
-    client: reqwest::Client,
-    headers: Vec<(&'static str, String)>,
-    /// The provider's own block.
-    block: Value,
+    scope: Scope,
+    way: Way,
+    labels: Vec<String>,
     filters: Vec<Filter>,
-    https: bool,
-    fips: bool,
-    session: Option<aws::Session>,
 }
 
 impl Question {
-    fn text(&self, field: &str) -> &str {
-        self.block[field].as_str().unwrap_or_default()
-    }
-
-    fn flag(&self, field: &str) -> bool {
-        self.block[field].as_bool().unwrap_or(false)
-    }
-
-    async fn has_path(&self, listed: &Listed, branch: &Branch, path: &str) -> Result<bool, HttpError> {
-        let path = path.trim_matches('/');
-        match self.host {
-            Host::GitHub | Host::Gitea => github::has_path(self, listed, branch, path).await,
-            Host::GitLab => gitlab::has_path(self, listed, branch, path).await,
-            Host::Bitbucket => bitbucket::has_path(self, listed, branch, path).await,
-            Host::BitbucketServer => bitbucket_server::has_path(self, listed, branch, path).await,
-            Host::Azure => azure::has_path(self, listed, branch, path).await,
-            Host::CodeCommit => code_commit::has_path(self, listed, branch, path).await,
-        }
-    }
-
-    async fn listed(&self) -> Result<Vec<Listed>, HttpError> {
-        match self.host {
-            Host::GitHub => github::listed(self).await,
-            Host::GitLab => gitlab::listed(self).await,
-            Host::Gitea => gitea::listed(self).await,
-            Host::Bitbucket => bitbucket::listed(self).await,
-            Host::BitbucketServer => bitbucket_server::listed(self).await,
-            Host::Azure => azure::listed(self).await,
-            Host::CodeCommit => code_commit::listed(self).await,
-        }
-    }
-
-    /// The default branch, or all of them.
-    async fn branches(&self, listed: &Listed) -> Result<Vec<Branch>, HttpError> {
-        match self.host {
-            Host::GitHub => github::branches(self, listed, "per_page=100").await,
-            Host::Gitea => github::branches(self, listed, "limit=50").await,
-            Host::GitLab => gitlab::branches(self, listed).await,
-            Host::Bitbucket => bitbucket::branches(self, listed).await,
-            Host::BitbucketServer => bitbucket_server::branches(self, listed).await,
-            Host::Azure => azure::branches(self, listed).await,
-            Host::CodeCommit => code_commit::branches(self, listed).await,
-        }
-    }
-
-    async fn pulls(&self) -> Result<Vec<PullRequest>, HttpError> {
-        match self.host {
-            Host::GitHub => github::pulls(self, "per_page=100").await,
-            Host::Gitea => github::pulls(self, "limit=50").await,
-            Host::GitLab => gitlab::pulls(self).await,
-            Host::Bitbucket => bitbucket::pulls(self).await,
-            Host::BitbucketServer => bitbucket_server::pulls(self).await,
-            Host::Azure => azure::pulls(self).await,
-            Host::CodeCommit => Err(HttpError::Failed(
-                "pull requests of awsCodeCommit are not listed; use scmProvider with allBranches".into(),
-            )),
-        }
+    fn asking(&self) -> Asking<'_, Way> {
+        Asking { host: self.host, scope: &self.scope, carrier: &self.way }
     }
 }
 
-/// What a list of repositories says of one.
-struct Listed {
-    /// How it is named in addresses.
-    key: String,
-    /// With its default branch.
-    entry: RepositoryEntry,
+fn entry(entry: Entry, branch: Branch) -> RepositoryEntry {
+    RepositoryEntry {
+        organization: entry.organization,
+        repository: entry.repository,
+        repository_id: entry.repository_id,
+        url: entry.url,
+        branch: branch.name,
+        sha: branch.sha,
+        labels: entry.labels,
+    }
 }
 
-/// A branch and the commit that it points to.
-struct Branch {
-    name: String,
-    sha: String,
+fn pull_request(pull: slipway_forge::lists::PullRequest) -> PullRequest {
+    PullRequest {
+        number: pull.number,
+        title: pull.title,
+        branch: pull.branch,
+        target_branch: pull.target_branch,
+        head_sha: pull.head_sha,
+        author: pull.author,
+        labels: pull.labels,
+    }
 }
 
 /// The repositories that the filters let through, each with its branch or branches.
@@ -310,25 +292,25 @@ pub(super) async fn repositories(question: &Question) -> Result<Vec<RepositoryEn
         .map_err(|error| format!("error listing repos: {}", error.into_message()))
 }
 
-async fn list_repositories(question: &Question) -> Result<Vec<RepositoryEntry>, HttpError> {
+async fn list_repositories(question: &Question) -> Result<Vec<RepositoryEntry>, AskError> {
     let mut found = Vec::new();
-    for listed in question.listed().await? {
+    let asking = question.asking();
+    for listed in asking.repositories().await? {
         // What the name and the labels rule out need not be asked for its branches.
         let candidates: Vec<&Filter> =
             question.filters.iter().filter(|filter| filter.admits_repository(&listed.entry)).collect();
         if candidates.is_empty() && !question.filters.is_empty() {
             continue;
         }
-        for branch in question.branches(&listed).await? {
+        for branch in asking.branches(&listed).await? {
             let mut wanted = question.filters.is_empty();
             for filter in &candidates {
                 wanted = wanted
                     || (filter.admits_branch(&branch.name)
-                        && paths_hold(question, filter, &listed, &branch).await?);
+                        && paths_hold(&asking, filter, &listed, &branch).await?);
             }
             if wanted {
-                let Branch { name, sha } = branch;
-                found.push(RepositoryEntry { branch: name, sha, ..listed.entry.clone() });
+                found.push(entry(listed.entry.clone(), branch));
             }
         }
     }
@@ -336,11 +318,11 @@ async fn list_repositories(question: &Question) -> Result<Vec<RepositoryEntry>, 
 }
 
 async fn paths_hold(
-    question: &Question,
+    question: &Asking<'_, Way>,
     filter: &Filter,
     listed: &Listed,
     branch: &Branch,
-) -> Result<bool, HttpError> {
+) -> Result<bool, AskError> {
     for (paths, wanted) in [(&filter.paths_exist, true), (&filter.paths_do_not_exist, false)] {
         for path in paths {
             if question.has_path(listed, branch, path).await? != wanted {
@@ -353,14 +335,13 @@ async fn paths_hold(
 
 /// The open pull requests that the filters let through.
 pub(super) async fn pull_requests(question: &Question) -> Result<Answer, String> {
-    match question.pulls().await {
-        Err(HttpError::NotFound { message, .. }) => Ok(Answer::RepositoryNotFound(message)),
+    match question.asking().pull_requests().await {
+        Err(AskError::NotFound { message, .. }) => Ok(Answer::RepositoryNotFound(message)),
         Err(error) => Err(format!("error listing repos: {}", error.into_message())),
-        Ok(mut found) => {
-            let labels: Vec<String> =
-                serde_json::from_value(question.block["labels"].clone()).unwrap_or_default();
+        Ok(found) => {
+            let mut found: Vec<PullRequest> = found.into_iter().map(pull_request).collect();
             found.retain(|pull| {
-                labels.iter().all(|label| pull.labels.contains(label))
+                question.labels.iter().all(|label| pull.labels.contains(label))
                     && (question.filters.is_empty()
                         || question.filters.iter().any(|filter| filter.admits_pull(pull)))
             });

@@ -49,8 +49,12 @@ async fn at(address: &str, block: Value) -> Question {
             _ => return None,
         })
     };
-    draft.session = Some(Session::open(&environment, &role, &region).await.expect("signed in"));
-    draft.open(None, None).unwrap_or_else(|error| panic!("{error}"))
+    draft.session = Some(
+        Session::open(&Rules::default().with_private(), &environment, &role, &region)
+            .await
+            .expect("signed in"),
+    );
+    draft.open(None, None, &Rules::default().with_private()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn repository(name: &str, branch: Value) -> Value {

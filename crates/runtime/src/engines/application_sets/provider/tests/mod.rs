@@ -55,7 +55,9 @@ async fn host(answers: Vec<(&'static str, Value)>) -> (String, Asked) {
 fn question(block: Value) -> Question {
     let draft = Draft::read(&block, None).unwrap_or_else(|error| panic!("{error}"));
     let token = (draft.key != Key::Nobody).then(|| Secret::new("t0ken".to_owned()));
-    draft.open(token.as_ref(), None).unwrap_or_else(|error| panic!("{error}"))
+    draft
+        .open(token.as_ref(), None, &Rules::default().with_private())
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 async fn pulls(block: Value) -> Vec<PullRequest> {
