@@ -118,8 +118,8 @@ async fn main() -> anyhow::Result<()> {
     let filler = "x".repeat(INTAKE_BYTES);
     let intake: Arc<load::Make> = Arc::new(move |number| {
         let body = json!({
-            "runtime": "bench", "version": filler, "cluster": "c", "ingressUrl": "", "complete": false,
-            "applications": [], "removed": [format!("ns/app{number}")],
+            "runtime": "bench", "version": filler, "cluster": "c", "ingressUrl": "", "sequence": number + 1,
+            "removed": [{"kind": "argoproj.io/Application", "namespace": "ns", "name": format!("app{number}")}],
         });
         ("intake", request("POST", "/2.0/api/events", &runtime, &body.to_string()))
     });

@@ -117,6 +117,11 @@ test("automatic sync is turned off and on again by a person, on the page (D6)", 
   await settled();
 });
 
+// What a runtime reports, as one does: numbers follow the clock in microseconds, of which this machine has one.
+const envelope = ({ name, version, cluster, ingressUrl }) => ({ runtime: name, version, cluster, ingressUrl, sequence: Math.floor((performance.timeOrigin + performance.now()) * 1000), entities: [], removed: [] });
+const named = ({ namespace, name }) => ({ kind: "argoproj.io/Application", namespace, name });
+const entity = (app) => ({ ...named(app), body: app });
+
 test("2,000 applications are found, filtered and scrolled, a hundred at a time", async () => {
   const app = await settled();
   const key = JSON.parse(readFileSync(join(platform.folder, "data/agents.json"), "utf8")).runtime;
@@ -128,7 +133,7 @@ test("2,000 applications are found, filtered and scrolled, a hundred at a time",
   }));
   const [runtime] = await platform.api("/api/runtimes");
   const report = async (applications) => {
-    const body = { runtime: runtime.name, version: runtime.version, cluster: runtime.cluster, ingressUrl: runtime.ingressUrl, complete: false, applications, removed: [] };
+    const body = { ...envelope(runtime), entities: applications.map(entity) };
     const answer = await fetch(`${platform.url}/2.0/api/events`, {
       method: "POST",
       headers: { authorization: key, "content-type": "application/json" },
@@ -160,8 +165,7 @@ test("2,000 applications are found, filtered and scrolled, a hundred at a time",
   await page.getByRole("row").filter({ hasText: "many-1999" }).getByText("Degraded").waitFor();
   await shot("many");
   // A runtime may take back what it reported.
-  const removed = made.map(({ namespace, name }) => `${namespace}/${name}`);
-  const body = { runtime: runtime.name, version: runtime.version, cluster: runtime.cluster, ingressUrl: runtime.ingressUrl, complete: false, applications: [], removed };
+  const body = { ...envelope(runtime), removed: made.map(named) };
   await fetch(`${platform.url}/2.0/api/events`, { method: "POST", headers: { authorization: key, "content-type": "application/json" }, body: JSON.stringify(body) });
 });
 
@@ -179,21 +183,21 @@ test("a watched list prints what the runtime reports, without being asked again"
     const waiting = platform.slipway("app", "wait", "demo", "-o", "name");
     assert.match(await waiting, /^argocd\/demo$/m);
     const key = JSON.parse(readFileSync(join(platform.folder, "data/agents.json"), "utf8")).runtime;
-    const [{ name, version, cluster, ingressUrl }] = await platform.api("/api/runtimes");
+    const [runtime] = await platform.api("/api/runtimes");
     const report = async (change) => {
-      const body = { runtime: name, version, cluster, ingressUrl, complete: false, applications: [], removed: [], ...change };
+      const body = { ...envelope(runtime), ...change };
       const headers = { authorization: key, "content-type": "application/json" };
       const answer = await fetch(`${platform.url}/2.0/api/events`, { method: "POST", headers, body: JSON.stringify(body) });
       assert.equal(answer.status, 200, await answer.text());
     };
     const seen = () => objects.filter((object) => object.name === "watched").map(({ healthStatus }) => healthStatus);
     const watched = { ...app, name: "watched", namespace: "other" };
-    await report({ applications: [watched] });
+    await report({ entities: [entity(watched)] });
     await until("a new one is printed", () => seen().length === 1);
-    await report({ applications: [{ ...watched, healthStatus: "Degraded" }] });
+    await report({ entities: [entity({ ...watched, healthStatus: "Degraded" })] });
     await until("its change is printed", () => seen().length === 2);
     assert.deepEqual(seen(), ["Healthy", "Degraded"]);
-    await report({ removed: ["other/watched"] });
+    await report({ removed: [named(watched)] });
     const wanted = new Set(objects.map((object) => JSON.stringify(object)));
     assert.ok(wanted.size === objects.length, "nothing is printed twice");
   } finally {

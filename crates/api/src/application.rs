@@ -69,6 +69,9 @@ pub struct Application {
     pub health_status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_message: Option<String>,
+    /// Since when it has this health; RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_changed_at: Option<String>,
     /// The commit compared with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
@@ -119,6 +122,9 @@ pub struct Operation {
     pub waiting_on: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// Of an Application with several sources: the revision of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<String>,
     #[serde(default)]
     pub initiated_by: String,
 }
@@ -171,6 +177,12 @@ pub struct Deployment {
     pub started_at: Option<String>,
     pub deployed_at: String,
     pub initiated_by: String,
+    /// Of an Application with several sources: the revision of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<String>,
+    /// What was applied, where it is still known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
 }
 
 /// `GET /app-proxy/api/applications/{namespace}/{name}/diff`: from the runtime, never stored by the control plane.

@@ -17,6 +17,7 @@ pub mod identity;
 pub mod pipeline;
 pub mod registry;
 pub mod repo;
+pub mod report;
 pub mod runtime;
 pub mod sso;
 

@@ -20,13 +20,17 @@ wire_struct! {
 wire_struct! {
     /// `spec`.
     ApplicationSetSpec {
-        keep { generators: Vec<Value>, template: ApplicationTemplate, }
+        keep { generators: Vec<Value> => list(open()), template: ApplicationTemplate, }
         omit {
             go_template: bool,
             go_template_options: Vec<String>,
             template_patch: Option<String>,
             sync_policy: Option<ApplicationSetSyncPolicy>,
-            strategy: Option<Value>,
+            strategy: Option<Value> => open_with(&[
+                ("type", String::schema()),
+                ("rollingSync", open()),
+                ("deletionOrder", String::schema()),
+            ]),
             preserved_fields: Option<PreservedFields>,
             ignore_application_differences: Vec<IgnoreApplicationDifference>,
             apply_nested_selectors: bool,
@@ -36,7 +40,7 @@ wire_struct! {
 
 wire_struct! {
     /// The Application to be filled; any string may hold placeholders, so `spec` is not typed.
-    ApplicationTemplate { keep { metadata: TemplateMeta, spec: Value, } }
+    ApplicationTemplate { keep { metadata: TemplateMeta, spec: Value => open(), } }
 }
 
 wire_struct! {
@@ -55,7 +59,10 @@ wire_struct! {
 wire_struct! {
     /// What the controller may do to the Applications.
     ApplicationSetSyncPolicy {
-        omit { preserve_resources_on_deletion: bool, applications_sync: Option<String>, }
+        omit {
+            preserve_resources_on_deletion: bool,
+            applications_sync: Option<String> => one_of(&["create-only", "create-update", "create-delete", "sync"]),
+        }
     }
 }
 
@@ -79,7 +86,7 @@ wire_struct! {
             application_status: Vec<ApplicationSetApplicationStatus>,
             resources: Vec<ResourceStatus>,
             resources_count: i64,
-            health: Option<Value>,
+            health: Option<Value> => crate::HealthStatus::schema(),
         }
     }
 }
@@ -87,7 +94,7 @@ wire_struct! {
 wire_struct! {
     /// A condition of an ApplicationSet.
     ApplicationSetCondition {
-        keep { #[serde(rename = "type")] kind: String, status: String, message: String, reason: String, }
+        keep { kind as "type": String, status: String, message: String, reason: String, }
         omit { last_transition_time: Option<Time>, }
     }
 }
@@ -95,7 +102,7 @@ wire_struct! {
 wire_struct! {
     /// Where one Application is in a rolling sync.
     ApplicationSetApplicationStatus {
-        keep { application: String, status: String, message: String, step: String, }
+        write { application: String, status: String, message: String, step: String, }
         omit { target_revisions: Vec<String>, last_transition_time: Option<Time>, }
     }
 }

@@ -9,6 +9,7 @@ mod definitions;
 mod meta;
 pub mod names;
 mod project;
+mod schema;
 mod source;
 mod status;
 mod wire;

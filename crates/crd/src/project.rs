@@ -16,7 +16,7 @@ wire_struct! {
     /// `spec`.
     AppProjectSpec {
         omit {
-            description: String,
+            description: String => text_of_at_most(255),
             source_repos: Vec<String>,
             destinations: Vec<ProjectDestination>,
             /// None or empty: no cluster-scoped kind is allowed.
@@ -31,7 +31,7 @@ wire_struct! {
             sync_windows: Vec<SyncWindow>,
             orphaned_resources: Option<OrphanedResources>,
             signature_keys: Vec<SignatureKey>,
-            source_integrity: Option<serde_json::Value>,
+            source_integrity: Option<serde_json::Value> => open(),
             destination_service_accounts: Vec<DestinationServiceAccount>,
         }
     }
@@ -79,9 +79,8 @@ wire_struct! {
             manual_sync: bool,
             time_zone: String,
             /// Applications, namespaces and clusters must all match.
-            #[serde(rename = "andOperator")]
-            and_operator: bool,
-            description: String,
+            and_operator as "andOperator": bool,
+            description: String => text_of_at_most(255),
             sync_overrun: bool,
         }
     }
@@ -99,7 +98,7 @@ wire_struct! {
 
 wire_struct! {
     /// A key that commits must be signed with.
-    SignatureKey { keep { #[serde(rename = "keyID")] key_id: String, } }
+    SignatureKey { keep { key_id as "keyID": String, } }
 }
 
 wire_struct! {

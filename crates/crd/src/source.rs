@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 wire_struct! {
     /// One source: a repository, a place in it and how to render it.
     ApplicationSource {
-        keep { #[serde(rename = "repoURL")] repo_url: String, }
+        keep { repo_url as "repoURL": String, }
         omit {
             path: String,
             target_revision: String,
             chart: String,
-            #[serde(rename = "ref")]
-            reference: String,
+            reference as "ref": String,
             name: String,
             tag_prefix: String,
             helm: Option<HelmSource>,
@@ -34,7 +33,7 @@ wire_struct! {
             release_name: String,
             values: String,
             /// Raw values; they win over `values`.
-            values_object: Option<Value>,
+            values_object: Option<Value> => open(),
             version: String,
             pass_credentials: bool,
             ignore_missing_value_files: bool,
@@ -86,7 +85,7 @@ wire_struct! {
 
 wire_struct! {
     /// A replica count; `count` is a number or a string.
-    KustomizeReplica { keep { name: String, count: Value, } }
+    KustomizeReplica { keep { name: String, count: Value => int_or_string(), } }
 }
 
 wire_struct! {
@@ -167,7 +166,7 @@ wire_struct! {
 wire_struct! {
     /// Where unrendered manifests come from.
     DrySource {
-        keep { #[serde(rename = "repoURL")] repo_url: String, target_revision: String, path: String, }
+        keep { repo_url as "repoURL": String, target_revision: String, path: String, }
         omit {
             helm: Option<HelmSource>,
             kustomize: Option<KustomizeSource>,
@@ -181,7 +180,7 @@ wire_struct! {
     /// Where rendered manifests are synced from.
     SyncSource {
         keep { target_branch: String, path: String, }
-        omit { #[serde(rename = "repoURL")] repo_url: String, }
+        omit { repo_url as "repoURL": String, }
     }
 }
 

@@ -40,7 +40,7 @@ wire_struct! {
     /// What the live state was compared to.
     ComparedTo {
         omit {
-            source: Option<ApplicationSource>,
+            source: Option<ApplicationSource> => open(),
             sources: Vec<ApplicationSource>,
             destination: Destination,
             ignore_differences: Vec<IgnoreDifference>,
@@ -75,12 +75,12 @@ wire_struct! {
 wire_struct! {
     /// One successful deployment.
     RevisionHistory {
-        keep { id: i64, deployed_at: Time, }
+        write { id: i64, deployed_at: Time, }
         omit {
             revision: String,
             revisions: Vec<String>,
             deploy_started_at: Option<Time>,
-            source: Option<ApplicationSource>,
+            source: Option<ApplicationSource> => open(),
             sources: Vec<ApplicationSource>,
             initiated_by: InitiatedBy,
         }
@@ -90,7 +90,7 @@ wire_struct! {
 wire_struct! {
     /// A condition; the type's suffix (`Error`, `Warning`) says how bad it is.
     Condition {
-        keep { #[serde(rename = "type")] kind: String, message: String, }
+        keep { kind as "type": String, message: String, }
         omit { last_transition_time: Option<Time>, }
     }
 }
@@ -111,10 +111,10 @@ wire_struct! {
 wire_struct! {
     /// What a sync did.
     SyncResult {
-        keep { revision: String, }
+        write { revision: String, }
         omit {
             revisions: Vec<String>,
-            source: ApplicationSource,
+            source: ApplicationSource => open(),
             sources: Vec<ApplicationSource>,
             managed_namespace_metadata: Option<NamespaceMetadata>,
             resources: Vec<ResourceResult>,
@@ -125,7 +125,7 @@ wire_struct! {
 wire_struct! {
     /// What a sync did to one object.
     ResourceResult {
-        keep { group: String, version: String, kind: String, namespace: String, name: String, }
+        write { group: String, version: String, kind: String, namespace: String, name: String, }
         omit {
             /// `Synced`, `SyncFailed`, `Pruned`, `PruneSkipped`.
             status: String,
@@ -146,7 +146,7 @@ wire_struct! {
 wire_struct! {
     /// What the application shows to the world.
     Summary {
-        omit { #[serde(rename = "externalURLs")] external_urls: Vec<String>, images: Vec<String>, is_app_of_apps: bool, }
+        omit { external_urls as "externalURLs": Vec<String>, images: Vec<String>, is_app_of_apps: bool, }
     }
 }
 
@@ -169,11 +169,9 @@ wire_struct! {
             finished_at: Option<Time>,
             phase: String,
             message: String,
-            #[serde(rename = "drySHA")]
-            dry_sha: String,
-            #[serde(rename = "hydratedSHA")]
-            hydrated_sha: String,
-            source_hydrator: SourceHydrator,
+            dry_sha as "drySHA": String,
+            hydrated_sha as "hydratedSHA": String,
+            source_hydrator: SourceHydrator => open(),
         }
     }
 }

@@ -66,6 +66,25 @@ pub struct Comment {
     pub trusted: bool,
 }
 
+/// An Application, what it was about, and when: the time is the runtime's, from the custom resource itself, and may lie before
+/// the moment in which the control plane heard of it, when one of them was away.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ApplicationEvent {
+    pub runtime: String,
+    pub namespace: String,
+    pub name: String,
+    /// Another object of the same name is another Application.
+    pub uid: String,
+    /// One for each source.
+    pub revisions: Vec<String>,
+    /// What was applied, where it is known.
+    pub images: Vec<String>,
+    pub initiated_by: String,
+    pub at_ms: i64,
+    pub heard_at_ms: i64,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Fact {
@@ -99,6 +118,32 @@ pub enum Fact {
     ApprovalAsked {
         account: AccountId,
         build: BuildId,
+    },
+    /// A sync of an Application began.
+    SyncStarted {
+        account: AccountId,
+        event: Box<ApplicationEvent>,
+    },
+    /// A sync ended: `Succeeded`, `Failed` or `Error`, in the runtime's word.
+    SyncFinished {
+        account: AccountId,
+        event: Box<ApplicationEvent>,
+        phase: String,
+        started_at_ms: i64,
+    },
+    /// A revision was deployed as a whole: the Application's history has an entry of this number.
+    Deployed {
+        account: AccountId,
+        event: Box<ApplicationEvent>,
+        id: i64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        started_at_ms: Option<i64>,
+    },
+    HealthChanged {
+        account: AccountId,
+        event: Box<ApplicationEvent>,
+        before: String,
+        health: String,
     },
 }
 

@@ -63,6 +63,9 @@ pub struct Config {
     pub tools: Vec<PathBuf>,
     /// How the Applications are shared with other engines; none: this engine is alone.
     pub sharing: Option<Sharing>,
+    /// Engines that do not run here, by their names in `GET /engines` (`applications`, `application-sets`, …). Their custom
+    /// resources are reported all the same: somebody else may look after them.
+    pub engines_off: Vec<String>,
     /// Called before each write to the cluster; for tests that kill.
     pub before_write: Option<slipway_cluster::BeforeWrite>,
     /// Where metrics are served and webhooks come in.
@@ -94,6 +97,7 @@ impl Config {
             cluster: String::new(),
             plugins: None,
             sharing: None,
+            engines_off: Vec::new(),
             before_write: None,
             listen: None,
             argocd_core: None,

@@ -1,8 +1,6 @@
-//! The read model of GitOps: runtimes, and Applications as their runtime last reported them.
+//! The read model of GitOps: runtimes, and the Applications among what they reported ([`crate::entities`]).
 
-use slipway_model::ChangeKind;
-
-use crate::{Scope, StoreError, Tx};
+use crate::{Scope, StoreError, Tx, entities};
 
 #[derive(Debug, Clone)]
 pub struct Runtime {
@@ -11,14 +9,17 @@ pub struct Runtime {
     pub cluster: String,
     pub ingress_url: String,
     pub last_seen_ms: i64,
+    /// The highest number of its reports.
+    pub sequence: i64,
     pub applications: i64,
 }
 
 pub fn runtime_seen(tx: &mut Tx<'_>, scope: Scope, runtime: &Runtime) -> Result<(), StoreError> {
     tx.execute(
-        "INSERT INTO runtimes (account, name, version, cluster, ingress_url, last_seen_ms) VALUES ($1, $2, $3, $4, $5, $6) \
+        "INSERT INTO runtimes (account, name, version, cluster, ingress_url, last_seen_ms, sequence) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) \
          ON CONFLICT (account, name) DO UPDATE SET version = excluded.version, cluster = excluded.cluster, \
-         ingress_url = excluded.ingress_url, last_seen_ms = excluded.last_seen_ms",
+         ingress_url = excluded.ingress_url, last_seen_ms = excluded.last_seen_ms, sequence = excluded.sequence",
         &[
             scope.account().into(),
             runtime.name.as_str().into(),
@@ -26,6 +27,7 @@ pub fn runtime_seen(tx: &mut Tx<'_>, scope: Scope, runtime: &Runtime) -> Result<
             runtime.cluster.as_str().into(),
             runtime.ingress_url.as_str().into(),
             runtime.last_seen_ms.into(),
+            runtime.sequence.into(),
         ],
     )?;
     Ok(())
@@ -41,9 +43,7 @@ pub fn touch_runtime(tx: &mut Tx<'_>, scope: Scope, name: &str, now_ms: i64) -> 
 
 /// With what it reported. `false`: there is none of that name.
 pub fn forget_runtime(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<bool, StoreError> {
-    for (namespace, application) in of_runtime(tx, scope, name)? {
-        remove(tx, scope, name, &namespace, &application)?;
-    }
+    entities::forget_runtime(tx, scope, name)?;
     let gone = tx.execute(
         "DELETE FROM runtimes WHERE account = $1 AND name = $2",
         &[scope.account().into(), name.into()],
@@ -51,10 +51,27 @@ pub fn forget_runtime(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<bool,
     Ok(gone > 0)
 }
 
+/// What a report is compared with before it is taken in.
+#[derive(Debug, Clone)]
+pub struct Place {
+    pub name: String,
+    pub cluster: String,
+    /// The highest number of its reports.
+    pub sequence: i64,
+}
+
+pub fn places(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Place>, StoreError> {
+    tx.all("SELECT name, cluster, sequence FROM runtimes WHERE account = $1", &[scope.account().into()])?
+        .iter()
+        .map(|row| Ok(Place { name: row.text(0)?, cluster: row.text(1)?, sequence: row.int(2)? }))
+        .collect()
+}
+
 pub fn runtimes(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Runtime>, StoreError> {
     tx.all(
-        "SELECT r.name, r.version, r.cluster, r.ingress_url, r.last_seen_ms, \
-         (SELECT count(*) FROM applications a WHERE a.account = r.account AND a.runtime = r.name) \
+        "SELECT r.name, r.version, r.cluster, r.ingress_url, r.last_seen_ms, r.sequence, \
+         (SELECT count(*) FROM entities e WHERE e.account = r.account AND e.runtime = r.name \
+         AND e.kind = 'argoproj.io/Application' AND e.gone_ms IS NULL) \
          FROM runtimes r WHERE r.account = $1 ORDER BY r.name",
         &[scope.account().into()],
     )?
@@ -66,62 +83,10 @@ pub fn runtimes(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Runtime>, StoreErro
             cluster: row.text(2)?,
             ingress_url: row.text(3)?,
             last_seen_ms: row.int(4)?,
-            applications: row.int(5)?,
+            sequence: row.int(5)?,
+            applications: row.int(6)?,
         })
     })
-    .collect()
-}
-
-/// An Application as JSON of the `api` room: all of it, and what lists show of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Report<'a> {
-    pub namespace: &'a str,
-    pub name: &'a str,
-    pub body: &'a str,
-    pub summary: &'a str,
-}
-
-pub fn put(tx: &mut Tx<'_>, scope: Scope, runtime: &str, app: &Report<'_>) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO applications (account, runtime, namespace, name, body, summary) VALUES ($1, $2, $3, $4, $5, $6) \
-         ON CONFLICT (account, runtime, namespace, name) DO UPDATE SET body = excluded.body, summary = excluded.summary",
-        &[
-            scope.account().into(),
-            runtime.into(),
-            app.namespace.into(),
-            app.name.into(),
-            app.body.into(),
-            app.summary.into(),
-        ],
-    )?;
-    let id = format!("{runtime}/{}/{}", app.namespace, app.name);
-    tx.changed(scope.account(), ChangeKind::Application, id);
-    Ok(())
-}
-
-pub fn remove(
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    runtime: &str,
-    namespace: &str,
-    name: &str,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "DELETE FROM applications WHERE account = $1 AND runtime = $2 AND namespace = $3 AND name = $4",
-        &[scope.account().into(), runtime.into(), namespace.into(), name.into()],
-    )?;
-    tx.changed(scope.account(), ChangeKind::Application, format!("{runtime}/{namespace}/{name}"));
-    Ok(())
-}
-
-/// Namespace and name of each.
-pub fn of_runtime(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<Vec<(String, String)>, StoreError> {
-    tx.all(
-        "SELECT namespace, name FROM applications WHERE account = $1 AND runtime = $2",
-        &[scope.account().into(), runtime.into()],
-    )?
-    .iter()
-    .map(|row| Ok((row.text(0)?, row.text(1)?)))
     .collect()
 }
 
@@ -129,8 +94,9 @@ pub fn of_runtime(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<Vec<(S
 /// their runtime reports them again: their whole body holds the same fields.
 pub fn list(tx: &mut Tx<'_>, scope: Scope, name: Option<&str>) -> Result<Vec<String>, StoreError> {
     tx.all(
-        "SELECT CASE WHEN summary = '' THEN body ELSE summary END FROM applications \
-         WHERE account = $1 AND ($2 = '' OR name = $2) ORDER BY name, namespace, runtime",
+        "SELECT CASE WHEN summary = '' THEN body ELSE summary END FROM entities \
+         WHERE account = $1 AND kind = 'argoproj.io/Application' AND gone_ms IS NULL AND ($2 = '' OR name = $2) \
+         ORDER BY name, namespace, runtime",
         &[scope.account().into(), name.unwrap_or_default().into()],
     )?
     .iter()
@@ -146,7 +112,8 @@ pub fn one(
     name: &str,
 ) -> Result<Option<String>, StoreError> {
     tx.one(
-        "SELECT body FROM applications WHERE account = $1 AND runtime = $2 AND namespace = $3 AND name = $4",
+        "SELECT body FROM entities WHERE account = $1 AND runtime = $2 AND kind = 'argoproj.io/Application' \
+         AND namespace = $3 AND name = $4 AND gone_ms IS NULL",
         &[scope.account().into(), runtime.into(), namespace.into(), name.into()],
     )?
     .map(|row| row.text(0))

@@ -21,6 +21,7 @@ pub mod database;
 pub mod debug;
 pub mod deferred;
 pub mod engine;
+pub mod entities;
 pub mod error;
 pub mod facts;
 pub mod git;

@@ -23,6 +23,7 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (21, include_str!("../migrations/0021_deferred.sql")),
     (22, include_str!("../migrations/0022_application_rows.sql")),
     (23, include_str!("../migrations/0023_single_writer.sql")),
+    (30, include_str!("../migrations/0030_entities.sql")),
 ];
 
 /// The version of a database that all of them were run on.

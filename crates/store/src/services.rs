@@ -113,7 +113,7 @@ impl Service {
             ],
             Self::ContextManager => &["contexts", "data_keys", "authorities"],
             Self::AuditManager => &["audit", "audit_heads"],
-            Self::EventHandler => &["runtimes", "applications"],
+            Self::EventHandler => &["runtimes", "entities", "complete_reports"],
         }
     }
 

@@ -47,7 +47,10 @@ pub fn count(tx: &mut Tx<'_>, scope: Scope) -> Result<Usage, StoreError> {
         runtimes: number("SELECT count(*) FROM runtimes WHERE account = $1", &mine)?,
         // Each runtime stands in one. What it says of it is a sentence, which two clusters may share.
         clusters: number("SELECT count(*) FROM runtimes WHERE account = $1", &mine)?,
-        applications: number("SELECT count(*) FROM applications WHERE account = $1", &mine)?,
+        applications: number(
+            "SELECT count(*) FROM entities WHERE account = $1 AND kind = 'argoproj.io/Application' AND gone_ms IS NULL",
+            &mine,
+        )?,
         pipelines: number("SELECT count(*) FROM pipelines WHERE account = $1", &mine)?,
         parallel_builds: number(
             &format!(
@@ -95,7 +98,9 @@ pub fn everywhere(tx: &mut Tx<'_>) -> Result<Totals, StoreError> {
         users: number("SELECT count(*) FROM users WHERE status = 'active'")?,
         sessions: number("SELECT count(*) FROM sessions")?,
         runtimes: number("SELECT count(*) FROM runtimes")?,
-        applications: number("SELECT count(*) FROM applications")?,
+        applications: number(
+            "SELECT count(*) FROM entities WHERE kind = 'argoproj.io/Application' AND gone_ms IS NULL",
+        )?,
         // The last numbers of all chains are how many records there are, without counting them.
         audit: number("SELECT CAST(coalesce(sum(seq), 0) AS BIGINT) FROM audit_heads")?,
         builds,

@@ -1,5 +1,7 @@
 //! What users wrote must survive: round trips, nulls, empty values, and the definitions' shape.
 
+mod fields;
+
 use serde_json::{Value, json};
 use slipway_crd::{AppProject, Application, ApplicationSet, manifests};
 

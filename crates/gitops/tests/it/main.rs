@@ -2,6 +2,7 @@
 
 mod appset;
 mod compare;
+mod golden;
 mod health;
 mod health_scripts;
 mod interruption;

@@ -142,7 +142,7 @@ impl Cluster {
         text
     }
 
-    fn run(&mut self, step: &PlannedStep) -> StepResult {
+    pub(crate) fn run(&mut self, step: &PlannedStep) -> StepResult {
         let done = |message: &str, uid: String| StepResult::Done { message: message.into(), uid };
         match &step.action {
             Action::Apply { object, how, .. } | Action::RunHook { object, how, .. } => {

@@ -16,27 +16,37 @@ pub(crate) use hydrator::Hydrator;
 
 use crate::engine::Engine;
 use crate::notifications::Notifier;
+use crate::report::engines::{ReportedApplications, ReportedSets};
 
 pub(crate) const APPLICATION: Kind = Kind::new(names::GROUP, "Application");
 pub(crate) const APPLICATION_SET: Kind = Kind::new(names::GROUP, "ApplicationSet");
 
 /// An engine without its type.
 struct Row {
+    name: &'static str,
     add: fn(Shell, Arc<Engine>) -> Shell,
     subscriptions: fn() -> Vec<Subscription>,
 }
 
 const fn row<R: Reconciler + From<Arc<Engine>>>() -> Row {
-    Row { add: |shell, engine| shell.with(R::from(engine)), subscriptions: subscriptions::<R> }
+    Row { name: R::NAME, add: |shell, engine| shell.with(R::from(engine)), subscriptions: subscriptions::<R> }
 }
 
 /// The table.
-const ENGINES: [Row; 4] =
-    [row::<Applications>(), row::<ApplicationSets>(), row::<Hydrator>(), row::<Notifier>()];
+const ENGINES: [Row; 6] = [
+    row::<Applications>(),
+    row::<ApplicationSets>(),
+    row::<Hydrator>(),
+    row::<Notifier>(),
+    row::<ReportedApplications>(),
+    row::<ReportedSets>(),
+];
 
+/// Those that are not switched off.
 pub(crate) fn shell(engine: &Arc<Engine>) -> Shell {
     let shell = Shell::new(engine.tasks.clone(), engine.shards.clone());
-    ENGINES.iter().fold(shell, |shell, row| (row.add)(shell, engine.clone()))
+    let on = ENGINES.iter().filter(|row| !engine.config.engines_off.iter().any(|off| off == row.name));
+    on.fold(shell, |shell, row| (row.add)(shell, engine.clone()))
 }
 
 /// What the home cluster has to keep and to announce: what the engines watch, and what their settings are read from.

@@ -1,17 +1,20 @@
 //! An Application as pages show it: tree, commit, operation, and one sentence in plain words.
+//!
+//! In: the custom resource, and what its engine observed beside it, if it was our own engine and it is switched on. Out: what
+//! is reported. Everything but the tree below the declared resources and the names of commits is on the custom resource.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_api::application as wire;
-use slipway_crd::{Application, ApplicationSource, InitiatedBy, Operation, names};
-use slipway_gitops::health::HealthCode;
-use slipway_gitops::{ResourceKey, object, tree};
+use slipway_crd::{Application, ApplicationSource, InitiatedBy, Operation, RevisionHistory, names};
 use slipway_source::GitCache;
 
 use crate::engines::applications::observe::Observed;
 use crate::engines::applications::reconcile::is_running;
+use crate::report::summary::summary;
+use crate::report::tree;
 use crate::settings::RepositoryAccess;
 
 /// Which operation it is, among the `info` of an operation.
@@ -57,20 +60,30 @@ fn without_credentials(url: &str) -> String {
     format!("{scheme}://{}", &rest[host_at..])
 }
 
-pub(crate) fn application(
-    app: &Application,
-    place: Place,
-    observed: &Observed,
-    family: &[Value],
-    waiting: &[String],
-) -> wire::Application {
+/// What the engine saw beside the custom resource.
+#[derive(Clone, Copy)]
+pub(crate) struct Beside<'a> {
+    pub(crate) observed: &'a Observed,
+    /// The live objects and everything that they own.
+    pub(crate) family: &'a [Value],
+    pub(crate) waiting: &'a [String],
+}
+
+impl Beside<'_> {
+    fn anything_live(&self) -> bool {
+        self.observed.comparison.resources.iter().any(|resource| resource.live.is_some())
+    }
+}
+
+/// `beside` is absent where no engine of ours looks after it: then the custom resource says everything.
+pub(crate) fn application(app: &Application, place: Place, beside: Option<Beside<'_>>) -> wire::Application {
     let spec = &app.spec;
     let status = &app.status;
-    let anything_live = observed.comparison.resources.iter().any(|resource| resource.live.is_some());
+    let anything_live = beside.map_or_else(|| is_anything_there(app), |beside| beside.anything_live());
+    let waiting = beside.map(|beside| beside.waiting).unwrap_or_default();
     let source = spec.effective_sources().first().cloned().unwrap_or_default();
-    let commit = observed
-        .desired
-        .as_ref()
+    let commit = beside
+        .and_then(|beside| beside.observed.desired.as_ref())
         .and_then(|desired| desired.revisions.first())
         .and_then(|revision| revision.commit.as_ref());
     let revision = match commit {
@@ -98,6 +111,7 @@ pub(crate) fn application(
         sync_status: status.sync.status.clone(),
         health_status: status.health.status.clone(),
         health_message: Some(status.health.message.clone()).filter(|message| !message.is_empty()),
+        health_changed_at: status.health.last_transition_time.clone(),
         revision,
         operation: operation(app, waiting),
         summary: summary(app, waiting, anything_live),
@@ -110,7 +124,10 @@ pub(crate) fn application(
                 last_transition_time: condition.last_transition_time.clone().unwrap_or_default(),
             })
             .collect(),
-        resources: resources(observed, family),
+        resources: match beside {
+            Some(beside) => tree::resources(beside.observed, beside.family),
+            None => tree::declared(app),
+        },
         history: history(app),
         images: status.summary.images.clone(),
         automated: spec.automation().is_some(),
@@ -118,7 +135,15 @@ pub(crate) fn application(
     }
 }
 
-fn compared_revision(app: &Application) -> Option<String> {
+/// As far as the status tells.
+fn is_anything_there(app: &Application) -> bool {
+    let health = |resource: &slipway_crd::ResourceStatus| resource.health.as_ref().map(|h| h.status.clone());
+    app.status.resources.iter().any(|resource| {
+        resource.status == "Synced" || health(resource).is_some_and(|health| health != "Missing")
+    })
+}
+
+pub(super) fn compared_revision(app: &Application) -> Option<String> {
     let sync = &app.status.sync;
     Some(sync.revisions.first().unwrap_or(&sync.revision).clone()).filter(|sha| !sha.is_empty())
 }
@@ -162,6 +187,7 @@ fn operation(app: &Application, waiting: &[String]) -> Option<wire::Operation> {
             .as_ref()
             .map(|result| result.revision.clone())
             .filter(|sha| !sha.is_empty()),
+        revisions: state.sync_result.as_ref().map(|result| result.revisions.clone()).unwrap_or_default(),
         initiated_by: initiator(&state.operation.initiated_by),
     })
 }
@@ -178,8 +204,19 @@ fn history(app: &Application) -> Vec<wire::Deployment> {
             started_at: entry.deploy_started_at.clone(),
             deployed_at: entry.deployed_at.clone(),
             initiated_by: initiator(&entry.initiated_by),
+            revisions: entry.revisions.clone(),
+            images: deployed_images(app, entry),
         })
         .collect()
+}
+
+/// What was applied, of the deployment that the last operation made: nobody knows it of earlier ones.
+fn deployed_images(app: &Application, entry: &RevisionHistory) -> Vec<String> {
+    let state = app.status.operation_state.as_ref();
+    let state = state.filter(|state| entry.deploy_started_at.as_ref() == Some(&state.started_at));
+    let Some(result) = state.and_then(|state| state.sync_result.as_ref()) else { return Vec::new() };
+    let images = result.resources.iter().flat_map(|resource| &resource.images);
+    images.collect::<BTreeSet<_>>().into_iter().cloned().collect()
 }
 
 /// Puts author and message to revisions whose commits are here already; nothing is fetched for it.
@@ -216,220 +253,13 @@ async fn name_commit(
     }
 }
 
-/// What the Application declares, then what that owns.
-fn resources(observed: &Observed, family: &[Value]) -> Vec<wire::ResourceNode> {
-    let by_uid: BTreeMap<&str, &Value> = family.iter().map(|live| (object::uid(live), live)).collect();
-    let mut nodes = Vec::new();
-    let mut declared: Vec<(&ResourceKey, &str)> = Vec::new();
-    for resource in &observed.comparison.resources {
-        let live = resource.live.as_ref();
-        if resource.hook && live.is_none() {
-            continue;
-        }
-        let uid = live.map(|live| object::uid(live)).unwrap_or_default();
-        declared.push((&resource.key, uid));
-        nodes.push(wire::ResourceNode {
-            group: resource.key.group.clone(),
-            version: resource.version.clone(),
-            kind: resource.key.kind.clone(),
-            namespace: resource.key.namespace.clone(),
-            name: resource.key.name.clone(),
-            uid: uid.to_owned(),
-            parent_uid: String::new(),
-            status: resource.status.map(|status| status.as_str().to_owned()),
-            health: resource.health.as_ref().map(|health| health.status.as_str().to_owned()),
-            health_message: resource.health.as_ref().map(|h| h.message.clone()).filter(|m| !m.is_empty()),
-            requires_pruning: resource.requires_pruning,
-            info: live.and_then(|live| info(live)),
-        });
-    }
-    for node in tree(family) {
-        if declared.iter().any(|(key, uid)| **key == node.key || *uid == node.uid) {
-            continue;
-        }
-        nodes.push(wire::ResourceNode {
-            group: node.key.group.clone(),
-            version: node.version.clone(),
-            kind: node.key.kind.clone(),
-            namespace: node.key.namespace.clone(),
-            name: node.key.name.clone(),
-            parent_uid: node.parents.first().cloned().unwrap_or_default(),
-            status: None,
-            health: node.health.as_ref().map(|health| health.status.as_str().to_owned()),
-            health_message: node.health.as_ref().map(|h| h.message.clone()).filter(|m| !m.is_empty()),
-            requires_pruning: false,
-            info: by_uid.get(node.uid.as_str()).and_then(|live| info(live)),
-            uid: node.uid,
-        });
-    }
-    nodes
-}
-
-/// The one thing about a live object that people look for first.
-pub(crate) fn info(live: &Value) -> Option<String> {
-    let number = |path: &[&str]| object::integer(live, path);
-    match (object::group(live), object::kind(live)) {
-        ("", "Pod") => Some(pod_info(live)),
-        ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") => {
-            let wanted = number(&["spec", "replicas"]).unwrap_or(1);
-            Some(format!("{}/{wanted} ready", number(&["status", "readyReplicas"]).unwrap_or(0)))
-        }
-        ("apps", "DaemonSet") => {
-            let wanted = number(&["status", "desiredNumberScheduled"]).unwrap_or(0);
-            Some(format!("{}/{wanted} ready", number(&["status", "numberReady"]).unwrap_or(0)))
-        }
-        ("batch", "Job") => Some(match (number(&["status", "succeeded"]), number(&["status", "failed"])) {
-            (Some(done), _) if done > 0 => "succeeded".to_owned(),
-            (_, Some(failed)) if failed > 0 => format!("failed {failed} times"),
-            _ => "running".to_owned(),
-        }),
-        ("", "Service") => {
-            let ports: Vec<String> = object::list(live, &["spec", "ports"])
-                .iter()
-                .filter_map(|port| object::integer(port, &["port"]))
-                .map(|port| port.to_string())
-                .collect();
-            let address = object::text(live, &["spec", "clusterIP"]);
-            (!ports.is_empty()).then(|| format!("{address}:{}", ports.join(",")))
-        }
-        ("", "PersistentVolumeClaim") => Some(object::text(live, &["status", "phase"]).to_owned()),
-        _ => None,
-    }
-    .filter(|text| !text.is_empty())
-}
-
-fn pod_info(pod: &Value) -> String {
-    let containers = object::list(pod, &["status", "containerStatuses"]);
-    let total = object::list(pod, &["spec", "containers"]).len();
-    let ready = containers.iter().filter(|status| status["ready"] == true).count();
-    let mut parts = vec![format!("{ready}/{total} ready")];
-    let phase = object::text(pod, &["status", "phase"]);
-    if phase == "Pending" || phase == "Failed" {
-        parts.push(phase.to_owned());
-    }
-    if let Some(reason) = pod_trouble(pod, containers) {
-        parts.push(reason);
-    }
-    let restarts: i64 =
-        containers.iter().filter_map(|status| object::integer(status, &["restartCount"])).sum();
-    if restarts > 0 {
-        parts.push(format!("{restarts} restarts"));
-    }
-    parts.extend(slipway_gitops::images(pod).into_iter().next());
-    parts.join(" · ")
-}
-
-/// Why a pod does not run, if it says so.
-fn pod_trouble(pod: &Value, containers: &[Value]) -> Option<String> {
-    let init = object::list(pod, &["status", "initContainerStatuses"]);
-    for status in init.iter().chain(containers) {
-        let waiting = &status["state"]["waiting"];
-        if let Some(reason) =
-            waiting["reason"].as_str().filter(|r| !matches!(*r, "ContainerCreating" | "PodInitializing"))
-        {
-            let message = waiting["message"].as_str().unwrap_or_default();
-            return Some(if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") });
-        }
-        let ended = &status["state"]["terminated"];
-        if let Some(code) = object::integer(ended, &["exitCode"]).filter(|code| *code != 0) {
-            return Some(format!("exit code {code}"));
-        }
-    }
-    let message = object::text(pod, &["status", "message"]);
-    if !message.is_empty() {
-        return Some(message.to_owned());
-    }
-    object::list(pod, &["status", "conditions"])
-        .iter()
-        .find(|condition| condition["type"] == "PodScheduled" && condition["status"] == "False")
-        .and_then(|condition| condition["message"].as_str())
-        .map(str::to_owned)
-}
-
-/// Of an operation that has not begun.
-pub(crate) const REQUESTED: &str = "A sync was requested and starts shortly.";
-
-/// One sentence: what it is doing or waiting for, or what a person has to do.
-fn summary(app: &Application, waiting: &[String], anything_live: bool) -> String {
-    let status = &app.status;
-    let at = compared_revision(app).map_or("the target revision".to_owned(), |sha| short(&sha));
-    if app.metadata.deletion_timestamp.is_some() {
-        return "Being deleted, together with the resources it deployed.".to_owned();
-    }
-    let unreadable =
-        status.conditions.iter().find(|c| matches!(c.kind.as_str(), "InvalidSpecError" | "ComparisonError"));
-    if let Some(error) = unreadable {
-        let why = error.message.trim_end_matches('.');
-        let what = match error.kind.as_str() {
-            "InvalidSpecError" => "The Application's spec is not valid",
-            _ => "Can't render the manifests in Git",
-        };
-        let rest = if anything_live { "The deployed version keeps running." } else { "Nothing is deployed." };
-        return format!("{what}: {why}. {rest}");
-    }
-    if app.operation.is_some() && !is_running(app) {
-        return REQUESTED.to_owned();
-    }
-    let state = status.operation_state.as_ref();
-    if let Some(state) = state.filter(|state| matches!(state.phase.as_str(), "Running" | "Terminating")) {
-        let revision = state.sync_result.as_ref().map(|r| short(&r.revision)).filter(|sha| !sha.is_empty());
-        let what = revision.unwrap_or(at);
-        let why = waiting.first().cloned().unwrap_or_else(|| state.message.clone());
-        let why = why.trim_end_matches('.');
-        return match state.phase.as_str() {
-            "Terminating" => "The sync is being terminated.".to_owned(),
-            _ if state.finished_at.is_some() => format!("The sync to {what} failed: {why}."),
-            _ if why.is_empty() => format!("Syncing to {what}."),
-            _ => format!("Syncing to {what}: {why}."),
-        };
-    }
-    if let Some(condition) = status.conditions.iter().find(|c| c.kind == "SyncError") {
-        let why = condition.message.trim_end_matches('.');
-        return format!("{why}. Push a fix, or sync manually.");
-    }
-    let differing = status.resources.iter().filter(|r| r.status == "OutOfSync").count();
-    if status.sync.status == "OutOfSync" {
-        let total = status.resources.len();
-        let differ = if differing == 1 { "differs" } else { "differ" };
-        let what = format!("{differing} of {total} resources {differ} from {at}");
-        return match (app.spec.automation(), waiting.first()) {
-            (Some(_), Some(wait)) => format!("{what}. {}.", wait.trim_end_matches('.')),
-            (Some(_), None) if status.resources.iter().any(|r| r.requires_pruning) => {
-                format!(
-                    "{what}; some are no longer in Git and automatic pruning is off: sync with prune to delete them."
-                )
-            }
-            (Some(_), None) => format!("{what}; a sync will start shortly."),
-            (None, _) => format!("{what}; sync to apply the changes."),
-        };
-    }
-    let Some(code) = HealthCode::parse(&status.health.status) else {
-        return "Not compared yet.".to_owned();
-    };
-    let culprits = status.health.message.trim_end_matches('.');
-    let culprits = culprits.strip_prefix("Caused by ").unwrap_or(culprits);
-    let why = if culprits.is_empty() { String::new() } else { format!(": {culprits}") };
-    match code {
-        HealthCode::Healthy => format!("Synced to {at} and healthy."),
-        HealthCode::Progressing => format!("Synced to {at}; progressing{why}."),
-        HealthCode::Degraded => format!("Synced to {at}; degraded{why}."),
-        HealthCode::Suspended => format!("Synced to {at}; suspended{why}."),
-        HealthCode::Missing => format!("Synced to {at}; missing{why}."),
-        HealthCode::Unknown => format!("Synced to {at}; health unknown{why}."),
-    }
-}
-
-fn short(sha: &str) -> String {
-    sha.chars().take(7).collect()
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn app(tracking: &str, sources: &[&str]) -> Application {
+    pub(in crate::report) fn app(tracking: &str, sources: &[&str]) -> Application {
         let sources: Vec<_> = sources.iter().map(|url| json!({"repoURL": url})).collect();
         serde_json::from_value(json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
@@ -438,56 +268,6 @@ mod tests {
             "spec": {"sources": sources, "destination": {"namespace": "x"}},
         }))
         .expect("an Application")
-    }
-
-    #[test]
-    fn the_summary_is_one_plain_sentence() {
-        let with = |status: Value| {
-            let mut app = app("", &["https://a"]);
-            app.status = serde_json::from_value(status).expect("a status");
-            app
-        };
-        let broken = |kind: &str| {
-            with(
-                json!({"conditions": [{"type": kind, "message": "a.yaml:3:1: no."}], "sync": {"status": "Unknown"}}),
-            )
-        };
-        let compared = |health: Value| {
-            with(json!({"sync": {"status": "Synced", "revision": "dcde864f00"}, "health": health}))
-        };
-        let running = with(json!({"operationState": {"operation": {}, "phase": "Running", "startedAt": "x",
-            "syncResult": {"revision": "dcde864f00"}}}));
-        let waits = ["Waiting for hook Job/migrate to finish".to_owned()];
-        for (app, waiting, live, expected) in [
-            (
-                broken("ComparisonError"),
-                &[][..],
-                true,
-                "Can't render the manifests in Git: a.yaml:3:1: no. The deployed version keeps running.",
-            ),
-            (
-                broken("ComparisonError"),
-                &[],
-                false,
-                "Can't render the manifests in Git: a.yaml:3:1: no. Nothing is deployed.",
-            ),
-            (
-                broken("InvalidSpecError"),
-                &[],
-                false,
-                "The Application's spec is not valid: a.yaml:3:1: no. Nothing is deployed.",
-            ),
-            (
-                compared(json!({"status": "Degraded", "message": "Caused by Deployment/web"})),
-                &[],
-                true,
-                "Synced to dcde864; degraded: Deployment/web.",
-            ),
-            (compared(json!({"status": "Healthy"})), &[], true, "Synced to dcde864 and healthy."),
-            (running, &waits, true, "Syncing to dcde864: Waiting for hook Job/migrate to finish."),
-        ] {
-            assert_eq!(summary(&app, waiting, live), expected);
-        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A small control plane: it tells of pushes, takes reports and knows one user.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,8 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use slipway_api::application::{Application, ProxyQuestion, changes_something};
-use slipway_api::runtime::{RuntimeEvent, RuntimeEvents, RuntimeReport};
+use slipway_api::report::{APPLICATION, Entity, EntityName, ReportTaken, RuntimeReport};
+use slipway_api::runtime::{RuntimeEvent, RuntimeEvents};
 use slipway_model::Secret;
 use tokio::sync::Notify;
 
@@ -23,7 +24,9 @@ pub(crate) struct ControlPlane {
 struct Inner {
     events: Mutex<Vec<RuntimeEvent>>,
     pushed: Notify,
-    applications: Mutex<BTreeMap<String, Application>>,
+    entities: Mutex<BTreeMap<EntityName, Entity>>,
+    /// By the complete report under way.
+    named: Mutex<BTreeSet<EntityName>>,
     reports: Mutex<Vec<(bool, usize)>>,
     asked: Mutex<Vec<ProxyQuestion>>,
 }
@@ -69,7 +72,9 @@ impl ControlPlane {
     pub(crate) async fn until(&self, name: &str, question: impl Fn(&Application) -> bool) -> Application {
         let started = Instant::now();
         loop {
-            let known = self.inner.applications.lock().unwrap().get(&format!("argocd/{name}")).cloned();
+            let known = self.entity(APPLICATION, name).map(|entity| {
+                serde_json::from_value::<Application>(entity.body).expect("the body of an Application")
+            });
             if let Some(app) = &known
                 && question(app)
             {
@@ -81,7 +86,31 @@ impl ControlPlane {
     }
 
     pub(crate) fn knows(&self, name: &str) -> bool {
-        self.inner.applications.lock().unwrap().contains_key(&format!("argocd/{name}"))
+        self.entity(APPLICATION, name).is_some()
+    }
+
+    /// What was last reported of one in the namespace `argocd`.
+    pub(crate) fn entity(&self, kind: &str, name: &str) -> Option<Entity> {
+        let name = EntityName { kind: kind.into(), namespace: "argocd".into(), name: name.into() };
+        self.inner.entities.lock().unwrap().get(&name).cloned()
+    }
+
+    /// Waits until it is reported and as the question wants it.
+    pub(crate) async fn until_entity(
+        &self,
+        kind: &str,
+        name: &str,
+        question: impl Fn(&Entity) -> bool,
+    ) -> Entity {
+        let started = Instant::now();
+        loop {
+            let known = self.entity(kind, name);
+            if let Some(entity) = known.clone().filter(|entity| question(entity)) {
+                return entity;
+            }
+            assert!(started.elapsed() < Duration::from_secs(90), "never reported so: {known:#?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 
@@ -107,19 +136,26 @@ async fn events(
     Json(RuntimeEvents { events: Vec::new(), next: after })
 }
 
-async fn report(State(plane): State<ControlPlane>, Json(report): Json<RuntimeReport>) -> Json<Value> {
-    let mut applications = plane.inner.applications.lock().unwrap();
-    if report.complete {
-        applications.retain(|name, _| report.reported.contains(name));
+/// Takes pages in the order in which they are sent, as the runtime sends them.
+async fn report(State(plane): State<ControlPlane>, Json(report): Json<RuntimeReport>) -> Json<ReportTaken> {
+    let mut entities = plane.inner.entities.lock().unwrap();
+    if report.complete.is_some_and(|complete| complete.page == 0) {
+        plane.inner.named.lock().unwrap().clear();
     }
-    plane.inner.reports.lock().unwrap().push((report.complete, report.applications.len()));
-    for app in report.applications {
-        applications.insert(format!("{}/{}", app.namespace, app.name), app);
+    let count = report.entities.len();
+    for entity in report.entities {
+        plane.inner.named.lock().unwrap().insert(entity.name());
+        entities.insert(entity.name(), entity);
     }
     for name in report.removed {
-        applications.remove(&name);
+        entities.remove(&name);
     }
-    Json(json!({}))
+    let is_end = report.complete.is_some_and(|complete| complete.last);
+    if is_end {
+        entities.retain(|name, _| plane.inner.named.lock().unwrap().contains(name));
+    }
+    plane.inner.reports.lock().unwrap().push((is_end, count));
+    Json(ReportTaken { taken: true, sequence: report.sequence, ..ReportTaken::default() })
 }
 
 /// As the control plane decides: by what is asked for, and a header that names nobody is not made good by a cookie.

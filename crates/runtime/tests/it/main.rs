@@ -17,6 +17,7 @@ mod many;
 mod permits;
 mod proxy;
 mod refresh;
+mod reports;
 mod served;
 mod shards;
 mod site;

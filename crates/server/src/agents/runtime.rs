@@ -1,32 +1,26 @@
 //! GitOps runtimes: they hear of pushes and report their Applications.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
 use slipway_access::Who;
-use slipway_api::application::{Application, ApplicationRow};
 use slipway_api::error::ErrorBody;
-use slipway_api::runtime::{RuntimeEvent, RuntimeEvents, RuntimeReport};
-use slipway_model::{AccountId, ChangeKind, Fact, RepoEvent};
-use slipway_store::applications::{self, Report, Runtime};
-use slipway_store::{Scope, Tx, facts};
+use slipway_api::report::{ReportTaken, RuntimeReport};
+use slipway_api::runtime::{RuntimeEvent, RuntimeEvents};
+use slipway_model::{AccountId, Fact, RepoEvent};
+use slipway_store::{applications, facts};
 use utoipa::IntoParams;
 
 use super::{deadline, news};
 use crate::ci::providers::{self, ProviderError};
 use crate::ctx::Server;
+use crate::gitops::intake::Intake;
 use crate::http::error::ApiError;
-use crate::http::limits;
 use crate::identity::auth::Caller;
 
 const BATCH: i64 = 200;
-/// As many as a runtime reports.
-const LABELS_MAX: usize = 64;
-/// A key with its prefix.
-const LABEL_BYTES_MAX: usize = 320;
-const GIT_SOURCES_MAX: usize = 8;
 
 fn runtime_name(caller: &Caller) -> Result<String, ApiError> {
     match &caller.principal.who {
@@ -64,6 +58,7 @@ pub(crate) async fn events(
     loop {
         let recorded = server.store().read(move |tx| facts::after(tx, after, Some(account), BATCH)).await?;
         after = recorded.last().map_or(after, |last| last.seq);
+        let is_all = recorded.len() < BATCH as usize;
         let mut events = Vec::new();
         let mut bases = HashMap::new();
         for recorded in recorded {
@@ -86,6 +81,10 @@ pub(crate) async fn events(
                 }
                 _ => {}
             }
+        }
+        // Many facts may lie between two pushes; only the last of them is worth waiting behind.
+        if events.is_empty() && !is_all {
+            continue;
         }
         if !events.is_empty() || !news(&server, &mut commits, until, |commit| commit.pushed(account)).await {
             return Ok(Json(RuntimeEvents { events, next: after }));
@@ -129,84 +128,19 @@ async fn clone_base(
     Ok(base)
 }
 
-/// A runtime or cluster that is new here must fit into what the account may have.
-fn within_limits(tx: &mut Tx<'_>, scope: Scope, report: &RuntimeReport) -> Result<(), ApiError> {
-    let known = applications::runtimes(tx, scope)?;
-    let new_runtime = !known.iter().any(|runtime| runtime.name == report.runtime);
-    let new_cluster = !known.iter().any(|runtime| runtime.cluster == report.cluster);
-    for (is_new, limit) in [(new_runtime, "runtimes"), (new_cluster, "clusters")] {
-        if let Some(refusal) = is_new.then(|| limits::refusal(tx, scope, limit)).transpose()?.flatten() {
-            return Err(ApiError::over_limit(refusal));
-        }
-    }
-    Ok(())
-}
-
-/// What rules look at comes from the runtime: no more of it than anybody can mean. What is left out is not known, and a rule
-/// that needs it does not fit.
-fn bound(app: &mut Application) {
-    const TEXT_BYTES_MAX: usize = 2_000;
-    app.labels.retain(|key, value| key.len() <= LABEL_BYTES_MAX && value.len() <= LABEL_BYTES_MAX);
-    while app.labels.len() > LABELS_MAX {
-        app.labels.pop_last();
-    }
-    app.git_sources.retain(|source| source.len() <= TEXT_BYTES_MAX);
-    app.git_sources.truncate(GIT_SOURCES_MAX);
-    for text in [&mut app.destination_name, &mut app.destination_server] {
-        if text.len() > TEXT_BYTES_MAX {
-            text.clear();
-        }
-    }
-}
-
-/// Report the state of Applications: all, or those that changed.
+/// Report the state of custom resources: all of them, a page at a time, or those that changed. What was said with a higher number
+/// stands; sending a body twice is sending it once.
 #[utoipa::path(post, path = "/2.0/api/events", tag = "agents", request_body = RuntimeReport,
-    responses((status = 200, body = bool), (status = 403, body = ErrorBody)))]
-pub(crate) async fn report_applications(
+    responses((status = 200, body = ReportTaken), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
+pub(crate) async fn report_entities(
     State(server): State<Server>,
     caller: Caller,
     Json(report): Json<RuntimeReport>,
-) -> Result<Json<bool>, ApiError> {
+) -> Result<Json<ReportTaken>, ApiError> {
     if runtime_name(&caller)? != report.runtime {
         return Err(ApiError::forbidden(format!("this key is not the key of runtime `{}`", report.runtime)));
     }
     let (scope, now_ms) = (caller.scope(), server.now_ms());
-    let kept = server.change(move |tx| {
-        within_limits(tx, scope, &report)?;
-        let runtime = Runtime {
-            name: report.runtime.clone(),
-            version: report.version,
-            cluster: report.cluster,
-            ingress_url: report.ingress_url,
-            last_seen_ms: now_ms,
-            applications: 0,
-        };
-        applications::runtime_seen(tx, scope, &runtime)?;
-        tx.changed(scope.account(), ChangeKind::Runtime, &runtime.name);
-        if report.complete {
-            let here = report.applications.iter().map(|app| format!("{}/{}", app.namespace, app.name));
-            let named: HashSet<String> = here.chain(report.reported).collect();
-            for (namespace, name) in applications::of_runtime(tx, scope, &runtime.name)? {
-                if !named.contains(&format!("{namespace}/{name}")) {
-                    applications::remove(tx, scope, &runtime.name, &namespace, &name)?;
-                }
-            }
-        }
-        for mut app in report.applications {
-            app.runtime.clone_from(&runtime.name);
-            bound(&mut app);
-            let body = serde_json::to_string(&app).map_err(slipway_store::StoreError::corrupt)?;
-            let summary = serde_json::to_string(&ApplicationRow::from(&app))
-                .map_err(slipway_store::StoreError::corrupt)?;
-            let put = Report { namespace: &app.namespace, name: &app.name, body: &body, summary: &summary };
-            applications::put(tx, scope, &runtime.name, &put)?;
-        }
-        for gone in &report.removed {
-            if let Some((namespace, name)) = gone.split_once('/') {
-                applications::remove(tx, scope, &runtime.name, namespace, name)?;
-            }
-        }
-        Ok(true)
-    });
-    Ok(Json(kept.await?))
+    let intake = Intake::new(report)?;
+    Ok(Json(server.change(move |tx| intake.store(tx, scope, now_ms)).await?))
 }

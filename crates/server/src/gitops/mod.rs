@@ -3,4 +3,6 @@
 //! Decides nothing about a cluster: that is done by the runtime.
 
 pub(crate) mod applications;
+pub(crate) mod deployments;
+pub(crate) mod intake;
 pub(crate) mod rest;

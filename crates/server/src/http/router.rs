@@ -23,7 +23,7 @@ use crate::ci::rest::{
 };
 use crate::ctx::Server;
 use crate::facts::rest::messages;
-use crate::gitops::rest::{applications, proxied};
+use crate::gitops::rest::{applications, entities, proxied};
 use crate::http::error::ApiError;
 use crate::http::graphql::{self, Endpoint};
 use crate::http::rest::version;
@@ -134,6 +134,7 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Member(Resource::Gitops), routes!(applications::list))
         .with(Policy::Member(Resource::Gitops), routes!(applications::one))
         .with(Policy::Member(Resource::Gitops), routes!(applications::runtimes))
+        .with(Policy::Administrator(Resource::Gitops), routes!(entities::list_entities))
         .with(Policy::Member(Resource::Agents), routes!(applications::runners))
         .fresh(Policy::Administrator(Resource::Agents), routes!(agent::registration::create))
         .with(Policy::Administrator(Resource::Agents), routes!(agent::registration::delete))
@@ -163,7 +164,7 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Runner, routes!(agents::status))
         .with(Policy::Runner, routes!(agents::alive))
         .with(Policy::Runtime, routes!(agent::runtime::events))
-        .with(Policy::Runtime, routes!(agent::runtime::report_applications))
+        .with(Policy::Runtime, routes!(agent::runtime::report_entities))
 }
 
 /// Signing in, who one is, and one's keys.

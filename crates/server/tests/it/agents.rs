@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 use slipway_store::identity::Subject;
 
+use crate::reports::{changes, everything, sequence};
 use crate::support::{Platform, git, working_copy};
 
 async fn sync(platform: &Platform, key: &str, running: Value) -> Value {
@@ -147,15 +148,11 @@ async fn a_runtime_hears_of_pushes_and_its_report_is_what_pages_show() {
         "targetRevision": "HEAD", "destination": "d", "syncStatus": "Synced", "healthStatus": "Healthy",
         "summary": "all is well", "observedAt": "2026-01-01T00:00:00Z"})
     };
-    let report = |apps: Vec<Value>, complete: bool| json!({"runtime": "local", "version": "1", "applications": apps, "complete": complete});
-    for body in [report(vec![app("a"), app("b")], true), report(vec![app("c")], false)] {
+    for body in [everything(vec![app("a"), app("b")]), changes(vec![app("c")])] {
         assert_eq!(platform.call("POST", "/2.0/api/events", &key, Some(body)).await.0, 200);
     }
     assert_eq!(platform.get("/api/applications").await["applications"].as_array().unwrap().len(), 3);
-    assert_eq!(
-        platform.call("POST", "/2.0/api/events", &key, Some(report(vec![app("a")], true))).await.0,
-        200
-    );
+    assert_eq!(platform.call("POST", "/2.0/api/events", &key, Some(everything(vec![app("a")]))).await.0, 200);
     let left = platform.get("/api/applications").await;
     assert_eq!(left["applications"].as_array().unwrap().len(), 1);
     assert_eq!(platform.get("/api/applications/local/argocd/a").await["summary"], "all is well");
@@ -211,20 +208,20 @@ async fn a_complete_report_may_come_in_several_bodies() {
         "targetRevision": "HEAD", "destination": "d", "syncStatus": "Synced", "healthStatus": "Healthy",
         "summary": "x".repeat(900), "observedAt": "2026-01-01T00:00:00Z"})
     };
-    let send = async |apps: Vec<Value>, complete: bool, reported: Vec<String>| {
-        let body = json!({"runtime": "local", "version": "1", "applications": apps, "complete": complete, "reported": reported});
+    let send = async |apps: Vec<Value>, number: i64, page: usize, last: bool| {
+        let mut body = changes(apps);
+        body["sequence"] = json!(number);
+        body["complete"] = json!({"page": page, "last": last});
         let (status, said) = platform.call("POST", "/2.0/api/events", &key, Some(body)).await;
         assert_eq!(status, 200, "{said}");
     };
     let count = async || platform.get("/api/runtimes").await[0]["applications"].as_i64();
-    send(vec![app(10_001)], true, Vec::new()).await;
-    let mut reported = Vec::new();
+    send(vec![app(10_001)], sequence(), 0, true).await;
+    let number = sequence();
     for page in 0..5 {
         let numbers = page * 2_000..(page + 1) * 2_000;
         let last = page == 4;
-        let before = if last { std::mem::take(&mut reported) } else { Vec::new() };
-        send(numbers.clone().map(app).collect(), last, before).await;
-        reported.extend(numbers.map(|number| format!("argocd/app-{number}")));
+        send(numbers.clone().map(app).collect(), number, page, last).await;
         if !last {
             assert_eq!(
                 count().await,

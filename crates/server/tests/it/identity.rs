@@ -276,8 +276,8 @@ async fn a_runtime_more_than_the_account_may_have_is_refused_in_words() {
     let mut answers = Vec::new();
     for name in ["one", "two", "one"] {
         let key = platform.agent(slipway_store::identity::Subject::Runtime, name).await;
-        let body =
-            json!({"runtime": name, "version": "1", "cluster": "c", "applications": [], "complete": true});
+        let mut body = crate::reports::everything(Vec::new());
+        body["runtime"] = json!(name);
         answers.push(platform.call("POST", "/2.0/api/events", &key, Some(body)).await);
     }
     assert_eq!(answers.iter().map(|(status, _)| *status).collect::<Vec<_>>(), [200, 403, 200]);

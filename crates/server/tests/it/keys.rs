@@ -33,8 +33,7 @@ pub(crate) fn app(namespace: &str, extra: Value) -> Value {
 }
 
 pub(crate) async fn report(platform: &Platform, runtime: &str, apps: Vec<Value>) {
-    let report =
-        json!({"runtime": "local", "version": "1", "cluster": "c", "applications": apps, "complete": true});
+    let report = crate::reports::everything(apps);
     let (status, answer) = platform.call("POST", "/2.0/api/events", runtime, Some(report)).await;
     assert_eq!(status, 200, "{answer}");
 }

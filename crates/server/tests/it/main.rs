@@ -25,6 +25,7 @@ mod provider;
 mod reach;
 mod registries;
 mod registry;
+mod reports;
 mod retention;
 mod rules;
 mod runtime_environments;

@@ -125,7 +125,7 @@ async fn attributes_decide_who_sees_and_syncs_an_application() {
         "targetRevision": "HEAD", "destination": "d", "syncStatus": "Synced", "healthStatus": "Healthy",
         "summary": "all is well", "observedAt": "2026-01-01T00:00:00Z"})
     };
-    let report = json!({"runtime": "local", "version": "1", "applications": [app("prod"), app("dev")], "complete": true});
+    let report = crate::reports::everything(vec![app("prod"), app("dev")]);
     assert_eq!(platform.call("POST", "/2.0/api/events", &runtime, Some(report)).await.0, 200);
     let seen = || async {
         let (_, list) = platform.call("GET", "/api/applications", &key, None).await;

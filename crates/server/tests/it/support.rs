@@ -108,6 +108,21 @@ impl Platform {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
+    /// Every fact, in order.
+    pub(crate) fn facts(&self) -> Vec<Value> {
+        let text = if let Some(database) = &self.database {
+            let sql = "SELECT body FROM outbox.facts ORDER BY seq";
+            postgres::shared().psql(database, sql).unwrap()
+        } else {
+            let script = "import sqlite3,sys\nfor (body,) in sqlite3.connect(sys.argv[1],timeout=10).execute('SELECT body FROM facts ORDER BY seq'): print(body)";
+            let file = self.folder.path().join("slipway.db");
+            let done = std::process::Command::new("python3").args(["-c", script]).arg(file).output().unwrap();
+            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+            String::from_utf8(done.stdout).unwrap()
+        };
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// Whether these words stand anywhere in the database or in a file beside it.
     pub(crate) fn holds(&self, words: &str) -> bool {
         let in_files = std::fs::read_dir(self.folder.path()).unwrap().flatten().any(|entry| {

@@ -13,8 +13,8 @@ use slipway_store::projects::Project;
 use slipway_store::step_types::StepType;
 use slipway_store::trigger_events::{EventTrigger, TriggerEvent};
 use slipway_store::{
-    Scope, Store, StoreError, Tx, applications, approvals, builds, cron, debug, deferred, hooks, identity,
-    outgoing, pipelines, projects, step_types, trigger_events, usage,
+    Scope, Store, StoreError, Tx, applications, approvals, builds, cron, debug, deferred, entities, hooks,
+    identity, outgoing, pipelines, projects, step_types, trigger_events, usage,
 };
 
 use crate::engines::{On, open};
@@ -312,20 +312,36 @@ async fn applications_are_counted_with_their_runtime(on: On) {
                 cluster: "https://kubernetes.default.svc".into(),
                 ingress_url: String::new(),
                 last_seen_ms: 1,
+                sequence: 3,
                 applications: 0,
             };
             applications::runtime_seen(tx, scope, &runtime)?;
         }
         applications::touch_runtime(tx, scope, "one", 7)?;
         for (name, body) in [("web", "a"), ("web", "b"), ("api", "c")] {
-            let app = applications::Report { namespace: "default", name, body, summary: body };
-            applications::put(tx, scope, "one", &app)?;
+            let app = entities::Reported {
+                uid: "",
+                resource_version: "",
+                sequence: 1,
+                state: "{}",
+                summary: body,
+                body,
+                told: "",
+            };
+            let of = entities::Name { kind: entities::APPLICATION, namespace: "default", name };
+            entities::put(tx, scope, "one", of, &app)?;
         }
-        applications::remove(tx, scope, "one", "default", "api")?;
+        let api = entities::Name { kind: entities::APPLICATION, namespace: "default", name: "api" };
+        entities::remove(tx, scope, "one", api, 0, 9)?;
+        assert_eq!(entities::known(tx, scope, "one", api)?.map(|known| known.gone), Some(false), "late");
+        entities::remove(tx, scope, "one", api, 2, 9)?;
+        assert_eq!(entities::known(tx, scope, "one", api)?.map(|known| known.gone), Some(true));
+        assert_eq!((entities::count(tx, scope, "one")?, entities::forget_gone(tx, scope, "one", 9)?), (2, 0));
+        assert_eq!(entities::forget_gone(tx, scope, "one", 10)?, 1);
         let runtimes = applications::runtimes(tx, scope)?;
         let shown: Vec<_> = runtimes.iter().map(|one| (one.last_seen_ms, one.applications)).collect();
         let kept = (
-            applications::of_runtime(tx, scope, "one")?.len(),
+            entities::list(tx, scope, entities::APPLICATION, ("", "", ""), 9)?.len(),
             applications::list(tx, scope, None)?,
             applications::one(tx, scope, "one", "default", "web")?,
         );

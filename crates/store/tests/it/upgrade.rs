@@ -1,14 +1,17 @@
 //! A database of before people could be in several accounts.
 
 use slipway_model::{AccountId, BuildId};
-use slipway_store::{Scope, Store, builds, identity};
+use slipway_store::{Scope, Store, applications, builds, identity};
 
 use crate::engines::On;
 
 /// Run on a database as it was before; later files are none of its business.
 const NUMBERS: &str = include_str!("../../migrations/0020_build_numbers.sql");
 
-crate::on_both!(builds_of_an_older_database_are_numbered_in_their_order);
+crate::on_both!(
+    builds_of_an_older_database_are_numbered_in_their_order,
+    applications_of_an_older_database_are_there_until_their_runtime_reports_again,
+);
 
 async fn builds_of_an_older_database_are_numbered_in_their_order(on: On) {
     let folder = tempfile::tempdir().unwrap();
@@ -172,4 +175,38 @@ async fn identities_of_an_older_database_go_to_the_providers_of_the_persons_acco
     let front = store.read(slipway_store::sso::on_front_page).await.unwrap();
     let names: Vec<_> = front.iter().map(|client| client.name.as_str()).collect();
     assert_eq!(names, ["corp", "other"], "the first account's stay on everybody's page");
+}
+
+async fn applications_of_an_older_database_are_there_until_their_runtime_reports_again(on: On) {
+    const ENTITIES: &str = include_str!("../../migrations/0030_entities.sql");
+    let folder = tempfile::tempdir().unwrap();
+    let url = crate::engines::url(on, folder.path());
+    Store::connect(&url).unwrap().close();
+    let account = "ac0000000000000000000001";
+    let sql = format!(
+        "DROP TABLE entities; DROP TABLE complete_reports; ALTER TABLE runtimes DROP COLUMN sequence; \
+         CREATE TABLE applications (account TEXT NOT NULL, runtime TEXT NOT NULL, namespace TEXT NOT NULL, \
+         name TEXT NOT NULL, body TEXT NOT NULL, summary TEXT NOT NULL DEFAULT ''); \
+         INSERT INTO accounts (id, name, created_ms) VALUES ('{account}', 'acme', 5); \
+         INSERT INTO applications VALUES ('{account}', 'local', 'argocd', 'shop', 'whole', 'short');"
+    );
+    match on {
+        On::Sqlite => {
+            let old = rusqlite::Connection::open(folder.path().join("slipway.db")).unwrap();
+            old.execute_batch(&format!("{sql} {ENTITIES}")).unwrap();
+        }
+        On::Postgres => {
+            let database = url.to_string().rsplit('/').next().unwrap().to_owned();
+            let new = ENTITIES.replace("INTEGER", "BIGINT");
+            let sql = format!("SET search_path = event_handler, pipelines_api, slipway; {sql} {new}");
+            slipway_testkit::postgres::shared().psql(&database, &sql).unwrap();
+        }
+    }
+    let store = Store::connect(&url).unwrap();
+    let scope = Scope::of(account.parse::<AccountId>().unwrap());
+    let kept = store.read(move |tx| {
+        let one = applications::one(tx, scope, "local", "argocd", "shop")?;
+        Ok((applications::list(tx, scope, None)?, one))
+    });
+    assert_eq!(kept.await.unwrap(), (vec!["short".to_owned()], Some("whole".to_owned())));
 }

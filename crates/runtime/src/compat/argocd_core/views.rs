@@ -8,7 +8,7 @@ use slipway_gitops::diff::masked_pair;
 use slipway_gitops::{ResourceKey, TreeNode, object, tree_with};
 
 use crate::engine::Engine;
-use crate::report::view::info;
+use crate::report::tree::info;
 
 /// Every object of an Application with its owners.
 pub(super) async fn tree(engine: &Engine, instance: &str) -> Option<Value> {

@@ -15,6 +15,7 @@ use super::observe::{IN_CLUSTER, Observed};
 use super::status;
 use crate::engine::{Engine, Memory};
 use crate::engines::APPLICATION;
+use crate::report::view::Beside;
 
 /// The condition of an Application that waits for others.
 const DEPENDENCY: &str = "DependencyWarning";
@@ -131,6 +132,7 @@ impl Engine {
             return Ok(session.requeue());
         }
         if refresh::is_skipped(&session.app) {
+            self.report_resource(&session.app).await;
             return Ok(Requeue::Never);
         }
         let hard = wake.hard || asked == Some(Refresh::Hard);
@@ -180,12 +182,8 @@ impl Engine {
             return;
         }
         let family = self.family(&session.app, &observed.comparison);
-        let git = self.renderer.git();
-        let access = self.access();
-        let place = self.place(&session.app);
-        self.reporter
-            .changed(&session.app, place, observed, &family, &session.memory.waiting, git, &access)
-            .await;
+        let beside = Beside { observed, family: &family, waiting: &session.memory.waiting };
+        self.report_with(&session.app, Some(beside)).await;
     }
 
     /// Stands for everything in the cluster that a reconcile depends on, without reading any of it.

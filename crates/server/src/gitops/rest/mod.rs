@@ -2,4 +2,5 @@
 
 pub(crate) mod application_filter;
 pub(crate) mod applications;
+pub(crate) mod entities;
 pub(crate) mod proxied;

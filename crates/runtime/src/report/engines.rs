@@ -1,0 +1,199 @@
+//! Reporting from custom resources alone: a kind whose engine is switched off, or of which nothing but the resource is reported.
+//!
+//! They stand on the shell as engines do, and write nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipway_api::report::{ApplicationSet, EntityState, SetApplication, SetCondition};
+use slipway_cluster::Change;
+use slipway_crd::{Application, names};
+use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Stop, Wake, Watch};
+
+use super::{Body, Known, view};
+use crate::engine::Engine;
+use crate::engines::{APPLICATION, APPLICATION_SET, Applications};
+
+/// What is not there yet is asked for again.
+const UNREAD: Duration = Duration::from_millis(200);
+
+/// Applications that our own engine does not look after.
+pub(crate) struct ReportedApplications(Arc<Engine>);
+
+impl From<Arc<Engine>> for ReportedApplications {
+    fn from(engine: Arc<Engine>) -> Self {
+        Self(engine)
+    }
+}
+
+impl ReportedApplications {
+    /// Their own engine reports more of them than their resources say.
+    fn is_on(&self) -> bool {
+        self.0.reporter.is_enabled() && self.0.is_off::<Applications>()
+    }
+}
+
+impl Reconciler for ReportedApplications {
+    const NAME: &'static str = "report-applications";
+    const KIND: Kind = APPLICATION;
+    const MANAGER: &'static str = names::FIELD_MANAGER;
+    const FENCED: bool = false;
+
+    fn watches() -> Vec<Watch<Self>> {
+        vec![Watch::map(APPLICATION, changed_application).with(Wake::OBJECT)]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        if self.is_on() { self.0.applications() } else { Vec::new() }
+    }
+
+    async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
+        let engine = &self.0;
+        match engine.application(key) {
+            Some((app, _)) => engine.report_resource(&app).await,
+            // One that cannot be read is there; what is known of it stays.
+            None if engine.cluster.live(&key.object()).is_some() => {}
+            None if engine.cluster.is_waiting(names::GROUP, APPLICATION.kind) => {
+                return Ok(Requeue::Again(UNREAD));
+            }
+            None => engine.reporter.removed(key),
+        }
+        Ok(Requeue::Never)
+    }
+
+    fn finished(&self, key: &Key, _: Duration) {
+        self.0.reporter.reconciled(key);
+    }
+}
+
+fn changed_application(reported: &ReportedApplications, change: &Change) -> Vec<Key> {
+    let key = Key::of(APPLICATION, &change.key).filter(|_| reported.is_on());
+    key.into_iter().filter(|key| reported.0.governs(&key.namespace)).collect()
+}
+
+/// ApplicationSets: conditions, and the Applications that they made.
+pub(crate) struct ReportedSets(Arc<Engine>);
+
+impl From<Arc<Engine>> for ReportedSets {
+    fn from(engine: Arc<Engine>) -> Self {
+        Self(engine)
+    }
+}
+
+impl Reconciler for ReportedSets {
+    const NAME: &'static str = "report-application-sets";
+    const KIND: Kind = APPLICATION_SET;
+    const MANAGER: &'static str = names::FIELD_MANAGER;
+    const FENCED: bool = false;
+
+    fn watches() -> Vec<Watch<Self>> {
+        vec![Watch::map(APPLICATION_SET, changed_set).with(Wake::OBJECT)]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        if self.0.reporter.is_enabled() { self.0.application_sets() } else { Vec::new() }
+    }
+
+    async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
+        let engine = &self.0;
+        let Some(live) = engine.cluster.live(&key.object()) else {
+            if engine.cluster.is_waiting(names::GROUP, APPLICATION_SET.kind) {
+                return Ok(Requeue::Again(UNREAD));
+            }
+            engine.reporter.removed(key);
+            return Ok(Requeue::Never);
+        };
+        let read = serde_json::from_value::<slipway_crd::ApplicationSet>(live.object().unwrap_or_default());
+        if let Ok(set) = read {
+            let body = Body::ApplicationSet(application_set(&set));
+            engine.reporter.changed(key.clone(), Known::new(&set.metadata, body));
+        }
+        Ok(Requeue::Never)
+    }
+
+    fn finished(&self, key: &Key, _: Duration) {
+        self.0.reporter.reconciled(key);
+    }
+}
+
+fn changed_set(reported: &ReportedSets, change: &Change) -> Vec<Key> {
+    let engine = &reported.0;
+    let key = Key::of(APPLICATION_SET, &change.key).filter(|_| engine.reporter.is_enabled());
+    key.into_iter().filter(|key| engine.governs_sets(&key.namespace)).collect()
+}
+
+fn application_set(set: &slipway_crd::ApplicationSet) -> ApplicationSet {
+    let status = &set.status;
+    let conditions = status.conditions.iter().map(|condition| SetCondition {
+        kind: condition.kind.clone(),
+        status: condition.status.clone(),
+        reason: condition.reason.clone(),
+        message: condition.message.clone(),
+        last_transition_time: condition.last_transition_time.clone().unwrap_or_default(),
+    });
+    let applications = status.resources.iter().map(|resource| SetApplication {
+        name: resource.name.clone(),
+        sync: resource.status.clone(),
+        health: resource.health.as_ref().map(|health| health.status.clone()).unwrap_or_default(),
+    });
+    ApplicationSet { conditions: conditions.collect(), applications: applications.collect() }
+}
+
+/// A set is well when it could make its Applications; how these are is theirs to say.
+pub(super) fn set_state(set: &ApplicationSet) -> EntityState {
+    let holds = |kind: &str| set.conditions.iter().find(|c| c.kind == kind && c.status == "True");
+    let (health, message) = match (holds("ErrorOccurred"), holds("RolloutProgressing")) {
+        (Some(error), _) => ("Degraded", error.message.clone()),
+        (None, Some(rolling)) => ("Progressing", rolling.message.clone()),
+        (None, None) if set.conditions.is_empty() => ("Unknown", String::new()),
+        (None, None) => ("Healthy", String::new()),
+    };
+    EntityState { health: health.into(), message, ..EntityState::default() }
+}
+
+impl Engine {
+    /// What rules about the Application may look at besides its names.
+    fn place(&self, app: &Application) -> view::Place {
+        let (destination_name, destination_server) = self.destination_names(app);
+        let label = self.tracking_label();
+        let git_sources = view::git_sources(app, label.as_deref());
+        view::Place { destination_name, destination_server, git_sources }
+    }
+
+    /// The control plane hears of an Application that no engine of ours compares.
+    pub(crate) async fn report_resource(&self, app: &Application) {
+        if self.reporter.is_enabled() {
+            self.report_with(app, None).await;
+        }
+    }
+
+    pub(crate) async fn report_with(&self, app: &Application, beside: Option<view::Beside<'_>>) {
+        let (place, access) = (self.place(app), self.access());
+        self.reporter.application(app, place, beside, self.renderer.git(), &access).await;
+    }
+
+    /// Whether an engine does not run in this process.
+    pub(crate) fn is_off<R: Reconciler>(&self) -> bool {
+        self.config.engines_off.iter().any(|off| off == R::NAME)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_set_is_told_by_its_conditions() {
+        let set: slipway_crd::ApplicationSet = serde_json::from_value(json!({"status": {
+            "conditions": [{"type": "ErrorOccurred", "status": "True", "reason": "x", "message": "no such repository"}],
+            "resources": [{"name": "shop-dev", "status": "Synced", "health": {"status": "Healthy"}}]}}))
+        .expect("readable");
+        let reported = application_set(&set);
+        assert_eq!(reported.applications[0].health, "Healthy");
+        let state = set_state(&reported);
+        assert_eq!((state.health.as_str(), state.message.as_str()), ("Degraded", "no such repository"));
+        assert_eq!(set_state(&ApplicationSet::default()).health, "Unknown");
+    }
+}

@@ -1,0 +1,330 @@
+//! What runtimes report: the envelope, its pages, what hostile ones send, and the facts that follow.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use serde_json::{Value, json};
+use slipway_store::identity::Subject;
+
+use crate::knock::Knock;
+use crate::support::Platform;
+
+static SEQUENCE: AtomicI64 = AtomicI64::new(1);
+
+/// Higher than all before.
+pub(crate) fn sequence() -> i64 {
+    SEQUENCE.fetch_add(1, Ordering::SeqCst)
+}
+
+pub(crate) fn application(body: Value) -> Value {
+    json!({"kind": "argoproj.io/Application", "namespace": body["namespace"], "name": body["name"],
+        "uid": body["uid"].as_str().unwrap_or("u"), "resourceVersion": "1", "body": body})
+}
+
+/// What changed, by runtime `local`.
+pub(crate) fn changes(apps: Vec<Value>) -> Value {
+    let entities: Vec<Value> = apps.into_iter().map(application).collect();
+    json!({"runtime": "local", "version": "1", "cluster": "c", "sequence": sequence(), "entities": entities})
+}
+
+/// Everything there is, by runtime `local`.
+pub(crate) fn everything(apps: Vec<Value>) -> Value {
+    let mut body = changes(apps);
+    body["complete"] = json!({"page": 0, "last": true});
+    body
+}
+
+pub(crate) fn app(name: &str, more: Value) -> Value {
+    let mut app = json!({"namespace": "argocd", "name": name, "project": "default", "repoUrl": "r", "path": "p",
+        "targetRevision": "HEAD", "destination": "d", "syncStatus": "Synced", "healthStatus": "Healthy",
+        "summary": "all is well", "observedAt": "2026-01-01T00:00:00Z"});
+    for (key, value) in more.as_object().into_iter().flatten() {
+        app[key] = value.clone();
+    }
+    app
+}
+
+struct Reporting {
+    platform: Platform,
+    key: String,
+}
+
+impl Reporting {
+    async fn start() -> Self {
+        let platform = Platform::start().await;
+        let key = platform.agent(Subject::Runtime, "local").await;
+        Self { platform, key }
+    }
+
+    async fn send(&self, body: Value) -> (u16, Value) {
+        self.platform.call("POST", "/2.0/api/events", &self.key, Some(body)).await
+    }
+
+    async fn taken(&self, body: Value) -> Value {
+        let (status, answer) = self.send(body).await;
+        assert_eq!((status, &answer["taken"]), (200, &json!(true)), "{answer}");
+        answer
+    }
+
+    /// A page of the complete report with this number.
+    async fn page(&self, sequence: i64, page: u32, last: bool, names: &[&str]) -> Value {
+        let mut body = changes(names.iter().map(|name| app(name, json!({}))).collect());
+        body["sequence"] = json!(sequence);
+        body["complete"] = json!({"page": page, "last": last});
+        let (status, answer) = self.send(body).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let list = self.platform.get("/api/applications").await;
+        let apps = list["applications"].as_array().unwrap().iter();
+        apps.map(|app| app["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Facts about Applications, in their order: what happened to which.
+    fn facts(&self) -> Vec<Value> {
+        let facts = self.platform.facts().into_iter();
+        facts.filter(|fact| fact["event"]["runtime"].is_string()).collect()
+    }
+}
+
+fn kinds(facts: &[Value]) -> Vec<&str> {
+    facts.iter().map(|fact| fact["kind"].as_str().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_are_lost_repeated_or_out_of_order_converge() {
+    let runtime = Reporting::start().await;
+    runtime.taken(everything(vec![app("old", json!({}))])).await;
+    // The last page first; then one twice.
+    let number = sequence();
+    let answer = runtime.page(number, 2, true, &["e"]).await;
+    assert_eq!(answer["missing"], json!([0, 1]), "{answer}");
+    runtime.page(number, 0, false, &["a", "b"]).await;
+    let answer = runtime.page(number, 0, false, &["a", "b"]).await;
+    assert_eq!(answer["missing"], json!([1]), "{answer}");
+    assert_eq!(runtime.names().await, ["a", "b", "e", "old"], "nothing goes before the end");
+    let answer = runtime.page(number, 1, false, &["c"]).await;
+    assert_eq!(answer.get("missing"), None, "{answer}");
+    assert_eq!(runtime.names().await, ["a", "b", "c", "e"]);
+    // What changed since is not undone by a page that comes again.
+    let mut gone = changes(vec![app("a", json!({"summary": "new"}))]);
+    gone["removed"] = json!([{"kind": "argoproj.io/Application", "namespace": "argocd", "name": "b"}]);
+    runtime.taken(gone).await;
+    runtime.page(number, 0, false, &["a", "b"]).await;
+    assert_eq!(runtime.names().await, ["a", "c", "e"]);
+    assert_eq!(runtime.platform.get("/api/applications/local/argocd/a").await["summary"], "new");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_complete_report_that_never_ends_removes_nothing_and_a_later_one_takes_its_place() {
+    let runtime = Reporting::start().await;
+    runtime.taken(everything(vec![app("old", json!({})), app("kept", json!({}))])).await;
+    let first = sequence();
+    runtime.page(first, 0, false, &["a"]).await;
+    assert_eq!(runtime.names().await, ["a", "kept", "old"]);
+    let second = sequence();
+    runtime.page(second, 0, false, &["kept"]).await;
+    // The end of the first is nobody's end any more.
+    let answer = runtime.page(first, 1, true, &["late"]).await;
+    assert_eq!((&answer["taken"], &answer["sequence"]), (&json!(false), &json!(second)));
+    assert_eq!(runtime.names().await, ["a", "kept", "old"]);
+    runtime.page(second, 1, true, &[]).await;
+    assert_eq!(runtime.names().await, ["kept"]);
+    // So is a change from before it.
+    let mut late = changes(vec![app("late", json!({}))]);
+    late["sequence"] = json!(first);
+    assert_eq!(runtime.send(late).await.1["taken"], json!(false));
+    assert_eq!(runtime.names().await, ["kept"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_kind_goes_through_the_same_envelope_to_administrators() {
+    let runtime = Reporting::start().await;
+    let set = |name: &str, health: &str| {
+        json!({"kind": "argoproj.io/ApplicationSet", "namespace": "argocd", "name": name, "uid": "u", "resourceVersion": "7",
+            "state": {"health": health, "message": "no such repository"}, "body": {"conditions": [], "applications": []}})
+    };
+    let mut body = everything(vec![app("shop", json!({}))]);
+    for name in ["a", "b", "c"] {
+        body["entities"].as_array_mut().unwrap().push(set(name, "Degraded"));
+    }
+    runtime.taken(body).await;
+    let platform = &runtime.platform;
+    let path = "/api/gitops/entities?kind=argoproj.io%2FApplicationSet&limit=2";
+    let first = platform.get(path).await;
+    let one = &first["entities"][0];
+    assert_eq!((&one["runtime"], &one["name"]), (&json!("local"), &json!("a")));
+    assert_eq!((&one["state"]["health"], &one["resourceVersion"]), (&json!("Degraded"), &json!("7")));
+    let next = first["next"].as_str().unwrap().replace('/', "%2F");
+    let rest = platform.get(&format!("{path}&after={next}")).await;
+    assert_eq!((&rest["entities"][0]["name"], rest.get("next")), (&json!("c"), None));
+    let apps = platform.get("/api/gitops/entities?kind=argoproj.io%2FApplication").await;
+    assert_eq!(apps["entities"].as_array().unwrap().len(), 1, "{apps}");
+    assert_eq!(platform.get("/api/runtimes").await[0]["applications"], 1, "sets are no Applications");
+    // Who may see it: Administrators of the account, with a key that may read GitOps.
+    let (_, stranger) = platform.account("elsewhere").await;
+    assert_eq!(platform.call("GET", path, &stranger, None).await.1["entities"], json!([]));
+    let (_, member) = platform.member("ada@example.com", "User").await;
+    assert_eq!(platform.call("GET", path, &member, None).await.0, 403);
+    assert_eq!(platform.call("GET", path, "", None).await.0, 401);
+    Knock::new(platform, "GET", path).needs_scope("gitops:read").await;
+    for wrong in ["&limit=0", "&limit=501", "&what=ever"] {
+        assert_eq!(platform.call("GET", &format!("{path}{wrong}"), &platform.admin_key, None).await.0, 400);
+    }
+    // One that is gone is gone.
+    let mut body = changes(Vec::new());
+    body["removed"] = json!([{"kind": "argoproj.io/ApplicationSet", "namespace": "argocd", "name": "a"}]);
+    runtime.taken(body).await;
+    assert_eq!(platform.get(path).await["entities"][0]["name"], "b");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hostile_runtime_speaks_of_itself_alone_and_within_limits() {
+    let runtime = Reporting::start().await;
+    let other = runtime.platform.agent(Subject::Runtime, "other").await;
+    let mut theirs = everything(vec![app("theirs", json!({}))]);
+    theirs["runtime"] = json!("other");
+    assert_eq!(runtime.platform.call("POST", "/2.0/api/events", &other, Some(theirs.clone())).await.0, 200);
+    // In another's name, and without a runtime's key.
+    assert_eq!(runtime.send(theirs.clone()).await.0, 403);
+    let admin = runtime.platform.admin_key.clone();
+    assert_eq!(runtime.platform.call("POST", "/2.0/api/events", &admin, Some(theirs)).await.0, 403);
+    // Whatever the body says, the envelope names it; nobody else's is touched, not even by a complete report.
+    let mut lies = application(app("mine", json!({"runtime": "other", "summary": "lies"})));
+    lies["body"]["name"] = json!("theirs");
+    let mut body = everything(Vec::new());
+    body["entities"] = json!([lies]);
+    runtime.taken(body).await;
+    assert_eq!(runtime.names().await, ["mine", "theirs"]);
+    assert_eq!(runtime.platform.get("/api/applications/other/argocd/theirs").await["summary"], "all is well");
+    let facts = runtime.facts();
+    assert!(facts.iter().all(|fact| fact["event"]["runtime"] != "other"), "{facts:?}");
+
+    for (what, wrong) in [
+        ("no number", json!({"sequence": 0})),
+        ("a number that nothing can follow", json!({"sequence": i64::MAX})),
+        ("a page that nobody can wait for", json!({"complete": {"page": 4_000_000, "last": false}})),
+        (
+            "a removal without a name",
+            json!({"removed": [{"kind": "argoproj.io/Application", "namespace": "", "name": ""}]}),
+        ),
+        (
+            "too many names",
+            json!({"removed": vec![json!({"kind": "Pod", "namespace": "a", "name": "b"}); 10_001]}),
+        ),
+    ] {
+        let mut body = changes(Vec::new());
+        for (key, value) in wrong.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        let (status, answer) = runtime.send(body).await;
+        assert_eq!(status, 400, "{what}: {answer}");
+    }
+    // One that cannot be kept holds up none of the others, and what was known of it stays.
+    let mut body = everything(vec![app("good", json!({}))]);
+    let huge =
+        json!({"kind": "argoproj.io/Rollout", "namespace": "a", "name": "huge", "body": "x".repeat(5 << 20)});
+    let unreadable = json!({"kind": "argoproj.io/Application", "namespace": "argocd", "name": "mine", "body": {"name": 7}});
+    let nameless = json!({"kind": "argoproj.io/Application", "namespace": "a/b", "name": "c", "body": {}});
+    for wrong in [huge, unreadable, nameless] {
+        body["entities"].as_array_mut().unwrap().push(wrong);
+    }
+    let answer = runtime.taken(body).await;
+    assert_eq!(answer["refused"].as_array().unwrap().len(), 3, "{answer}");
+    assert_eq!(runtime.names().await, ["good", "mine", "theirs"]);
+    // More than a body may weigh.
+    let mut body = changes(Vec::new());
+    body["version"] = json!("x".repeat(9 << 20));
+    assert_eq!(runtime.send(body).await.0, 413);
+}
+
+fn operation(phase: &str, began: &str, finished: Option<&str>) -> Value {
+    json!({"phase": phase, "message": "", "startedAt": began, "finishedAt": finished, "revision": "sha1", "initiatedBy": "ada"})
+}
+
+fn deployment(id: i64, began: &str, at: &str) -> Value {
+    json!({"id": id, "revision": {"sha": format!("sha{id}")}, "startedAt": began, "deployedAt": at, "initiatedBy": "ada"})
+}
+
+fn minutes_ago(minutes: i64) -> String {
+    let at = jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes);
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Each change is one fact, whoever repeats it; and what happened while the runtime was away is not lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn syncs_deployments_and_health_are_facts_exactly_once() {
+    let runtime = Reporting::start().await;
+    // One moment for all: a sync is known by when it began.
+    let times: Vec<String> = (0..60).map(minutes_ago).collect();
+    let ago = |minutes: usize| times[minutes].clone();
+    runtime.taken(everything(vec![app("shop", json!({}))])).await;
+    assert!(runtime.facts().is_empty());
+    let running = app("shop", json!({"operation": operation("Running", &ago(50), None)}));
+    runtime.taken(changes(vec![running.clone()])).await;
+    runtime.taken(changes(vec![running.clone()])).await;
+    assert_eq!(kinds(&runtime.facts()), ["syncStarted"]);
+    let done = app(
+        "shop",
+        json!({"operation": operation("Succeeded", &ago(50), Some(&ago(49))), "healthStatus": "Degraded",
+        "healthChangedAt": ago(45), "history": [deployment(0, &ago(50), &ago(49))]}),
+    );
+    let body = changes(vec![done.clone()]);
+    runtime.taken(body.clone()).await;
+    // The same body again, and the same state in a complete report.
+    runtime.taken(body).await;
+    runtime.taken(everything(vec![done.clone()])).await;
+    let facts = runtime.facts();
+    assert_eq!(kinds(&facts), ["syncStarted", "syncFinished", "deployed", "healthChanged"]);
+    let (finished, deployed, health) = (&facts[1], &facts[2], &facts[3]);
+    assert_eq!(
+        (&finished["phase"], &finished["event"]["revisions"]),
+        (&json!("Succeeded"), &json!(["sha1"]))
+    );
+    assert_eq!((&deployed["id"], &deployed["event"]["revisions"]), (&json!(0), &json!(["sha0"])));
+    assert_eq!((&health["before"], &health["health"]), (&json!("Healthy"), &json!("Degraded")));
+    let event = &deployed["event"];
+    assert_eq!((&event["namespace"], &event["name"]), (&json!("argocd"), &json!("shop")));
+    assert!(event["atMs"].as_i64() < event["heardAtMs"].as_i64(), "{event}");
+    // Away meanwhile: two deployments and the last operation are what it knows of.
+    let later = app(
+        "shop",
+        json!({"operation": operation("Failed", &ago(5), Some(&ago(4))), "healthStatus": "Degraded",
+        "history": [deployment(2, &ago(20), &ago(19)), deployment(1, &ago(30), &ago(29)), deployment(0, &ago(50), &ago(49))]}),
+    );
+    runtime.taken(everything(vec![later.clone()])).await;
+    runtime.taken(everything(vec![later.clone()])).await;
+    let facts = runtime.facts();
+    assert_eq!(kinds(&facts[4..]), ["deployed", "deployed", "syncStarted", "syncFinished"]);
+    // Taken away and back again, it is still the same Application; another of its name is not.
+    runtime.taken(everything(Vec::new())).await;
+    runtime.taken(everything(vec![later.clone()])).await;
+    assert_eq!(runtime.facts().len(), 8);
+    let mut another = later;
+    another["uid"] = json!("another");
+    runtime.taken(everything(vec![another])).await;
+    assert_eq!(
+        kinds(&runtime.facts()[8..]),
+        ["deployed", "deployed", "deployed", "syncStarted", "syncFinished"]
+    );
+}
+
+/// A push behind many facts that are about something else is heard at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_is_heard_behind_many_other_facts() {
+    let runtime = Reporting::start().await;
+    let platform = &runtime.platform;
+    let (_, start) = platform.call("GET", "/api/agent/runtime/events", &runtime.key, None).await;
+    let ago = minutes_ago;
+    let apps = (0..300).map(|n| app(&format!("a{n}"), json!({"history": [deployment(0, &ago(9), &ago(8))]})));
+    runtime.taken(everything(apps.collect())).await;
+    assert_eq!(runtime.facts().len(), 300);
+    platform.post("/api/repos", json!({"name": "demo/deploy"})).await;
+    let remote = platform.clone_url("demo/deploy", &platform.admin_key);
+    let work = crate::support::working_copy(platform.folder.path(), &remote);
+    assert!(crate::support::git(&work, &["push", "origin", "main"]).0);
+    let path = format!("/api/agent/runtime/events?after={}&waitMs=0", start["next"]);
+    let (_, heard) = platform.call("GET", &path, &runtime.key, None).await;
+    assert_eq!(heard["events"].as_array().unwrap().len(), 1, "{heard}");
+}

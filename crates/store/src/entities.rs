@@ -1,0 +1,330 @@
+//! Custom resources of any kind as their runtime last reported them, and how far its complete report has come.
+//!
+//! Every row carries the number of the report that it is from. Whoever writes compares it first ([`Known::is_newer_than`]), so
+//! that a report which comes late or twice changes nothing. What is removed stays as a row without a body for a while.
+
+use std::collections::BTreeSet;
+
+use slipway_model::ChangeKind;
+
+use crate::{Row, Scope, StoreError, Tx};
+
+/// The kind of Argo Applications, whose changes pages hear of.
+pub const APPLICATION: &str = "argoproj.io/Application";
+
+/// Which one, of one runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Name<'a> {
+    /// `group/kind`.
+    pub kind: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+}
+
+/// What is there before a report is taken in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    pub uid: String,
+    pub sequence: i64,
+    /// What facts were made of, as JSON of whoever made them; empty: of nothing.
+    pub told: String,
+    pub gone: bool,
+}
+
+impl Known {
+    pub fn is_newer_than(&self, sequence: i64) -> bool {
+        self.sequence > sequence
+    }
+}
+
+/// An entity as JSON of the `api` room.
+#[derive(Debug, Clone, Copy)]
+pub struct Reported<'a> {
+    pub uid: &'a str,
+    pub resource_version: &'a str,
+    pub sequence: i64,
+    pub state: &'a str,
+    /// What lists show of it; empty: its body.
+    pub summary: &'a str,
+    pub body: &'a str,
+    pub told: &'a str,
+}
+
+pub fn known(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    of: Name<'_>,
+) -> Result<Option<Known>, StoreError> {
+    tx.one(
+        "SELECT uid, sequence, told, gone_ms FROM entities \
+         WHERE account = $1 AND runtime = $2 AND kind = $3 AND namespace = $4 AND name = $5",
+        &[scope.account().into(), runtime.into(), of.kind.into(), of.namespace.into(), of.name.into()],
+    )?
+    .map(|row| {
+        let gone = row.maybe_int(3)?.is_some();
+        Ok(Known { uid: row.text(0)?, sequence: row.int(1)?, told: row.text(2)?, gone })
+    })
+    .transpose()
+}
+
+pub fn put(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    of: Name<'_>,
+    entity: &Reported<'_>,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO entities (account, runtime, kind, namespace, name, uid, resource_version, sequence, state, summary, \
+         body, told) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
+         ON CONFLICT (account, runtime, kind, namespace, name) DO UPDATE SET uid = excluded.uid, \
+         resource_version = excluded.resource_version, sequence = excluded.sequence, state = excluded.state, \
+         summary = excluded.summary, body = excluded.body, told = excluded.told, gone_ms = NULL",
+        &[
+            scope.account().into(),
+            runtime.into(),
+            of.kind.into(),
+            of.namespace.into(),
+            of.name.into(),
+            entity.uid.into(),
+            entity.resource_version.into(),
+            entity.sequence.into(),
+            entity.state.into(),
+            entity.summary.into(),
+            entity.body.into(),
+            entity.told.into(),
+        ],
+    )?;
+    changed(tx, scope, runtime, of);
+    Ok(())
+}
+
+/// It is there and its state is not known: what is known of it stays.
+pub fn named_again(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    of: Name<'_>,
+    sequence: i64,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE entities SET sequence = $6 WHERE account = $1 AND runtime = $2 AND kind = $3 AND namespace = $4 \
+         AND name = $5 AND sequence < $6 AND gone_ms IS NULL",
+        &[
+            scope.account().into(),
+            runtime.into(),
+            of.kind.into(),
+            of.namespace.into(),
+            of.name.into(),
+            sequence.into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Takes it away, unless a later report named it.
+pub fn remove(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    of: Name<'_>,
+    sequence: i64,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let gone = tx.execute(
+        "UPDATE entities SET gone_ms = $7, sequence = $6, state = '', summary = '', body = '' \
+         WHERE account = $1 AND runtime = $2 AND kind = $3 AND namespace = $4 AND name = $5 AND sequence <= $6 \
+         AND gone_ms IS NULL",
+        &[
+            scope.account().into(),
+            runtime.into(),
+            of.kind.into(),
+            of.namespace.into(),
+            of.name.into(),
+            sequence.into(),
+            now_ms.into(),
+        ],
+    )?;
+    if gone > 0 {
+        changed(tx, scope, runtime, of);
+    }
+    Ok(())
+}
+
+/// Takes away what neither the report of this number nor a later one named.
+pub fn remove_unnamed(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    sequence: i64,
+    now_ms: i64,
+) -> Result<usize, StoreError> {
+    let unnamed = tx.all(
+        "SELECT kind, namespace, name FROM entities WHERE account = $1 AND runtime = $2 AND sequence < $3 \
+         AND gone_ms IS NULL",
+        &[scope.account().into(), runtime.into(), sequence.into()],
+    )?;
+    for row in &unnamed {
+        let (kind, namespace, name) = (row.text(0)?, row.text(1)?, row.text(2)?);
+        let of = Name { kind: &kind, namespace: &namespace, name: &name };
+        remove(tx, scope, runtime, of, sequence, now_ms)?;
+    }
+    Ok(unnamed.len())
+}
+
+/// Forgets what was taken away before a moment.
+pub fn forget_gone(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    before_ms: i64,
+) -> Result<usize, StoreError> {
+    tx.execute(
+        "DELETE FROM entities WHERE account = $1 AND runtime = $2 AND gone_ms IS NOT NULL AND gone_ms < $3",
+        &[scope.account().into(), runtime.into(), before_ms.into()],
+    )
+}
+
+/// With those that were taken away and are not forgotten yet.
+pub fn count(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<i64, StoreError> {
+    tx.one(
+        "SELECT count(*) FROM entities WHERE account = $1 AND runtime = $2",
+        &[scope.account().into(), runtime.into()],
+    )?
+    .map_or(Ok(0), |row| row.int(0))
+}
+
+/// Everything that the runtime reported, and how far its reports have come.
+pub(crate) fn forget_runtime(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<(), StoreError> {
+    let mine = [scope.account().into(), runtime.into()];
+    let rows =
+        tx.all("SELECT kind, namespace, name FROM entities WHERE account = $1 AND runtime = $2", &mine)?;
+    tx.execute("DELETE FROM entities WHERE account = $1 AND runtime = $2", &mine)?;
+    tx.execute("DELETE FROM complete_reports WHERE account = $1 AND runtime = $2", &mine)?;
+    for row in &rows {
+        let (kind, namespace, name) = (row.text(0)?, row.text(1)?, row.text(2)?);
+        changed(tx, scope, runtime, Name { kind: &kind, namespace: &namespace, name: &name });
+    }
+    Ok(())
+}
+
+fn changed(tx: &mut Tx<'_>, scope: Scope, runtime: &str, of: Name<'_>) {
+    if of.kind == APPLICATION {
+        let id = format!("{runtime}/{}/{}", of.namespace, of.name);
+        tx.changed(scope.account(), ChangeKind::Application, id);
+    }
+}
+
+/// A row as it was reported.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    pub runtime: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub state: String,
+    pub body: String,
+}
+
+/// Those of a kind after a place in their order, which is by runtime, namespace and name.
+pub fn list(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    kind: &str,
+    after: (&str, &str, &str),
+    limit: i64,
+) -> Result<Vec<Listed>, StoreError> {
+    tx.all(
+        "SELECT runtime, namespace, name, uid, resource_version, state, body FROM entities \
+         WHERE account = $1 AND kind = $2 AND gone_ms IS NULL AND (runtime, namespace, name) > ($3, $4, $5) \
+         ORDER BY runtime, namespace, name LIMIT $6",
+        &[scope.account().into(), kind.into(), after.0.into(), after.1.into(), after.2.into(), limit.into()],
+    )?
+    .iter()
+    .map(|row| {
+        Ok(Listed {
+            runtime: row.text(0)?,
+            namespace: row.text(1)?,
+            name: row.text(2)?,
+            uid: row.text(3)?,
+            resource_version: row.text(4)?,
+            state: row.text(5)?,
+            body: row.text(6)?,
+        })
+    })
+    .collect()
+}
+
+/// A complete report under way, or the last one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Complete {
+    pub sequence: i64,
+    /// Those that have come.
+    pub pages: BTreeSet<u32>,
+    /// Known when the last one has come.
+    pub last: Option<u32>,
+}
+
+impl Complete {
+    /// The first pages that have not come, once it is known how many there are. None: all have.
+    pub fn missing(&self, most: usize) -> Vec<u32> {
+        let last = self.last.unwrap_or_default();
+        (0..=last).filter(|page| !self.pages.contains(page)).take(most).collect()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.last.is_some() && self.missing(1).is_empty()
+    }
+}
+
+pub fn complete(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<Option<Complete>, StoreError> {
+    let read = |row: Row| {
+        let last = row.maybe_int(2)?.map(u32::try_from).transpose().map_err(StoreError::corrupt)?;
+        Ok(Complete { sequence: row.int(0)?, pages: row.json(1)?, last })
+    };
+    tx.one(
+        "SELECT sequence, pages, last_page FROM complete_reports WHERE account = $1 AND runtime = $2",
+        &[scope.account().into(), runtime.into()],
+    )?
+    .map(read)
+    .transpose()
+}
+
+pub fn put_complete(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    complete: &Complete,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO complete_reports (account, runtime, sequence, pages, last_page) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (account, runtime) DO UPDATE SET sequence = excluded.sequence, pages = excluded.pages, \
+         last_page = excluded.last_page",
+        &[
+            scope.account().into(),
+            runtime.into(),
+            complete.sequence.into(),
+            crate::sql::json(&complete.pages)?,
+            complete.last.map(i64::from).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complete_report_has_ended_when_every_page_has_come_in_whatever_order() {
+        let mut report = Complete { sequence: 1, ..Complete::default() };
+        assert!(!report.has_ended(), "nobody knows how many pages there are");
+        report.pages.insert(2);
+        report.last = Some(2);
+        assert_eq!((report.missing(9), report.missing(1), report.has_ended()), (vec![0, 1], vec![0], false));
+        report.pages.extend([0, 1]);
+        assert!(report.has_ended() && report.missing(9).is_empty());
+    }
+}
