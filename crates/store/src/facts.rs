@@ -7,15 +7,31 @@ use slipway_model::{AccountId, Fact};
 
 use crate::{StoreError, Tx, Value, engine};
 
+/// Gives back its number. [`note`] is for whoever does not need it.
 pub fn append(tx: &mut Tx<'_>, account: AccountId, fact: &Fact, now_ms: i64) -> Result<i64, StoreError> {
+    let values = values(tx, account, fact, now_ms)?;
+    tx.one("INSERT INTO facts (at_ms, account, body) VALUES ($1, $2, $3) RETURNING seq", &values)?
+        .ok_or_else(|| StoreError::corrupt("an insert gave no row"))?
+        .int(0)
+}
+
+/// Appends without waiting for the number.
+pub fn note(tx: &mut Tx<'_>, account: AccountId, fact: &Fact, now_ms: i64) -> Result<(), StoreError> {
+    let values = values(tx, account, fact, now_ms)?;
+    tx.send("INSERT INTO facts (at_ms, account, body) VALUES ($1, $2, $3)", &values)
+}
+
+fn values(
+    tx: &mut Tx<'_>,
+    account: AccountId,
+    fact: &Fact,
+    now_ms: i64,
+) -> Result<[Value; 3], StoreError> {
     tx.facts = true;
     if matches!(fact, Fact::Pushed { .. } | Fact::Repository { .. }) {
         engine::note(&mut tx.touched.pushes, account);
     }
-    let values = [now_ms.into(), account.into(), crate::sql::json(fact)?];
-    tx.one("INSERT INTO facts (at_ms, account, body) VALUES ($1, $2, $3) RETURNING seq", &values)?
-        .ok_or_else(|| StoreError::corrupt("an insert gave no row"))?
-        .int(0)
+    Ok([now_ms.into(), account.into(), crate::sql::json(fact)?])
 }
 
 #[derive(Debug, Clone)]

@@ -6,8 +6,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use postgres::config::{Host, SslMode};
-use postgres::{Client, Config, NoTls};
+use postgres::{Client, NoTls};
+use tokio_postgres::Config;
 
+use super::wire::Wire;
 use super::{failure, schemas, tls};
 use crate::StoreError;
 use crate::database::BadDatabaseUrl;
@@ -100,23 +102,40 @@ impl Address {
         beside
     }
 
+    /// For the schema, and for listening: one statement after the other.
     pub(super) fn connect(&self) -> Result<Client, StoreError> {
+        let config = postgres::Config::from(self.config.clone());
         let mut client = match &self.tls {
-            Tls::Off => self.config.connect(NoTls),
-            Tls::On { root } => self.config.connect(tls::connector(root.as_deref())?),
+            Tls::Off => config.connect(NoTls),
+            Tls::On { root } => config.connect(tls::connector(root.as_deref())?),
         }
         .map_err(|error| failure(&error))?;
+        client.batch_execute(&self.settings()).map_err(|error| failure(&error))?;
+        Ok(client)
+    }
+
+    /// For sessions.
+    pub(super) fn wire(&self) -> Result<Wire, StoreError> {
+        let tls = match &self.tls {
+            Tls::Off => None,
+            Tls::On { root } => Some(tls::connector(root.as_deref())?),
+        };
+        let mut wire = Wire::connect(&self.config, tls)?;
+        wire.send_batch(self.settings());
+        wire.flush()?;
+        Ok(wire)
+    }
+
+    fn settings(&self) -> String {
         let (idle, statement) = match self.patience {
             Patience::Serving => ("10s", "60s"),
             Patience::Reading => ("10min", "0"),
         };
-        let settings = format!(
+        format!(
             "SET search_path = {}; SET idle_in_transaction_session_timeout = '{idle}'; \
              SET statement_timeout = '{statement}'; SET lock_timeout = '30s'; SET client_min_messages = warning",
             schemas().join(", ")
-        );
-        client.batch_execute(&settings).map_err(|error| failure(&error))?;
-        Ok(client)
+        )
     }
 }
 
