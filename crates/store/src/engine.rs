@@ -124,6 +124,7 @@ struct Inner {
     listener: Mutex<Option<Listener>>,
     quiet_logs: Arc<AtomicBool>,
     waited: Arc<Waited>,
+    trips: Arc<AtomicU64>,
     _lock: Option<std::fs::File>,
 }
 
@@ -145,6 +146,8 @@ pub struct Stats {
     pub waiting: u64,
     /// To PostgreSQL, of this process.
     pub connections: u64,
+    /// How often this store waited for an answer of PostgreSQL.
+    pub round_trips: u64,
 }
 
 impl Store {
@@ -164,6 +167,9 @@ impl Store {
             DatabaseUrl::Postgres(address) => address,
         };
         let mut inner = Inner::new(Database::Postgres, Vec::new());
+        let (address, trips) = address.counted();
+        inner.trips = trips;
+        let address = &address;
         let (heard, quiet) = (inner.committed.clone(), inner.quiet_logs.clone());
         let (writer, readers, listener) = on_a_thread(|| postgres::open(address, heard, quiet))?;
         inner.permits.add_permits(readers.len());
@@ -232,6 +238,7 @@ impl Store {
             waited_micros: waited.micros.load(Ordering::Relaxed),
             waiting: waited.waiting.load(Ordering::Relaxed),
             connections: postgres::connections(),
+            round_trips: self.inner.trips.load(Ordering::Relaxed),
         }
     }
 
@@ -343,6 +350,7 @@ impl Inner {
             listener: Mutex::new(None),
             quiet_logs: Arc::default(),
             waited: Arc::default(),
+            trips: Arc::default(),
             _lock: None,
         }
     }

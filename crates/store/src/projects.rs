@@ -83,10 +83,7 @@ pub fn by_name(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<Proje
 
 /// What [`by_name`] asks.
 pub fn asks_by_name(scope: Scope, name: &str) -> Ask {
-    Ask::new(
-        format!("{PROJECT} WHERE account = $1 AND name = $2"),
-        [scope.account().into(), name.into()],
-    )
+    Ask::new(format!("{PROJECT} WHERE account = $1 AND name = $2"), [scope.account().into(), name.into()])
 }
 
 pub fn by_id(tx: &mut Tx<'_>, scope: Scope, id: ProjectId) -> Result<Option<Project>, StoreError> {

@@ -74,8 +74,8 @@ pub(crate) trait Session: Send {
         };
         asked.iter().map(one).collect()
     }
-    /// The database's clock: the one clock that all processes of a platform share.
-    fn now_ms(&mut self) -> Result<i64, StoreError>;
+    /// What asks for the database's clock: the one clock that all processes of a platform share.
+    fn clock(&self) -> &'static str;
     /// The next numbers of tables that number their own rows follow the rows that are there.
     fn follow_numbers(&mut self, tables: &[&str]) -> Result<(), StoreError>;
 }

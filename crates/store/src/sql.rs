@@ -176,7 +176,13 @@ impl<'c> Tx<'c> {
 
     /// The one clock that all processes of a platform share: what a lease is measured by.
     pub fn database_now_ms(&mut self) -> Result<i64, StoreError> {
-        self.session.now_ms()
+        let clock = self.asks_clock();
+        self.ask(&clock)?.first().map_or(Ok(0), |row| row.int(0))
+    }
+
+    /// What [`Self::database_now_ms`] asks.
+    pub(crate) fn asks_clock(&self) -> Ask {
+        Ask::new(self.session.clock(), [])
     }
 
     pub(crate) fn begun_after(&mut self) -> Duration {

@@ -43,7 +43,7 @@ const TEAMS: &str = "SELECT t.id, t.name, t.kind, t.source, t.tags, t.created_ms
 
 pub fn bearer(tx: &mut Tx<'_>, id: ApiKeyId) -> Result<Option<Bearer>, StoreError> {
     let (owner, of_teams) = (Ask::new(OWNER, [id.into()]), Ask::new(TEAMS, [id.into()]));
-    tx.fetch([owner.clone(), of_teams.clone()])?;
+    tx.fetch_last([owner.clone(), of_teams.clone()])?;
     let Some(row) = tx.ask(&owner)?.pop() else { return Ok(None) };
     let member = match row.maybe_text(12)? {
         Some(_) => Some(users::read_member(&row.from(12))?),

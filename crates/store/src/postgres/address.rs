@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use postgres::config::{Host, SslMode};
@@ -21,6 +23,8 @@ pub struct Address {
     config: Config,
     tls: Tls,
     patience: Patience,
+    /// How often sessions of this address waited for an answer.
+    trips: Arc<AtomicU64>,
 }
 
 /// How long the server lets a session take.
@@ -75,7 +79,7 @@ impl FromStr for Address {
         config.ssl_mode(if tls == Tls::Off { SslMode::Disable } else { SslMode::Require });
         config.connect_timeout(CONNECT_TIMEOUT).application_name(SERVING);
         config.keepalives_idle(Duration::from_secs(15)).tcp_user_timeout(Duration::from_secs(20));
-        Ok(Self { config, tls, patience: Patience::Serving })
+        Ok(Self { config, tls, patience: Patience::Serving, trips: Arc::default() })
     }
 }
 
@@ -120,10 +124,16 @@ impl Address {
             Tls::Off => None,
             Tls::On { root } => Some(tls::connector(root.as_deref())?),
         };
-        let mut wire = Wire::connect(&self.config, tls)?;
+        let mut wire = Wire::connect(&self.config, tls, self.trips.clone())?;
         wire.send_batch(self.settings());
         wire.flush()?;
         Ok(wire)
+    }
+
+    /// The same address with a count of its own.
+    pub(crate) fn counted(&self) -> (Self, Arc<AtomicU64>) {
+        let trips = Arc::new(AtomicU64::new(0));
+        (Self { trips: trips.clone(), ..self.clone() }, trips)
     }
 
     fn settings(&self) -> String {

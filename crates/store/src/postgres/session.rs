@@ -107,7 +107,8 @@ impl Postgres {
     }
 
     fn beginning(&self) -> String {
-        let role = self.role.map(|service| format!("; SET LOCAL ROLE {}", service.role())).unwrap_or_default();
+        let role =
+            self.role.map(|service| format!("; SET LOCAL ROLE {}", service.role())).unwrap_or_default();
         match self.access {
             Access::Read => format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{role}"),
             Access::Write => format!(
@@ -325,13 +326,8 @@ impl Session for Postgres {
         })
     }
 
-    fn now_ms(&mut self) -> Result<i64, StoreError> {
-        let mut now_ms = 0;
-        self.each("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", &[], &mut |row| {
-            now_ms = row.int(0)?;
-            Ok(())
-        })?;
-        Ok(now_ms)
+    fn clock(&self) -> &'static str {
+        "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     }
 
     fn follow_numbers(&mut self, tables: &[&str]) -> Result<(), StoreError> {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use futures::StreamExt;
@@ -40,6 +41,8 @@ pub(super) struct Wire {
     statements: HashMap<String, HashMap<Vec<u8>, Statement>>,
     kept: usize,
     over: bool,
+    /// How often an answer was waited for.
+    trips: Arc<AtomicU64>,
 }
 
 fn driver<S, T>(mut connection: Connection<S, T>) -> Driver
@@ -64,7 +67,11 @@ async fn read(unread: Vec<Answer>) -> Result<u64, Error> {
 }
 
 impl Wire {
-    pub(super) fn connect(config: &Config, tls: Option<tls::Connector>) -> Result<Self, StoreError> {
+    pub(super) fn connect(
+        config: &Config,
+        tls: Option<tls::Connector>,
+        trips: Arc<AtomicU64>,
+    ) -> Result<Self, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
         let connected = runtime.block_on(async {
             Ok(match tls {
@@ -88,6 +95,7 @@ impl Wire {
             statements,
             kept: 0,
             over: false,
+            trips,
         })
     }
 
@@ -105,6 +113,7 @@ impl Wire {
             return Err(lost());
         }
         let (runtime, connection, over) = (&self.runtime, &mut self.connection, &mut self.over);
+        self.trips.fetch_add(1, Ordering::Relaxed);
         let mut work = pin!(work);
         runtime.block_on(poll_fn(|cx| {
             // First, so that what it sends goes out in this turn.
@@ -131,6 +140,11 @@ impl Wire {
 
     /// What was sent and not waited for leaves now.
     pub(super) fn push(&mut self) {
+        if self.over {
+            return;
+        }
+        // Nobody waits for it.
+        self.trips.fetch_sub(1, Ordering::Relaxed);
         let _ = self.drive(async {
             let mut first = true;
             poll_fn(|_| if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(Ok(())) }).await
@@ -228,7 +242,8 @@ impl Wire {
         let (unread, client) = (std::mem::take(&mut self.unread), self.client());
         let one = async |statement: &Statement, ask: &Ask| {
             let parameters = ask.values.iter().map(|value| value as &(dyn ToSql + Sync));
-            let mut found = pin!(client.query_raw(statement, parameters).await.map_err(|error| failure(&error))?);
+            let mut found =
+                pin!(client.query_raw(statement, parameters).await.map_err(|error| failure(&error))?);
             let mut rows = Vec::new();
             while let Some(row) = found.next().await {
                 rows.push(values::row(&row.map_err(|error| failure(&error))?)?);
@@ -254,7 +269,8 @@ impl Wire {
 
     /// A plan may have become stale under us; the next use prepares it again.
     fn noted<T>(&mut self, done: Result<T, StoreError>) -> Result<T, StoreError> {
-        if matches!(&done, Err(StoreError::Database { why }) if STALE.iter().any(|code| why.ends_with(code))) {
+        if matches!(&done, Err(StoreError::Database { why }) if STALE.iter().any(|code| why.ends_with(code)))
+        {
             self.forget_statements();
         }
         done

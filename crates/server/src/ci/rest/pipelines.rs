@@ -426,7 +426,7 @@ pub(crate) async fn start(
             // Asked again where it counts: the right may have gone since.
             let mut asked = asks_find(&caller, &name);
             asked.push(projects::asks_by_name(caller.scope(), project_of(&row.name)));
-            audit::fetch_with(tx, &caller.actor().chain, asked)?;
+            audit::fetch_with(tx, caller.actor().chain(), asked)?;
             let row = find(tx, &caller, &name, action)?;
             if let Some(why) = &brings_text {
                 require_text(tx, &caller, &name, if how == How::Text { "create" } else { "update" }, why)?;
