@@ -12,15 +12,16 @@ use tokio_util::sync::CancellationToken;
 use crate::agents::flood::Floods;
 use crate::agents::heard::Heard;
 use crate::agents::polls::Polls;
+use crate::background::status::Jobs;
+use crate::background::{driver, housekeeping, tasks};
 use crate::ci::git_host::Pushes;
 use crate::ci::log_views::Views;
 use crate::ci::shells::Shells;
-use crate::facts::consuming::{self, Consumer};
-use crate::facts::jobs::Jobs;
+use crate::facts::consuming::Consumer;
 use crate::http::egress::{Egress, EgressRules};
 use crate::http::error::ApiError;
 use crate::http::metrics::Metrics;
-use crate::http::roles::{Role, Roles};
+use crate::http::roles::Roles;
 use crate::identity::anchor::Anchors;
 use crate::identity::auth::UsedKeys;
 use crate::seal::{DataKey, Keyring};
@@ -196,28 +197,14 @@ impl Server {
 
     /// Runs until shutdown: what this process's roles do in the background.
     pub async fn run(&self) {
-        let has = |role| self.inner.roles.has(role);
-        tokio::join!(
-            only_if(has(Role::CronExecutor), crate::ci::git_host::keep_sweeping(self)),
-            only_if(has(Role::EventHandler), crate::facts::relay::run(self)),
-            only_if(has(Role::PipelineManager), consuming::run::<crate::ci::triggers::Triggers>(self)),
-            only_if(has(Role::PipelineManager), consuming::run::<crate::ci::reports::Reports>(self)),
-            only_if(has(Role::PipelineManager), crate::facts::later::run(self)),
-            only_if(has(Role::CronExecutor), crate::ci::reports::send(self)),
-            only_if(has(Role::CronExecutor), crate::ci::clock::run(self)),
-            only_if(has(Role::CronExecutor), crate::ci::watching::run(self)),
-            only_if(has(Role::CronExecutor), crate::facts::retention::run(self)),
-            crate::http::fan_out::run(self),
-            only_if(has(Role::RuntimeManager), crate::agents::polls::run(self)),
-            only_if(has(Role::RuntimeManager), crate::agents::heard::run(self)),
-            only_if(has(Role::CronExecutor), crate::identity::anchor::keep_anchoring(self)),
-            crate::facts::housekeeping::run(self),
-        );
+        driver::run(self, &tasks::TASKS).await;
     }
 
     /// After the last request was answered, before [`Self::close`]: what the requests left to be noted.
     pub async fn finish(&self) {
-        crate::facts::housekeeping::note_used_keys(self).await;
+        if let Err(error) = housekeeping::note_used_keys(self).await {
+            tracing::warn!(error = error.0, "Cannot record when API keys were last used.");
+        }
         if let Err(error) = crate::identity::anchor::anchor_all(self).await {
             tracing::warn!(%error, "Cannot write the latest anchor of the audit log.");
         }
@@ -297,11 +284,5 @@ impl Server {
 
     pub(crate) fn clone_url(&self, name: &str) -> String {
         format!("{}/git/{name}.git", self.inner.config.public_url)
-    }
-}
-
-async fn only_if(wanted: bool, work: impl Future<Output = ()>) {
-    if wanted {
-        work.await;
     }
 }

@@ -5,6 +5,7 @@
 //! repositories of the built-in host; of Git providers it has what a context gives it, sealed.
 
 mod agents;
+mod background;
 pub mod bootstrap;
 mod ci;
 mod ctx;

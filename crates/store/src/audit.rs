@@ -3,7 +3,7 @@
 //! Rows are appended in the transaction of what they tell of. Each carries a hash over its content and the hash
 //! before it; who computes it and with which key, this room does not know.
 
-use crate::{Database, Row, StoreError, Tx, Value};
+use crate::{Ask, Database, Row, StoreError, Tx, Value};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
@@ -55,8 +55,24 @@ fn read(row: &Row) -> Result<Record, StoreError> {
 
 /// Where a chain ends: the last sequence number and its hash; 0 and nothing for a new one.
 pub fn head(tx: &mut Tx<'_>, chain: &str) -> Result<(i64, String), StoreError> {
-    let found = tx.one("SELECT seq, hash FROM audit_heads WHERE chain = $1", &[chain.into()])?;
+    let found = tx.ask(&asks_head(chain))?.pop();
     found.map_or(Ok((0, String::new())), |row| Ok((row.int(0)?, row.text(1)?)))
+}
+
+fn asks_head(chain: &str) -> Ask {
+    Ask::new("SELECT seq, hash FROM audit_heads WHERE chain = $1", [chain.into()])
+}
+
+/// Asks for the end of the chain together with what else a change begins with: [`append`] need not ask any more.
+pub fn fetch_with(tx: &mut Tx<'_>, chain: &str, mut asked: Vec<Ask>) -> Result<(), StoreError> {
+    if tx.heads.contains_key(chain) {
+        return tx.fetch(asked);
+    }
+    asked.push(asks_head(chain));
+    tx.fetch(asked)?;
+    let found = head(tx, chain)?;
+    tx.heads.insert(chain.to_owned(), found);
+    Ok(())
 }
 
 pub fn heads(tx: &mut Tx<'_>) -> Result<Vec<(String, i64, String)>, StoreError> {
@@ -73,17 +89,15 @@ pub fn append(
     mut record: Record,
     hash: impl FnOnce(&str, &Record) -> String,
 ) -> Result<i64, StoreError> {
-    // Taking the next number through the head's row makes two writers of one chain wait for each other.
-    let row = tx
-        .one(
-            "INSERT INTO audit_heads (chain, seq, hash) VALUES ($1, 1, '') \
-             ON CONFLICT (chain) DO UPDATE SET seq = audit_heads.seq + 1 RETURNING seq, hash",
-            &[chain.into()],
-        )?
-        .ok_or_else(|| StoreError::corrupt("an insert gave no row"))?;
-    record.seq = row.int(0)?;
-    record.hash = hash(&row.text(1)?, &record);
-    tx.execute(
+    // There is one writer at a time, so the end of a chain is where this transaction left it, or found it.
+    let (last, before) = match tx.heads.remove(chain) {
+        Some(known) => known,
+        None => head(tx, chain)?,
+    };
+    record.seq = last + 1;
+    record.hash = hash(&before, &record);
+    tx.heads.insert(chain.to_owned(), (record.seq, record.hash.clone()));
+    tx.send(
         "INSERT INTO audit (chain, seq, at_ms, actor_kind, actor, actor_name, address, action, entity, entity_id, \
          entity_name, outcome, status, method, path, request_id, detail, hash) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
@@ -108,7 +122,11 @@ pub fn append(
             record.hash.as_str().into(),
         ],
     )?;
-    tx.execute("UPDATE audit_heads SET hash = $2 WHERE chain = $1", &[chain.into(), record.hash.into()])?;
+    tx.send(
+        "INSERT INTO audit_heads (chain, seq, hash) VALUES ($1, $2, $3) \
+         ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
+        &[chain.into(), record.seq.into(), record.hash.into()],
+    )?;
     Ok(record.seq)
 }
 

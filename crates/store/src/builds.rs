@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use slipway_model::{AccountId, BuildId, BuildStatus, ChangeKind, Fact, PipelineId};
 
 use crate::identity::{self, Subject};
-use crate::{Row, Scope, StoreError, Tx, facts};
+use crate::{Ask, Row, Scope, StoreError, Tx, facts};
 
 #[derive(Debug, Clone)]
 pub struct Build {
@@ -115,23 +115,12 @@ pub fn create<O: Serialize>(
     new: &NewBuild<'_, O>,
     now_ms: i64,
 ) -> Result<BuildId, StoreError> {
-    let known = tx.one(
-        "SELECT id FROM builds WHERE account = $1 AND cause = $2",
-        &[scope.account().into(), new.cause.into()],
-    )?;
-    if let Some(row) = known {
-        return row.id(0);
-    }
-    let number = tx
-        .one(
-            "INSERT INTO build_numbers (account, pipeline, last) VALUES ($1, $2, 1) \
-             ON CONFLICT (account, pipeline) DO UPDATE SET last = build_numbers.last + 1 RETURNING last",
-            &[scope.account().into(), new.pipeline.into()],
-        )?
-        .map_or(Ok(1), |row| row.int(0))?;
-    tx.execute(
+    // One question instead of three: whether the cause is known, which number is next, and the row itself.
+    let made = tx.execute(
         "INSERT INTO builds (id, account, pipeline, pipeline_name, status, created_ms, order_body, steps, cause, \
-         queue_rank, trigger_name, branch, number) VALUES ($1, $2, $3, $4, 'pending', $5, $6, '[]', $7, $8, $9, $10, $11)",
+         queue_rank, trigger_name, branch, number) SELECT $1, $2, $3, $4, 'pending', CAST($5 AS BIGINT), $6, '[]', $7, CAST($8 AS BIGINT), $9, $10, \
+         1 + coalesce((SELECT last FROM build_numbers WHERE account = $2 AND pipeline = $3), 0) \
+         WHERE NOT EXISTS (SELECT 1 FROM builds WHERE account = $2 AND cause = $7)",
         &[
             new.id.into(),
             scope.account().into(),
@@ -143,16 +132,27 @@ pub fn create<O: Serialize>(
             (-new.queue.priority).into(),
             new.queue.trigger.into(),
             new.queue.branch.into(),
-            number.into(),
         ],
     )?;
-    tx.execute(
+    if made == 0 {
+        let known = tx.one(
+            "SELECT id FROM builds WHERE account = $1 AND cause = $2",
+            &[scope.account().into(), new.cause.into()],
+        )?;
+        return known.ok_or_else(|| StoreError::corrupt("a build for a cause is not there"))?.id(0);
+    }
+    tx.send(
+        "INSERT INTO build_numbers (account, pipeline, last) VALUES ($1, $2, 1) \
+         ON CONFLICT (account, pipeline) DO UPDATE SET last = build_numbers.last + 1",
+        &[scope.account().into(), new.pipeline.into()],
+    )?;
+    tx.send(
         "INSERT INTO build_counts (account, day, total) VALUES ($1, $2, 1) \
          ON CONFLICT (account, day) DO UPDATE SET total = build_counts.total + 1",
         &[scope.account().into(), day(now_ms).into()],
     )?;
     let fact = Fact::BuildCreated { account: scope.account(), build: new.id, pipeline: new.pipeline };
-    facts::append(tx, scope.account(), &fact, now_ms)?;
+    facts::note(tx, scope.account(), &fact, now_ms)?;
     tx.changed(scope.account(), ChangeKind::Build, new.id);
     tx.queue_moved(scope.account());
     Ok(new.id)
@@ -211,7 +211,16 @@ pub struct Filter {
     pub offset: i64,
 }
 
+/// A page, and how many there are.
 pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build>, i64), StoreError> {
+    let [count, page] = asks_list(scope, filter);
+    tx.fetch([count.clone(), page.clone()])?;
+    let total = tx.ask(&count)?.first().map_or(Ok(0), |row| row.int(0))?;
+    Ok((tx.ask(&page)?.iter().map(build).collect::<Result<_, _>>()?, total))
+}
+
+/// What [`list`] asks.
+pub fn asks_list(scope: Scope, filter: &Filter) -> [Ask; 2] {
     // Only what is asked for is in the condition: an index serves nothing that may or may not be asked.
     let mut condition = String::from("account = $1");
     let mut values = vec![scope.account().into()];
@@ -256,17 +265,15 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build
             format!(" AND pipeline IN ({})", places.join(", "))
         };
     }
-    let total = if values.len() == 1 && filter.pipelines.is_none() {
-        kept(tx, scope)?
+    let count = if condition == "account = $1" {
+        Ask::new(KEPT, values.clone())
     } else {
-        let counted = tx.one(&format!("SELECT count(*) FROM builds WHERE {condition}"), &values)?;
-        counted.map_or(Ok(0), |row| row.int(0))?
+        Ask::new(format!("SELECT count(*) FROM builds WHERE {condition}"), values.clone())
     };
     values.extend([filter.limit.into(), filter.offset.into()]);
     let (limit, offset) = (values.len() - 1, values.len());
     let sql = format!("{BUILD} WHERE {condition} ORDER BY id DESC LIMIT ${limit} OFFSET ${offset}");
-    let rows = tx.all(&sql, &values)?;
-    Ok((rows.iter().map(build).collect::<Result<_, _>>()?, total))
+    [count, Ask::new(sql, values)]
 }
 
 /// Builds of the account since the beginning of a day of UTC, by numbers that every new one raises: counting them
@@ -280,13 +287,8 @@ pub(crate) fn made_since(tx: &mut Tx<'_>, scope: Scope, since_ms: i64) -> Result
 }
 
 /// Builds of the account that are there still, by the same numbers.
-fn kept(tx: &mut Tx<'_>, scope: Scope) -> Result<i64, StoreError> {
-    let sum = tx.one(
-        "SELECT CAST(coalesce(sum(total - gone), 0) AS BIGINT) FROM build_counts WHERE account = $1",
-        &[scope.account().into()],
-    )?;
-    sum.map_or(Ok(0), |row| row.int(0))
-}
+const KEPT: &str =
+    "SELECT CAST(coalesce(sum(total - gone), 0) AS BIGINT) FROM build_counts WHERE account = $1";
 
 /// One that was made then is not there any more. That it was made stays counted.
 pub(crate) fn forgotten(tx: &mut Tx<'_>, scope: Scope, created_ms: i64) -> Result<(), StoreError> {
@@ -498,13 +500,13 @@ pub fn report<S: Serialize>(
         // A build that waits for people leaves its place to others.
         tx.queue_moved(scope.account());
         let fact = Fact::ApprovalAsked { account: scope.account(), build: id };
-        facts::append(tx, scope.account(), &fact, now_ms)?;
+        facts::note(tx, scope.account(), &fact, now_ms)?;
     }
     if report.status.is_final() {
         tx.queue_moved(scope.account());
         identity::delete_keys_of(tx, scope, Subject::Build, &id.to_string())?;
         let fact = Fact::BuildFinished { account: scope.account(), build: id, status: report.status };
-        facts::append(tx, scope.account(), &fact, now_ms)?;
+        facts::note(tx, scope.account(), &fact, now_ms)?;
     }
     Ok(true)
 }
@@ -531,7 +533,7 @@ pub fn terminate(
         )?;
         let fact =
             Fact::BuildFinished { account: scope.account(), build: id, status: BuildStatus::Terminated };
-        facts::append(tx, scope.account(), &fact, now_ms)?;
+        facts::note(tx, scope.account(), &fact, now_ms)?;
     } else {
         tx.execute(
             "UPDATE builds SET status = 'terminating', terminate = 1, message = $2 WHERE id = $1",

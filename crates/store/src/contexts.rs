@@ -1,8 +1,8 @@
 //! Shared configuration and integrations. What is secret in them arrives here sealed.
 
-use slipway_model::ContextId;
+use slipway_model::{ContextId, HookId};
 
-use crate::{Row, Scope, StoreError, Tx};
+use crate::{Ask, Row, Scope, StoreError, Tx};
 
 #[derive(Debug, Clone)]
 pub struct Context {
@@ -97,6 +97,22 @@ pub fn by_name(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<Conte
         .as_ref()
         .map(read)
         .transpose()
+}
+
+/// The context that a webhook was registered with.
+pub fn of_hook(tx: &mut Tx<'_>, hook: HookId) -> Result<Option<Context>, StoreError> {
+    tx.ask(&asks_of_hook(hook))?.first().map(read).transpose()
+}
+
+/// What [`of_hook`] asks.
+pub fn asks_of_hook(hook: HookId) -> Ask {
+    Ask::new(
+        format!(
+            "{CONTEXT} WHERE account = (SELECT account FROM hooks WHERE id = $1) \
+             AND name = (SELECT context FROM hooks WHERE id = $1)"
+        ),
+        [hook.into()],
+    )
 }
 
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: ContextId) -> Result<(), StoreError> {

@@ -6,6 +6,7 @@
 //! (decision 0005). So a job sees what every earlier one did, and numbers of facts are given in the order
 //! in which they become visible.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -123,6 +124,7 @@ struct Inner {
     listener: Mutex<Option<Listener>>,
     quiet_logs: Arc<AtomicBool>,
     waited: Arc<Waited>,
+    trips: Arc<AtomicU64>,
     _lock: Option<std::fs::File>,
 }
 
@@ -144,6 +146,8 @@ pub struct Stats {
     pub waiting: u64,
     /// To PostgreSQL, of this process.
     pub connections: u64,
+    /// How often this store waited for an answer of PostgreSQL.
+    pub round_trips: u64,
 }
 
 impl Store {
@@ -163,6 +167,9 @@ impl Store {
             DatabaseUrl::Postgres(address) => address,
         };
         let mut inner = Inner::new(Database::Postgres, Vec::new());
+        let (address, trips) = address.counted();
+        inner.trips = trips;
+        let address = &address;
         let (heard, quiet) = (inner.committed.clone(), inner.quiet_logs.clone());
         let (writer, readers, listener) = on_a_thread(|| postgres::open(address, heard, quiet))?;
         inner.permits.add_permits(readers.len());
@@ -198,7 +205,7 @@ impl Store {
             let session = self.inner.readers.lock().expect("not poisoned").pop();
             let mut session = session.ok_or(StoreError::Closed)?;
             let outcome = look(&mut *session, None, work);
-            session.rollback();
+            session.end_read();
             self.inner.readers.lock().expect("not poisoned").push(session);
             outcome
         })
@@ -231,6 +238,7 @@ impl Store {
             waited_micros: waited.micros.load(Ordering::Relaxed),
             waiting: waited.waiting.load(Ordering::Relaxed),
             connections: postgres::connections(),
+            round_trips: self.inner.trips.load(Ordering::Relaxed),
         }
     }
 
@@ -269,9 +277,10 @@ impl Store {
         let work: Work = Box::new(move |tx| {
             waited.waiting.fetch_sub(1, Ordering::Relaxed);
             waited.writes.fetch_add(1, Ordering::Relaxed);
-            let micros = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
-            waited.micros.fetch_add(micros, Ordering::Relaxed);
+            let before = asked.elapsed();
             let result = work(tx).and_then(|value| tx.whole().map(|()| value));
+            let micros = u64::try_from((before + tx.begun_after()).as_micros()).unwrap_or(u64::MAX);
+            waited.micros.fetch_add(micros, Ordering::Relaxed);
             let keep = result.is_ok();
             let other = sender.clone();
             let answer: Answer = Box::new(move || reply(&sender, result));
@@ -309,7 +318,7 @@ impl Store {
             let result = look(&mut **session, service, work);
             // Nobody waits for the end of a snapshot, which on PostgreSQL is a round trip.
             let _ = sender.send(result);
-            session.rollback();
+            session.end_read();
         });
         receiver.await.map_err(|_| StoreError::Closed)?
     }
@@ -341,6 +350,7 @@ impl Inner {
             listener: Mutex::new(None),
             quiet_logs: Arc::default(),
             waited: Arc::default(),
+            trips: Arc::default(),
             _lock: None,
         }
     }
@@ -427,6 +437,7 @@ fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::S
     let mut touched = Touched::default();
     let mut answers = Vec::with_capacity(group.len());
     let mut broken = None;
+    let mut heads = HashMap::new();
     for job in group {
         // After the connection broke, nothing of this transaction will be.
         if let Some(error) = &broken {
@@ -439,7 +450,11 @@ fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::S
             continue;
         }
         let mut tx = Tx::new(session);
+        tx.heads = std::mem::take(&mut heads);
         let (keep, answer, undo) = (job.work)(&mut tx);
+        if keep {
+            heads = std::mem::take(&mut tx.heads);
+        }
         let (changes, facts) = (std::mem::take(&mut tx.changes), tx.facts);
         let of_job = std::mem::take(&mut tx.touched);
         let ended = if keep { session.keep_job() } else { session.undo_job() };

@@ -5,17 +5,28 @@
 
 use slipway_model::{AccountId, Fact};
 
-use crate::{StoreError, Tx, Value, engine};
+use crate::{Row, StoreError, Tx, Value, engine};
 
+/// Gives back its number. [`note`] is for whoever does not need it.
 pub fn append(tx: &mut Tx<'_>, account: AccountId, fact: &Fact, now_ms: i64) -> Result<i64, StoreError> {
+    let values = values(tx, account, fact, now_ms)?;
+    tx.one("INSERT INTO facts (at_ms, account, body) VALUES ($1, $2, $3) RETURNING seq", &values)?
+        .ok_or_else(|| StoreError::corrupt("an insert gave no row"))?
+        .int(0)
+}
+
+/// Appends without waiting for the number.
+pub fn note(tx: &mut Tx<'_>, account: AccountId, fact: &Fact, now_ms: i64) -> Result<(), StoreError> {
+    let values = values(tx, account, fact, now_ms)?;
+    tx.send("INSERT INTO facts (at_ms, account, body) VALUES ($1, $2, $3)", &values)
+}
+
+fn values(tx: &mut Tx<'_>, account: AccountId, fact: &Fact, now_ms: i64) -> Result<[Value; 3], StoreError> {
     tx.facts = true;
     if matches!(fact, Fact::Pushed { .. } | Fact::Repository { .. }) {
         engine::note(&mut tx.touched.pushes, account);
     }
-    let values = [now_ms.into(), account.into(), crate::sql::json(fact)?];
-    tx.one("INSERT INTO facts (at_ms, account, body) VALUES ($1, $2, $3) RETURNING seq", &values)?
-        .ok_or_else(|| StoreError::corrupt("an insert gave no row"))?
-        .int(0)
+    Ok([now_ms.into(), account.into(), crate::sql::json(fact)?])
 }
 
 #[derive(Debug, Clone)]
@@ -37,7 +48,23 @@ pub fn after(
         &[seq.into(), account, limit.into()],
     )?
     .iter()
-    .map(|row| Ok(Recorded { seq: row.int(0)?, account: row.id(1)?, fact: row.json(2)? }))
+    .map(recorded)
+    .collect()
+}
+
+fn recorded(row: &Row) -> Result<Recorded, StoreError> {
+    Ok(Recorded { seq: row.int(0)?, account: row.id(1)?, fact: row.json(2)? })
+}
+
+/// Those that a consumer has not come to.
+pub fn after_cursor(tx: &mut Tx<'_>, consumer: &str, limit: i64) -> Result<Vec<Recorded>, StoreError> {
+    tx.all(
+        "SELECT seq, account, body FROM facts WHERE seq > coalesce((SELECT seq FROM cursors WHERE consumer = $1), 0) \
+         ORDER BY seq LIMIT $2",
+        &[consumer.into(), limit.into()],
+    )?
+    .iter()
+    .map(recorded)
     .collect()
 }
 
@@ -55,9 +82,8 @@ pub fn cursor(tx: &mut Tx<'_>, consumer: &str) -> Result<i64, StoreError> {
 }
 
 pub fn move_cursor(tx: &mut Tx<'_>, consumer: &str, seq: i64) -> Result<(), StoreError> {
-    tx.execute(
+    tx.send(
         "INSERT INTO cursors (consumer, seq) VALUES ($1, $2) ON CONFLICT (consumer) DO UPDATE SET seq = excluded.seq",
         &[consumer.into(), seq.into()],
-    )?;
-    Ok(())
+    )
 }

@@ -134,7 +134,7 @@ pub fn note_moves(
                 pusher: pusher.to_owned(),
                 changed_paths: moved.changed_paths,
             };
-            facts::append(tx, repo.account, &fact, now_ms)?;
+            facts::note(tx, repo.account, &fact, now_ms)?;
         }
         tx.changed(repo.account, ChangeKind::Repository, &repo.name);
         noted += 1;

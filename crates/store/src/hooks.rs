@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use slipway_model::{AccountId, HookId};
 
-use crate::{Row, Scope, StoreError, Tx};
+use crate::{Ask, Row, Scope, StoreError, Tx};
 
 #[derive(Debug, Clone)]
 pub struct Hook {
@@ -63,7 +63,12 @@ pub fn ensure(tx: &mut Tx<'_>, new: &Hook) -> Result<(), StoreError> {
 
 /// Whoever calls knows the id only: which account it is of stands in the row.
 pub fn by_id(tx: &mut Tx<'_>, id: HookId) -> Result<Option<Hook>, StoreError> {
-    tx.one(&format!("{HOOK} WHERE id = $1"), &[id.into()])?.as_ref().map(hook).transpose()
+    tx.ask(&asks_by_id(id))?.first().map(hook).transpose()
+}
+
+/// What [`by_id`] asks.
+pub fn asks_by_id(id: HookId) -> Ask {
+    Ask::new(format!("{HOOK} WHERE id = $1"), [id.into()])
 }
 
 pub fn list(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Hook>, StoreError> {
@@ -126,8 +131,7 @@ pub fn polled(tx: &mut Tx<'_>, id: HookId, now_ms: i64) -> Result<(), StoreError
 }
 
 pub fn heard(tx: &mut Tx<'_>, id: HookId, now_ms: i64) -> Result<(), StoreError> {
-    tx.execute("UPDATE hooks SET heard_ms = $2 WHERE id = $1", &[id.into(), now_ms.into()])?;
-    Ok(())
+    tx.send("UPDATE hooks SET heard_ms = $2 WHERE id = $1", &[id.into(), now_ms.into()])
 }
 
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: HookId) -> Result<(), StoreError> {
@@ -145,14 +149,11 @@ pub fn refs(tx: &mut Tx<'_>, id: HookId) -> Result<BTreeMap<String, String>, Sto
 /// `None`: the branch or tag is gone.
 pub fn note_ref(tx: &mut Tx<'_>, id: HookId, name: &str, sha: Option<&str>) -> Result<(), StoreError> {
     match sha {
-        Some(sha) => tx.execute(
+        Some(sha) => tx.send(
             "INSERT INTO hook_refs (hook, name, sha) VALUES ($1, $2, $3) \
              ON CONFLICT (hook, name) DO UPDATE SET sha = excluded.sha",
             &[id.into(), name.into(), sha.into()],
-        )?,
-        None => {
-            tx.execute("DELETE FROM hook_refs WHERE hook = $1 AND name = $2", &[id.into(), name.into()])?
-        }
-    };
-    Ok(())
+        ),
+        None => tx.send("DELETE FROM hook_refs WHERE hook = $1 AND name = $2", &[id.into(), name.into()]),
+    }
 }

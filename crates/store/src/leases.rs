@@ -4,7 +4,7 @@
 //! asks for its epoch in every transaction that does the work ([`still_held`]): one that was paused and
 //! overtaken changes nothing when it wakes.
 
-use crate::{StoreError, Tx};
+use crate::{Ask, StoreError, Tx};
 
 /// Takes the lease when nobody holds it, or keeps it. `None`: somebody else holds it.
 pub fn take(tx: &mut Tx<'_>, name: &str, holder: &str, for_ms: i64) -> Result<Option<i64>, StoreError> {
@@ -22,14 +22,15 @@ pub fn take(tx: &mut Tx<'_>, name: &str, holder: &str, for_ms: i64) -> Result<Op
 
 /// Asked inside the transaction that does the work. An error means: leave it to the one who leads now.
 pub fn still_held(tx: &mut Tx<'_>, name: &str, holder: &str, epoch: i64) -> Result<(), StoreError> {
+    let lease = Ask::new(
+        "SELECT until_ms FROM leases WHERE name = $1 AND holder = $2 AND epoch = $3",
+        [name.into(), holder.into(), epoch.into()],
+    );
+    tx.fetch([tx.asks_clock(), lease.clone()])?;
     let now_ms = tx.database_now_ms()?;
-    let held = tx.one(
-        "SELECT 1 FROM leases WHERE name = $1 AND holder = $2 AND epoch = $3 AND until_ms > $4",
-        &[name.into(), holder.into(), epoch.into(), now_ms.into()],
-    )?;
-    match held {
-        Some(_) => Ok(()),
-        None => Err(StoreError::Conflict { what: format!("the lease `{name}`") }),
+    match tx.ask(&lease)?.first() {
+        Some(row) if row.int(0)? > now_ms => Ok(()),
+        _ => Err(StoreError::Conflict { what: format!("the lease `{name}`") }),
     }
 }
 

@@ -52,6 +52,7 @@ pub use database::{Database, DatabaseUrl};
 pub use engine::{Committed, Stats, Store, Touched};
 pub use error::StoreError;
 pub use services::Service;
+pub use session::Ask;
 pub use sql::{Row, Tx, Value};
 
 /// A scope that every query about a tenant's data asks for: there is no other way to name the account.

@@ -2,7 +2,7 @@
 
 use slipway_model::{AccountId, ChangeKind, PipelineId};
 
-use crate::{Row, Scope, StoreError, Tx};
+use crate::{Ask, Row, Scope, StoreError, Tx};
 
 #[derive(Debug, Clone)]
 pub struct Pipeline {
@@ -152,13 +152,15 @@ pub fn replace(tx: &mut Tx<'_>, scope: Scope, id: PipelineId, change: &Change<'_
 }
 
 pub fn by_name(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<Pipeline>, StoreError> {
-    tx.one(
-        &format!("{PIPELINE} WHERE account = $1 AND (name = $2 OR id = $2)"),
-        &[scope.account().into(), name.into()],
-    )?
-    .as_ref()
-    .map(pipeline)
-    .transpose()
+    tx.ask(&asks_by_name(scope, name))?.first().map(pipeline).transpose()
+}
+
+/// What [`by_name`] asks.
+pub fn asks_by_name(scope: Scope, name: &str) -> Ask {
+    Ask::new(
+        format!("{PIPELINE} WHERE account = $1 AND (name = $2 OR id = $2)"),
+        [scope.account().into(), name.into()],
+    )
 }
 
 pub fn list(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Pipeline>, StoreError> {

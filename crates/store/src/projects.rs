@@ -2,7 +2,7 @@
 
 use slipway_model::{ChangeKind, ProjectId};
 
-use crate::{Row, Scope, StoreError, Tx};
+use crate::{Ask, Row, Scope, StoreError, Tx};
 
 #[derive(Debug, Clone)]
 pub struct Project {
@@ -78,10 +78,12 @@ pub fn ensure(
 }
 
 pub fn by_name(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<Project>, StoreError> {
-    tx.one(&format!("{PROJECT} WHERE account = $1 AND name = $2"), &[scope.account().into(), name.into()])?
-        .as_ref()
-        .map(project)
-        .transpose()
+    tx.ask(&asks_by_name(scope, name))?.first().map(project).transpose()
+}
+
+/// What [`by_name`] asks.
+pub fn asks_by_name(scope: Scope, name: &str) -> Ask {
+    Ask::new(format!("{PROJECT} WHERE account = $1 AND name = $2"), [scope.account().into(), name.into()])
 }
 
 pub fn by_id(tx: &mut Tx<'_>, scope: Scope, id: ProjectId) -> Result<Option<Project>, StoreError> {
@@ -92,10 +94,12 @@ pub fn by_id(tx: &mut Tx<'_>, scope: Scope, id: ProjectId) -> Result<Option<Proj
 }
 
 pub fn list(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Project>, StoreError> {
-    tx.all(&format!("{PROJECT} WHERE account = $1 ORDER BY name"), &[scope.account().into()])?
-        .iter()
-        .map(project)
-        .collect()
+    tx.ask(&asks_list(scope))?.iter().map(project).collect()
+}
+
+/// What [`list`] asks.
+pub fn asks_list(scope: Scope) -> Ask {
+    Ask::new(format!("{PROJECT} WHERE account = $1 ORDER BY name"), [scope.account().into()])
 }
 
 pub fn update(tx: &mut Tx<'_>, scope: Scope, project: &Project) -> Result<(), StoreError> {

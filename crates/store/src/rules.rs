@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use slipway_model::RuleId;
 
-use crate::{Row, Scope, StoreError, Tx};
+use crate::{Ask, Row, Scope, StoreError, Tx};
 
 #[derive(Debug, Clone)]
 pub struct Rule {
@@ -93,13 +93,15 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Rule>, StoreError> {
 
 /// Rules about one kind of entity: what a decision looks at.
 pub fn about(tx: &mut Tx<'_>, scope: Scope, kind: &str) -> Result<Vec<Rule>, StoreError> {
-    tx.all(
-        &format!("{RULE} WHERE account = $1 AND kind = $2 ORDER BY created_ms, id"),
-        &[scope.account().into(), kind.into()],
-    )?
-    .iter()
-    .map(read)
-    .collect()
+    tx.ask(&asks_about(scope, kind))?.iter().map(read).collect()
+}
+
+/// What [`about`] asks.
+pub fn asks_about(scope: Scope, kind: &str) -> Ask {
+    Ask::new(
+        format!("{RULE} WHERE account = $1 AND kind = $2 ORDER BY created_ms, id"),
+        [scope.account().into(), kind.into()],
+    )
 }
 
 pub fn one(tx: &mut Tx<'_>, scope: Scope, id: RuleId) -> Result<Option<Rule>, StoreError> {

@@ -1,6 +1,8 @@
 //! One connection to a database, as the rest of the room sees it. SQLite and PostgreSQL implement it; the
 //! engine groups writes over it, and [`crate::Tx`] runs queries over it.
 
+use std::time::Duration;
+
 use crate::engine::Committed;
 use crate::services::Service;
 use crate::sql::{Row, Value};
@@ -14,12 +16,30 @@ pub(crate) enum Access {
     Write,
 }
 
+/// A question: a statement that reads, with its values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    pub(crate) sql: String,
+    pub(crate) values: Vec<Value>,
+}
+
+impl Ask {
+    pub(crate) fn new(sql: impl Into<String>, values: impl Into<Vec<Value>>) -> Self {
+        Self { sql: sql.into(), values: values.into() }
+    }
+}
+
 pub(crate) type EachRow<'a> = dyn FnMut(Row) -> Result<(), StoreError> + 'a;
 
 pub(crate) trait Session: Send {
     fn database(&self) -> Database;
-    /// Nothing has run yet when this fails, so it is tried again inside for as long as a caller can wait.
+    /// What cannot begin because the database is away is tried again inside, here or at the first statement, for as long as
+    /// a caller can wait.
     fn begin(&mut self, access: Access) -> Result<(), StoreError>;
+    /// How long the writers' lock was waited for since this was last asked, where it is taken with the first statement.
+    fn begun_after(&mut self) -> Duration {
+        Duration::ZERO
+    }
     /// Starts one job of the transaction, under the service's own rights where the database knows them.
     fn start_job(&mut self, service: Option<Service>) -> Result<(), StoreError>;
     fn keep_job(&mut self) -> Result<(), StoreError>;
@@ -27,10 +47,35 @@ pub(crate) trait Session: Send {
     /// On disk when this returns. Other processes hear of it.
     fn commit(&mut self, committed: &Committed) -> Result<(), StoreError>;
     fn rollback(&mut self);
+    /// The end of a snapshot. Nobody waits for it.
+    fn end_read(&mut self) {
+        self.rollback();
+    }
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<usize, StoreError>;
+    /// A change whose count nobody needs. It may fail later: with the next statement, or in [`Self::flush`].
+    fn send(&mut self, sql: &str, values: &[Value]) -> Result<(), StoreError> {
+        self.execute(sql, values).map(drop)
+    }
+    /// Everything that was sent has been done when this returns.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
     fn each(&mut self, sql: &str, values: &[Value], row: &mut EachRow<'_>) -> Result<(), StoreError>;
-    /// The database's clock: the one clock that all processes of a platform share.
-    fn now_ms(&mut self) -> Result<i64, StoreError>;
+    /// Several questions that do not depend on each other's answers. `last`: a snapshot ends with them.
+    fn all(&mut self, asked: &[Ask], last: bool) -> Result<Vec<Vec<Row>>, StoreError> {
+        let _ = last;
+        let one = |ask: &Ask| {
+            let mut rows = Vec::new();
+            self.each(&ask.sql, &ask.values, &mut |row| {
+                rows.push(row);
+                Ok(())
+            })?;
+            Ok(rows)
+        };
+        asked.iter().map(one).collect()
+    }
+    /// What asks for the database's clock: the one clock that all processes of a platform share.
+    fn clock(&self) -> &'static str;
     /// The next numbers of tables that number their own rows follow the rows that are there.
     fn follow_numbers(&mut self, tables: &[&str]) -> Result<(), StoreError>;
 }

@@ -3,12 +3,15 @@
 //! Queries are written once, in the SQL that SQLite and PostgreSQL share (`$1`, `RETURNING`, `ON CONFLICT`).
 //! They see this module and never the driver.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use slipway_model::{AccountId, Change, ChangeKind};
 
 use crate::engine::{self, Touched};
-use crate::session::Session;
+use crate::session::{Ask, Session};
 use crate::{Database, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -61,12 +64,24 @@ pub struct Tx<'c> {
     pub(crate) changes: Vec<Change>,
     pub(crate) facts: bool,
     pub(crate) touched: Touched,
+    /// Ends of audit chains as this transaction left them: nobody else writes before it is over.
+    pub(crate) heads: HashMap<String, (i64, String)>,
+    /// Answers to questions that were asked together and not yet used.
+    fetched: Vec<(Ask, Vec<Row>)>,
     failed: Option<String>,
 }
 
 impl<'c> Tx<'c> {
     pub(crate) fn new(session: &'c mut dyn Session) -> Self {
-        Self { session, changes: Vec::new(), facts: false, touched: Touched::default(), failed: None }
+        Self {
+            session,
+            changes: Vec::new(),
+            facts: false,
+            touched: Touched::default(),
+            heads: HashMap::new(),
+            fetched: Vec::new(),
+            failed: None,
+        }
     }
 
     /// Pages of the account that show `id` hear of it once this transaction is on disk.
@@ -91,11 +106,51 @@ impl<'c> Tx<'c> {
     }
 
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<usize, StoreError> {
+        self.fetched.clear();
         let done = self.session.execute(sql, values);
         self.noted(done)
     }
 
+    /// A change whose count nobody needs: on PostgreSQL it is not waited for, but goes with the next statement or with the
+    /// end of the work, and that is where it fails if it does.
+    pub fn send(&mut self, sql: &str, values: &[Value]) -> Result<(), StoreError> {
+        self.fetched.clear();
+        let done = self.session.send(sql, values);
+        self.noted(done)
+    }
+
+    /// Asks several questions at once: one round trip on PostgreSQL. Whoever asks one of them next gets the answer that is
+    /// there already, unless something was changed since. Which functions ask is known to those that offer an [`Ask`].
+    pub fn fetch(&mut self, asked: impl IntoIterator<Item = Ask>) -> Result<(), StoreError> {
+        self.fetch_all(asked, false)
+    }
+
+    /// The same for a read that asks nothing else: its snapshot ends with the answers.
+    pub fn fetch_last(&mut self, asked: impl IntoIterator<Item = Ask>) -> Result<(), StoreError> {
+        self.fetch_all(asked, true)
+    }
+
+    fn fetch_all(&mut self, asked: impl IntoIterator<Item = Ask>, last: bool) -> Result<(), StoreError> {
+        let is_new = |ask: &Ask| !self.fetched.iter().any(|(known, _)| known == ask);
+        let asked: Vec<_> = asked.into_iter().filter(is_new).collect();
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let found = self.session.all(&asked, last);
+        let found = self.noted(found)?;
+        self.fetched.extend(asked.into_iter().zip(found));
+        Ok(())
+    }
+
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Result<Vec<Row>, StoreError> {
+        self.all(&ask.sql, &ask.values)
+    }
+
     pub fn all(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let known = self.fetched.iter().position(|(ask, _)| ask.sql == sql && ask.values == values);
+        if let Some(place) = known {
+            return Ok(self.fetched.swap_remove(place).1);
+        }
         let mut rows = Vec::new();
         self.each(sql, values, &mut |row| {
             rows.push(row);
@@ -121,7 +176,17 @@ impl<'c> Tx<'c> {
 
     /// The one clock that all processes of a platform share: what a lease is measured by.
     pub fn database_now_ms(&mut self) -> Result<i64, StoreError> {
-        self.session.now_ms()
+        let clock = self.asks_clock();
+        self.ask(&clock)?.first().map_or(Ok(0), |row| row.int(0))
+    }
+
+    /// What [`Self::database_now_ms`] asks.
+    pub(crate) fn asks_clock(&self) -> Ask {
+        Ask::new(self.session.clock(), [])
+    }
+
+    pub(crate) fn begun_after(&mut self) -> Duration {
+        self.session.begun_after()
     }
 
     pub(crate) fn database(&self) -> Database {
@@ -142,7 +207,11 @@ impl<'c> Tx<'c> {
 
     /// PostgreSQL ends a transaction with its first failed statement. The same holds on SQLite, so that nobody
     /// writes code that goes on after one and works on one engine only.
-    pub(crate) fn whole(&self) -> Result<(), StoreError> {
+    pub(crate) fn whole(&mut self) -> Result<(), StoreError> {
+        if self.failed.is_none() {
+            let done = self.session.flush();
+            return self.noted(done);
+        }
         match &self.failed {
             None => Ok(()),
             Some(why) => {
@@ -162,6 +231,11 @@ impl Row {
 
     pub fn values(&self) -> &[Value] {
         &self.0
+    }
+
+    /// Columns from here on, as a row of their own.
+    pub(crate) fn from(&self, first: usize) -> Self {
+        Self(self.0.get(first..).unwrap_or_default().to_vec())
     }
 
     fn value(&self, index: usize) -> Result<&Value, StoreError> {

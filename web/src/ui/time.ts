@@ -37,3 +37,9 @@ export function full(iso: string): string {
     ? iso
     : date.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'long' });
 }
+
+/** The time of day, for moments that are near. */
+export function clock(iso: string): string {
+  const date = new Date(iso);
+  return Number.isNaN(date.getTime()) ? iso : date.toLocaleTimeString();
+}

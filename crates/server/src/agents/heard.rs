@@ -2,17 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Duration;
 
 use slipway_model::AccountId;
 use slipway_store::builds;
 
-use crate::ctx::Server;
-use crate::facts::jobs;
+use crate::background::driver::{Outcome, Round, Turn};
 
-const NAME: &str = "runners-heard";
-/// With the time that a call is held this stays below what pages wait before they call a runner offline.
-const EVERY: Duration = Duration::from_secs(10);
+pub(crate) const NAME: &str = "runners-heard";
 
 #[derive(Default)]
 pub(crate) struct Heard {
@@ -30,20 +26,11 @@ impl Heard {
     }
 }
 
-/// Until shutdown.
-pub(crate) async fn run(server: &Server) {
-    loop {
-        tokio::select! {
-            () = server.inner.shutdown.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => write_down(server).await,
-        }
-    }
-}
-
 /// What cannot be written now the runner's next call writes itself.
-async fn write_down(server: &Server) {
-    let heard = server.inner.heard.take();
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    let heard = turn.server.inner.heard.take();
     if !heard.is_empty() {
-        jobs::ran(server, NAME, server.store().write(move |tx| builds::runners_seen(tx, heard)).await);
+        turn.server.store().write(move |tx| builds::runners_seen(tx, heard)).await?;
     }
+    Ok(Round::Done)
 }

@@ -18,12 +18,13 @@ use slipway_store::{Committed, Scope, StoreError, Tx};
 use tokio::sync::Notify;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::background::driver::{Outcome, Round};
+use crate::background::status;
 use crate::ci::queue::{Allowed, Taking};
 use crate::ctx::Server;
-use crate::facts::jobs;
 use crate::http::limits;
 
-const NAME: &str = "waiting-runners";
+pub(crate) const NAME: &str = "waiting-runners";
 /// An account whose queue moves all the time is looked at so often, and no more.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -301,15 +302,15 @@ impl Drop for Held<'_> {
 }
 
 /// Until shutdown.
-pub(crate) async fn run(server: &Server) {
+pub(crate) async fn run(server: &Server) -> Outcome {
     let (mut commits, polls) = (server.store().subscribe(), &server.inner.polls);
     loop {
         tokio::select! {
-            () = server.inner.shutdown.cancelled() => return,
+            () = server.inner.shutdown.cancelled() => return Ok(Round::Done),
             heard = commits.recv() => match heard {
                 Ok(commit) => polls.heard(&commit),
                 Err(RecvError::Lagged(_)) => polls.heard_not(),
-                Err(RecvError::Closed) => return,
+                Err(RecvError::Closed) => return Ok(Round::Done),
             },
             () = polls.look.notified() => {
                 let moved = polls.moved.lock().expect("not poisoned").clone();
@@ -328,7 +329,7 @@ async fn keep_looking(server: Server, account: AccountId) {
     loop {
         let inner = server.clone();
         let looked = server.store().read(move |tx| look(&inner, tx, account)).await;
-        jobs::ran(&server, NAME, looked);
+        status::ran(&server, NAME, looked);
         tokio::time::sleep(LOOK_EVERY).await;
         if !server.inner.polls.end_look(account) {
             return;

@@ -19,6 +19,5 @@ pub(crate) fn note(
         hooks::note_ref(tx, hook.id, &event.branch, None)?;
     }
     let fact = Fact::Repository { account: hook.account, event: Box::new(event) };
-    facts::append(tx, hook.account, &fact, now_ms)?;
-    Ok(())
+    facts::note(tx, hook.account, &fact, now_ms)
 }

@@ -3,8 +3,6 @@
 //! Ticks that passed while nobody looked (the platform was off) are followed up once: the latest of them starts one
 //! build, the others none. A trigger's first tick is the first after it was saved.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use slipway_api::agent::TriggerCommit;
@@ -13,28 +11,21 @@ use slipway_api::pipeline::{CronTrigger, GitTrigger, Pipeline, Variable};
 use slipway_model::AccountId;
 use slipway_store::{Scope, StoreError, cron, git, pipelines, projects, trigger_events};
 
+use crate::background::driver::{Outcome, Round, Turn};
+use crate::background::lease::Lead;
 use crate::ci::orders::{Order, Run};
 use crate::ci::trigger_events::CRON;
 use crate::ci::{providers, queue};
 use crate::ctx::Server;
-use crate::facts::jobs;
-use crate::facts::leading::{Lead, lead};
 use crate::identity::access::project_of;
 use slipway_dialect::cron::{Dialect, Schedule};
 
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// More ticks than this were missed: enough to know that only the latest counts.
 const MISSED_MAX: usize = 10_000;
 
-pub(crate) async fn run(server: &Server) {
-    lead(server, "clock", |lead| look_again_and_again(server, lead)).await;
-}
-
-async fn look_again_and_again(server: &Server, lead: Lead) {
-    loop {
-        jobs::ran(server, "clock", look(server, &lead).await);
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    look(&turn.server, turn.lead()).await?;
+    Ok(Round::Done)
 }
 
 /// A tick that is due.

@@ -8,7 +8,6 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
@@ -24,9 +23,9 @@ use slipway_store::git::{self, MovedRef, Repo};
 use tokio::io::AsyncReadExt;
 use tokio_util::io::{ReaderStream, StreamReader};
 
+use crate::background::driver::{Outcome, Round, Turn};
 use crate::ci::git_rights;
 use crate::ctx::Server;
-use crate::facts::leading::lead;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
 use crate::identity::trail::{Actor, Entry as TrailEntry, Trail};
@@ -333,21 +332,10 @@ pub(crate) async fn take_note(
     Ok(server.store().write(note).await?)
 }
 
-/// Looks at start, soon again, and then as a safety net. One process of the platform does.
-pub(crate) async fn keep_sweeping(server: &Server) {
-    lead(server, "sweep", |_| sweep_again_and_again(server)).await;
-}
-
-async fn sweep_again_and_again(server: &Server) {
-    let mut pauses = [1, 2, 5, 10].into_iter();
-    loop {
-        crate::facts::jobs::ran(server, "git-sweep", sweep(server).await);
-        let pause = Duration::from_secs(pauses.next().unwrap_or(60));
-        tokio::select! {
-            () = server.inner.shutdown.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
-    }
+/// At start, soon again, and then as a safety net.
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    sweep(&turn.server).await?;
+    Ok(Round::Done)
 }
 
 /// Finds pushes that Git has taken but that were not announced before the process died.

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,18 +16,17 @@ use slipway_store::facts::Recorded;
 use slipway_store::outgoing::{self, Outgoing};
 use slipway_store::{Scope, Store, StoreError, Tx, builds, contexts};
 
+use crate::background::driver::{Outcome, Round, Turn};
+use crate::background::lease::Lead;
 use crate::ci::orders::Order;
 use crate::ci::{mail, providers};
 use crate::ctx::Server;
 use crate::facts::consuming::Consumer;
-use crate::facts::leading::{Lead, lead};
-use crate::facts::{jobs, later};
+use crate::facts::later;
 
 pub(crate) const CONSUMER: &str = "reports";
 /// Kinds of contexts that messages go by begin so.
 const NOTIFICATION: &str = "notification.";
-const PAUSE: Duration = Duration::from_millis(50);
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 const PAUSE_FIRST_MS: i64 = 2_000;
 const PAUSE_MAX_MS: i64 = 30 * 60_000;
 const GIVE_UP_MS: i64 = 24 * 60 * 60_000;
@@ -171,19 +169,10 @@ fn wants(data: &Value, report: &Report) -> bool {
     status && pipeline
 }
 
-pub(crate) async fn send(server: &Server) {
-    lead(server, "reports", |lead| send_again_and_again(server, lead)).await;
-}
-
-async fn send_again_and_again(server: &Server, lead: Lead) {
-    let mut commits = server.store().subscribe();
-    loop {
-        jobs::ran(server, "reports-sender", send_due(server, &lead).await);
-        // A commit may be news; the clock is the safety net. Most are not, so a busy platform is not looked at for each.
-        let _ = tokio::time::timeout(LOOK_EVERY, commits.recv()).await;
-        tokio::time::sleep(PAUSE).await;
-        commits = commits.resubscribe();
-    }
+/// What is due. A commit may be news; the clock is the safety net.
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    send_due(&turn.server, turn.lead()).await?;
+    Ok(Round::Done)
 }
 
 /// What stands in the way of telling somebody.

@@ -1,31 +1,23 @@
 //! Repositories at Git providers: their webhooks are registered, and what a webhook should have told is looked for.
 
-use std::time::Duration;
-
 use slipway_model::RepoEvent;
 use slipway_store::StoreError;
 use slipway_store::hooks::{self, Hook};
 
+use crate::background::driver::{Outcome, Round, Turn};
+use crate::background::lease::Lead;
 use crate::ci::announcements::note;
 use crate::ci::providers::{self, ProviderError};
 use crate::ctx::Server;
-use crate::facts::leading::{Lead, lead};
 
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 const POLL_EVERY_MS: i64 = 120_000;
 /// A provider that refuses is asked again after a while: somebody may have mended the token.
 const AGAIN_MS: i64 = 60_000;
 const AGAIN_SOON_MS: i64 = 10_000;
 
-pub(crate) async fn run(server: &Server) {
-    lead(server, "hooks", |lead| look_again_and_again(server, lead)).await;
-}
-
-async fn look_again_and_again(server: &Server, lead: Lead) {
-    loop {
-        crate::facts::jobs::ran(server, "hooks", look(server, &lead).await);
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    look(&turn.server, turn.lead()).await?;
+    Ok(Round::Done)
 }
 
 async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {

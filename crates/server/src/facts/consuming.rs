@@ -11,9 +11,11 @@ use slipway_bus::{ATTEMPTS_MAX, Delivery, Message, Queue};
 use slipway_model::Next;
 use slipway_store::{Store, StoreError, Tx, inbox};
 
+use crate::background::driver::{Outcome, Round};
+use crate::background::status;
 use crate::ctx::Server;
 use crate::facts::later::{self, Trouble};
-use crate::facts::{jobs, relay};
+use crate::facts::relay;
 
 const PAUSE: Duration = Duration::from_millis(200);
 /// So many messages share a transaction: others wait for the writer meanwhile.
@@ -40,18 +42,18 @@ pub(crate) trait Consumer {
 }
 
 /// Until shutdown.
-pub(crate) async fn run<C: Consumer>(server: &Server) {
+pub(crate) async fn run<C: Consumer>(server: &Server) -> Outcome {
     let mut consumer = server.inner.bus.consume_together(C::QUEUE.name, TOGETHER);
     let shutdown = server.inner.shutdown.clone();
     loop {
         let batch = tokio::select! {
-            () = shutdown.cancelled() => return,
+            () = shutdown.cancelled() => return Ok(Round::Done),
             batch = consumer.next_batch() => batch,
         };
         match batch {
             // What is given up here by shutdown comes again.
             Ok(batch) => tokio::select! {
-                () = shutdown.cancelled() => return,
+                () = shutdown.cancelled() => return Ok(Round::Done),
                 () = follow_up::<C>(server, batch) => {}
             },
             Err(error) => {
@@ -111,7 +113,7 @@ async fn together<C: Consumer>(server: &Server, batch: Vec<Delivery>) -> Vec<Del
     }
     match write::<C>(server, works).await {
         Ok(()) => {
-            jobs::ran(server, C::QUEUE.name, Ok::<_, StoreError>(()));
+            status::ran(server, C::QUEUE.name, Ok::<_, StoreError>(()));
             for delivery in deliveries {
                 ack(delivery).await;
             }
@@ -129,8 +131,11 @@ async fn write<C: Consumer>(server: &Server, works: Vec<(String, C::Work)>) -> R
     let inner = server.clone();
     C::store(server)
         .write(move |tx| {
+            let ids: Vec<_> = works.iter().map(|(id, _)| id.as_str()).collect();
+            let mut known = inbox::known(tx, C::QUEUE.name, &ids)?;
             for (id, work) in &works {
-                if inbox::first_time(tx, C::QUEUE.name, id, inner.now_ms())? {
+                if known.insert(id.clone()) {
+                    inbox::note(tx, C::QUEUE.name, id, inner.now_ms())?;
                     C::carry_out(&inner, tx, work)?;
                 }
             }
@@ -168,14 +173,14 @@ async fn follow_up_one<C: Consumer>(server: &Server, delivery: Delivery) {
         };
         match outcome {
             Err(error) if matches!(error.next(), Next::Retry) => {
-                jobs::ran(server, name, Err::<(), _>(error));
+                status::ran(server, name, Err::<(), _>(error));
                 tokio::time::sleep(PAUSE).await;
             }
             other => break other,
         }
     };
     let failed = outcome.is_err();
-    jobs::ran(server, name, outcome);
+    status::ran(server, name, outcome);
     if !failed {
         return ack(delivery).await;
     }

@@ -5,25 +5,24 @@
 //! It does not know what a message means.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use slipway_bus::Message;
 use slipway_model::AccountId;
 use slipway_store::StoreError;
 use slipway_store::deferred::{self, Deferred};
 
+use crate::background::driver::{Outcome, Round, Turn};
+use crate::background::lease::Lead;
 use crate::ci::{reports, triggers};
 use crate::ctx::{QUEUES, Server};
-use crate::facts::leading::{Lead, lead};
-use crate::facts::{consuming, jobs, relay};
+use crate::facts::{consuming, relay};
 
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 const AT_ONCE: i64 = 50;
 const PAUSE_FIRST_MS: i64 = 5_000;
 const PAUSE_MAX_MS: i64 = 60 * 60_000;
 /// A provider that is away over a long weekend loses nothing.
 const GIVE_UP_MS: i64 = 5 * 24 * 60 * 60_000;
-const NAME: &str = "deferred-messages";
+pub(crate) const NAME: &str = "deferred-messages";
 
 /// Why a message could not be followed up.
 #[derive(Debug, thiserror::Error)]
@@ -76,15 +75,9 @@ pub(crate) async fn keep(
     server.store().write(move |tx| deferred::put(tx, &new)).await
 }
 
-pub(crate) async fn run(server: &Server) {
-    lead(server, NAME, |lead| look_again_and_again(server, lead)).await;
-}
-
-async fn look_again_and_again(server: &Server, lead: Lead) {
-    loop {
-        jobs::ran(server, NAME, look(server, &lead).await);
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    look(&turn.server, turn.lead()).await?;
+    Ok(Round::Done)
 }
 
 async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {

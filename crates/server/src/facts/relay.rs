@@ -3,25 +3,18 @@
 //! The cursor moves after the bus has them safely. A crash between the two publishes some again, with the same
 //! ids, and the consumers' inboxes know them.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use slipway_bus::{BusError, Message};
 use slipway_model::{AccountId, Fact};
 use slipway_store::facts::{self, Recorded};
 use slipway_store::{Service, StoreError};
-use tokio::sync::broadcast::error::RecvError;
 
+use crate::background::driver::{Outcome, Round, Turn};
+use crate::background::lease::Lead;
 use crate::ctx::Server;
-use crate::facts::jobs;
-use crate::facts::leading::{Lead, lead};
 
 pub(crate) const CURSOR: &str = "relay";
 const BATCH: i64 = 200;
-/// A safety net; commits wake it.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// A fact on the bus. The message's id is the fact's number.
 #[derive(Serialize)]
@@ -51,53 +44,17 @@ enum RelayError {
     Bus(#[from] BusError),
 }
 
-pub(crate) async fn run(server: &Server) {
-    lead(server, CURSOR, |lead| follow(server, lead)).await;
-}
-
-async fn follow(server: &Server, lead: Lead) {
-    let mut commits = server.store().subscribe();
-    let mut pause = PAUSE;
-    loop {
-        match hand_over(server, &lead).await {
-            Ok(0) => {
-                jobs::ran(server, CURSOR, Ok::<_, RelayError>(()));
-                pause = PAUSE;
-                let news = async {
-                    loop {
-                        match commits.recv().await {
-                            Ok(commit) if commit.facts || commit.missed => return,
-                            // Missed some: look.
-                            Err(RecvError::Lagged(_)) => return,
-                            Err(RecvError::Closed) => std::future::pending::<()>().await,
-                            Ok(_) => {}
-                        }
-                    }
-                };
-                let _ = tokio::time::timeout(LOOK_EVERY, news).await;
-            }
-            Ok(_) => {
-                jobs::ran(server, CURSOR, Ok::<_, RelayError>(()));
-                pause = PAUSE;
-            }
-            Err(RelayError::Store(StoreError::Conflict { .. })) => return,
-            Err(error) => {
-                jobs::ran(server, CURSOR, Err::<(), _>(error));
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSE_MAX);
-            }
-        }
+/// A batch; there may be more.
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    match hand_over(&turn.server, turn.lead()).await? {
+        0 => Ok(Round::Done),
+        _ => Ok(Round::Again),
     }
 }
 
 async fn hand_over(server: &Server, lead: &Lead) -> Result<usize, RelayError> {
     let store = server.store().acting_as(Service::EventHandler);
-    let batch = store
-        .read(|tx| {
-            let cursor = facts::cursor(tx, CURSOR)?;
-            facts::after(tx, cursor, None, BATCH)
-        })
-        .await?;
+    let batch = store.read(|tx| facts::after_cursor(tx, CURSOR, BATCH)).await?;
     let Some(last) = batch.last().map(|recorded| recorded.seq) else { return Ok(0) };
     let messages = batch
         .iter()

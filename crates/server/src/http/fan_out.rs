@@ -7,6 +7,7 @@ use slipway_model::{AccountId, Change, ChangeKind};
 use slipway_store::{Committed, Touched};
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::background::driver::{Outcome, Round};
 use crate::ci::shells::Piece;
 use crate::ctx::Server;
 
@@ -35,9 +36,9 @@ pub(crate) fn say_shell(server: &Server, piece: Piece) {
 }
 
 /// Until shutdown. Nothing to do without a cache that others reach.
-pub(crate) async fn run(server: &Server) {
+pub(crate) async fn run(server: &Server) -> Outcome {
     if !server.inner.live.reaches_others() {
-        return;
+        return Ok(Round::Done);
     }
     server.store().tell_logs_elsewhere();
     let both = async { tokio::join!(say(server), hear(server)) };
@@ -45,6 +46,7 @@ pub(crate) async fn run(server: &Server) {
         () = server.inner.shutdown.cancelled() => {}
         _ = both => {}
     }
+    Ok(Round::Done)
 }
 
 async fn say(server: &Server) {

@@ -15,6 +15,7 @@ use utoipa_axum::routes;
 
 use crate::agents as agent;
 use crate::agents::rest::{agents, server_certificates};
+use crate::background::rest::health;
 use crate::ci::git_host;
 use crate::ci::rest::{
     annotations, approvals, badges, builds, connections, contexts, debug, hermes, hooks, images, log_socket,
@@ -283,7 +284,7 @@ fn administration(routes: Routes) -> Routes {
         .with(platform, routes!(admin::audit))
         .with(platform, routes!(admin::verify_audit))
         .fresh(platform, routes!(admin::rotate_secrets))
-        .with(platform, routes!(admin::health))
+        .with(platform, routes!(health::health))
         .with(platform, routes!(messages::list))
         .fresh(platform, routes!(messages::again))
         .fresh(platform, routes!(messages::all_again))

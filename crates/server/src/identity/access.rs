@@ -7,7 +7,7 @@ use slipway_access::{
 };
 use slipway_api::application::{Application, ApplicationRow};
 use slipway_api::pipeline::Pipeline;
-use slipway_store::{Scope, StoreError, Tx, projects, rules};
+use slipway_store::{Ask, Scope, StoreError, Tx, projects, rules};
 
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
@@ -56,6 +56,11 @@ pub(crate) fn rules_about(tx: &mut Tx<'_>, caller: &Caller, kind: &str) -> Resul
         return Ok(Vec::new());
     }
     Ok(rules::about(tx, caller.scope(), kind)?.iter().map(rule).collect())
+}
+
+/// What [`rules_about`] asks.
+pub(crate) fn asks_rules_about(caller: &Caller, kind: &str) -> Option<Ask> {
+    (caller.principal.role() != Some(Role::Administrator)).then(|| rules::asks_about(caller.scope(), kind))
 }
 
 pub(crate) fn may(

@@ -15,12 +15,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use slipway_store::{StoreError, audit};
 
+use crate::background::driver::{Outcome, Round, Turn};
 use crate::ctx::Server;
-use crate::facts::leading;
 use crate::seal::DataKey;
 
 /// So much of the end of a chain can be dropped unseen by whoever also stops the server in that moment.
-const EVERY: Duration = Duration::from_secs(2);
+pub(crate) const EVERY: Duration = Duration::from_secs(2);
 
 pub(crate) struct Anchors {
     path: PathBuf,
@@ -148,13 +148,7 @@ pub(crate) async fn anchor_all(server: &Server) -> Result<(), StoreError> {
 }
 
 /// One process does it for all of them; what the last requests of each wrote is anchored by [`Server::finish`].
-pub(crate) async fn keep_anchoring(server: &Server) {
-    leading::lead(server, "audit-anchor", |_| anchor_again_and_again(server)).await;
-}
-
-async fn anchor_again_and_again(server: &Server) {
-    loop {
-        crate::facts::jobs::ran(server, "audit-anchor", anchor_all(server).await);
-        tokio::time::sleep(EVERY).await;
-    }
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    anchor_all(&turn.server).await?;
+    Ok(Round::Done)
 }

@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use axum::http::{HeaderMap, Method, header};
 use base64::Engine;
 use slipway_access::{Policy, Principal, Role, Scopes, TeamRef, Verb, Who, decide};
-use slipway_model::{AccountId, ApiKeyId, Secret, SessionId, SsoClientId};
-use slipway_store::identity::{self, AccountStatus, ApiKey, Session, Subject, User};
+use slipway_model::{ApiKeyId, Secret, SessionId, SsoClientId};
+use slipway_store::identity::{self, AccountStatus, Bearer, Session, Subject, User};
 use slipway_store::{Scope, StoreError, Tx, sso};
 
 use crate::ctx::Server;
@@ -76,8 +76,8 @@ impl Caller {
     pub(crate) async fn again(&self, server: &Server) -> Option<Self> {
         let (credential, now_ms) = (self.credential.clone(), server.now_ms());
         let found = server.store().read(move |tx| match &credential {
-            Credential::Key(id) => match identity::key_by_id(tx, *id)? {
-                Some(row) => Ok(by_row(tx, &row)?.map(|principal| (principal, credential))),
+            Credential::Key(id) => match identity::bearer(tx, *id)? {
+                Some(bearer) => Ok(speaks_for(tx, &bearer)?.map(|principal| (principal, credential))),
                 None => Ok(None),
             },
             Credential::Session(session) => by_token(tx, &session.token_hash, now_ms),
@@ -172,11 +172,11 @@ async fn by_key(server: &Server, key: &Secret<String>) -> Result<(Principal, Cre
     let id: ApiKeyId = id.parse().map_err(|_| refused())?;
     let hash = tokens::digest(secret);
     let found = server.store().read(move |tx| {
-        let row = identity::key_by_id(tx, id)?;
+        let bearer = identity::bearer(tx, id)?;
         // An id that is not there costs a comparison too.
-        let kept = row.as_ref().map_or("", |row| row.secret_hash.as_str());
-        match row.as_ref().filter(|_| tokens::same(kept, &hash)) {
-            Some(row) => by_row(tx, row),
+        let kept = bearer.as_ref().map_or("", |bearer| bearer.key.secret_hash.as_str());
+        match bearer.as_ref().filter(|_| tokens::same(kept, &hash)) {
+            Some(bearer) => speaks_for(tx, bearer),
             None => Ok(None),
         }
     });
@@ -186,25 +186,26 @@ async fn by_key(server: &Server, key: &Secret<String>) -> Result<(Principal, Cre
 }
 
 /// Whom a key speaks for, as things are now.
-fn by_row(tx: &mut Tx<'_>, row: &ApiKey) -> Result<Option<Principal>, StoreError> {
-    if !is_open(tx, row.account)? || crate::agents::registration::is_token(row) {
+fn speaks_for(tx: &mut Tx<'_>, bearer: &Bearer) -> Result<Option<Principal>, StoreError> {
+    let row = &bearer.key;
+    if bearer.account_status != AccountStatus::Active || crate::agents::registration::is_token(row) {
         return Ok(None);
     }
     let scope = Scope::of(row.account);
+    let teams = |role| bearer.teams(role == Role::Administrator).into_iter().map(team_ref).collect();
     let who = match row.subject_kind {
-        Subject::User => {
-            let Ok(id) = row.subject.parse() else { return Ok(None) };
-            match identity::member(tx, scope, id)?.filter(identity::Member::is_open) {
-                Some(member) => person(tx, scope, &member.user, &member.role, row.platform)?,
-                None => return Ok(None),
+        Subject::User => match bearer.member.as_ref().filter(|member| member.is_open()) {
+            Some(member) => {
+                let role = Role::parse(&member.role).unwrap_or(Role::User);
+                user(&member.user, role, row.platform, teams(role))
             }
-        }
+            None => return Ok(None),
+        },
         Subject::ServiceAccount => {
             let found = identity::service_account(tx, scope, &row.subject)?;
             let Some(robot) = found.filter(|robot| robot.enabled) else { return Ok(None) };
             let role = Role::parse(&robot.role).unwrap_or(Role::User);
-            let teams = team_refs(tx, scope, &row.subject, role)?;
-            Who::ServiceAccount { id: robot.id, name: robot.name, role, teams }
+            Who::ServiceAccount { id: robot.id, name: robot.name, role, teams: teams(role) }
         }
         Subject::Runner => Who::Runner { name: row.subject.clone() },
         Subject::Runtime => Who::Runtime { name: row.subject.clone() },
@@ -220,10 +221,6 @@ fn by_row(tx: &mut Tx<'_>, row: &ApiKey) -> Result<Option<Principal>, StoreError
     Ok(Some(Principal { account: row.account, who, scopes }))
 }
 
-fn is_open(tx: &mut Tx<'_>, account: AccountId) -> Result<bool, StoreError> {
-    Ok(identity::account_by_id(tx, account)?.is_some_and(|account| account.status == AccountStatus::Active))
-}
-
 /// A member as a principal of this account. `platform`: whether what they came with may carry rights over the platform.
 pub(crate) fn person(
     tx: &mut Tx<'_>,
@@ -233,15 +230,17 @@ pub(crate) fn person(
     platform: bool,
 ) -> Result<Who, StoreError> {
     let role = Role::parse(role).unwrap_or(Role::User);
-    let teams = team_refs(tx, scope, &user.id.to_string(), role)?;
-    let (id, name, email) = (user.id, user.name.clone(), user.email.clone());
-    let platform = platform && user.platform_admin;
-    Ok(Who::User { id, name, email, role, platform, teams })
+    let teams = identity::teams_of(tx, scope, &user.id.to_string(), role == Role::Administrator)?;
+    Ok(self::user(user, role, platform, teams.into_iter().map(team_ref).collect()))
 }
 
-fn team_refs(tx: &mut Tx<'_>, scope: Scope, member: &str, role: Role) -> Result<Vec<TeamRef>, StoreError> {
-    let teams = identity::teams_of(tx, scope, member, role == Role::Administrator)?;
-    Ok(teams.into_iter().map(|team| TeamRef { id: team.id, name: team.name }).collect())
+fn user(user: &User, role: Role, platform: bool, teams: Vec<TeamRef>) -> Who {
+    let (id, name, email) = (user.id, user.name.clone(), user.email.clone());
+    Who::User { id, name, email, role, platform: platform && user.platform_admin, teams }
+}
+
+fn team_ref(team: identity::Team) -> TeamRef {
+    TeamRef { id: team.id, name: team.name }
 }
 
 async fn by_session(

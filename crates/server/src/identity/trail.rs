@@ -105,6 +105,11 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
+    /// The chain that this actor's records go to.
+    pub(crate) fn chain(&self) -> &str {
+        &self.chain
+    }
+
     pub(crate) fn of(principal: &Principal) -> Self {
         let (kind, id) = principal.reference();
         Self { chain: principal.account.to_string(), kind: kind.into(), id, name: principal.display_name() }

@@ -76,6 +76,100 @@ async fn a_job_that_keeps_failing_shows_in_readiness_health_and_metrics() {
     }
 }
 
+/// One row of the health page.
+fn job<'h>(health: &'h Value, name: &str) -> &'h Value {
+    health["jobs"].as_array().unwrap().iter().find(|job| job["name"] == name).unwrap()
+}
+
+/// What operators ask: what it is for, when it ran, how long it took, when it runs next, how it went, who leads.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_background_job_is_listed_to_those_who_run_the_platform() {
+    let platform = Platform::start().await;
+    let health = until("the clock waits for its next run", async || {
+        let health = platform.get("/api/admin/health").await;
+        (job(&health, "clock")["nextRun"].is_string()).then_some(health)
+    })
+    .await;
+    let clock = job(&health, "clock");
+    for field in ["lastRun", "lastSuccess", "leader"] {
+        assert!(clock[field].is_string(), "{field}: {clock}");
+    }
+    assert!(clock["tookMs"].is_u64() && clock["rounds"].as_u64().unwrap() > 0, "{clock}");
+    assert_eq!(
+        (&clock["here"], &clock["lease"], &clock["state"]),
+        (&json!(true), &json!("clock"), &json!("waiting"))
+    );
+    for row in health["jobs"].as_array().unwrap() {
+        assert!(row["description"].as_str().unwrap().ends_with('.'), "{row}");
+    }
+    // Also those that have not run yet.
+    assert_eq!(job(&health, "housekeeping")["rounds"], 0);
+    assert!(job(&health, "housekeeping")["lastRun"].is_null());
+    assert_eq!(job(&health, "key-usage")["lease"], Value::Null, "each process does that");
+
+    let path = "/api/admin/health";
+    Knock::new(&platform, "GET", path).needs_somebody().await;
+    let (_, stranger) = platform.account("other").await;
+    let (_, member) = platform.member("bob@example.com", "Admin").await;
+    let narrow = limited(&platform, &["pipeline", "build"]).await;
+    for key in [&stranger, &member, &narrow] {
+        let (status, text) = platform.call("GET", path, key, None).await;
+        assert_eq!(status, 403, "{text}");
+        assert!(text["jobs"].is_null(), "{text}");
+    }
+}
+
+/// Two processes on one database: one runs what is led, and both say which.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_process_leads_and_every_process_says_which() {
+    let database = slipway_testkit::postgres::shared().database();
+    let folder = tempfile::tempdir().unwrap();
+    let shutdown = tokio_util::sync::CancellationToken::new();
+    let (http, mut processes, mut key) = (reqwest::Client::new(), Vec::new(), None);
+    for _ in 0..2 {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let config =
+            Config { data: folder.path().to_owned(), public_url: url.clone(), network: Network::default() };
+        let store = Store::connect(&database.parse().unwrap()).unwrap();
+        let server = Server::beside(config, store, Seams::system(), shutdown.clone()).unwrap();
+        if let Some(first) = server.first_start("admin@example.com").await.unwrap() {
+            key = Some(first.api_key.expose().clone());
+        }
+        let app = slipway_server::router(&server, None);
+        tokio::spawn(slipway_server::serve(listener, app, shutdown.clone()));
+        tokio::spawn(async move { server.run().await });
+        processes.push(url);
+    }
+    let key = key.unwrap();
+    let health = async |url: &str| -> Value {
+        let asked = http.get(format!("{url}/api/admin/health")).header("authorization", &key);
+        asked.send().await.unwrap().json().await.unwrap()
+    };
+    let (one, two) = until("somebody leads", async || {
+        let (one, two) = (health(&processes[0]).await, health(&processes[1]).await);
+        let led = job(&one, "clock")["leader"].is_string() && job(&two, "clock")["leader"].is_string();
+        led.then_some((one, two))
+    })
+    .await;
+    assert_ne!(one["process"], two["process"]);
+    assert_eq!(job(&one, "clock")["leader"], job(&two, "clock")["leader"]);
+    let (leader, other) = match job(&one, "clock")["here"].as_bool().unwrap() {
+        true => (&one, &two),
+        false => (&two, &one),
+    };
+    assert_eq!(job(leader, "clock")["leader"], leader["process"]);
+    assert_eq!(job(other, "clock")["here"], false);
+    assert_eq!(job(other, "clock")["state"], "standby");
+    assert_eq!((&job(other, "clock")["rounds"], &job(other, "clock")["lastRun"]), (&json!(0), &Value::Null));
+    // What each does for itself both do.
+    assert_eq!(
+        (&job(&one, "key-usage")["here"], &job(&two, "key-usage")["here"]),
+        (&json!(true), &json!(true))
+    );
+    shutdown.cancel();
+}
+
 pub(crate) struct Announcer {
     pub(crate) path: String,
     pub(crate) secret: String,

@@ -2,6 +2,7 @@
 
 mod archive;
 mod backup;
+mod jobs;
 mod messages;
 
 use std::path::PathBuf;
@@ -47,6 +48,8 @@ pub(crate) enum AdminCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
+    /// List background jobs: last and next run, how long they took, how they went and which process leads them
+    Jobs(OutputArguments),
     /// Messages that could not be followed up: list them, have them tried again. Asks the platform that you are signed in to
     #[command(subcommand)]
     Messages(messages::MessagesCommand),
@@ -110,6 +113,7 @@ pub(crate) async fn run(command: AdminCommand) -> anyhow::Result<ExitCode> {
             done(output, &json!({"account": account, "passwords": true}), &account, &said)?;
             server.close();
         }
+        AdminCommand::Jobs(output) => jobs::run(output).await?,
         AdminCommand::Messages(command) => return messages::run(command).await,
         AdminCommand::AgentKey { kind, name } => match kind.as_str() {
             "runner" => bail!(

@@ -2,7 +2,7 @@
 
 use slipway_model::AccountId;
 
-use crate::{Row, Scope, StoreError, Tx};
+use crate::{Ask, Row, Scope, StoreError, Tx};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountStatus {
@@ -71,7 +71,12 @@ pub fn create_account(tx: &mut Tx<'_>, id: AccountId, name: &str, now_ms: i64) -
 }
 
 pub fn account_by_id(tx: &mut Tx<'_>, id: AccountId) -> Result<Option<Account>, StoreError> {
-    tx.one(&format!("{ACCOUNT} WHERE id = $1"), &[id.into()])?.as_ref().map(account).transpose()
+    tx.ask(&asks_account_by_id(id))?.first().map(account).transpose()
+}
+
+/// What [`account_by_id`] asks.
+pub fn asks_account_by_id(id: AccountId) -> Ask {
+    Ask::new(format!("{ACCOUNT} WHERE id = $1"), [id.into()])
 }
 
 pub fn account_by_name(tx: &mut Tx<'_>, name: &str) -> Result<Option<Account>, StoreError> {

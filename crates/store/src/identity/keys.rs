@@ -52,7 +52,7 @@ pub struct ApiKey {
 const KEY: &str = "SELECT id, account, name, prefix, secret_hash, subject_kind, subject, scopes, created_ms, last_used_ms, \
      platform FROM api_keys";
 
-fn key(row: &Row) -> Result<ApiKey, StoreError> {
+pub(super) fn key(row: &Row) -> Result<ApiKey, StoreError> {
     Ok(ApiKey {
         id: row.id(0)?,
         account: row.id(1)?,

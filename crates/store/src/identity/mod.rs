@@ -2,6 +2,7 @@
 //! Secrets arrive here already hashed.
 
 mod accounts;
+mod bearer;
 mod invitations;
 mod keys;
 mod service_accounts;
@@ -11,6 +12,7 @@ mod users;
 mod vouching;
 
 pub use accounts::*;
+pub use bearer::*;
 pub use invitations::*;
 pub use keys::*;
 pub use service_accounts::*;

@@ -24,7 +24,7 @@ pub struct Team {
 const TEAM: &str =
     "SELECT t.id, t.name, t.kind, t.source, t.tags, t.created_ms, t.sso_client, t.sso_group FROM teams t";
 
-fn read(row: &Row) -> Result<Team, StoreError> {
+pub(super) fn read(row: &Row) -> Result<Team, StoreError> {
     Ok(Team {
         id: row.id(0)?,
         name: row.text(1)?,

@@ -174,7 +174,7 @@ impl Member {
 
 const MEMBER: &str = ", m.role, m.status FROM users u";
 
-fn read_member(row: &Row) -> Result<Member, StoreError> {
+pub(super) fn read_member(row: &Row) -> Result<Member, StoreError> {
     Ok(Member { user: user(row)?, role: row.text(9)?, suspended: row.text(10)? != "active" })
 }
 

@@ -3,11 +3,15 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use postgres::config::{Host, SslMode};
-use postgres::{Client, Config, NoTls};
+use postgres::{Client, NoTls};
+use tokio_postgres::Config;
 
+use super::wire::Wire;
 use super::{failure, schemas, tls};
 use crate::StoreError;
 use crate::database::BadDatabaseUrl;
@@ -19,6 +23,8 @@ pub struct Address {
     config: Config,
     tls: Tls,
     patience: Patience,
+    /// How often sessions of this address waited for an answer.
+    trips: Arc<AtomicU64>,
 }
 
 /// How long the server lets a session take.
@@ -73,7 +79,7 @@ impl FromStr for Address {
         config.ssl_mode(if tls == Tls::Off { SslMode::Disable } else { SslMode::Require });
         config.connect_timeout(CONNECT_TIMEOUT).application_name(SERVING);
         config.keepalives_idle(Duration::from_secs(15)).tcp_user_timeout(Duration::from_secs(20));
-        Ok(Self { config, tls, patience: Patience::Serving })
+        Ok(Self { config, tls, patience: Patience::Serving, trips: Arc::default() })
     }
 }
 
@@ -100,23 +106,46 @@ impl Address {
         beside
     }
 
+    /// For the schema, and for listening: one statement after the other.
     pub(super) fn connect(&self) -> Result<Client, StoreError> {
+        let config = postgres::Config::from(self.config.clone());
         let mut client = match &self.tls {
-            Tls::Off => self.config.connect(NoTls),
-            Tls::On { root } => self.config.connect(tls::connector(root.as_deref())?),
+            Tls::Off => config.connect(NoTls),
+            Tls::On { root } => config.connect(tls::connector(root.as_deref())?),
         }
         .map_err(|error| failure(&error))?;
+        client.batch_execute(&self.settings()).map_err(|error| failure(&error))?;
+        Ok(client)
+    }
+
+    /// For sessions.
+    pub(super) fn wire(&self) -> Result<Wire, StoreError> {
+        let tls = match &self.tls {
+            Tls::Off => None,
+            Tls::On { root } => Some(tls::connector(root.as_deref())?),
+        };
+        let mut wire = Wire::connect(&self.config, tls, self.trips.clone())?;
+        wire.send_batch(self.settings());
+        wire.flush()?;
+        Ok(wire)
+    }
+
+    /// The same address with a count of its own.
+    pub(crate) fn counted(&self) -> (Self, Arc<AtomicU64>) {
+        let trips = Arc::new(AtomicU64::new(0));
+        (Self { trips: trips.clone(), ..self.clone() }, trips)
+    }
+
+    fn settings(&self) -> String {
         let (idle, statement) = match self.patience {
             Patience::Serving => ("10s", "60s"),
             Patience::Reading => ("10min", "0"),
         };
-        let settings = format!(
+        format!(
             "SET search_path = {}; SET idle_in_transaction_session_timeout = '{idle}'; \
              SET statement_timeout = '{statement}'; SET lock_timeout = '30s'; SET client_min_messages = warning",
             schemas().join(", ")
-        );
-        client.batch_execute(&settings).map_err(|error| failure(&error))?;
-        Ok(client)
+        )
     }
 }
 

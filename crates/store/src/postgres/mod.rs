@@ -2,7 +2,7 @@
 //!
 //! In: an [`Address`]. Out: sessions that reconnect by themselves, and a [`Listener`] that says what other
 //! processes committed. A write transaction holds one advisory lock from its start to its commit (decision
-//! 0004); a process that stops in the middle loses it after a few seconds, because the server ends its session.
+//! 0005); a process that stops in the middle loses it after a few seconds, because the server ends its session.
 
 mod address;
 mod listen;
@@ -10,6 +10,7 @@ mod migrate;
 mod session;
 mod tls;
 mod values;
+mod wire;
 
 pub use address::Address;
 pub(crate) use listen::Listener;

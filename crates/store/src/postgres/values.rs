@@ -21,6 +21,16 @@ pub(super) fn declared(value: &Value) -> Type {
     }
 }
 
+/// What tells values apart for whoever keeps prepared statements.
+pub(super) fn letter(value: &Value) -> u8 {
+    match value {
+        Value::Null => b'n',
+        Value::Text(_) => b't',
+        Value::Int(_) => b'i',
+        Value::Blob(_) => b'b',
+    }
+}
+
 /// Where `$2` is null, `NULL` stands in its place: a null has no type to declare, and PostgreSQL does not find one for
 /// `$2 IS NULL OR account = $2`.
 pub(super) fn nulls_written_out<'s>(sql: &'s str, values: &[Value]) -> Cow<'s, str> {

@@ -3,12 +3,15 @@ use slipway_store::annotations::{self, Annotation};
 use slipway_store::builds::{self, Holder, Lease, NewBuild, Report};
 use slipway_store::git::{self, MovedRef, Repo};
 use slipway_store::images::{self, Image};
-use slipway_store::{Scope, Store, StoreError, facts, identity, logs};
+use slipway_store::{Scope, Store, StoreError, audit, facts, identity, logs};
 
 use crate::engines::{On, open};
 
 crate::on_both!(
     a_write_that_fails_leaves_nothing_and_disturbs_nobody,
+    a_change_that_is_not_waited_for_fails_its_own_work_alone,
+    answers_that_were_asked_for_together_are_not_older_than_a_change,
+    an_audit_chain_goes_on_after_work_that_was_undone,
     a_commit_is_announced_after_it_can_be_read_and_a_failed_one_is_not,
     one_cause_makes_one_build_also_when_many_ask_at_once,
     two_takers_never_hold_one_build_and_the_late_one_is_fenced,
@@ -65,6 +68,55 @@ async fn a_write_that_fails_leaves_nothing_and_disturbs_nobody(on: On) {
         |account: AccountId| fixture.store.read(move |tx| identity::account_name(tx, Scope::of(account)));
     assert!(name(id(2)).await.is_err());
     assert_eq!(name(id(3)).await.unwrap(), "whole");
+}
+
+async fn a_change_that_is_not_waited_for_fails_its_own_work_alone(on: On) {
+    let fixture = fixture(on).await;
+    let insert = "INSERT INTO accounts (id, name, created_ms, status_ms) VALUES ($1, $2, 1, 1)";
+    let twice = fixture.store.write(move |tx| {
+        tx.send(insert, &[id::<()>(2).into(), "twice".into()])?;
+        tx.send(insert, &[id::<()>(2).into(), "other".into()])?;
+        Ok(())
+    });
+    let good = fixture.store.write(move |tx| tx.send(insert, &[id::<()>(3).into(), "good".into()]));
+    let (twice, good) = tokio::join!(twice, good);
+    assert!(matches!(twice, Err(StoreError::Duplicate { .. })), "{twice:?}");
+    good.unwrap();
+    let names = fixture.store.read(identity::accounts).await.unwrap();
+    assert_eq!(names.into_iter().map(|account| account.name).collect::<Vec<_>>(), ["acme", "good"]);
+}
+
+async fn answers_that_were_asked_for_together_are_not_older_than_a_change(on: On) {
+    let fixture = fixture(on).await;
+    let scope = fixture.scope;
+    let seen = fixture.store.write(move |tx| {
+        tx.fetch([identity::asks_account_by_id(scope.account()), slipway_store::projects::asks_list(scope)])?;
+        let before = identity::account_name(tx, scope)?;
+        identity::rename_account(tx, scope, "renamed")?;
+        Ok((before, identity::account_by_id(tx, scope.account())?.unwrap().name))
+    });
+    assert_eq!(seen.await.unwrap(), ("acme".to_owned(), "renamed".to_owned()));
+}
+
+async fn an_audit_chain_goes_on_after_work_that_was_undone(on: On) {
+    let fixture = fixture(on).await;
+    let append = |good: bool| {
+        fixture.store.write(move |tx| {
+            let mark = |before: &str, record: &audit::Record| format!("{before}{}", record.seq);
+            audit::append(tx, "chain", crate::postgres::record(), mark)?;
+            let seq = audit::append(tx, "chain", crate::postgres::record(), mark)?;
+            if good { Ok(seq) } else { Err(StoreError::Closed) }
+        })
+    };
+    // Together, so that they share a transaction.
+    let (one, undone, two) = tokio::join!(append(true), append(false), append(true));
+    assert_eq!((one.unwrap(), undone.is_err(), two.unwrap()), (2, true, 4));
+    let kept = fixture.store.read(|tx| audit::after(tx, "chain", 0, 10)).await.unwrap();
+    assert_eq!(
+        kept.iter().map(|record| record.hash.as_str()).collect::<Vec<_>>(),
+        ["1", "12", "123", "1234"]
+    );
+    assert_eq!(fixture.store.read(|tx| audit::head(tx, "chain")).await.unwrap(), (4, "1234".to_owned()));
 }
 
 async fn a_commit_is_announced_after_it_can_be_read_and_a_failed_one_is_not(on: On) {

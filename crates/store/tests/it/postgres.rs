@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use slipway_model::{AccountId, BuildId, ChangeKind, Fact, PipelineId};
-use slipway_store::{Committed, DatabaseUrl, Service, Store, StoreError, facts, identity, pipelines};
+use slipway_store::builds::NewBuild;
+use slipway_store::{
+    Committed, DatabaseUrl, Service, Store, StoreError, audit, builds, facts, identity, pipelines, projects,
+};
 use slipway_testkit::postgres;
 use tokio::sync::broadcast::Receiver;
 
@@ -299,4 +302,75 @@ async fn a_backup_has_no_limit_of_time_and_whoever_serves_is_seen() {
     };
     assert_eq!((limit(&backing_up).await.as_str(), limit(&serving).await.as_str()), ("0", "1min"));
     assert!(serving.stats().connections > 0);
+}
+
+/// Counted, not timed: what a writer waits for is what all other writers wait for.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_answers_that_decide_something_are_waited_for() {
+    let store = Store::connect(&database()).unwrap();
+    let scope = slipway_store::Scope::of(account());
+    store.write(|tx| identity::create_account(tx, account(), "acme", 1)).await.unwrap();
+    let trips = async |store: &Store, number: u8| {
+        let before = store.stats().round_trips;
+        let make = move |tx: &mut slipway_store::Tx<'_>| {
+            let asked = vec![pipelines::asks_by_name(scope, "demo/p"), projects::asks_list(scope)];
+            audit::fetch_with(tx, "chain", asked)?;
+            pipelines::by_name(tx, scope, "demo/p")?;
+            projects::list(tx, scope)?;
+            let cause = number.to_string();
+            let new = NewBuild {
+                id: BuildId::from_parts(u64::from(number), [number; 5]),
+                pipeline: PipelineId::from_parts(1, [3; 5]),
+                pipeline_name: "demo/p",
+                order: &"{}",
+                cause: &cause,
+                queue: Default::default(),
+            };
+            builds::create(tx, scope, &new, 1)?;
+            audit::append(tx, "chain", record(), |before, record| format!("{before}{}", record.seq))
+        };
+        let seq = store.write(make).await.unwrap();
+        (seq, store.stats().round_trips - before)
+    };
+    assert_eq!(trips(&store, 1).await.0, 1);
+    // The beginning with all questions, the build, everything else, the commit.
+    assert_eq!(trips(&store, 2).await, (2, 4));
+
+    let read = async |store: &Store| {
+        let before = store.stats().round_trips;
+        let asked = store.read(move |tx| {
+            tx.fetch_last([pipelines::asks_by_name(scope, "demo/p"), projects::asks_list(scope)])?;
+            Ok((pipelines::by_name(tx, scope, "demo/p")?.is_none(), projects::list(tx, scope)?.len()))
+        });
+        assert_eq!(asked.await.unwrap(), (true, 0));
+        store.stats().round_trips - before
+    };
+    // Each reader prepares its statements once.
+    let mut least = u64::MAX;
+    for _ in 0..20 {
+        least = least.min(read(&store).await);
+    }
+    assert_eq!(least, 1, "a snapshot of one batch is one round trip");
+}
+
+pub(crate) fn record() -> audit::Record {
+    audit::Record {
+        seq: 0,
+        at_ms: 1,
+        actor_kind: String::new(),
+        actor: String::new(),
+        actor_name: String::new(),
+        address: String::new(),
+        action: "run".into(),
+        entity: String::new(),
+        entity_id: String::new(),
+        entity_name: String::new(),
+        outcome: "allowed".into(),
+        status: 200,
+        method: String::new(),
+        path: String::new(),
+        request_id: String::new(),
+        detail: "{}".into(),
+        hash: String::new(),
+    }
 }

@@ -14,6 +14,7 @@ import { Properties, Property } from '../../ui/Properties';
 import { Empty, QueryView, sentence } from '../../ui/States';
 import { Status } from '../../ui/Status';
 import { Ago } from '../../ui/Time';
+import { clock, duration } from '../../ui/time';
 import { DataTable } from '../../ui/DataTable';
 import { TableFrame } from '../../ui/TableFrame';
 
@@ -160,24 +161,58 @@ function Builds({ counts }: { counts: Record<string, number> }) {
   );
 }
 
+type Job = SystemHealth['jobs'][number];
+
+function JobState({ job }: { job: Job }) {
+  if (job.state === 'standby')
+    return (
+      <Status plain tone="off">
+        Another process runs it
+      </Status>
+    );
+  if (job.failures > 0)
+    return (
+      <Status plain tone={job.failing ? 'bad' : 'warn'}>
+        {`failed ${job.failures} times in a row: ${job.error ?? ''}`}
+      </Status>
+    );
+  return (
+    <Status plain tone="ok">
+      {job.state === 'running' ? 'Running' : 'OK'}
+    </Status>
+  );
+}
+
+/** Which process of the platform runs it. */
+function Leader({ job }: { job: Job }) {
+  if (!job.lease) return <span className="muted">each process</span>;
+  if (!job.leader) return <Status tone="warn">nobody</Status>;
+  return job.here ? <>this process</> : <code>{job.leader}</code>;
+}
+
 /** What this process does by itself, and whether it works. */
 function Jobs({ state }: { state: SystemHealth }) {
   if (state.jobs.length === 0) return <Empty title="Nothing has run yet" />;
   return (
-    <DataTable labelledBy="jobs" heads={['Job', 'State', 'Last run', 'Last success']}>
+    <DataTable labelledBy="jobs" heads={['Job', 'State', 'Last run', 'Took', 'Next run', 'Led by']}>
       {state.jobs.map((job) => (
         <tr key={job.name}>
-          <td>{job.name}</td>
           <td>
-            <Status plain tone={job.failing ? 'bad' : job.failures > 0 ? 'warn' : 'ok'}>
-              {job.failures === 0 ? 'OK' : `failed ${job.failures} times in a row: ${job.error ?? ''}`}
-            </Status>
+            {job.name}
+            <div className="muted">{job.description}</div>
+          </td>
+          <td>
+            <JobState job={job} />
           </td>
           <td>
             <Ago at={job.lastRun} />
           </td>
+          <td className="nowrap">{typeof job.tookMs === 'number' ? duration(job.tookMs) : '–'}</td>
+          <td className="nowrap">
+            {job.nextRun ? <time dateTime={job.nextRun}>{clock(job.nextRun)}</time> : '–'}
+          </td>
           <td>
-            <Ago at={job.lastSuccess} />
+            <Leader job={job} />
           </td>
         </tr>
       ))}

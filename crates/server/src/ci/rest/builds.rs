@@ -11,7 +11,9 @@ use slipway_api::debug::Breakpoints;
 use slipway_api::error::ErrorBody;
 use slipway_model::{BuildId, BuildStatus};
 use slipway_store::builds::{self, Filter, NewBuild};
-use slipway_store::{Scope, StoreError, Tx, annotations, approvals, images, logs, outgoing, pipelines};
+use slipway_store::{
+    Scope, StoreError, Tx, annotations, approvals, identity, images, logs, outgoing, pipelines,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::ci::rest::logs as logs_url;
@@ -91,6 +93,8 @@ pub(crate) async fn list(
             limit,
             offset,
         };
+        let limits = identity::asks_account_by_id(caller.principal.account);
+        tx.fetch_last(builds::asks_list(caller.scope(), &filter).into_iter().chain([limits]))?;
         let waits = waits_for_limit(tx, caller.scope(), caller.trail.now_ms())?;
         Ok((builds::list(tx, caller.scope(), &filter)?, waits))
     });

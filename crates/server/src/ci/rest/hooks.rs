@@ -10,7 +10,7 @@ use slipway_api::error::ErrorBody;
 use slipway_forge::remote::{Headers, Provider};
 use slipway_model::HookId;
 use slipway_store::hooks::{self, Hook};
-use slipway_store::{Scope, contexts, inbox};
+use slipway_store::{contexts, inbox};
 use utoipa::ToSchema;
 
 use crate::ci::announcements::note;
@@ -35,9 +35,9 @@ pub(crate) async fn receive(
     let unknown = || ApiError::not_found("this webhook");
     let wanted: HookId = id.parse().map_err(|_| unknown())?;
     let found = server.store().read(move |tx| {
+        tx.fetch_last([hooks::asks_by_id(wanted), contexts::asks_of_hook(wanted)])?;
         let Some(hook) = hooks::by_id(tx, wanted)? else { return Ok(None) };
-        let context = contexts::by_name(tx, Scope::of(hook.account), &hook.context)?;
-        Ok(Some((hook, context)))
+        Ok(Some((hook, contexts::of_hook(tx, wanted)?)))
     });
     let (hook, context) = found.await?.ok_or_else(unknown)?;
     let provider = context.and_then(|context| Provider::of_context(&context.kind)).ok_or_else(unknown)?;

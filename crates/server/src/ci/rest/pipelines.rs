@@ -10,7 +10,7 @@ use slipway_api::agent::{Machine, TriggerCommit};
 use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::{GitTrigger, Pipeline, PipelineList, RunRequest};
 use slipway_forge::remote::Provider;
-use slipway_store::{StoreError, Tx, contexts, git, hooks, pipelines, projects};
+use slipway_store::{Ask, StoreError, Tx, audit, contexts, git, hooks, pipelines, projects};
 use utoipa::IntoParams;
 
 use crate::ci::orders::{self, Order, Run};
@@ -109,10 +109,19 @@ pub(crate) fn find(
     action: &str,
 ) -> Result<pipelines::Pipeline, ApiError> {
     let what = format!("pipeline `{name}`");
+    tx.fetch(asks_find(caller, name))?;
     let row = pipelines::by_name(tx, caller.scope(), name)?.ok_or_else(|| ApiError::not_found(&what))?;
     let (body, tags) = (stored(&row)?, ProjectTags::load(tx, caller.scope())?);
     access::require(tx, caller, action, "read", &access::pipeline_entity(&row.name, &body, &tags), &what)??;
     Ok(row)
+}
+
+/// What [`find`] asks.
+fn asks_find(caller: &Caller, name: &str) -> Vec<Ask> {
+    let scope = caller.scope();
+    let mut asked = vec![pipelines::asks_by_name(scope, name), projects::asks_list(scope)];
+    asked.extend(access::asks_rules_about(caller, "pipeline"));
+    asked
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -391,7 +400,11 @@ pub(crate) async fn start(
     let debug = how == How::Debug;
     let action = if debug { "debug" } else { "run" };
     let (asking, wanted) = (caller.clone(), name.clone());
-    let row = server.look(move |tx| find(tx, &asking, &wanted, action)).await?;
+    let look = server.look(move |tx| {
+        tx.fetch_last(asks_find(&asking, &wanted))?;
+        find(tx, &asking, &wanted, action)
+    });
+    let row = look.await?;
     let pipeline = stored(&row)?;
     let brings_text = brings_text(&pipeline, &request);
     let mut wrong = Vec::new();
@@ -411,6 +424,9 @@ pub(crate) async fn start(
     let made = server
         .change(move |tx| {
             // Asked again where it counts: the right may have gone since.
+            let mut asked = asks_find(&caller, &name);
+            asked.push(projects::asks_by_name(caller.scope(), project_of(&row.name)));
+            audit::fetch_with(tx, caller.actor().chain(), asked)?;
             let row = find(tx, &caller, &name, action)?;
             if let Some(why) = &brings_text {
                 require_text(tx, &caller, &name, if how == How::Text { "create" } else { "update" }, why)?;

@@ -98,6 +98,9 @@ impl Candidate {
 
     /// What it is now: somebody may have changed or deleted it since.
     fn now(&self, tx: &mut Tx<'_>, scope: Scope) -> Result<Option<Current<'_>>, StoreError> {
+        // Its project is asked for next.
+        let project = projects::asks_by_name(scope, project_of(&self.row.name));
+        tx.fetch([pipelines::asks_by_name(scope, &self.row.id.to_string()), project])?;
         let Some(row) = pipelines::by_name(tx, scope, &self.row.id.to_string())? else { return Ok(None) };
         let pipeline = match row.revision == self.row.revision {
             true => Cow::Borrowed(&self.pipeline),

@@ -12,7 +12,7 @@ use slipway_api::identity::{
 };
 use slipway_model::AccountId;
 use slipway_store::identity::{self, AccountStatus};
-use slipway_store::{Scope, Tx, deferred, facts, leases, usage};
+use slipway_store::{Scope, Tx};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::ctx::Server;
@@ -410,103 +410,4 @@ pub(crate) async fn rotate_secrets(
 ) -> Result<Json<Rotated>, ApiError> {
     let (data_keys, master) = server.rotate_secrets(Some(&caller)).await?;
     Ok(Json(Rotated { master, data_keys }))
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct SystemHealth {
-    version: &'static str,
-    accounts: i64,
-    users: i64,
-    sessions: i64,
-    runtimes: i64,
-    applications: i64,
-    audit_records: i64,
-    builds: std::collections::BTreeMap<String, i64>,
-    /// A rotation of the master key was left unfinished.
-    rotating: bool,
-    /// `database`, `bus` and `cache`, and whether each answers this process.
-    parts: std::collections::BTreeMap<&'static str, bool>,
-    /// What runs in the background of this process.
-    jobs: Vec<BackgroundJob>,
-    /// Who leads the work that one process at a time does.
-    leases: Vec<LeaseHealth>,
-    /// Events that are not published to the bus yet.
-    facts_waiting: i64,
-    /// Messages that are tried again later.
-    deferred_messages: i64,
-    /// Messages that were given up: `GET /api/admin/messages` lists them.
-    dead_messages: i64,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct BackgroundJob {
-    name: &'static str,
-    /// It has failed several times in a row.
-    failing: bool,
-    /// In a row, up to now.
-    failures: u64,
-    last_run: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_success: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct LeaseHealth {
-    work: String,
-    /// This very process.
-    here: bool,
-    epoch: i64,
-    /// Not above zero: nobody leads.
-    left_seconds: i64,
-}
-
-/// Health of the platform.
-#[utoipa::path(get, path = "/api/admin/health", tag = "platform", responses((status = 200, body = SystemHealth), (status = 403, body = ErrorBody)))]
-pub(crate) async fn health(State(server): State<Server>) -> Result<Json<SystemHealth>, ApiError> {
-    let read = server.store().read(|tx| {
-        let waiting = facts::last_seq(tx)? - facts::cursor(tx, crate::facts::relay::CURSOR)?;
-        Ok((usage::everywhere(tx)?, waiting, deferred::counts(tx)?, leases::list(tx)?))
-    });
-    let (totals, facts_waiting, (deferred_messages, dead), leases) = read.await?;
-    let mut broker_dead = 0;
-    for queue in crate::ctx::QUEUES {
-        broker_dead += i64::from(server.inner.bus.set_aside(queue.name).await.unwrap_or(0));
-    }
-    let jobs = server.inner.jobs.list().into_iter().map(|(name, job)| BackgroundJob {
-        name,
-        failing: job.is_failing(),
-        failures: job.failures,
-        last_run: seams::rfc3339(job.last_run_ms),
-        last_success: job.last_success_ms.map(seams::rfc3339),
-        error: job.error,
-    });
-    let leases = leases.into_iter().map(|lease| LeaseHealth {
-        here: lease.holder == server.inner.holder,
-        work: lease.name,
-        epoch: lease.epoch,
-        left_seconds: lease.left_ms / 1000,
-    });
-    let (bus, cache) = (server.inner.bus.is_up(), server.inner.live.is_up());
-    Ok(Json(SystemHealth {
-        parts: [("database", true), ("bus", bus), ("cache", cache)].into(),
-        jobs: jobs.collect(),
-        leases: leases.collect(),
-        facts_waiting: facts_waiting.max(0),
-        deferred_messages,
-        dead_messages: dead + broker_dead,
-        version: env!("CARGO_PKG_VERSION"),
-        accounts: totals.accounts,
-        users: totals.users,
-        sessions: totals.sessions,
-        runtimes: totals.runtimes,
-        applications: totals.applications,
-        audit_records: totals.audit,
-        builds: totals.builds.into_iter().collect(),
-        rotating: server.keyring().is_rotating(),
-    }))
 }

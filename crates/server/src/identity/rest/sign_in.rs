@@ -17,8 +17,8 @@ use slipway_store::sso::{self, SsoLogin};
 use slipway_store::{Scope, Tx};
 use utoipa::IntoParams;
 
+use crate::background::housekeeping::SSO_LOGIN_MS;
 use crate::ctx::Server;
-use crate::facts::housekeeping::SSO_LOGIN_MS;
 use crate::http::error::{ApiError, Refusal};
 use crate::identity::auth::{self, Caller, SessionRef};
 use crate::identity::oidc::{self, Claims, SetOut};

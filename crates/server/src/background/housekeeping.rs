@@ -3,62 +3,38 @@
 //!
 //! Each process notes its own; what is forgotten for all of them one process forgets, whoever leads.
 
-use std::time::Duration;
+use slipway_store::{identity, images, sso};
 
-use slipway_store::{StoreError, identity, images, sso};
-
+use crate::background::driver::{Outcome, Round, Turn};
 use crate::ctx::Server;
-use crate::facts::leading::{self, Lead};
 use crate::identity::auth::{self, FAILURES_FORGOTTEN_AFTER_MS};
 
-const EVERY: Duration = Duration::from_secs(20);
 /// The longest that any account lets a session be quiet.
 const SESSION_QUIET_MAX_MS: i64 = 30 * 24 * 60 * 60 * 1000;
 pub(crate) const SSO_LOGIN_MS: i64 = 10 * 60 * 1000;
-
-pub(crate) async fn run(server: &Server) {
-    tokio::join!(
-        leading::lead(server, "housekeeping", |lead| forget_again_and_again(server, lead)),
-        keep_noting(server)
-    );
-}
 
 /// Of one account: more than a listing looks at, so nothing disappears that anybody is shown.
 const IMAGES_KEPT: i64 = 10_000;
 const IMAGES_AT_ONCE: i64 = 1_000;
 
-async fn forget_again_and_again(server: &Server, lead: Lead) {
-    loop {
-        tokio::time::sleep(EVERY).await;
-        crate::facts::jobs::ran(server, "housekeeping", forget_old(server, lead.clone()).await);
-    }
-}
-
-async fn keep_noting(server: &Server) {
-    loop {
-        tokio::select! {
-            () = server.inner.shutdown.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
-        }
-        note_used_keys(server).await;
-    }
-}
-
 /// When keys were last used, of this process. What cannot be written now is written with the next.
-pub(crate) async fn note_used_keys(server: &Server) {
+pub(crate) async fn note_used_keys(server: &Server) -> Outcome {
     let used = server.inner.used.take();
     if used.is_empty() {
-        return;
+        return Ok(Round::Done);
     }
     let kept = used.clone();
-    if let Err(error) = server.store().write(move |tx| identity::keys_used(tx, &used)).await {
-        tracing::warn!(%error, "Cannot record when API keys were last used; retrying.");
+    let noted = server.store().write(move |tx| identity::keys_used(tx, &used)).await;
+    if noted.is_err() {
         server.inner.used.put_back(kept);
     }
+    noted?;
+    Ok(Round::Done)
 }
 
 /// One transaction for all of it.
-async fn forget_old(server: &Server, lead: Lead) -> Result<(), StoreError> {
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    let (server, lead) = (&turn.server, turn.lead().clone());
     let (now_ms, inner) = (server.now_ms(), server.clone());
     server
         .store()
@@ -73,5 +49,6 @@ async fn forget_old(server: &Server, lead: Lead) -> Result<(), StoreError> {
             crate::agents::workflows::settle_all(&inner, tx)?;
             Ok(())
         })
-        .await
+        .await?;
+    Ok(Round::Done)
 }

@@ -3,6 +3,8 @@
 //! A leader renews its lease while it works and loses it when it cannot; its writes ask for the lease's epoch in
 //! their own transaction ([`Lead::checked`]), so one that was paused and overtaken changes nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use slipway_store::{Database, StoreError, Tx, leases};
@@ -20,24 +22,34 @@ pub(crate) struct Lead {
     name: &'static str,
     holder: String,
     epoch: i64,
+    /// A transaction found out that another leads now.
+    lost: Arc<AtomicBool>,
 }
 
 impl Lead {
     /// Fails when another leads now; asked inside the transaction that does the work.
     pub(crate) fn checked(&self, tx: &mut Tx<'_>) -> Result<(), StoreError> {
-        leases::still_held(tx, self.name, &self.holder, self.epoch)
+        let held = leases::still_held(tx, self.name, &self.holder, self.epoch);
+        if matches!(held, Err(StoreError::Conflict { .. })) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        held
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 }
 
 /// Runs `work` while this process leads, again whenever it comes to lead, until shutdown.
-pub(crate) async fn lead<W>(server: &Server, name: &'static str, work: impl Fn(Lead) -> W)
+pub(crate) async fn hold<W>(server: &Server, name: &'static str, work: impl Fn(Lead) -> W)
 where
     W: Future<Output = ()>,
 {
     let shutdown = server.inner.shutdown.clone();
     loop {
         if let Ok(Some(epoch)) = take(server, name).await {
-            let lead = Lead { name, holder: server.inner.holder.clone(), epoch };
+            let lead = Lead { name, holder: server.inner.holder.clone(), epoch, lost: Arc::default() };
             tracing::info!(work = name, epoch, "This process is now the leader.");
             server.inner.jobs.leads(name, Some(epoch));
             tokio::select! {

@@ -9,21 +9,19 @@ use std::time::Duration;
 use slipway_store::identity::{self, Account};
 use slipway_store::retention::{self, Forgotten};
 use slipway_store::{Scope, StoreError, Tx};
-use tokio::sync::broadcast::error::RecvError;
 
+use crate::background::driver::{Outcome, Round, Turn};
+use crate::background::lease::Lead;
 use crate::ctx::Server;
-use crate::facts::leading::{Lead, lead};
-use crate::facts::{jobs, relay};
+use crate::facts::relay;
 use crate::seams;
 use crate::settings::AccountSettings;
 
-const NAME: &str = "retention";
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+pub(crate) const NAME: &str = "retention";
 /// Rows in one transaction: a few milliseconds.
 const AT_ONCE: i64 = 500;
 /// Others write meanwhile.
 const PAUSE: Duration = Duration::from_millis(20);
-const PAUSE_BETWEEN: Duration = Duration::from_secs(1);
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// Longer than any runtime is away without looking at everything anew.
 const FACTS_KEPT_MS: i64 = 7 * DAY_MS;
@@ -32,27 +30,9 @@ const INBOX_KEPT_MS: i64 = 14 * DAY_MS;
 /// For those who look up whether somebody was told.
 const OUTGOING_KEPT_MS: i64 = 30 * DAY_MS;
 
-pub(crate) async fn run(server: &Server) {
-    lead(server, NAME, |lead| look_again_and_again(server, lead)).await;
-}
-
-async fn look_again_and_again(server: &Server, lead: Lead) {
-    let mut commits = server.store().subscribe();
-    loop {
-        jobs::ran(server, NAME, forget(server, &lead).await);
-        let settings_changed = async {
-            loop {
-                match commits.recv().await {
-                    Ok(commit) if commit.changes.iter().any(|change| change.account.is_none()) => return,
-                    Ok(_) | Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => std::future::pending::<()>().await,
-                }
-            }
-        };
-        let _ = tokio::time::timeout(LOOK_EVERY, settings_changed).await;
-        // Rights change more often than settings, and are told alike.
-        tokio::time::sleep(PAUSE_BETWEEN).await;
-    }
+pub(crate) async fn round(turn: &Turn) -> Outcome {
+    forget(&turn.server, turn.lead()).await?;
+    Ok(Round::Done)
 }
 
 async fn forget(server: &Server, lead: &Lead) -> Result<(), StoreError> {

@@ -1,0 +1,3 @@
+//! What operators see of the background.
+
+pub(crate) mod health;

@@ -1,0 +1,306 @@
+//! One connection to PostgreSQL, driven by the thread that uses it.
+//!
+//! In: statements with their values. Out: rows and counts. A statement whose answer nobody needs yet is sent without
+//! waiting ([`Wire::send`]); it travels with the next one that is waited for, and its failure is that one's. So the number
+//! of round trips is the number of answers that decide something, not of statements. Transactions and what to do when
+//! the connection breaks are the business of [`super::session`].
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use futures::StreamExt;
+use futures::future::join_all;
+use postgres::types::ToSql;
+use postgres::{NoTls, Statement};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error};
+
+use super::{failure, tls, values};
+use crate::StoreError;
+use crate::session::{Ask, EachRow};
+use crate::sql::{Row, Value};
+
+/// Texts with lists of places differ by their length; a session does not keep them all for ever.
+const STATEMENTS_MAX: usize = 1_000;
+
+type Answer = Pin<Box<dyn Future<Output = Result<u64, Error>> + Send>>;
+type Driver = Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
+
+pub(super) struct Wire {
+    client: Option<Arc<Client>>,
+    connection: Driver,
+    runtime: Runtime,
+    /// In the order in which they were sent; nobody has looked at them.
+    unread: Vec<Answer>,
+    /// By text, then by the types of the values.
+    statements: HashMap<String, HashMap<Vec<u8>, Statement>>,
+    kept: usize,
+    over: bool,
+    /// How often an answer was waited for.
+    trips: Arc<AtomicU64>,
+}
+
+fn driver<S, T>(mut connection: Connection<S, T>) -> Driver
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    Box::new(move |cx| connection.poll_message(cx))
+}
+
+fn lost() -> StoreError {
+    StoreError::Unavailable { why: "the connection was lost".into() }
+}
+
+/// The first failure of those that were sent, or the count of the last.
+async fn read(unread: Vec<Answer>) -> Result<u64, Error> {
+    let mut count = 0;
+    for answer in unread {
+        count = answer.await?;
+    }
+    Ok(count)
+}
+
+impl Wire {
+    pub(super) fn connect(
+        config: &Config,
+        tls: Option<tls::Connector>,
+        trips: Arc<AtomicU64>,
+    ) -> Result<Self, StoreError> {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
+        let connected = runtime.block_on(async {
+            Ok(match tls {
+                None => {
+                    let (client, connection) = config.connect(NoTls).await?;
+                    (client, driver(connection))
+                }
+                Some(connector) => {
+                    let (client, connection) = config.connect(connector).await?;
+                    (client, driver(connection))
+                }
+            })
+        });
+        let (client, connection) = connected.map_err(|error: Error| failure(&error))?;
+        let (unread, statements) = (Vec::new(), HashMap::new());
+        Ok(Self {
+            client: Some(Arc::new(client)),
+            connection,
+            runtime,
+            unread,
+            statements,
+            kept: 0,
+            over: false,
+            trips,
+        })
+    }
+
+    fn client(&self) -> Arc<Client> {
+        self.client.clone().expect("it goes with the connection")
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.over || self.client.as_ref().is_none_or(|client| client.is_closed())
+    }
+
+    /// Until `work` is done, with the connection moving beside it.
+    fn drive<T>(&mut self, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        if self.over {
+            return Err(lost());
+        }
+        let (runtime, connection, over) = (&self.runtime, &mut self.connection, &mut self.over);
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        let mut work = pin!(work);
+        runtime.block_on(poll_fn(|cx| {
+            // First, so that what it sends goes out in this turn.
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            loop {
+                match connection(cx) {
+                    Poll::Ready(Some(Ok(_))) => {}
+                    Poll::Ready(Some(Err(error))) => {
+                        *over = true;
+                        return Poll::Ready(Err(failure(&error)));
+                    }
+                    Poll::Ready(None) => {
+                        *over = true;
+                        return Poll::Ready(Err(lost()));
+                    }
+                    Poll::Pending => break,
+                }
+            }
+            work.as_mut().poll(cx)
+        }))
+    }
+
+    /// What was sent and not waited for leaves now.
+    pub(super) fn push(&mut self) {
+        if self.over {
+            return;
+        }
+        // Nobody waits for it.
+        self.trips.fetch_sub(1, Ordering::Relaxed);
+        let _ = self.drive(async {
+            let mut first = true;
+            poll_fn(|_| if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(Ok(())) }).await
+        });
+    }
+
+    /// Nobody wants the answers to what was sent.
+    pub(super) fn forget(&mut self) {
+        self.unread.clear();
+    }
+
+    fn later(&mut self, answer: impl Future<Output = Result<u64, Error>> + Send + 'static) {
+        let mut answer: Answer = Box::pin(answer);
+        // Being asked once puts it into the connection's queue.
+        let asked = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        self.unread.push(match asked {
+            Poll::Ready(done) => Box::pin(std::future::ready(done)),
+            Poll::Pending => answer,
+        });
+    }
+
+    /// Several statements in one text, without values.
+    pub(super) fn send_batch(&mut self, sql: String) {
+        let client = self.client();
+        self.later(async move { client.batch_execute(&sql).await.map(|()| 0) });
+    }
+
+    pub(super) fn send(&mut self, statement: Statement, values: Vec<Value>) {
+        let client = self.client();
+        self.later(async move { client.execute_raw(&statement, values).await });
+    }
+
+    /// Waits for all that was sent; the count is the last one's.
+    pub(super) fn flush(&mut self) -> Result<u64, StoreError> {
+        if self.unread.is_empty() {
+            return Ok(0);
+        }
+        let unread = std::mem::take(&mut self.unread);
+        let done = self.drive(async { read(unread).await.map_err(|error| failure(&error)) });
+        self.noted(done)
+    }
+
+    pub(super) fn prepared(&mut self, sql: &str, values: &[Value]) -> Result<Statement, StoreError> {
+        let types: Vec<u8> = values.iter().map(values::letter).collect();
+        if let Some(known) = self.statements.get(sql).and_then(|of_text| of_text.get(&types)) {
+            return Ok(known.clone());
+        }
+        if self.kept >= STATEMENTS_MAX {
+            self.forget_statements();
+        }
+        let client = self.client();
+        let text = values::nulls_written_out(sql, values).into_owned();
+        let declared: Vec<_> = values.iter().map(values::declared).collect();
+        let statement = self.drive(async move {
+            client.prepare_typed(&text, &declared).await.map_err(|error| failure(&error))
+        })?;
+        self.statements.entry(sql.to_owned()).or_default().insert(types, statement.clone());
+        self.kept += 1;
+        Ok(statement)
+    }
+
+    fn forget_statements(&mut self) {
+        self.statements.clear();
+        self.kept = 0;
+    }
+
+    /// Row by row, for more than fits in memory.
+    pub(super) fn each(
+        &mut self,
+        statement: &Statement,
+        values: &[Value],
+        each: &mut EachRow<'_>,
+    ) -> Result<(), StoreError> {
+        let (unread, client) = (std::mem::take(&mut self.unread), self.client());
+        let done = self.drive(async move {
+            let parameters = values.iter().map(|value| value as &(dyn ToSql + Sync));
+            let (before, rows) = tokio::join!(read(unread), client.query_raw(statement, parameters));
+            before.map_err(|error| failure(&error))?;
+            let mut rows = pin!(rows.map_err(|error| failure(&error))?);
+            while let Some(row) = rows.next().await {
+                let row = row.map_err(|error| failure(&error))?;
+                values::row(&row).and_then(&mut *each)?;
+            }
+            Ok(())
+        });
+        self.noted(done)
+    }
+
+    /// Several that do not depend on each other's answers: one round trip, with what comes after them.
+    pub(super) fn all(
+        &mut self,
+        asked: &[(Statement, &Ask)],
+        after: Option<&str>,
+    ) -> Result<Vec<Vec<Row>>, StoreError> {
+        let (unread, client) = (std::mem::take(&mut self.unread), self.client());
+        let one = async |statement: &Statement, ask: &Ask| {
+            let parameters = ask.values.iter().map(|value| value as &(dyn ToSql + Sync));
+            let mut found =
+                pin!(client.query_raw(statement, parameters).await.map_err(|error| failure(&error))?);
+            let mut rows = Vec::new();
+            while let Some(row) = found.next().await {
+                rows.push(values::row(&row.map_err(|error| failure(&error))?)?);
+            }
+            Ok(rows)
+        };
+        let done = self.drive(async {
+            let asking = join_all(asked.iter().map(|(statement, ask)| one(statement, ask)));
+            let after = async {
+                match after {
+                    Some(sql) => client.batch_execute(sql).await,
+                    None => Ok(()),
+                }
+            };
+            let (before, found, after) = tokio::join!(read(unread), asking, after);
+            before.map_err(|error| failure(&error))?;
+            let found = found.into_iter().collect::<Result<_, StoreError>>()?;
+            after.map_err(|error| failure(&error))?;
+            Ok(found)
+        });
+        self.noted(done)
+    }
+
+    /// A plan may have become stale under us; the next use prepares it again.
+    fn noted<T>(&mut self, done: Result<T, StoreError>) -> Result<T, StoreError> {
+        if matches!(&done, Err(StoreError::Database { why }) if STALE.iter().any(|code| why.ends_with(code)))
+        {
+            self.forget_statements();
+        }
+        done
+    }
+}
+
+/// How [`failure`] ends for a statement that was prepared before a table changed, or that the server has forgotten.
+const STALE: [&str; 2] = ["(0A000)", "(26000)"];
+
+impl Drop for Wire {
+    /// Says good-bye, so that the server does not have to find out.
+    fn drop(&mut self) {
+        self.forget();
+        self.statements.clear();
+        self.client = None;
+        if self.over {
+            return;
+        }
+        let (runtime, connection) = (&self.runtime, &mut self.connection);
+        let end = poll_fn(|cx| {
+            loop {
+                match connection(cx) {
+                    Poll::Ready(Some(Ok(_))) => {}
+                    Poll::Ready(_) => return Poll::Ready(()),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        });
+        let _ = runtime.block_on(async { tokio::time::timeout(PARTING, end).await });
+    }
+}
+
+const PARTING: std::time::Duration = std::time::Duration::from_secs(1);
