@@ -1,13 +1,11 @@
-//! From a name to addresses that were checked, and to a connection that is not HTTP.
+//! From a name to addresses that were checked.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
 
-use crate::{Client, NetError, Rules};
+use crate::{NetError, Rules};
 
 /// What names mean. `None` of a client's settings: what the system says.
 pub trait Names: Send + Sync {
@@ -58,32 +56,5 @@ impl Resolve for Checked {
                 Err(error) => Err(error.into()),
             }
         })
-    }
-}
-
-impl Client {
-    /// A connection that is not HTTP (mail), to an address that was checked like any other.
-    pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, NetError> {
-        let found = self.checked().look_up(host, port).await?;
-        let connecting = TcpStream::connect(found.as_slice());
-        match tokio::time::timeout(self.limits().connect, connecting).await {
-            Ok(Ok(stream)) => Ok(stream),
-            _ => Err(NetError::Silent { host: host.to_owned() }),
-        }
-    }
-
-    /// TLS over such a connection, by the authorities that this machine trusts.
-    pub async fn secure(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, NetError> {
-        let silent = || NetError::Silent { host: host.to_owned() };
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|_| silent())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let name = rustls::pki_types::ServerName::try_from(host.to_owned()).map_err(|_| silent())?;
-        tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.map_err(|_| silent())
     }
 }

@@ -8,11 +8,13 @@
 
 mod client;
 mod connect;
+mod mail;
 mod rules;
 
 pub use client::{Answer, Client, Limits, Proxy, Request, Settings, Trust};
 pub use connect::Names;
 pub use http::HeaderMap;
+pub use mail::{Encryption, Letter, MailError, MailServer, is_plain};
 pub use rules::Rules;
 
 use std::net::IpAddr;

@@ -5,6 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
+use quick_xml::escape::unescape;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
 use slipway_api::build::TestCounts;
 
 use crate::tree;
@@ -58,44 +61,60 @@ fn find(volume: &Volume, pattern: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// In one pass: between the stars the first place that fits is as good as any other.
 fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((head, rest)) => {
-            let Some(mut tail) = name.strip_prefix(head) else { return false };
-            loop {
-                if matches(rest, tail) {
-                    return true;
-                }
-                let mut letters = tail.chars();
-                if letters.next().is_none() {
-                    return false;
-                }
-                tail = letters.as_str();
-            }
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|head| name.strip_prefix(head)) else { return false };
+    let Some(tail) = parts.next_back() else { return rest.is_empty() };
+    let Some(inner) = rest.strip_suffix(tail) else { return false };
+    rest = inner;
+    parts.all(|part| match rest.split_once(part) {
+        Some((_, after)) => {
+            rest = after;
+            true
         }
-    }
+        None => false,
+    })
 }
 
-/// Adds the cases of one report; `false` when there is none in it.
+/// Adds the cases of one report; `false` when there is none in it. What is no XML any more ends the reading: what was
+/// counted until there stays. Entities of a document's own are not looked up, and depth costs nothing, because events
+/// are read and no tree is made.
 fn count(text: &str, counts: &mut TestCounts) -> bool {
+    let mut reader = Reader::from_str(text);
+    let config = reader.config_mut();
+    config.check_end_names = false;
+    config.allow_unmatched_ends = true;
+    config.allow_dangling_amp = true;
     let mut any = false;
     let mut open: Option<Case> = None;
-    for tag in Tags(text) {
-        any |= tag.name == "testsuite" || tag.name == "testsuites" || tag.name == "testcase";
-        match (tag.name, tag.closes) {
-            ("testcase", false) => {
-                end(open.take(), counts);
-                let case = Case { name: tag.case(), outcome: Outcome::Passed };
-                if tag.empty { end(Some(case), counts) } else { open = Some(case) }
+    loop {
+        let (tag, empty) = match reader.read_event() {
+            Ok(Event::Start(tag)) => (tag, false),
+            Ok(Event::Empty(tag)) => (tag, true),
+            Ok(Event::End(tag)) => {
+                if tag.name().as_ref() == "testcase" {
+                    end(open.take(), counts);
+                }
+                continue;
             }
-            ("testcase", true) => end(open.take(), counts),
-            ("failure" | "error", false) => {
+            Ok(Event::Eof) | Err(_) => break,
+            Ok(_) => continue,
+        };
+        match tag.name().as_ref() {
+            "testsuite" | "testsuites" => any = true,
+            "testcase" => {
+                any = true;
+                end(open.take(), counts);
+                let case = Case { name: case_name(&tag), outcome: Outcome::Passed };
+                if empty { end(Some(case), counts) } else { open = Some(case) }
+            }
+            "failure" | "error" => {
                 if let Some(case) = &mut open {
                     case.outcome = Outcome::Failed;
                 }
             }
-            ("skipped", false) => {
+            "skipped" => {
                 if let Some(case) = open.as_mut().filter(|case| case.outcome == Outcome::Passed) {
                     case.outcome = Outcome::Skipped;
                 }
@@ -105,6 +124,24 @@ fn count(text: &str, counts: &mut TestCounts) -> bool {
     }
     end(open, counts);
     any
+}
+
+/// `class.name`, as people call a test.
+fn case_name(tag: &BytesStart<'_>) -> String {
+    let attribute = |name: &str| {
+        let found = tag.try_get_attribute(name).ok().flatten();
+        // An entity that is not one of XML's own is left as it is written.
+        found.map(|found| match unescape(&found.value) {
+            Ok(text) => text.into_owned(),
+            Err(_) => found.value.into_owned(),
+        })
+    };
+    let (class, name) = (attribute("classname"), attribute("name").unwrap_or_default());
+    let whole = match class.filter(|class| !class.is_empty()) {
+        Some(class) => format!("{class}.{name}"),
+        None => name,
+    };
+    whole.chars().take(NAME_CHARS_MAX).collect()
 }
 
 #[derive(PartialEq)]
@@ -130,89 +167,6 @@ fn end(case: Option<Case>, counts: &mut TestCounts) {
     if names.len() < NAMES_MAX {
         names.push(case.name);
     }
-}
-
-struct Tag<'a> {
-    name: &'a str,
-    attributes: &'a str,
-    closes: bool,
-    empty: bool,
-}
-
-impl Tag<'_> {
-    /// `class.name`, as people call a test.
-    fn case(&self) -> String {
-        let (class, name) = (self.attribute("classname"), self.attribute("name"));
-        let whole = if class.is_empty() { name } else { format!("{class}.{name}") };
-        whole.chars().take(NAME_CHARS_MAX).collect()
-    }
-
-    fn attribute(&self, wanted: &str) -> String {
-        let mut rest = self.attributes;
-        while let Some((name, after)) = rest.split_once('=') {
-            let Some(quote) = after.trim_start().chars().next().filter(|c| matches!(c, '"' | '\'')) else {
-                break;
-            };
-            let Some((value, more)) = after.trim_start()[1..].split_once(quote) else { break };
-            if name.trim() == wanted {
-                return unescape(value);
-            }
-            rest = more;
-        }
-        String::new()
-    }
-}
-
-fn unescape(text: &str) -> String {
-    ["&lt;", "&gt;", "&quot;", "&apos;", "&amp;"]
-        .iter()
-        .zip(["<", ">", "\"", "'", "&"])
-        .fold(text.to_owned(), |text, (name, letter)| text.replace(name, letter))
-}
-
-/// Tags of XML, comments and character data passed over.
-struct Tags<'a>(&'a str);
-
-impl<'a> Iterator for Tags<'a> {
-    type Item = Tag<'a>;
-
-    fn next(&mut self) -> Option<Tag<'a>> {
-        loop {
-            let rest = &self.0[self.0.find('<')? + 1..];
-            for (head, tail) in [("!--", "-->"), ("![CDATA[", "]]>"), ("?", "?>"), ("!", ">")] {
-                if let Some(inside) = rest.strip_prefix(head) {
-                    self.0 = inside.split_once(tail).map_or("", |(_, after)| after);
-                    break;
-                }
-            }
-            if rest.starts_with(['!', '?']) {
-                continue;
-            }
-            let end = tag_end(rest)?;
-            let (inside, after) = rest.split_at(end);
-            self.0 = &after[1..];
-            let closes = inside.starts_with('/');
-            let inside = inside.trim_start_matches('/');
-            let empty = inside.ends_with('/');
-            let inside = inside.trim_end_matches('/');
-            let (name, attributes) = inside.split_once(char::is_whitespace).unwrap_or((inside, ""));
-            return Some(Tag { name, attributes, closes, empty });
-        }
-    }
-}
-
-/// The `>` that is not inside of quotes.
-fn tag_end(text: &str) -> Option<usize> {
-    let mut quote = None;
-    for (at, letter) in text.char_indices() {
-        match (letter, quote) {
-            (letter, Some(open)) if letter == open => quote = None,
-            ('"' | '\'', None) => quote = Some(letter),
-            ('>', None) => return Some(at),
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -246,6 +200,50 @@ mod tests {
         for odd in ["<", "<testcase", "<testcase name='", "<<>>", "<!--", "</>", "<testcase name==\"x\">"] {
             count(odd, &mut TestCounts::default());
         }
+    }
+
+    /// A report is what a step wrote, and a step may be anybody's.
+    #[test]
+    fn a_report_that_means_harm_costs_no_more_than_its_length() {
+        let started = std::time::Instant::now();
+        let bomb: String =
+            (1..60).map(|n| format!("<!ENTITY e{n} \"{}\">", format!("&e{};", n - 1).repeat(10))).collect();
+        let bomb = format!(
+            "<?xml version=\"1.0\"?><!DOCTYPE x [<!ENTITY e0 \"x\">{bomb}<!ENTITY f SYSTEM \"file:///etc/passwd\">]>\
+             <testsuite><testcase name=\"&e59;&f;\"/></testsuite>"
+        );
+        let mut counts = TestCounts::default();
+        assert!(count(&bomb, &mut counts));
+        assert_eq!((counts.passed, counts.passed_cases), (1, vec!["&e59;&f;".to_owned()]));
+
+        let deep = "<a>".repeat(2_000_000) + "<testcase name='x'/>";
+        assert!(count(&deep, &mut TestCounts::default()));
+        let huge = format!("<testcase name=\"{}\"/>", "n".repeat(16 << 20));
+        let mut counts = TestCounts::default();
+        assert!(count(&huge, &mut counts));
+        assert_eq!(counts.passed_cases[0].len(), NAME_CHARS_MAX);
+        let many = "<testcase name='x'/>".repeat(500_000);
+        let mut counts = TestCounts::default();
+        assert!(count(&many, &mut counts));
+        assert_eq!((counts.passed, counts.passed_cases.len()), (500_000, NAMES_MAX));
+        assert!(started.elapsed() < std::time::Duration::from_secs(60), "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn a_star_is_any_part_of_a_name() {
+        for (pattern, name, fits) in [
+            ("*", "", true),
+            ("*.xml", "a.xml", true),
+            ("a*b*c", "abc", true),
+            ("a*b*c", "aXbYc", true),
+            ("a*b*c", "acb", false),
+            ("a*a", "a", false),
+            ("a", "ab", false),
+            ("**x**", "yxy", true),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+        assert!(!matches(&"*a".repeat(200), &"a".repeat(100_000).replace('a', "ab")));
     }
 
     #[test]

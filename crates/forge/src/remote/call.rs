@@ -444,7 +444,7 @@ impl Provider {
         list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    fn unexpected(self) -> CallError {
+    pub(super) fn unexpected(self) -> CallError {
         CallError::Unexpected { provider: self.name() }
     }
 
@@ -457,7 +457,7 @@ impl Provider {
         Err(CallError::Refused { provider: self.name(), status: answer.status, said })
     }
 
-    fn json(self, answer: &Answer) -> Result<Value, CallError> {
+    pub(super) fn json(self, answer: &Answer) -> Result<Value, CallError> {
         self.check(answer)?;
         serde_json::from_slice(&answer.body).map_err(|_| self.unexpected())
     }

@@ -9,6 +9,7 @@ mod call;
 mod gitea;
 mod github;
 mod gitlab;
+mod pull_requests;
 mod pushes;
 mod read;
 mod signature;
@@ -16,6 +17,7 @@ mod signature;
 mod tests;
 
 pub use call::{Answer, Call, CallError, CommitInfo, CommitState, CommitStatus};
+pub use pull_requests::{NewPullRequest, OpenedPullRequest};
 pub use pushes::{Announced, Push, Sender};
 pub use signature::Rejected;
 use slipway_model::RepoEvent;

@@ -425,3 +425,62 @@ fn changed_files_are_asked_for_and_read_of_every_provider() {
     let call = Provider::BitbucketCloud.changed_files("acme/app", "1111111", "2222222");
     assert_eq!(call.path, "/repositories/acme/app/diffstat/2222222..1111111?pagelen=100");
 }
+
+#[test]
+fn pull_requests_are_opened_merged_and_closed_in_the_words_of_each_provider() {
+    let new = NewPullRequest { title: "t", body: "b", branch: "promote/x", target: "main" };
+    let (number, version) = (7, 3);
+    for (provider, opened, merge, close) in [
+        (
+            Provider::GitHub,
+            json!({"number": 7, "html_url": "u", "head": {"sha": "abc"}}),
+            "PUT /repos/o/r/pulls/7/merge",
+            "PATCH /repos/o/r/pulls/7",
+        ),
+        (
+            Provider::Gitea,
+            json!({"number": 7, "html_url": "u", "head": {"sha": "abc"}}),
+            "POST /repos/o/r/pulls/7/merge",
+            "PATCH /repos/o/r/pulls/7",
+        ),
+        (
+            Provider::GitLab,
+            json!({"iid": 7, "web_url": "u", "sha": "abc"}),
+            "PUT /projects/o%2Fr/merge_requests/7/merge",
+            "PUT /projects/o%2Fr/merge_requests/7",
+        ),
+        (
+            Provider::BitbucketCloud,
+            json!({"id": 7, "links": {"html": {"href": "u"}}, "source": {"commit": {"hash": "abc"}}}),
+            "POST /repositories/o/r/pullrequests/7/merge",
+            "POST /repositories/o/r/pullrequests/7/decline",
+        ),
+        (
+            Provider::BitbucketServer,
+            json!({"id": 7, "version": 3, "links": {"self": [{"href": "u"}]}, "fromRef": {"latestCommit": "abc"}}),
+            "POST /projects/o/repos/r/pull-requests/7/merge?version=3",
+            "POST /projects/o/repos/r/pull-requests/7/decline?version=3",
+        ),
+    ] {
+        let call = provider.open_pull_request("o/r", &new);
+        let body = call.body.expect("a body").to_string();
+        assert!(
+            call.method == "POST" && body.contains("promote/x") && body.contains("main"),
+            "{provider:?}: {body}"
+        );
+        let answer = Answer { status: 201, body: opened.to_string().into_bytes(), link: None };
+        let seen = provider.read_opened(&answer).unwrap();
+        let expected = OpenedPullRequest {
+            number,
+            version: if provider == Provider::BitbucketServer { version } else { 0 },
+            url: "u".into(),
+            head_sha: "abc".into(),
+        };
+        assert_eq!(seen, expected, "{provider:?}");
+        let words = |call: Call| format!("{} {}", call.method, call.path);
+        assert_eq!(words(provider.merge_pull_request("o/r", &seen)), merge);
+        assert_eq!(words(provider.close_pull_request("o/r", &seen)), close);
+        let odd = Answer { status: 200, body: b"{\"id\": \"x\"}".to_vec(), link: None };
+        assert!(provider.read_opened(&odd).is_err(), "{provider:?}");
+    }
+}

@@ -10,7 +10,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use futures::StreamExt;
-use slipway_net::{Client, Limits, Names, NetError, Request, Rules, Settings};
+use slipway_net::{
+    Client, Encryption, Letter, Limits, MailError, MailServer, Names, NetError, Request, Rules, Settings,
+};
 
 const METADATA: &str = "http://169.254.169.254/latest/meta-data";
 
@@ -113,7 +115,8 @@ async fn a_name_is_what_it_means() {
         let client = client(|settings| settings.names = Some(Fake::new(&[answer])));
         let refused = client.send(Request::get("http://git.example:1/")).await.unwrap_err();
         assert!(matches!(refused, NetError::Forbidden { .. }), "{answer:?}: {refused}");
-        assert!(matches!(client.connect("git.example", 25).await, Err(NetError::Forbidden { .. })));
+        let sent = client.mail(&mail_server("git.example", 25), &letter()).await;
+        assert!(matches!(sent, Err(MailError::Net(NetError::Forbidden { .. }))), "{sent:?}");
     }
     // With the rules of a server that stands in the open the machine itself is inside.
     let outside = client(|settings| settings.rules = Rules::default());
@@ -207,5 +210,75 @@ async fn addresses_in_every_spelling_are_seen_for_what_they_are() {
     for address in ["http://user:hunter2@example.com/?token=hunter2", "x://user:hunter2@ex ample?hunter2"] {
         let refused = outside.check(address).unwrap_err().to_string();
         assert!(!refused.contains("hunter2"), "{refused}");
+    }
+}
+
+fn mail_server(host: &str, port: u16) -> MailServer<'_> {
+    MailServer { host, port, encryption: Encryption::None, login: None }
+}
+
+fn letter() -> Letter<'static> {
+    Letter {
+        name: "",
+        from: "ci@example.com",
+        to: &["ada@example.com"],
+        subject: "x\r\nBcc: evil@example.com",
+        text: "a\r\n.\r\nQUIT\r\n",
+        html: true,
+    }
+}
+
+/// Says these lines one after the other, each after a line of the client, and gives what it heard.
+async fn mail_host(says: &'static [&'static str]) -> (u16, tokio::task::JoinHandle<String>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heard = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut heard = String::new();
+        for line in says {
+            let _ = stream.write_all(format!("{line}\r\n").as_bytes()).await;
+            let mut bytes = [0; 4096];
+            let Ok(count) = stream.read(&mut bytes).await else { break };
+            heard.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        heard
+    });
+    (port, heard)
+}
+
+#[tokio::test]
+async fn a_letter_is_one_letter_whatever_is_in_it() {
+    let says = &["220 hi", "250 hi", "250 ok", "250 ok", "354 go", "250 queued", "221 bye"];
+    let (port, heard) = mail_host(says).await;
+    client(|_| ()).mail(&mail_server("127.0.0.1", port), &letter()).await.unwrap();
+    let heard = heard.await.unwrap();
+    assert_eq!(heard.matches("RCPT TO:").count(), 1, "{heard}");
+    assert!(heard.contains("MAIL FROM:<ci@example.com>") && heard.contains("text/html"), "{heard}");
+    assert!(!heard.contains("evil") && heard.matches("\r\n.\r\n").count() == 1, "{heard}");
+}
+
+#[tokio::test]
+async fn a_mail_server_that_refuses_or_offers_no_encryption_is_told_apart_from_one_that_is_busy() {
+    let (port, _) = mail_host(&["421 too busy"]).await;
+    let busy = client(|_| ()).mail(&mail_server("127.0.0.1", port), &letter()).await.unwrap_err();
+    assert!(
+        matches!(&busy, MailError::Refused(said) if said.starts_with("421")) && busy.may_pass(),
+        "{busy}"
+    );
+    let (port, _) = mail_host(&["220 hi", "250 hi", "550 no such sender", "221 bye"]).await;
+    let refused = client(|_| ()).mail(&mail_server("127.0.0.1", port), &letter()).await.unwrap_err();
+    assert!(matches!(&refused, MailError::Refused(_)) && !refused.may_pass(), "{refused}");
+    // Neither a letter nor a password is sent in the open when that was not asked for.
+    let password = slipway_model::Secret::new("hunter2".to_owned());
+    for encryption in [Encryption::StartTls, Encryption::IfOffered] {
+        let (port, heard) = mail_host(&["220 hi", "250-hi\r\n250 AUTH PLAIN", "221 bye"]).await;
+        let server =
+            MailServer { encryption, login: Some(("ci", &password)), ..mail_server("mail.example", port) };
+        let names = Fake::new(&[&["127.0.0.1"]]);
+        let client = client(|settings| settings.names = Some(names));
+        client.mail(&server, &letter()).await.unwrap_err();
+        let heard = heard.await.unwrap();
+        assert!(!heard.contains("AUTH") && !heard.contains("MAIL FROM"), "{heard}");
     }
 }

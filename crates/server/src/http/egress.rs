@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 pub use slipway_net::Rules as EgressRules;
-use slipway_net::{Answer as Received, Client, Limits, NetError, Request, Settings};
+use slipway_net::{
+    Answer as Received, Client, Letter, Limits, MailError, MailServer, NetError, Request, Settings,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -99,18 +101,9 @@ impl Egress {
         Ok(self.client.send(request).await?.into())
     }
 
-    /// A connection that is not HTTP (mail), to an address that was checked like any other.
-    pub(crate) async fn connect(&self, host: &str, port: u16) -> Result<tokio::net::TcpStream, EgressError> {
-        Ok(self.client.connect(host, port).await?)
-    }
-
-    /// TLS over such a connection, by the authorities that this machine trusts.
-    pub(crate) async fn secure(
-        &self,
-        host: &str,
-        stream: tokio::net::TcpStream,
-    ) -> Result<tokio_rustls::client::TlsStream<tokio::net::TcpStream>, EgressError> {
-        Ok(self.client.secure(host, stream).await?)
+    /// A letter, to a mail server whose address is checked like any other.
+    pub(crate) async fn mail(&self, server: &MailServer<'_>, letter: &Letter<'_>) -> Result<(), MailError> {
+        self.client.mail(server, letter).await
     }
 
     /// A form, as token endpoints take it; with a client's name and secret when it has one.

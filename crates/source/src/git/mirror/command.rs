@@ -56,7 +56,8 @@ pub(super) fn local(place: &Place) -> GitCommand {
 /// What git itself collects in a mirror it collects before it ends: nothing of it may outlive its cage.
 fn hardened(place: &Place, transports: &[&str]) -> Command {
     let mut command = Hardened::new(transports).set("gc.autoDetach", "false").command();
-    command.env("GIT_DIR", &place.folder);
+    // The folder too: programs that git starts (ssh) are not told about the repository.
+    command.env("GIT_DIR", &place.folder).current_dir(&place.folder);
     command
 }
 
