@@ -10,7 +10,7 @@ mod next;
 mod secret;
 
 pub use build::{BuildStatus, StepStatus};
-pub use fact::{Change, ChangeKind, Comment, Fact, PullRequestEvent, PushedCommit, RepoEvent};
+pub use fact::{Change, ChangeKind, Comment, Fact, ImageEvent, PullRequestEvent, PushedCommit, RepoEvent};
 pub use id::{
     AccountId, AgentId, ApiKeyId, BuildId, ContextId, DeliveryId, HookId, Id, InvitationId, PipelineId,
     ProjectId, RepoId, RuleId, ServiceAccountId, SessionId, SsoClientId, TaskId, TeamId, UserId,
