@@ -85,6 +85,24 @@ pub struct ApplicationEvent {
     pub heard_at_ms: i64,
 }
 
+/// An image that was pushed to a registry, as the registry announced it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImageEvent {
+    /// The address of the event that pipelines are connected to.
+    pub event: String,
+    pub namespace: String,
+    pub name: String,
+    pub tag: String,
+    pub pusher: String,
+    /// RFC 3339.
+    pub pushed_at: String,
+    /// The announcement, as it came.
+    pub payload: String,
+    /// The same announcement has the same.
+    pub delivery: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Fact {
@@ -103,6 +121,19 @@ pub enum Fact {
     Repository {
         account: AccountId,
         event: Box<RepoEvent>,
+    },
+    /// A schedule of a pipeline was due.
+    Scheduled {
+        account: AccountId,
+        pipeline: PipelineId,
+        /// Its name; of a schedule that is an event, the event's address.
+        schedule: String,
+        due_ms: i64,
+    },
+    /// A registry announced an image.
+    ImagePushed {
+        account: AccountId,
+        image: Box<ImageEvent>,
     },
     BuildCreated {
         account: AccountId,

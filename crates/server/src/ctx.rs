@@ -79,7 +79,7 @@ pub enum StartError {
 
 /// Who consumes from the bus.
 pub(crate) const QUEUES: [Queue<'static>; 2] =
-    [crate::ci::triggers::Triggers::QUEUE, crate::ci::reports::Reports::QUEUE];
+    [crate::ci::triggers::Triggers::QUEUE, crate::ci::notifications::Notifications::QUEUE];
 
 /// Cheap to clone.
 #[derive(Clone)]

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use slipway_model::{AccountId, BuildId, BuildStatus, ChangeKind, Fact, PipelineId};
 
 use crate::identity::{self, Subject};
-use crate::{Ask, Row, Scope, StoreError, Tx, facts};
+use crate::{Ask, Row, Scope, StoreError, Tx, Value, facts};
 
 #[derive(Debug, Clone)]
 pub struct Build {
@@ -115,32 +115,58 @@ pub fn create<O: Serialize>(
     new: &NewBuild<'_, O>,
     now_ms: i64,
 ) -> Result<BuildId, StoreError> {
-    // One question instead of three: whether the cause is known, which number is next, and the row itself.
-    let made = tx.execute(
-        "INSERT INTO builds (id, account, pipeline, pipeline_name, status, created_ms, order_body, steps, cause, \
-         queue_rank, trigger_name, branch, number) SELECT $1, $2, $3, $4, 'pending', CAST($5 AS BIGINT), $6, '[]', $7, CAST($8 AS BIGINT), $9, $10, \
-         1 + coalesce((SELECT last FROM build_numbers WHERE account = $2 AND pipeline = $3), 0) \
-         WHERE NOT EXISTS (SELECT 1 FROM builds WHERE account = $2 AND cause = $7)",
-        &[
-            new.id.into(),
-            scope.account().into(),
-            new.pipeline.into(),
-            new.pipeline_name.into(),
-            now_ms.into(),
-            crate::sql::json(new.order)?,
-            new.cause.into(),
-            (-new.queue.priority).into(),
-            new.queue.trigger.into(),
-            new.queue.branch.into(),
-        ],
-    )?;
-    if made == 0 {
+    if tx.execute(INSERT, &inserted(scope, new, now_ms)?)? == 0 {
         let known = tx.one(
             "SELECT id FROM builds WHERE account = $1 AND cause = $2",
             &[scope.account().into(), new.cause.into()],
         )?;
         return known.ok_or_else(|| StoreError::corrupt("a build for a cause is not there"))?.id(0);
     }
+    created(tx, scope, new, now_ms)
+}
+
+/// For a cause that nobody can have used before: nothing is waited for.
+pub fn create_new<O: Serialize>(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    new: &NewBuild<'_, O>,
+    now_ms: i64,
+) -> Result<BuildId, StoreError> {
+    tx.send(INSERT, &inserted(scope, new, now_ms)?)?;
+    created(tx, scope, new, now_ms)
+}
+
+/// One question instead of three: whether the cause is known, which number is next, and the row itself.
+const INSERT: &str = "INSERT INTO builds (id, account, pipeline, pipeline_name, status, created_ms, order_body, steps, cause, \
+         queue_rank, trigger_name, branch, number) SELECT $1, $2, $3, $4, 'pending', CAST($5 AS BIGINT), $6, '[]', $7, CAST($8 AS BIGINT), $9, $10, \
+         1 + coalesce((SELECT last FROM build_numbers WHERE account = $2 AND pipeline = $3), 0) \
+         WHERE NOT EXISTS (SELECT 1 FROM builds WHERE account = $2 AND cause = $7)";
+
+fn inserted<O: Serialize>(
+    scope: Scope,
+    new: &NewBuild<'_, O>,
+    now_ms: i64,
+) -> Result<[Value; 10], StoreError> {
+    Ok([
+        new.id.into(),
+        scope.account().into(),
+        new.pipeline.into(),
+        new.pipeline_name.into(),
+        now_ms.into(),
+        crate::sql::json(new.order)?,
+        new.cause.into(),
+        (-new.queue.priority).into(),
+        new.queue.trigger.into(),
+        new.queue.branch.into(),
+    ])
+}
+
+fn created<O>(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    new: &NewBuild<'_, O>,
+    now_ms: i64,
+) -> Result<BuildId, StoreError> {
     tx.send(
         "INSERT INTO build_numbers (account, pipeline, last) VALUES ($1, $2, 1) \
          ON CONFLICT (account, pipeline) DO UPDATE SET last = build_numbers.last + 1",
@@ -231,7 +257,7 @@ pub fn asks_list(scope: Scope, filter: &Filter) -> [Ask; 2] {
         other => (other, ""),
     };
     condition += waited;
-    let more: [(&str, Option<crate::Value>); 7] = [
+    let more: [(&str, Option<Value>); 7] = [
         ("pipeline = ", filter.pipeline.map(Into::into)),
         ("status = ", status.map(Into::into)),
         ("branch = ", filter.branch.clone().map(Into::into)),

@@ -2,16 +2,16 @@
 
 pub(crate) mod flood;
 pub(crate) mod heard;
-mod noted;
 pub(crate) mod polls;
 pub(crate) mod registration;
+mod report_notes;
 pub(crate) mod rest;
 pub(crate) mod runner;
 pub(crate) mod runtime;
 pub(crate) mod shells;
 pub(crate) mod step_types;
 pub(crate) mod sync;
-pub(crate) mod workflows;
+pub(crate) mod venona;
 mod workload;
 
 use std::time::{Duration, Instant};

@@ -15,7 +15,7 @@ use slipway_store::builds::{self, Build, Holder, Report};
 use slipway_store::identity::{self, Subject};
 use slipway_store::{Scope, StoreError, Tx, contexts, logs};
 
-use super::noted;
+use super::report_notes;
 use super::sync::decisions;
 use crate::ci::orders::{self, Order, Restart, RestartPoint};
 use crate::ci::providers::{Connection, ProviderError};
@@ -248,7 +248,7 @@ pub(crate) async fn report_build(
             steps: &report.steps,
         };
         if builds::report(tx, scope, build, &kept, now_ms)? {
-            noted::keep(tx, scope, build, &report, now_ms)?;
+            report_notes::keep(tx, scope, build, &report, now_ms)?;
         }
         Ok(())
     });

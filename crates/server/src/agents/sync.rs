@@ -12,7 +12,7 @@ use slipway_store::builds::{self, Build, Chooser, Lease, Limits, Runner, Taker};
 use slipway_store::{Scope, StoreError, Tx, agent_builds, agents, approvals, debug};
 
 use super::runner::{hand_over, missing_contexts, refuse, runner_name};
-use super::{deadline, workflows};
+use super::{deadline, venona};
 use crate::ci::queue::{Allowed, Taking};
 use crate::ctx::{Network, Server};
 use crate::http::error::ApiError;
@@ -38,7 +38,7 @@ pub(crate) async fn sync(
     }
     let until = deadline(request.wait_ms);
     // The runner in a pod of an agent has its one build; builds that wait are not for it.
-    let places = if workflows::build_of(&request.runner).is_some() { 0 } else { request.free };
+    let places = if venona::build_of(&request.runner).is_some() { 0 } else { request.free };
     let running = request.running.iter().map(|run| run.id.clone());
     let held = server.inner.polls.enter(caller.principal.account, &request.runner, places, running);
     // Each call renews what runs; after that only what there is to say is written.
@@ -76,7 +76,7 @@ async fn look(server: &Server, caller: &Caller, request: &RunnerSync) -> Result<
                 return Ok(true);
             }
         }
-        if let Some(only) = workflows::build_of(&request.runner) {
+        if let Some(only) = venona::build_of(&request.runner) {
             let id = only.to_string();
             return Ok(!request.running.iter().any(|run| run.id == id));
         }
@@ -149,7 +149,7 @@ async fn exchange(
         if agents::find(tx, scope, &request.runner)?.is_some() {
             return Ok(RunnerSyncAnswer::default());
         }
-        if let Some(only) = workflows::build_of(&request.runner) {
+        if let Some(only) = venona::build_of(&request.runner) {
             return serve_one(&inner, tx, &caller, &request, only);
         }
         let seen = Runner {

@@ -46,7 +46,7 @@ pub(crate) async fn round(turn: &Turn) -> Outcome {
             sso::forget_logins_before(tx, now_ms - SSO_LOGIN_MS)?;
             images::forget_beyond(tx, IMAGES_KEPT, IMAGES_AT_ONCE)?;
             crate::ci::queue::delay(tx, now_ms)?;
-            crate::agents::workflows::settle_all(&inner, tx)?;
+            crate::agents::venona::settle_all(&inner, tx)?;
             Ok(())
         })
         .await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use slipway_store::Committed;
 
 use super::driver::{Task, Wake};
-use crate::ci::{clock, git_host, reports, triggers, watching};
+use crate::ci::{git_host, notifications, schedules, triggers, webhook_sync};
 use crate::facts::{consuming, later, relay};
 use crate::http::roles::Role;
 use crate::identity::anchor;
@@ -45,12 +45,14 @@ pub(crate) static TASKS: [Task; 15] = [
         run: |turn| Box::pin(async move { consuming::run::<triggers::Triggers>(&turn.server).await }),
     },
     Task {
-        name: reports::CONSUMER,
+        name: notifications::CONSUMER,
         description: "Writes down whom to tell about what happened to builds.",
         role: Some(Role::PipelineManager),
         lease: None,
         wake: Wake::Always,
-        run: |turn| Box::pin(async move { consuming::run::<reports::Reports>(&turn.server).await }),
+        run: |turn| {
+            Box::pin(async move { consuming::run::<notifications::Notifications>(&turn.server).await })
+        },
     },
     Task {
         name: later::NAME,
@@ -66,15 +68,15 @@ pub(crate) static TASKS: [Task; 15] = [
         role: Some(Role::CronExecutor),
         lease: Some("reports"),
         wake: Wake::Commits { news: |_| true, or_every: seconds(1), gap: Duration::from_millis(50) },
-        run: |turn| Box::pin(async move { reports::round(&turn).await }),
+        run: |turn| Box::pin(async move { notifications::round(&turn).await }),
     },
     Task {
         name: "clock",
-        description: "Finds schedules that are due.",
+        description: "Finds schedules that are due, and writes down that they were.",
         role: Some(Role::CronExecutor),
         lease: Some("clock"),
         wake: Wake::Every(seconds(2)),
-        run: |turn| Box::pin(async move { clock::round(&turn).await }),
+        run: |turn| Box::pin(async move { schedules::round(&turn).await }),
     },
     Task {
         name: "hooks",
@@ -82,7 +84,7 @@ pub(crate) static TASKS: [Task; 15] = [
         role: Some(Role::CronExecutor),
         lease: Some("hooks"),
         wake: Wake::Every(seconds(2)),
-        run: |turn| Box::pin(async move { watching::round(&turn).await }),
+        run: |turn| Box::pin(async move { webhook_sync::round(&turn).await }),
     },
     Task {
         name: "git-sweep",

@@ -27,15 +27,24 @@ fn trigger_of<'p>(pipeline: &'p Pipeline, name: &str) -> Option<&'p GitTrigger> 
     pipeline.spec.triggers.iter().find(|trigger| trigger.name == name)
 }
 
-/// Makes the build for this cause unless it is there, and ends what the pipeline's policy says it ends.
-pub(crate) fn start(
+/// What ties a build to its cause.
+#[derive(Clone, Copy)]
+pub(crate) struct Why<'a> {
+    /// The same gives the same build.
+    pub(crate) cause: &'a str,
+    /// No build can be there for it yet.
+    pub(crate) is_new: bool,
+}
+
+/// Makes the build for this cause unless it is there, and ends what the pipeline's policy says it ends. For [`crate::ci::start`].
+pub(crate) fn enqueue(
     server: &Server,
     tx: &mut Tx<'_>,
     scope: Scope,
     row: &pipelines::Pipeline,
     pipeline: &Pipeline,
     order: &Order,
-    cause: &str,
+    why: Why<'_>,
 ) -> Result<BuildId, StoreError> {
     let settings = pipeline.spec.settings().unwrap_or_default();
     let commit = order.commit.as_ref();
@@ -46,8 +55,11 @@ pub(crate) fn start(
     let priority = of_trigger.priority.or(settings.priority).unwrap_or(0).clamp(-100, 100);
     let (id, now_ms) = (server.seams().new_id(), server.now_ms());
     let queue = Queue { priority, trigger, branch };
-    let new = NewBuild { id, pipeline: row.id, pipeline_name: &row.name, order, cause, queue };
-    let made = builds::create(tx, scope, &new, now_ms)?;
+    let new = NewBuild { id, pipeline: row.id, pipeline_name: &row.name, order, cause: why.cause, queue };
+    let made = match why.is_new {
+        true => builds::create_new(tx, scope, &new, now_ms)?,
+        false => builds::create(tx, scope, &new, now_ms)?,
+    };
     if made != id {
         return Ok(made);
     }

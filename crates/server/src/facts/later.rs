@@ -13,7 +13,7 @@ use slipway_store::deferred::{self, Deferred};
 
 use crate::background::driver::{Outcome, Round, Turn};
 use crate::background::lease::Lead;
-use crate::ci::{reports, triggers};
+use crate::ci::{notifications, triggers};
 use crate::ctx::{QUEUES, Server};
 use crate::facts::{consuming, relay};
 
@@ -95,7 +95,7 @@ async fn look(server: &Server, lead: &Lead) -> Result<(), StoreError> {
                 Message { id: row.message.clone(), topic: row.topic.clone(), body: row.body.clone() };
             let outcome = match consumer {
                 triggers::CONSUMER => consuming::take::<triggers::Triggers>(server, &message).await,
-                _ => consuming::take::<reports::Reports>(server, &message).await,
+                _ => consuming::take::<notifications::Notifications>(server, &message).await,
             };
             if matches!(&outcome, Err(Trouble::Store(StoreError::Unavailable { .. }))) {
                 // Our own database is away: that counts against nobody.

@@ -135,7 +135,8 @@ async fn a_build_is_found_by_its_number_and_by_its_short_id() {
     let routes =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/src/routes.tsx")).unwrap();
     assert!(routes.contains("path: '/builds/$id'") || routes.contains("path: \"/builds/$id\""));
-    let reports = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/ci/reports.rs")).unwrap();
+    let reports =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/ci/notifications.rs")).unwrap();
     assert!(reports.contains("{}/builds/{build}") && !reports.contains("{}/build/{build}"));
 }
 

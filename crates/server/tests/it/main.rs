@@ -30,6 +30,7 @@ mod retention;
 mod rules;
 mod runtime_environments;
 mod runtimes;
+mod schedules;
 mod secrets;
 mod socket;
 mod sso;

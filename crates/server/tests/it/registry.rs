@@ -43,6 +43,7 @@ async fn an_announced_image_starts_a_build_that_knows_it_once() {
             let (status, answer) = platform.call("POST", &at, "", Some(body.clone())).await;
             assert_eq!((status, &answer["started"]), (200, &json!(started)), "{kind} {round}: {answer}");
         }
+        crate::webhooks::until_builds(&platform, number + 1).await;
         assert_eq!(builds(&platform).await.len(), number + 1, "{kind}: a repetition starts nothing");
         // A tag that the filter does not want, and an image that nobody waits for.
         let text = body.to_string();

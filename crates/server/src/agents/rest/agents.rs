@@ -16,7 +16,7 @@ use slipway_store::identity::{self, Subject};
 use slipway_store::{Tx, builds};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::agents::workflows;
+use crate::agents::venona;
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
@@ -135,7 +135,7 @@ pub(crate) async fn create(
     if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
         return Err(ApiError::bad_request("an agent needs a name of up to 200 characters"));
     }
-    if workflows::build_of(&name).is_some() {
+    if venona::build_of(&name).is_some() {
         return Err(ApiError::bad_request(format!(
             "`{name}` is reserved for the runner of a build: choose another name"
         )));
@@ -210,7 +210,7 @@ pub(crate) async fn delete(
     server
         .change(move |tx| {
             let agent = find(tx, &caller, &id)?;
-            workflows::abandon(tx, &agent)?;
+            venona::abandon(tx, &agent)?;
             agents::delete(tx, caller.scope(), agent.id)?;
             identity::delete_keys_of(tx, caller.scope(), Subject::Runner, &agent.name)?;
             caller.trail.allowed(
@@ -280,7 +280,7 @@ fn shown_task(
             current_status_revision: task.status_revision,
             should_report_status: keeps,
         },
-        spec: workflows::spec_of(server, tx, agent, task)?,
+        spec: venona::spec_of(server, tx, agent, task)?,
     })
 }
 
@@ -298,7 +298,7 @@ pub(crate) async fn tasks(
     let found = server
         .change(move |tx| {
             let agent = myself(tx, &caller, &id)?;
-            workflows::give(&inner, tx, &agent)?;
+            venona::give(&inner, tx, &agent)?;
             let open = agents::open_tasks(tx, agent.id)?;
             if !keeps {
                 for task in &open {
@@ -356,7 +356,7 @@ pub(crate) async fn status(
                 ends: done || !report.is_retriable,
             };
             if agents::task_status(tx, agent.id, task, &new, now_ms)? && !done && !report.is_retriable {
-                workflows::failed(tx, &agent, &known, &reason, now_ms)?;
+                venona::failed(tx, &agent, &known, &reason, now_ms)?;
             }
             Ok(())
         })

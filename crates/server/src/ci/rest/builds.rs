@@ -10,7 +10,7 @@ use slipway_api::build::{
 use slipway_api::debug::Breakpoints;
 use slipway_api::error::ErrorBody;
 use slipway_model::{BuildId, BuildStatus};
-use slipway_store::builds::{self, Filter, NewBuild};
+use slipway_store::builds::{self, Filter};
 use slipway_store::{
     Scope, StoreError, Tx, annotations, approvals, identity, images, logs, outgoing, pipelines,
 };
@@ -21,6 +21,7 @@ use crate::ci::rest::logs as logs_url;
 use crate::ci::builds::{SHORT, shown};
 use crate::ci::orders::{Order, Restart, RestartPoint};
 use crate::ci::queue;
+use crate::ci::start::{self, Asked, Cause};
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::http::limits;
@@ -271,27 +272,16 @@ fn order_again(
     let word = if from.is_some() { "restart-from-step" } else { "restart" };
     order.initiator = Some(crate::ci::orders::initiator(&caller.principal));
     order.restart = Some(Restart { build: old.id.to_string(), from });
-    let cause = format!("restart:{}", hex::encode(server.seams().random::<12>()));
-    let made = match (row, pipeline) {
+    let asked = Asked { caller, entry: Entry::new(word, "build", old.id, &old.pipeline_name) };
+    let made = match (&row, &pipeline) {
         (Some(row), Some(pipeline)) => {
-            queue::start(server, tx, caller.scope(), &row, &pipeline, &order, &cause)?
+            let of = start::Current { row, pipeline };
+            start::start(server, tx, caller.scope(), of, &order, Cause::Restart, Some(asked))
         }
         // Its pipeline is gone; what was ordered is all there is to know.
-        _ => {
-            let new = NewBuild {
-                id: server.seams().new_id(),
-                pipeline: old.pipeline,
-                pipeline_name: &old.pipeline_name,
-                order: &order,
-                cause: &cause,
-                queue: builds::Queue { priority: old.priority, trigger: &old.trigger, branch: &old.branch },
-            };
-            builds::create(tx, caller.scope(), &new, server.now_ms())?
-        }
+        _ => start::again(server, tx, caller.scope(), &old, &order, asked),
     };
-    let entry = Entry::new(word, "build", old.id, &old.pipeline_name).after(made);
-    caller.trail.allowed(tx, &caller.actor(), &entry)?;
-    Ok(made)
+    Ok(made?)
 }
 
 /// Start a build again with the same commit and variables. The answer is the id of the new build.

@@ -12,18 +12,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use slipway_access::Resource;
 use slipway_api::error::ErrorBody;
-use slipway_api::pipeline::Variable;
-use slipway_model::AccountId;
+use slipway_model::{AccountId, Fact, ImageEvent};
 use slipway_store::trigger_events::{self, EventTrigger, TriggerEvent};
-use slipway_store::{Scope, StoreError, Tx, cron, inbox, pipelines, projects};
+use slipway_store::{Scope, StoreError, Tx, cron, facts, inbox};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::ci::orders::{Order, Run};
-use crate::ci::queue;
 use crate::ci::trigger_events::CRON;
+use crate::ci::triggers::images;
 use crate::ctx::Server;
 use crate::http::error::ApiError;
-use crate::identity::access::{self, project_of};
+use crate::identity::access;
 use crate::identity::auth::Caller;
 use crate::identity::trail::Entry;
 use slipway_dialect::cron::{Dialect, Schedule};
@@ -574,59 +572,16 @@ pub(crate) async fn announce(
     let (pusher, pushed_at) = (pusher(&parsed), pushed_at(&parsed, server.now_ms()));
     let payload = parsed.to_string();
     let delivery = hex::encode(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &body));
-    let inner = server.clone();
+    let now_ms = server.now_ms();
+    let image = ImageEvent { event: event.uri, namespace, name, tag, pusher, pushed_at, payload, delivery };
     let started = server
         .change(move |tx| {
-            if !inbox::first_time(tx, &format!("event:{}", event.uri), &delivery, inner.now_ms())? {
+            if !inbox::first_time(tx, &format!("event:{}", image.event), &image.delivery, now_ms)? {
                 return Ok(0);
             }
-            let values = [("NAMESPACE", &namespace), ("NAME", &name), ("TAG", &tag), ("EVENT", &event.uri)];
-            let mut started = 0;
-            for link in trigger_events::links(tx, scope)?.into_iter().filter(|link| link.uri == event.uri) {
-                let filters: BTreeMap<String, String> =
-                    serde_json::from_str(&link.filters).unwrap_or_default();
-                let fits = filters.iter().all(|(name, pattern)| {
-                    let value = values.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-                    value.is_some_and(|(_, value)| queue::fits(pattern, value))
-                });
-                let Some(row) = pipelines::by_name(tx, scope, &link.pipeline.to_string())?.filter(|_| fits)
-                else {
-                    continue;
-                };
-                let pipeline = crate::ci::pipelines::stored(&row)?;
-                let project = projects::by_name(tx, scope, project_of(&row.name))?;
-                let plain =
-                    |key: String, value: &str| Variable { key, value: value.to_owned(), encrypted: false };
-                // By their published names, and by those that pipelines of this platform know.
-                let published = [
-                    ("EVENT_NAMESPACE", namespace.as_str()),
-                    ("EVENT_NAME", &name),
-                    ("EVENT_TAG", &tag),
-                    ("EVENT_PUSHER", &pusher),
-                    ("EVENT_PUSHED_AT", &pushed_at),
-                    ("EVENT_PAYLOAD", &payload),
-                ];
-                let variables = values
-                    .iter()
-                    .map(|(key, value)| plain((*key).into(), value))
-                    .chain(published.into_iter().map(|(key, value)| plain(key.into(), value)));
-                let run = Run {
-                    project: project.as_ref(),
-                    trigger_variables: variables.collect(),
-                    webhook: true,
-                    initiator: Some(slipway_api::build::Initiator {
-                        kind: "registry".into(),
-                        name: format!("{namespace}/{name}:{tag}").trim_start_matches('/').to_owned(),
-                        by: None,
-                    }),
-                    ..Run::default()
-                };
-                let order = Order::new(&pipeline, run)?;
-                let cause = format!("event:{}:{delivery}:{}", event.uri, row.id);
-                queue::start(&inner, tx, scope, &row, &pipeline, &order, &cause)?;
-                started += 1;
-            }
-            Ok(started)
+            let fits = images::candidates(tx, scope, &image)?.len();
+            facts::note(tx, account, &Fact::ImagePushed { account, image: Box::new(image) }, now_ms)?;
+            Ok(fits)
         })
         .await?;
     Ok(Json(json!({"started": started})))

@@ -13,10 +13,11 @@ use slipway_forge::remote::Provider;
 use slipway_store::{Ask, StoreError, Tx, audit, contexts, git, hooks, pipelines, projects};
 use utoipa::IntoParams;
 
-use crate::ci::orders::{self, Order, Run};
+use crate::ci::orders::{self, Run};
 use crate::ci::pipelines::stored;
 use crate::ci::rest::definition;
 use crate::ci::rest::definition::check_variables;
+use crate::ci::start::{self, Asked, Cause};
 use crate::ci::{providers, queue};
 use crate::ctx::Server;
 use crate::http::error::ApiError;
@@ -364,7 +365,7 @@ pub(crate) async fn run(
     Query(query): Query<RunQuery>,
     Json(request): Json<RunRequest>,
 ) -> Result<Json<String>, ApiError> {
-    start(server, caller, name, query, request, How::Run).await
+    begin(server, caller, name, query, request, How::Run).await
 }
 
 /// Start a build that stops at breakpoints. Requires the right to debug.
@@ -377,7 +378,7 @@ pub(crate) async fn debug(
     Query(query): Query<RunQuery>,
     Json(request): Json<RunRequest>,
 ) -> Result<Json<String>, ApiError> {
-    start(server, caller, name, query, request, How::Debug).await
+    begin(server, caller, name, query, request, How::Debug).await
 }
 
 /// As what somebody starts a build by hand.
@@ -389,7 +390,7 @@ pub(crate) enum How {
     Text,
 }
 
-pub(crate) async fn start(
+pub(crate) async fn begin(
     server: Server,
     caller: Caller,
     name: String,
@@ -416,10 +417,6 @@ pub(crate) async fn start(
     let account = caller.principal.account;
     orders::seal_variables(&key, server.seams(), account, &mut request.variables, &pipeline.spec.variables);
     let (trigger, commit) = commit_for(&server, &caller, &pipeline, &request).await?;
-    let cause = query.req_id.map_or_else(
-        || format!("run:{}", hex::encode(server.seams().random::<12>())),
-        |req_id| format!("request:{req_id}"),
-    );
     let inner = server.clone();
     let made = server
         .change(move |tx| {
@@ -431,14 +428,15 @@ pub(crate) async fn start(
             if let Some(why) = &brings_text {
                 require_text(tx, &caller, &name, if how == How::Text { "create" } else { "update" }, why)?;
             }
-            let project = projects::by_name(tx, caller.scope(), project_of(&row.name))?;
             for context in request.contexts.iter().flatten() {
                 crate::ci::contexts::require_use(tx, &caller, context)?;
             }
-            let mut order = Order::new(
-                &pipeline,
+            let of = start::Current { row: &row, pipeline: &pipeline };
+            let mut order = start::order(
+                tx,
+                caller.scope(),
+                of,
                 Run {
-                    project: project.as_ref(),
                     trigger: trigger.as_ref(),
                     commit,
                     variables: request.variables,
@@ -466,10 +464,10 @@ pub(crate) async fn start(
                     order.options.breakpoints.entry(step).or_insert(phases);
                 }
             }
-            let made = queue::start(&inner, tx, caller.scope(), &row, &pipeline, &order, &cause)?;
-            let entry = Entry::new(action, "pipeline", row.id, &row.name).after(made);
-            caller.trail.allowed(tx, &caller.actor(), &entry)?;
-            Ok(made)
+            let cause = query.req_id.as_deref().map_or(Cause::Manual, Cause::Request);
+            let entry = Entry::new(action, "pipeline", row.id, &row.name);
+            let asked = Some(Asked { caller: &caller, entry });
+            Ok(start::start(&inner, tx, caller.scope(), of, &order, cause, asked)?)
         })
         .await?;
     Ok(Json(made.to_string()))

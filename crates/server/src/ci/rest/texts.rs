@@ -63,5 +63,5 @@ pub(crate) async fn run_text(
             _ => {}
         }
     }
-    pipelines::start(server, caller, NAME.to_owned(), query, request, How::Text).await
+    pipelines::begin(server, caller, NAME.to_owned(), query, request, How::Text).await
 }

@@ -1,10 +1,13 @@
-//! From facts to builds: what happened to a repository, or the end of another build, starts the pipelines that wait for it.
+//! From facts to builds: what happened to a repository, an image, a schedule that was due, or the end of another build starts
+//! the pipelines that wait for it.
 //!
 //! Facts come from the bus, each at least once. Noting one in the inbox and making its builds is one transaction,
 //! and the bus hears of it after the commit: dying between any two lines of this starts nothing twice and loses
 //! nothing.
 
+pub(crate) mod images;
 pub(crate) mod matching;
+mod scheduled;
 
 use std::borrow::Cow;
 
@@ -12,13 +15,14 @@ use slipway_api::agent::{PullRequest, TriggerCommit};
 use slipway_api::build::Initiator;
 use slipway_api::pipeline::{Pipeline, PipelineTrigger, Variable};
 use slipway_bus::Queue;
-use slipway_model::{AccountId, BuildId, BuildStatus, Fact, PushedCommit, RepoEvent};
+use slipway_model::{AccountId, BuildId, BuildStatus, Fact, ImageEvent, PushedCommit, RepoEvent};
 use slipway_store::annotations::{self, Annotation};
 use slipway_store::builds::Build;
 use slipway_store::facts::Recorded;
 use slipway_store::{Scope, Service, Store, StoreError, Tx, builds, hooks, pipelines, projects};
 
 use crate::ci::orders::{Order, Run};
+use crate::ci::start::{self, Cause};
 use crate::ci::{providers, queue};
 use crate::ctx::Server;
 use crate::facts::consuming::Consumer;
@@ -33,8 +37,16 @@ const CHAIN_MAX: usize = 5;
 pub(crate) struct Triggers;
 
 impl Consumer for Triggers {
-    const QUEUE: Queue<'static> =
-        Queue { name: CONSUMER, topics: &["facts.pushed", "facts.repository", "facts.buildFinished"] };
+    const QUEUE: Queue<'static> = Queue {
+        name: CONSUMER,
+        topics: &[
+            "facts.pushed",
+            "facts.repository",
+            "facts.imagePushed",
+            "facts.scheduled",
+            "facts.buildFinished",
+        ],
+    };
     type Work = Work;
 
     async fn prepare(server: &Server, facts: Vec<Recorded>) -> Vec<Result<Option<Work>, Trouble>> {
@@ -51,6 +63,10 @@ impl Consumer for Triggers {
                 hooks::note_problem(tx, *scope, &event.context, &event.repo, text)
             }
             Work::Happened { scope, event, candidates } => happened(server, tx, *scope, event, candidates),
+            Work::Image { scope, image, candidates } => {
+                images::carry_out(server, tx, *scope, image, candidates)
+            }
+            Work::Due(due) => scheduled::carry_out(server, tx, due),
             Work::Ended { scope, build, status, candidates } => {
                 ended(server, tx, *scope, *build, *status, candidates)
             }
@@ -76,6 +92,12 @@ pub(crate) enum Work {
         event: Box<RepoEvent>,
         candidates: Vec<Candidate>,
     },
+    Image {
+        scope: Scope,
+        image: Box<ImageEvent>,
+        candidates: Vec<Candidate>,
+    },
+    Due(Box<scheduled::Due>),
     Ended {
         scope: Scope,
         build: BuildId,
@@ -86,18 +108,18 @@ pub(crate) enum Work {
 
 /// A pipeline that may start, as it was when it was looked at.
 pub(crate) struct Candidate {
-    row: pipelines::Pipeline,
-    pipeline: Pipeline,
+    pub(super) row: pipelines::Pipeline,
+    pub(super) pipeline: Pipeline,
 }
 
 impl Candidate {
-    fn read(row: pipelines::Pipeline) -> Result<Self, StoreError> {
+    pub(super) fn read(row: pipelines::Pipeline) -> Result<Self, StoreError> {
         let pipeline = serde_json::from_str(&row.body).map_err(StoreError::corrupt)?;
         Ok(Self { row, pipeline })
     }
 
     /// What it is now: somebody may have changed or deleted it since.
-    fn now(&self, tx: &mut Tx<'_>, scope: Scope) -> Result<Option<Current<'_>>, StoreError> {
+    pub(super) fn now(&self, tx: &mut Tx<'_>, scope: Scope) -> Result<Option<Current<'_>>, StoreError> {
         // Its project is asked for next.
         let project = projects::asks_by_name(scope, project_of(&self.row.name));
         tx.fetch([pipelines::asks_by_name(scope, &self.row.id.to_string()), project])?;
@@ -113,6 +135,10 @@ impl Candidate {
 type Current<'c> = (pipelines::Pipeline, Cow<'c, Pipeline>);
 
 async fn prepare(server: &Server, mut recorded: Recorded) -> Result<Option<Work>, Trouble> {
+    if let Fact::Scheduled { account, pipeline, schedule, due_ms } = &recorded.fact {
+        let due = scheduled::prepare(server, *account, *pipeline, schedule, *due_ms).await?;
+        return Ok(due.map(|due| Work::Due(Box::new(due))));
+    }
     if let Fact::Repository { account, event } = &mut recorded.fact {
         // What the provider left out is asked for before the transaction.
         let context = event.context.clone();
@@ -158,6 +184,10 @@ fn find(tx: &mut Tx<'_>, recorded: Recorded) -> Result<Option<Work>, StoreError>
             may_start(tx, scope, Box::new(event))
         }
         Fact::Repository { event, .. } => may_start(tx, scope, event),
+        Fact::ImagePushed { image, .. } => {
+            let candidates = images::candidates(tx, scope, &image)?;
+            Ok((!candidates.is_empty()).then_some(Work::Image { scope, image, candidates }))
+        }
         Fact::BuildFinished { build, status, .. } => wait_for(tx, scope, build, status),
         _ => Ok(None),
     }
@@ -269,9 +299,7 @@ fn happened(
                 }
                 continue;
             }
-            let project = projects::by_name(tx, scope, project_of(&row.name))?;
             let run = Run {
-                project: project.as_ref(),
                 trigger: Some(trigger),
                 commit: Some(commit(event, &trigger.name)),
                 webhook: true,
@@ -282,20 +310,16 @@ fn happened(
                 }),
                 ..Run::default()
             };
-            let order = match Order::new(&pipeline, run) {
-                Ok(order) => order,
+            let of = start::Current { row: &row, pipeline: &pipeline };
+            match start::order(tx, scope, of, run) {
+                Ok(order) => {
+                    let cause = Cause::Repository { event, trigger: &trigger.name };
+                    start::start(server, tx, scope, of, &order, cause, None)?;
+                }
                 Err(error) => {
                     tracing::warn!(pipeline = row.name, %error, "A push matched a pipeline that cannot run.");
-                    continue;
                 }
-            };
-            let place = if event.context.is_empty() {
-                String::new()
-            } else {
-                format!("{}:{}:", event.context, event.repo)
-            };
-            let cause = format!("{place}{}:{}:{}", event.cause, row.id, trigger.name);
-            queue::start(server, tx, scope, &row, &pipeline, &order, &cause)?;
+            }
         }
     }
     Ok(())
@@ -361,9 +385,7 @@ fn ended(
                 continue;
             }
             let text = |key: &str, value: String| Variable { key: key.into(), value, encrypted: false };
-            let project = projects::by_name(tx, scope, project_of(&row.name))?;
             let run = Run {
-                project: project.as_ref(),
                 commit: order
                     .commit
                     .clone()
@@ -382,11 +404,12 @@ fn ended(
                 }),
                 ..Run::default()
             };
-            match Order::new(&pipeline, run) {
+            let of = start::Current { row: &row, pipeline: &pipeline };
+            match start::order(tx, scope, of, run) {
                 Ok(mut next) => {
                     next.git_context.clone_from(&order.git_context);
-                    let cause = format!("after:{build}:{}:{}", row.id, trigger.name);
-                    queue::start(server, tx, scope, &row, &pipeline, &next, &cause)?;
+                    let cause = Cause::Ended { build, trigger: &trigger.name };
+                    start::start(server, tx, scope, of, &next, cause, None)?;
                 }
                 Err(error) => {
                     tracing::warn!(pipeline = row.name, %error, "A pipeline that another one triggers cannot run.");

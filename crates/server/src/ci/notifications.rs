@@ -49,9 +49,9 @@ struct Report {
 }
 
 /// Turns facts about builds into messages to others.
-pub(crate) struct Reports;
+pub(crate) struct Notifications;
 
-impl Consumer for Reports {
+impl Consumer for Notifications {
     const QUEUE: Queue<'static> = Queue {
         name: CONSUMER,
         topics: &["facts.buildCreated", "facts.buildFinished", "facts.approvalAsked"],
