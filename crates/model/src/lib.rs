@@ -11,7 +11,8 @@ mod secret;
 
 pub use build::BuildStatus;
 pub use fact::{
-    ApplicationEvent, Change, ChangeKind, Comment, Fact, ImageEvent, PullRequestEvent, PushedCommit, RepoEvent,
+    ApplicationEvent, Change, ChangeKind, Comment, Fact, ImageEvent, PullRequestEvent, PushedCommit,
+    RepoEvent,
 };
 pub use id::{
     AccountId, AgentId, ApiKeyId, BuildId, ContextId, DeliveryId, HookId, Id, InvitationId, PipelineId,
