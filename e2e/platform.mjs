@@ -1,6 +1,6 @@
 // A platform in a folder of its own: started from the binary, killed without mercy, started again.
 import { spawn, execFile } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { readFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -140,6 +140,21 @@ export class Platform {
   async application(name = "demo") {
     const [row] = (await this.api(`/api/applications?name=${name}`)).applications;
     return row && this.api(`/api/applications/${row.runtime}/${row.namespace}/${row.name}`);
+  }
+
+  /** Reports Applications as the runtime does, with its key: numbers follow the clock in microseconds, of which this machine has one. */
+  async report({ applications = [], removed = [] }) {
+    const [{ name, version, cluster, ingressUrl }] = await this.api("/api/runtimes");
+    const key = JSON.parse(readFileSync(join(this.folder, "data/agents.json"), "utf8")).runtime;
+    const named = ({ namespace, name }) => ({ kind: "argoproj.io/Application", namespace, name });
+    const sequence = Math.floor((performance.timeOrigin + performance.now()) * 1000);
+    const entities = applications.map((app) => ({ ...named(app), body: app }));
+    const answer = await fetch(`${this.url}/2.0/api/events`, {
+      method: "POST",
+      headers: { authorization: key, "content-type": "application/json" },
+      body: JSON.stringify({ runtime: name, version, cluster, ingressUrl, sequence, entities, removed: removed.map(named) }),
+    });
+    if (answer.status !== 200) throw new Error(`the report was answered with ${answer.status}: ${await answer.text()}`);
   }
 
   async log(build) {

@@ -117,30 +117,15 @@ test("automatic sync is turned off and on again by a person, on the page (D6)", 
   await settled();
 });
 
-// What a runtime reports, as one does: numbers follow the clock in microseconds, of which this machine has one.
-const envelope = ({ name, version, cluster, ingressUrl }) => ({ runtime: name, version, cluster, ingressUrl, sequence: Math.floor((performance.timeOrigin + performance.now()) * 1000), entities: [], removed: [] });
-const named = ({ namespace, name }) => ({ kind: "argoproj.io/Application", namespace, name });
-const entity = (app) => ({ ...named(app), body: app });
-
 test("2,000 applications are found, filtered and scrolled, a hundred at a time", async () => {
   const app = await settled();
-  const key = JSON.parse(readFileSync(join(platform.folder, "data/agents.json"), "utf8")).runtime;
   const made = Array.from({ length: 2000 }, (_, at) => ({
     ...app,
     name: `many-${String(at).padStart(4, "0")}`,
     namespace: "many",
     healthStatus: at % 100 === 7 ? "Degraded" : "Healthy",
   }));
-  const [runtime] = await platform.api("/api/runtimes");
-  const report = async (applications) => {
-    const body = { ...envelope(runtime), entities: applications.map(entity) };
-    const answer = await fetch(`${platform.url}/2.0/api/events`, {
-      method: "POST",
-      headers: { authorization: key, "content-type": "application/json" },
-      body: JSON.stringify(body),
-    });
-    assert.equal(answer.status, 200, await answer.text());
-  };
+  const report = (applications) => platform.report({ applications });
   for (let at = 0; at < made.length; at += 250) await report(made.slice(at, at + 250));
   const answers = [];
   page.on("response", (answer) => answer.url().includes("/api/applications?") && answers.push(answer));
@@ -165,8 +150,7 @@ test("2,000 applications are found, filtered and scrolled, a hundred at a time",
   await page.getByRole("row").filter({ hasText: "many-1999" }).getByText("Degraded").waitFor();
   await shot("many");
   // A runtime may take back what it reported.
-  const body = { ...envelope(runtime), removed: made.map(named) };
-  await fetch(`${platform.url}/2.0/api/events`, { method: "POST", headers: { authorization: key, "content-type": "application/json" }, body: JSON.stringify(body) });
+  await platform.report({ removed: made });
 });
 
 test("a watched list prints what the runtime reports, without being asked again", async () => {
@@ -182,22 +166,14 @@ test("a watched list prints what the runtime reports, without being asked again"
     await until("the list is printed", () => demos().length === 1);
     const waiting = platform.slipway("app", "wait", "demo", "-o", "name");
     assert.match(await waiting, /^argocd\/demo$/m);
-    const key = JSON.parse(readFileSync(join(platform.folder, "data/agents.json"), "utf8")).runtime;
-    const [runtime] = await platform.api("/api/runtimes");
-    const report = async (change) => {
-      const body = { ...envelope(runtime), ...change };
-      const headers = { authorization: key, "content-type": "application/json" };
-      const answer = await fetch(`${platform.url}/2.0/api/events`, { method: "POST", headers, body: JSON.stringify(body) });
-      assert.equal(answer.status, 200, await answer.text());
-    };
     const seen = () => objects.filter((object) => object.name === "watched").map(({ healthStatus }) => healthStatus);
     const watched = { ...app, name: "watched", namespace: "other" };
-    await report({ entities: [entity(watched)] });
+    await platform.report({ applications: [watched] });
     await until("a new one is printed", () => seen().length === 1);
-    await report({ entities: [entity({ ...watched, healthStatus: "Degraded" })] });
+    await platform.report({ applications: [{ ...watched, healthStatus: "Degraded" }] });
     await until("its change is printed", () => seen().length === 2);
     assert.deepEqual(seen(), ["Healthy", "Degraded"]);
-    await report({ removed: [named(watched)] });
+    await platform.report({ removed: [watched] });
     const wanted = new Set(objects.map((object) => JSON.stringify(object)));
     assert.ok(wanted.size === objects.length, "nothing is printed twice");
   } finally {
