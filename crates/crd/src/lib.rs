@@ -13,6 +13,7 @@ mod schema;
 mod source;
 mod status;
 mod wire;
+mod words;
 
 pub use application::*;
 pub use applicationset::*;
@@ -22,3 +23,4 @@ pub use project::*;
 pub use source::*;
 pub use status::*;
 pub use wire::Other;
+pub use words::{HydratePhase, OperationPhase, ResultCode};

@@ -4,6 +4,7 @@ use crate::application::{Destination, IgnoreDifference, InitiatedBy, NamespaceMe
 use crate::meta::Time;
 use crate::source::{ApplicationSource, SourceHydrator};
 use crate::wire::wire_struct;
+use crate::words::{HydratePhase, OperationPhase, ResultCode};
 
 wire_struct! {
     /// `status`.
@@ -98,7 +99,7 @@ wire_struct! {
 wire_struct! {
     /// A running or the last operation.
     OperationState {
-        keep { operation: Operation, phase: String, started_at: Time, }
+        keep { operation: Operation, phase: OperationPhase, started_at: Time, }
         omit {
             message: String,
             sync_result: Option<SyncResult>,
@@ -127,12 +128,10 @@ wire_struct! {
     ResourceResult {
         write { group: String, version: String, kind: String, namespace: String, name: String, }
         omit {
-            /// `Synced`, `SyncFailed`, `Pruned`, `PruneSkipped`.
-            status: String,
+            status: ResultCode,
             message: String,
             hook_type: String,
-            /// `Running`, `Terminating`, `Failed`, `Error`, `Succeeded`.
-            hook_phase: String,
+            hook_phase: OperationPhase,
             sync_phase: String,
             images: Vec<String>,
             /// Ours: the UID of the object that this operation made or touched.
@@ -167,7 +166,7 @@ wire_struct! {
         omit {
             started_at: Option<Time>,
             finished_at: Option<Time>,
-            phase: String,
+            phase: HydratePhase,
             message: String,
             dry_sha as "drySHA": String,
             hydrated_sha as "hydratedSHA": String,

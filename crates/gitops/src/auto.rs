@@ -6,8 +6,8 @@ use crate::project::ClusterNames;
 use crate::windows::{self, WindowQuery, WindowVerdict};
 use jiff::{SignedDuration, Timestamp};
 use slipway_crd::{
-    Application, Automated, Condition, InitiatedBy, Operation, OperationState, RetryStrategy, SyncOperation,
-    SyncResource, SyncWindow,
+    Application, Automated, Condition, InitiatedBy, Operation, OperationPhase, OperationState, RetryStrategy,
+    SyncOperation, SyncResource, SyncWindow,
 };
 use slipway_dialect::duration;
 
@@ -123,7 +123,7 @@ fn decide_start(input: &AutoSyncInput<'_>, automated: &Automated) -> AutoSync {
         None => (Vec::new(), 0),
         // A repair that failed says nothing about the revision: what it stumbled over may have passed, or more of it
         // may have drifted since.
-        Some(state) if state.phase != "Succeeded" && !is_repair(state) => {
+        Some(state) if state.phase != OperationPhase::Succeeded && !is_repair(state) => {
             let message =
                 format!("Failed last sync attempt to {}: {}", shown(input.revisions), state.message);
             return refuse(input, message);
@@ -208,7 +208,7 @@ fn is_repair(state: &OperationState) -> bool {
 fn in_flight(input: &AutoSyncInput<'_>) -> Flight {
     let application = input.application;
     let state = application.status.operation_state.as_ref();
-    let running = state.filter(|s| matches!(s.phase.as_str(), "Running" | "Terminating"));
+    let running = state.filter(|s| s.phase.is_under_way());
     let Some(state) = running else {
         return if application.operation.is_some() {
             Flight::Busy("an operation was asked for already")
@@ -216,7 +216,7 @@ fn in_flight(input: &AutoSyncInput<'_>) -> Flight {
             Flight::Free
         };
     };
-    if state.phase == "Terminating" {
+    if state.phase == OperationPhase::Terminating {
         return Flight::Busy("an operation is being ended");
     }
     let automated = state.operation.initiated_by.automated;
@@ -346,7 +346,7 @@ pub enum Retry {
 pub fn retry_decision(state: &OperationState, now: Timestamp) -> Retry {
     let strategy = &state.operation.retry;
     let allowed = strategy.limit < 0 || state.retry_count < strategy.limit;
-    if !allowed || state.phase == "Terminating" {
+    if !allowed || state.phase == OperationPhase::Terminating {
         return Retry::Over;
     }
     let wait = backoff_ms(strategy, state.retry_count);

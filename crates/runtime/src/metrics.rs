@@ -61,7 +61,7 @@ impl Metrics {
             ("name", app.metadata.name.clone()),
             ("project", app.spec.project_name().to_owned()),
             ("dest_server", server.to_owned()),
-            ("phase", state.phase.clone()),
+            ("phase", state.phase.to_string()),
             ("dry_run", dry_run.to_string()),
         ];
         let time = |text: &str| text.parse::<jiff::Timestamp>().ok();

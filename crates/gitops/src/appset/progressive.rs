@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use slipway_crd::{Application, ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition};
+use slipway_crd::{
+    Application, ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition, OperationPhase,
+};
 
 use super::conditions::{ROLLOUT_PROGRESSING, condition};
 use super::update::{difference, normal};
@@ -210,11 +212,11 @@ fn pending_next(
         .any(|c| matches!(c.kind.as_str(), "InvalidSpecError" | "UnknownError"));
     match operation {
         Some(state) => {
-            let message = match state.phase.as_str() {
-                "Succeeded" => {
+            let message = match state.phase {
+                OperationPhase::Succeeded => {
                     "Application resource completed a sync successfully, updating status from Pending to Progressing"
                 }
-                "Failed" | "Error" => {
+                OperationPhase::Failed | OperationPhase::Error => {
                     "Application resource completed a sync, updating status from Pending to Progressing"
                 }
                 _ => "Application resource became Progressing, updating status from Pending to Progressing",

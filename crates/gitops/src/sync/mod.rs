@@ -24,7 +24,7 @@ use crate::hooks::SyncPhase;
 use crate::object::{Manifest, ResourceKey};
 use crate::options::Propagation;
 use jiff::Timestamp;
-use slipway_crd::ResourceResult;
+use slipway_crd::{OperationPhase, ResourceResult};
 
 /// What is to be done, what may be done now, what is waited for, and whether it is over.
 #[derive(Debug, Clone)]
@@ -146,6 +146,16 @@ impl OutcomePhase {
             Self::Succeeded => "Succeeded",
             Self::Failed => "Failed",
             Self::Error => "Error",
+        }
+    }
+}
+
+impl From<OutcomePhase> for OperationPhase {
+    fn from(phase: OutcomePhase) -> Self {
+        match phase {
+            OutcomePhase::Succeeded => Self::Succeeded,
+            OutcomePhase::Failed => Self::Failed,
+            OutcomePhase::Error => Self::Error,
         }
     }
 }

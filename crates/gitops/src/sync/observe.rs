@@ -8,7 +8,7 @@ use crate::hooks::{self, SyncPhase};
 use crate::object::{self, ResourceKey};
 use crate::options::Deletion;
 use jiff::{SignedDuration, Timestamp};
-use slipway_crd::ResourceResult;
+use slipway_crd::{OperationPhase, ResourceResult, ResultCode};
 use std::collections::BTreeSet;
 
 impl<'a> Planner<'a> {
@@ -41,9 +41,9 @@ impl<'a> Planner<'a> {
             tasks.iter().filter(|t| t.kind == TaskKind::Prune).map(|t| &t.key).collect();
         for result in self.results.iter_mut().filter(|r| r.status.is_empty() && r.wave.is_some()) {
             if !pruning.contains(&key_of(result)) {
-                result.status = "Pruned".into();
+                result.status = ResultCode::Pruned;
                 result.message = "pruned".into();
-                result.hook_phase = "Succeeded".into();
+                result.hook_phase = OperationPhase::Succeeded;
             }
         }
     }
@@ -82,9 +82,9 @@ impl<'a> Planner<'a> {
     pub(super) fn without_step(&self, task: &Task<'_>) -> Option<ResourceResult> {
         match task.kind {
             TaskKind::Apply if task.unchanged => Some(ResourceResult {
-                status: "Synced".into(),
+                status: ResultCode::Synced,
                 message: format!("{} unchanged", kubectl_name(&task.key)),
-                hook_phase: "Running".into(),
+                hook_phase: OperationPhase::Running,
                 uid: task.live.map(|live| object::uid(live).to_string()).unwrap_or_default(),
                 ..result_of(task)
             }),
@@ -95,9 +95,9 @@ impl<'a> Planner<'a> {
                     _ => return None,
                 };
                 Some(ResourceResult {
-                    status: "PruneSkipped".into(),
+                    status: ResultCode::PruneSkipped,
                     message: message.into(),
-                    hook_phase: "Succeeded".into(),
+                    hook_phase: OperationPhase::Succeeded,
                     ..result_of(task)
                 })
             }
@@ -126,21 +126,21 @@ impl<'a> Planner<'a> {
 
     pub(super) fn state(&self, task: &Task<'_>) -> State {
         let result = self.result(task);
-        match result.map(|r| (r.status.as_str(), r.hook_phase.as_str())) {
-            Some(("SyncFailed", _) | (_, "Failed" | "Error")) => {
+        match result.map(|r| (&r.status, &r.hook_phase)) {
+            Some((ResultCode::SyncFailed, _) | (_, OperationPhase::Failed | OperationPhase::Error)) => {
                 State::Failed(result.map(|r| r.message.clone()).unwrap_or_default())
             }
             // Only noted: see `note`.
-            Some(("", "")) => State::Pending,
-            Some(("PruneSkipped", _)) => State::Succeeded,
-            Some(("Pruned", _)) => {
+            Some((status, phase)) if status.is_empty() && phase.is_empty() => State::Pending,
+            Some((ResultCode::PruneSkipped, _)) => State::Succeeded,
+            Some((ResultCode::Pruned, _)) => {
                 if task.live.is_some() && self.blocks(task) {
                     State::Running
                 } else {
                     State::Succeeded
                 }
             }
-            Some((_, "Succeeded")) => State::Succeeded,
+            Some((_, OperationPhase::Succeeded)) => State::Succeeded,
             Some(_) if task.is_hook() => self.hook_state(task),
             Some(_) => self.resource_state(task),
             // Made by this operation, but the shell died before it could write that down.
@@ -193,22 +193,22 @@ impl<'a> Planner<'a> {
     pub(super) fn write_down(&mut self, task: &Task<'_>, state: &State) {
         let phase = match state {
             State::Pending => return,
-            State::Running => "Running",
+            State::Running => OperationPhase::Running,
             // Resources of the last group are not watched; their result stays as the apply left it.
             State::Succeeded if !task.is_hook() && !self.blocks(task) => return,
-            State::Succeeded => "Succeeded",
-            State::Failed(_) => "Failed",
+            State::Succeeded => OperationPhase::Succeeded,
+            State::Failed(_) => OperationPhase::Failed,
         };
         let before = self.result(task).cloned();
         if before
             .as_ref()
-            .is_some_and(|r| r.hook_phase == phase || r.status == "Pruned" || r.status.is_empty())
+            .is_some_and(|r| r.hook_phase == phase || r.status == ResultCode::Pruned || r.status.is_empty())
         {
             return;
         }
         let mut result =
-            before.unwrap_or_else(|| ResourceResult { status: "Synced".into(), ..result_of(task) });
-        result.hook_phase = phase.into();
+            before.unwrap_or_else(|| ResourceResult { status: ResultCode::Synced, ..result_of(task) });
+        result.hook_phase = phase;
         if let Some(live) = task.live {
             result.uid = object::uid(live).into();
         }

@@ -10,7 +10,7 @@ use crate::hooks::{self, DeletePolicy, SyncPhase};
 use crate::object::{self, ResourceKey};
 use crate::options::{Deletion, SyncOptions};
 use jiff::Timestamp;
-use slipway_crd::{ResourceResult, SyncOperation};
+use slipway_crd::{OperationPhase, ResourceResult, ResultCode, SyncOperation};
 use std::collections::BTreeSet;
 
 /// Plans what is left of a sync.
@@ -106,9 +106,9 @@ impl<'a> Planner<'a> {
         }
         for (index, reason) in &invalid {
             let result = ResourceResult {
-                status: "SyncFailed".into(),
+                status: ResultCode::SyncFailed,
                 message: reason.clone(),
-                hook_phase: "Failed".into(),
+                hook_phase: OperationPhase::Failed,
                 ..result_of(&self.tasks[*index])
             };
             self.results.put(result);
@@ -130,7 +130,10 @@ impl<'a> Planner<'a> {
         if object::name(target).is_empty() {
             return Some(format!("{} has no name", task.key.kind));
         }
-        if !cluster.complete || task.unchanged || self.result(task).is_some_and(|r| r.status == "Synced") {
+        if !cluster.complete
+            || task.unchanged
+            || self.result(task).is_some_and(|r| r.status == ResultCode::Synced)
+        {
             return None;
         }
         let served = cluster
@@ -223,7 +226,7 @@ impl<'a> Planner<'a> {
             .progress
             .results
             .iter()
-            .find(|r| r.status == "SyncFailed" && r.message.starts_with(DRY_RUN_PREFIX))?;
+            .find(|r| r.status == ResultCode::SyncFailed && r.message.starts_with(DRY_RUN_PREFIX))?;
         let reason = failed.message.trim_start_matches(DRY_RUN_PREFIX);
         Some(outcome(
             OutcomePhase::Failed,

@@ -5,7 +5,7 @@ use crate::hooks::SyncPhase;
 use crate::object::{self, ResourceKey};
 use crate::tree;
 use jiff::Timestamp;
-use slipway_crd::{OperationState, ResourceResult};
+use slipway_crd::{OperationPhase, OperationState, ResourceResult, ResultCode};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
@@ -70,7 +70,7 @@ impl SyncProgress {
             now,
             watched_since: now,
             results: result.map(|r| r.resources.clone()).unwrap_or_default(),
-            terminating: state.phase == "Terminating",
+            terminating: state.phase == OperationPhase::Terminating,
             ..Self::start(started_at, result.map(|r| r.revision.as_str()).unwrap_or_default())
         }
     }
@@ -95,36 +95,36 @@ impl SyncProgress {
         }
         let result = match (&step.action, outcome) {
             (Action::Prune { own_wave, .. }, StepResult::Done { .. }) => ResourceResult {
-                status: "Pruned".into(),
+                status: ResultCode::Pruned,
                 message: "pruned".into(),
-                hook_phase: "Succeeded".into(),
+                hook_phase: OperationPhase::Succeeded,
                 wave: Some(*own_wave),
                 ..result_of(step)
             },
             (Action::RunHook { .. }, StepResult::Done { message, uid }) => ResourceResult {
-                status: "Synced".into(),
+                status: ResultCode::Synced,
                 message: message.clone(),
                 hook_type: step.phase.as_str().into(),
-                hook_phase: "Running".into(),
+                hook_phase: OperationPhase::Running,
                 uid: uid.clone(),
                 ..result_of(step)
             },
             (_, StepResult::Done { message, uid }) => ResourceResult {
-                status: "Synced".into(),
+                status: ResultCode::Synced,
                 message: message.clone(),
-                hook_phase: "Running".into(),
+                hook_phase: OperationPhase::Running,
                 uid: uid.clone(),
                 ..result_of(step)
             },
             (action, StepResult::Failed { message }) => ResourceResult {
-                status: "SyncFailed".into(),
+                status: ResultCode::SyncFailed,
                 message: message.clone(),
                 hook_type: if matches!(action, Action::RunHook { .. }) {
                     step.phase.as_str().into()
                 } else {
                     String::new()
                 },
-                hook_phase: "Failed".into(),
+                hook_phase: OperationPhase::Failed,
                 ..result_of(step)
             },
         };
@@ -144,7 +144,7 @@ impl SyncProgress {
     pub fn record_dry_run(&mut self, step: &PlannedStep, message: &str) {
         self.record(step, &StepResult::Done { message: format!("{message} (dry run)"), uid: String::new() });
         if let Some(result) = self.results.iter_mut().find(|r| is_of(r, step)) {
-            result.hook_phase = "Succeeded".into();
+            result.hook_phase = OperationPhase::Succeeded;
         }
     }
 

@@ -6,7 +6,7 @@ use super::tasks::{self, Task, TaskKind};
 use super::{Action, HookDeletion, PlannedStep};
 use crate::hooks::{self, DeletePolicy, SyncPhase};
 use crate::object::{self, ResourceKey};
-use slipway_crd::names;
+use slipway_crd::{OperationPhase, names};
 use std::collections::BTreeSet;
 
 impl<'a> Planner<'a> {
@@ -98,9 +98,12 @@ impl<'a> Planner<'a> {
             |phase| tasks.iter().zip(states).all(|(t, s)| t.phase != phase || *s == State::Succeeded);
         let mut steps = Vec::new();
         for task in tasks.iter().chain(&self.on_failure).filter(|t| t.is_hook() && self.is_ours(t)) {
-            let ended = self
-                .result(task)
-                .is_some_and(|r| matches!(r.hook_phase.as_str(), "Succeeded" | "Failed" | "Error"));
+            let ended = self.result(task).is_some_and(|r| {
+                matches!(
+                    r.hook_phase,
+                    OperationPhase::Succeeded | OperationPhase::Failed | OperationPhase::Error
+                )
+            });
             if !ended || self.progress.given_up.contains(&task.key) {
                 continue;
             }

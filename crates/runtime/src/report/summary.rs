@@ -1,6 +1,6 @@
 //! One sentence about an Application in plain words: what it is doing or waiting for, or what a person has to do.
 
-use slipway_crd::{Application, names};
+use slipway_crd::{Application, OperationPhase, names};
 use slipway_gitops::health::HealthCode;
 use slipway_gitops::refresh;
 
@@ -34,13 +34,13 @@ pub(super) fn summary(app: &Application, waiting: &[String], anything_live: bool
         return REQUESTED.to_owned();
     }
     let state = status.operation_state.as_ref();
-    if let Some(state) = state.filter(|state| matches!(state.phase.as_str(), "Running" | "Terminating")) {
+    if let Some(state) = state.filter(|state| state.phase.is_under_way()) {
         let revision = state.sync_result.as_ref().map(|r| short(&r.revision)).filter(|sha| !sha.is_empty());
         let what = revision.unwrap_or(at);
         let why = waiting.first().cloned().unwrap_or_else(|| state.message.clone());
         let why = why.trim_end_matches('.');
-        return match state.phase.as_str() {
-            "Terminating" => "The sync is being terminated.".to_owned(),
+        return match state.phase {
+            OperationPhase::Terminating => "The sync is being terminated.".to_owned(),
             _ if state.finished_at.is_some() => format!("The sync to {what} failed: {why}."),
             _ if why.is_empty() => format!("Syncing to {what}."),
             _ => format!("Syncing to {what}: {why}."),

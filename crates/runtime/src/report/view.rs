@@ -177,7 +177,7 @@ fn operation(app: &Application, waiting: &[String]) -> Option<wire::Operation> {
     let running = is_running(app);
     Some(wire::Operation {
         id: operation_id(&state.operation),
-        phase: state.phase.clone(),
+        phase: state.phase.to_string(),
         message: state.message.clone(),
         started_at: state.started_at.clone(),
         finished_at: state.finished_at.clone(),

@@ -211,7 +211,7 @@ fn check(report: &RuntimeReport) -> Result<(), ApiError> {
     if report.complete.is_some_and(|complete| complete.page >= PAGES_MAX) {
         return refuse(format!("a complete report may have {PAGES_MAX} pages"));
     }
-    match report.removed.iter().find_map(|name| wrong_name(name)) {
+    match report.removed.iter().find_map(wrong_name) {
         Some(reason) => refuse(format!("`removed`: {reason}")),
         None => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Kubernetes Events about Applications, in Argo CD's words.
 
 use serde_json::json;
-use slipway_crd::{Application, names};
+use slipway_crd::{Application, OperationPhase, names};
 use slipway_reconcile::Note;
 
 use super::observe::IN_CLUSTER;
@@ -48,7 +48,7 @@ pub(crate) fn between(before: &Application, after: &Application) -> Vec<Note> {
         let result = state.sync_result.clone().unwrap_or_default();
         let revision = if result.revision.is_empty() { result.revisions.join(", ") } else { result.revision };
         let what = if sync.resources.is_empty() { "Sync operation" } else { "Partial sync operation" };
-        let failed = state.phase != "Succeeded";
+        let failed = state.phase != OperationPhase::Succeeded;
         let outcome = if failed { format!("failed: {}", state.message) } else { "succeeded".to_owned() };
         let message = format!("{what} to {revision} {outcome}");
         notes.push(Note { reason: "OperationCompleted", warning: failed, message });

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use slipway_crd::{Application, OperationState, SyncOperation, SyncResult};
+use slipway_crd::{Application, OperationPhase, OperationState, SyncOperation, SyncResult};
 use slipway_gitops::cluster::KustomizeSettings;
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::sync::{self, Outcome, OutcomePhase, SyncPlan, SyncProgress, WaitingOn};
@@ -36,7 +36,7 @@ impl Engine {
         session.memory.progress = None;
         session.app.status.operation_state = Some(OperationState {
             operation,
-            phase: "Running".into(),
+            phase: OperationPhase::Running,
             started_at: rfc3339(now),
             ..OperationState::default()
         });
@@ -108,7 +108,7 @@ impl Engine {
     fn waits_for_retry(&self, session: &mut Session<'_>) -> bool {
         let now = Timestamp::now();
         let Some(state) = &mut session.app.status.operation_state else { return false };
-        let (Some(finished), "Running") = (state.finished_at.clone(), state.phase.as_str()) else {
+        let (Some(finished), OperationPhase::Running) = (state.finished_at.clone(), &state.phase) else {
             return false;
         };
         let finished: Timestamp = finished.parse().unwrap_or(now);
@@ -134,7 +134,8 @@ impl Engine {
 
     fn waits_for_window(&self, session: &mut Session<'_>, observed: &Observed) -> bool {
         let Some(state) = &mut session.app.status.operation_state else { return false };
-        let Some(project) = observed.project.as_ref().filter(|_| state.phase == "Running") else {
+        let Some(project) = observed.project.as_ref().filter(|_| state.phase == OperationPhase::Running)
+        else {
             return false;
         };
         let began = state.sync_result.as_ref().is_some_and(|result| !result.resources.is_empty());
@@ -342,7 +343,7 @@ impl Engine {
             session.requeue_at_time(Some(at));
             return Ok(current);
         }
-        outcome.phase.as_str().clone_into(&mut state.phase);
+        state.phase = outcome.phase.into();
         state.message = match outcome.phase {
             OutcomePhase::Succeeded => outcome.message.clone(),
             OutcomePhase::Failed | OutcomePhase::Error => {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_crd::{Application, Condition, Operation, names};
+use slipway_crd::{Application, Condition, Operation, OperationPhase, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::dependencies;
 use slipway_gitops::refresh::{self, Refresh};
@@ -218,7 +218,7 @@ impl Engine {
             if self.superseded(session, &observed, now)
                 && let Some(state) = &mut session.app.status.operation_state
             {
-                "Terminating".clone_into(&mut state.phase);
+                state.phase = OperationPhase::Terminating;
             }
             return self.operate(session, observed).await;
         }
@@ -346,7 +346,7 @@ fn is_whole(operation: &Operation) -> bool {
 
 pub(crate) fn is_running(app: &Application) -> bool {
     let state = app.status.operation_state.as_ref();
-    state.is_some_and(|state| matches!(state.phase.as_str(), "Running" | "Terminating"))
+    state.is_some_and(|state| state.phase.is_under_way())
 }
 
 /// A new request that names no revision means the newest.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_cluster::Live;
-use slipway_crd::{Application, ApplicationSource, HydrateOperation, SourceHydrator, names};
+use slipway_crd::{Application, ApplicationSource, HydrateOperation, HydratePhase, SourceHydrator, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::project;
 use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch, merge_patch, save};
@@ -169,7 +169,8 @@ impl Engine {
         if !asked && status.last_successful_operation.as_ref().is_some_and(same) {
             return Ok(false);
         }
-        let failed = status.current_operation.as_ref().filter(|done| done.phase == "Failed" && same(done));
+        let failed =
+            status.current_operation.as_ref().filter(|done| done.phase == HydratePhase::Failed && same(done));
         let again = failed.and_then(|done| done.finished_at.as_ref()?.parse::<Timestamp>().ok());
         let again = again.and_then(|at| at.checked_add(AGAIN).ok()).filter(|at| *at > Timestamp::now());
         if !asked && again.is_some() {
@@ -179,7 +180,7 @@ impl Engine {
         let entry = hydration.app.status.source_hydrator.get_or_insert_default();
         entry.current_operation = Some(HydrateOperation {
             started_at: Some(rfc3339(Timestamp::now())),
-            phase: "Hydrating".into(),
+            phase: HydratePhase::Hydrating,
             dry_sha: dry.clone(),
             source_hydrator: hydrator.clone(),
             ..HydrateOperation::default()
@@ -369,17 +370,18 @@ fn note(
     };
     match outcome {
         Ok(sha) => {
-            done.phase = "Hydrated".into();
+            done.phase = HydratePhase::Hydrated;
             done.hydrated_sha = sha;
             status.last_successful_operation = Some(done.clone());
         }
         Err(why) => {
             // The same failure again is no news.
-            if known.as_ref().is_some_and(|known| known.phase == "Failed" && known.message == why) {
+            if known.as_ref().is_some_and(|known| known.phase == HydratePhase::Failed && known.message == why)
+            {
                 status.current_operation = known;
                 return;
             }
-            done.phase = "Failed".into();
+            done.phase = HydratePhase::Failed;
             done.message = why;
             hydration.again = now.checked_add(AGAIN).ok();
         }
