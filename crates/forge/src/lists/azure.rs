@@ -4,8 +4,8 @@
 use serde_json::Value;
 use slipway_dialect::percent::encode;
 
-use super::paging::{Page, items, text};
-use super::{AskError, Branch, Carrier, Entry, Listed, PullRequest, Question};
+use super::paging::{Page, items, read_branches, text};
+use super::{AskError, At, Branch, Carrier, Entry, Listed, PullRequest, Question};
 
 /// Servers of 2022 and the service both know it.
 const VERSION: &str = "api-version=7.0";
@@ -73,11 +73,7 @@ pub(super) async fn branches<C: Carrier>(
         Err(AskError::NotFound { body, .. }) if is(&body, "GitRepositoryNotFoundException") => Vec::new(),
         found => found?,
     };
-    let read = |branch: &Value| {
-        let sha = branch["commit"]["commitId"].as_str()?.to_owned();
-        Some(Branch { name: branch["name"].as_str()?.to_owned(), sha })
-    };
-    Ok(found.iter().filter_map(read).collect())
+    Ok(read_branches(&found, "/name", &["/commit/commitId"]))
 }
 
 /// Which thing was not found.
@@ -85,12 +81,8 @@ fn is(body: &Value, kind: &str) -> bool {
     body["typeKey"] == kind
 }
 
-pub(super) async fn has_path<C: Carrier>(
-    question: &Question<'_, C>,
-    listed: &Listed,
-    branch: &Branch,
-    path: &str,
-) -> Result<bool, AskError> {
+pub(super) async fn has_path<C: Carrier>(question: &Question<'_, C>, at: At<'_>) -> Result<bool, AskError> {
+    let At { listed, branch, path } = at;
     let version =
         format!("versionDescriptor.versionType=branch&versionDescriptor.version={}", encode(&branch.name));
     // As JSON: a file is described instead of sent.

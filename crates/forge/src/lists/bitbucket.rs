@@ -3,8 +3,8 @@
 use serde_json::Value;
 use slipway_dialect::percent::{encode, encode_path};
 
-use super::paging::{Page, clone_address, items, query_of, text};
-use super::{AskError, Branch, Carrier, Entry, Listed, PullRequest, Question};
+use super::paging::{Page, clone_address, items, query_of, read_branches, text};
+use super::{AskError, At, Branch, Carrier, Entry, Listed, PullRequest, Question};
 
 pub(super) fn api(given: &str) -> String {
     if given.is_empty() { "https://api.bitbucket.org/2.0".to_owned() } else { given.to_owned() }
@@ -56,21 +56,13 @@ pub(super) async fn branches<C: Carrier>(
     let found: Vec<Value> = if question.scope.all_branches {
         list(question, &base, "pagelen=100").await?
     } else {
-        question.perhaps(&format!("{base}/{}", encode(&listed.entry.branch))).await?.into_iter().collect()
+        question.default_branch(&base, listed).await?
     };
-    let read = |branch: &Value| {
-        let sha = branch["target"]["hash"].as_str()?.to_owned();
-        Some(Branch { name: branch["name"].as_str()?.to_owned(), sha })
-    };
-    Ok(found.iter().filter_map(read).collect())
+    Ok(read_branches(&found, "/name", &["/target/hash"]))
 }
 
-pub(super) async fn has_path<C: Carrier>(
-    question: &Question<'_, C>,
-    listed: &Listed,
-    branch: &Branch,
-    path: &str,
-) -> Result<bool, AskError> {
+pub(super) async fn has_path<C: Carrier>(question: &Question<'_, C>, at: At<'_>) -> Result<bool, AskError> {
+    let At { listed, branch, path } = at;
     // By the commit: a branch with a slash in its name cannot be told from a path here.
     let path = format!("{}/src/{}/{}?format=meta", listed.key, encode(&branch.sha), encode_path(path));
     Ok(question.perhaps(&path).await?.is_some())

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use slipway_dialect::percent::{encode, encode_path};
 
-use super::paging::{Page, clone_address, items, text};
-use super::{AskError, Branch, Carrier, Entry, Listed, PullRequest, Question};
+use super::paging::{Page, clone_address, items, read_branches, text};
+use super::{AskError, At, Branch, Carrier, Entry, Listed, PullRequest, Question};
 
 const SIZE: &str = "limit=100";
 
@@ -62,19 +62,11 @@ pub(super) async fn branches<C: Carrier>(
         Some(_) if question.scope.all_branches => list(question, &base).await?,
         Some(default) => vec![default],
     };
-    let read = |branch: &Value| {
-        let sha = branch["latestCommit"].as_str()?.to_owned();
-        Some(Branch { name: branch["displayId"].as_str()?.to_owned(), sha })
-    };
-    Ok(found.iter().filter_map(read).collect())
+    Ok(read_branches(&found, "/displayId", &["/latestCommit"]))
 }
 
-pub(super) async fn has_path<C: Carrier>(
-    question: &Question<'_, C>,
-    listed: &Listed,
-    branch: &Branch,
-    path: &str,
-) -> Result<bool, AskError> {
+pub(super) async fn has_path<C: Carrier>(question: &Question<'_, C>, at: At<'_>) -> Result<bool, AskError> {
+    let At { listed, branch, path } = at;
     // `type` answers what it is, without what is in it.
     let (path, at) = (encode_path(path), encode(&branch.name));
     let path = format!("{}/browse/{path}?at={at}&type=true&{SIZE}", listed.key);

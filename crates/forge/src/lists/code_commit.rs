@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::paging::text;
-use super::{AskError, Branch, Carrier, Entry, Listed, Question};
+use super::{AskError, At, Branch, Carrier, Entry, Listed, Question};
 
 /// Pages of one list; an answer that never ends must not keep us.
 const PAGES_MAX: usize = 100;
@@ -104,12 +104,8 @@ pub(super) async fn branches<C: Carrier>(
     Ok(found.iter().map(|name| branch(text(name))).collect())
 }
 
-pub(super) async fn has_path<C: Carrier>(
-    question: &Question<'_, C>,
-    listed: &Listed,
-    wanted: &Branch,
-    path: &str,
-) -> Result<bool, AskError> {
+pub(super) async fn has_path<C: Carrier>(question: &Question<'_, C>, at: At<'_>) -> Result<bool, AskError> {
+    let At { listed, branch: wanted, path } = at;
     // The folder that it lies in: a file by itself would come with all that is in it.
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     if name.is_empty() {

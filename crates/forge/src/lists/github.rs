@@ -3,8 +3,8 @@
 use serde_json::Value;
 use slipway_dialect::percent::{encode, encode_path};
 
-use super::paging::text;
-use super::{AskError, Branch, Carrier, Entry, Listed, PullRequest, Question};
+use super::paging::{read_branches, text};
+use super::{AskError, At, Branch, Carrier, Entry, Listed, PullRequest, Question};
 
 /// An Enterprise's API lies under `/api/v3`, unless its host is one for the API alone.
 pub(super) fn api(given: &str) -> String {
@@ -54,24 +54,14 @@ pub(super) async fn branches<C: Carrier>(
     let found = if question.scope.all_branches {
         question.linked(&base, size).await?
     } else {
-        // A repository without a commit has a default branch only by name.
-        question.perhaps(&format!("{base}/{}", encode(&listed.entry.branch))).await?.into_iter().collect()
+        question.default_branch(&base, listed).await?
     };
-    // GitHub calls the commit `sha`, Gitea and GitLab `id`.
-    let read = |branch: &Value| {
-        let commit = &branch["commit"];
-        let sha = commit["sha"].as_str().or_else(|| commit["id"].as_str())?;
-        Some(Branch { name: branch["name"].as_str()?.to_owned(), sha: sha.to_owned() })
-    };
-    Ok(found.iter().filter_map(read).collect())
+    // GitHub calls the commit `sha`, Gitea `id`.
+    Ok(read_branches(&found, "/name", &["/commit/sha", "/commit/id"]))
 }
 
-pub(super) async fn has_path<C: Carrier>(
-    question: &Question<'_, C>,
-    listed: &Listed,
-    branch: &Branch,
-    path: &str,
-) -> Result<bool, AskError> {
+pub(super) async fn has_path<C: Carrier>(question: &Question<'_, C>, at: At<'_>) -> Result<bool, AskError> {
+    let At { listed, branch, path } = at;
     let path = format!("/repos/{}/contents/{}?ref={}", listed.key, encode_path(path), encode(&branch.name));
     // A folder is a list.
     let found = question.perhaps(&path).await?;

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use slipway_dialect::percent::{encode, encode_path};
 
-use super::paging::text;
-use super::{AskError, Branch, Carrier, Entry, Listed, PullRequest, Question};
+use super::paging::{read_branches, text};
+use super::{AskError, At, Branch, Carrier, Entry, Listed, PullRequest, Question};
 
 pub(super) fn api(given: &str) -> String {
     match given {
@@ -59,22 +59,13 @@ pub(super) async fn branches<C: Carrier>(
     let found: Vec<Value> = if question.scope.all_branches {
         question.linked(&base, "per_page=100").await?
     } else {
-        // A repository without a commit has a default branch only by name.
-        question.perhaps(&format!("{base}/{}", encode(&listed.entry.branch))).await?.into_iter().collect()
+        question.default_branch(&base, listed).await?
     };
-    let read = |branch: &Value| {
-        let sha = branch["commit"]["id"].as_str()?.to_owned();
-        Some(Branch { name: branch["name"].as_str()?.to_owned(), sha })
-    };
-    Ok(found.iter().filter_map(read).collect())
+    Ok(read_branches(&found, "/name", &["/commit/id"]))
 }
 
-pub(super) async fn has_path<C: Carrier>(
-    question: &Question<'_, C>,
-    listed: &Listed,
-    branch: &Branch,
-    path: &str,
-) -> Result<bool, AskError> {
+pub(super) async fn has_path<C: Carrier>(question: &Question<'_, C>, at: At<'_>) -> Result<bool, AskError> {
+    let At { listed, branch, path } = at;
     let (path, branch) = (encode_path(path), encode(&branch.name));
     let file = path.replace('/', "%2F");
     let base = format!("/projects/{}/repository", listed.key);

@@ -107,6 +107,14 @@ pub struct Branch {
     pub sha: String,
 }
 
+/// A path of a branch.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    listed: &'a Listed,
+    branch: &'a Branch,
+    path: &'a str,
+}
+
 /// Brings calls to a host's API and answers back.
 pub trait Carrier: Send + Sync {
     /// The API's address, for messages.
@@ -214,14 +222,14 @@ impl<C: Carrier> Question<'_, C> {
     }
 
     pub async fn has_path(&self, listed: &Listed, branch: &Branch, path: &str) -> Result<bool, AskError> {
-        let path = path.trim_matches('/');
+        let at = At { listed, branch, path: path.trim_matches('/') };
         match self.host {
-            Host::GitHub | Host::Gitea => github::has_path(self, listed, branch, path).await,
-            Host::GitLab => gitlab::has_path(self, listed, branch, path).await,
-            Host::Bitbucket => bitbucket::has_path(self, listed, branch, path).await,
-            Host::BitbucketServer => bitbucket_server::has_path(self, listed, branch, path).await,
-            Host::Azure => azure::has_path(self, listed, branch, path).await,
-            Host::CodeCommit => code_commit::has_path(self, listed, branch, path).await,
+            Host::GitHub | Host::Gitea => github::has_path(self, at).await,
+            Host::GitLab => gitlab::has_path(self, at).await,
+            Host::Bitbucket => bitbucket::has_path(self, at).await,
+            Host::BitbucketServer => bitbucket_server::has_path(self, at).await,
+            Host::Azure => azure::has_path(self, at).await,
+            Host::CodeCommit => code_commit::has_path(self, at).await,
         }
     }
 
@@ -239,3 +247,6 @@ impl<C: Carrier> Question<'_, C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

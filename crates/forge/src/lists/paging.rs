@@ -1,8 +1,9 @@
 //! One way to ask a host: a single answer, or all pages of a list, however the host says where the next one is.
 
 use serde_json::Value;
+use slipway_dialect::percent::encode;
 
-use super::{AskError, Carrier, Question};
+use super::{AskError, Branch, Carrier, Listed, Question};
 use crate::remote::Call;
 
 /// Pages of one list; a host that never ends must not keep us.
@@ -47,6 +48,12 @@ impl<C: Carrier> Question<'_, C> {
             Err(AskError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The default branch alone. A repository without a commit has one only by name.
+    pub(super) async fn default_branch(&self, base: &str, listed: &Listed) -> Result<Vec<Value>, AskError> {
+        let path = format!("{base}/{}", encode(&listed.entry.branch));
+        Ok(self.perhaps(&path).await?.into_iter().collect())
     }
 
     /// Every page of a list. `page` takes an answer apart; none: it is not such a list.
@@ -98,6 +105,15 @@ pub(super) fn query_of(address: &str) -> Option<String> {
 
 pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Branches by where their name and their commit stand; what has neither is left out.
+pub(super) fn read_branches(found: &[Value], name: &str, sha: &[&str]) -> Vec<Branch> {
+    let read = |branch: &Value| {
+        let text = |path: &str| branch.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        Some(Branch { name: text(name)?, sha: sha.iter().find_map(|path| text(path))? })
+    };
+    found.iter().filter_map(read).collect()
 }
 
 /// The items of a list under a field.

@@ -117,17 +117,7 @@ impl Mirror {
         if self.read(id).await?.is_some() {
             return Ok(());
         }
-        let keep = format!("+{id}:refs/slipway/{id}");
-        let mut git = self.remote(repo).await?;
-        git.command.args([
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-        ]);
-        git.command.args(["--depth=1", "--", &repo.url, &keep]);
-        let output = self.run_fetch(&git, repo).await?;
+        let output = self.fetch_one(repo, id, "--depth=1").await?;
         if output.success && self.read(id).await?.is_some() {
             return Ok(());
         }
@@ -145,18 +135,17 @@ impl Mirror {
             // Whoever held the lock before has brought it.
             return Ok(());
         }
+        let output = self.fetch_one(repo, id, "--unshallow").await?;
+        if output.success { Ok(()) } else { self.fetch_everything(repo).await }
+    }
+
+    /// One commit, which a reference of ours keeps.
+    async fn fetch_one(&self, repo: &Repository, id: &str, depth: &str) -> Result<process::Output, GitError> {
         let keep = format!("+{id}:refs/slipway/{id}");
         let mut git = self.remote(repo).await?;
-        git.command.args([
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-        ]);
-        git.command.args(["--unshallow", "--", &repo.url, &keep]);
-        let output = self.run_fetch(&git, repo).await?;
-        if output.success { Ok(()) } else { self.fetch_everything(repo).await }
+        git.command.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"]);
+        git.command.args(["--no-recurse-submodules", depth, "--", &repo.url, &keep]);
+        self.run_fetch(&git, repo).await
     }
 
     async fn fetch_everything(&self, repo: &Repository) -> Result<(), GitError> {
