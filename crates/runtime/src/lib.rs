@@ -35,6 +35,7 @@ pub use app_proxy::app_proxy_router;
 use compat::argocd_core;
 pub use compat::argocd_core::CoreAddresses;
 use engine::Engine;
+pub use engines::engine_names;
 pub use offline::{RenderOffline, render_offline};
 pub use plugins::PluginsError;
 pub use slipway_net::Rules as EgressRules;

@@ -186,6 +186,9 @@ enum EngineCommand {
         /// Answer the argocd CLI in --core mode, on 127.0.0.1:6379 and :8081, where its port-forward ends
         #[arg(long)]
         argocd_core: bool,
+        /// Leave this to a controller of Argo CD; may be given several times
+        #[arg(long, value_name = "ENGINE", value_parser = slipway_runtime::engine_names())]
+        without: Vec<String>,
         /// Ask no private address because an ApplicationSet, a notification or a chart names it
         #[arg(long)]
         egress_public: bool,
@@ -263,6 +266,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             lease_seconds,
             listen,
             argocd_core,
+            without,
             egress_public,
             egress_allow,
         }) => {
@@ -277,6 +281,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             config.listen = listen;
             config.argocd_core = argocd_core.then(slipway_runtime::CoreAddresses::default);
             config.tools = tools;
+            config.engines_off = without;
             if !alone {
                 let mut sharing = slipway_runtime::Sharing::of_folder(&config.data)?;
                 sharing.lease = std::time::Duration::from_secs(lease_seconds);

@@ -42,6 +42,11 @@ const ENGINES: [Row; 6] = [
     row::<ReportedSets>(),
 ];
 
+/// What can be switched off, by its name: a controller of Argo CD does it then. Reporting is not among them.
+pub const fn engine_names() -> [&'static str; 4] {
+    [Applications::NAME, ApplicationSets::NAME, Hydrator::NAME, Notifier::NAME]
+}
+
 /// Those that are not switched off.
 pub(crate) fn shell(engine: &Arc<Engine>) -> Shell {
     let shell = Shell::new(engine.tasks.clone(), engine.shards.clone());
