@@ -100,7 +100,9 @@ async fn a_runner_that_is_not_root_makes_the_same_sandbox() {
     // A place of its own, where another user may go.
     let place = tempfile::tempdir().unwrap();
     let (shim, data) = (place.path().join("runner"), place.path().join("data"));
-    std::fs::copy(SHIM, &shim).unwrap();
+    // By a process of its own: a test beside this one that forks while we hold the copy open for writing would keep it busy.
+    let copied = std::process::Command::new("cp").arg(SHIM).arg(&shim).status().unwrap();
+    assert!(copied.success());
     std::fs::create_dir(&data).unwrap();
     for path in [place.path(), &data] {
         std::os::unix::fs::chown(path, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
