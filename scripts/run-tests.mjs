@@ -11,7 +11,7 @@ import { dirname, join } from "node:path";
 const [only, ...extra] = process.argv.slice(2);
 const AT_ONCE = 3;
 // Tests of one program at once. Those named wait for containers and clusters for most of their time; two cores are enough for more of them.
-const THREADS = { "slipway-runner integration": 6, "slipway-runtime integration": 4 };
+const THREADS = { "slipway-runner integration": 4, "slipway-runtime integration": 3 };
 const MAY_BE_UNSTEADY = 2;
 const PROMISES = /kill|crash|durab|attack|restart|takeover|lost|twice|once|matrix|audit|secret|access|fence|shard/;
 // They take longest, so they go first; the rest fills the gaps.
