@@ -448,6 +448,18 @@ export function createAdmin(user) {
           here: false,
         },
         {
+          name: 'housekeeping',
+          description: 'Ends old sessions.',
+          state: 'waiting',
+          failing: false,
+          failures: 0,
+          rounds: 0,
+          nextRun: iso(-20),
+          lease: 'housekeeping',
+          leader: '4711-a1b2c3',
+          here: true,
+        },
+        {
           name: 'reports-sender',
           description: 'Sends commit statuses, mails and messages that are due.',
           state: 'failing',

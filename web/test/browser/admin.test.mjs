@@ -434,6 +434,10 @@ describe('the platform', () => {
   test('health says what is ready, and the master key is renewed after a question', async () => {
     await visit('/admin/platform/health');
     await page.getByText('Ready', { exact: true }).waitFor();
+    await row('clock').getByText('OK', { exact: true }).waitFor();
+    await row('hooks').getByText('Another process runs it').waitFor();
+    await row('housekeeping').getByText('Not run yet').waitFor();
+    await row('reports-sender').getByText('failed 7 times in a row').waitFor();
     await button('Rotate master key').click();
     await inDialog('Rotate').click();
     await page.getByText('Master key rotated').waitFor();

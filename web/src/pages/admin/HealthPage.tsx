@@ -176,6 +176,12 @@ function JobState({ job }: { job: Job }) {
         {`failed ${job.failures} times in a row: ${job.error ?? ''}`}
       </Status>
     );
+  if (job.state !== 'running' && !job.lastRun)
+    return (
+      <Status plain tone="off">
+        Not run yet
+      </Status>
+    );
   return (
     <Status plain tone="ok">
       {job.state === 'running' ? 'Running' : 'OK'}
