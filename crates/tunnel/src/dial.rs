@@ -33,7 +33,7 @@ pub enum DialError {
     #[error("the proxy {proxy} opened no connection to {address}: {said}")]
     Proxy { proxy: String, address: String, said: String },
     #[error(
-        "no TLS with {address}: {error}; if its certificate is from an authority of your own, name that with --ca"
+        "no TLS with {address}: {error}; if its certificate is from an authority of your own, that has to be trusted here"
     )]
     Tls { address: String, error: std::io::Error },
     #[error("no answer from {address} within {} seconds", WITHIN.as_secs())]

@@ -2,4 +2,5 @@
 
 mod carried;
 mod cut;
+mod dialled;
 mod support;

@@ -86,21 +86,18 @@ impl Platform {
         local: SocketAddr,
         carrier: Carrier,
     ) -> Runtime {
-        let roots = rustls::RootCertStore::empty();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("versions")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         let dial = Dial {
             server: Server::parse(&format!("http://{address}")).expect("an address"),
             carrier,
             // A stand-in for a key that belongs to a runtime: the platform reads the name out of it.
             credential: Arc::new(format!("{key} {runtime}").into()),
-            tls: Arc::new(tls),
+            tls: trusting(rustls::RootCertStore::empty()),
             proxy: None,
         };
+        self.connect_with(dial, local)
+    }
+
+    pub(crate) fn connect_with(&self, dial: Dial, local: SocketAddr) -> Runtime {
         let (state, states) = watch::channel(Connection::Connecting);
         let cancel = CancellationToken::new();
         let agent = Agent { dial, local, state };
@@ -118,6 +115,13 @@ impl Platform {
         }
         panic!("{:?}", self.sessions.list(&name(runtime)));
     }
+}
+
+pub(crate) fn trusting(roots: rustls::RootCertStore) -> Arc<rustls::ClientConfig> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider);
+    let builder = builder.with_safe_default_protocol_versions().expect("versions");
+    Arc::new(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 pub(crate) struct Runtime {
