@@ -70,3 +70,27 @@ fn read(pipe: Option<impl Read>) -> String {
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn an_engine_sees_nothing_of_our_environment_but_what_it_needs() {
+        // Cargo gives it to every test, and a CI machine has secrets in the same place.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let seen = run(&["env"], SOON).expect("it runs");
+        assert!(seen.contains("PATH=") && !seen.contains("CARGO_"), "{seen}");
+    }
+
+    #[test]
+    fn arguments_are_values_and_failures_have_a_reason() {
+        assert_eq!(run(&["printf", "%s", "a b; $(id)"], SOON), Ok("a b; $(id)".to_owned()));
+        assert_eq!(run(&["no-such-engine"], SOON), Err("it is not installed".to_owned()));
+        assert_eq!(run(&["false"], SOON), Err("it gave no reason".to_owned()));
+        let late = run(&["sleep", "60"], Duration::from_millis(50)).expect_err("it is ended");
+        assert!(late.contains("did not answer"), "{late}");
+    }
+}
