@@ -401,4 +401,18 @@ mod tests {
             assert!(command.get_arguments().any(|argument| argument.get_short() == Some('w')), "{name}");
         }
     }
+
+    #[test]
+    fn an_engine_that_does_not_exist_cannot_be_switched_off() {
+        let parse =
+            |name: &str| Arguments::try_parse_from(["slipway", "engine", "gitops", "--without", name]);
+        for name in ["applications", "application-sets", "hydrator", "notifications"] {
+            assert!(parse(name).is_ok(), "{name}");
+        }
+        // Who reports is not somebody else's.
+        for wrong in ["application", "report-applications"] {
+            let error = parse(wrong).err().expect("refused").to_string();
+            assert!(error.contains(wrong) && error.contains("application-sets"), "{error}");
+        }
+    }
 }
