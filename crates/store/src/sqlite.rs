@@ -97,13 +97,17 @@ fn connect(path: &Path) -> Result<Sqlite, StoreError> {
 
 fn migrate(connection: &mut rusqlite::Connection) -> Result<(), StoreError> {
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    for (version, sql) in migrations::after(found)? {
-        let tx = connection.transaction()?;
+    let mut pending = migrations::after(found)?.peekable();
+    if pending.peek().is_none() {
+        return Ok(());
+    }
+    // One commit for all of them: a new database is there at once, and an old one is as it was or up to date.
+    let tx = connection.transaction()?;
+    for (version, sql) in pending {
         tx.execute_batch(sql)?;
         tx.execute_batch(&format!("PRAGMA user_version = {version}"))?;
-        tx.commit()?;
     }
-    Ok(())
+    Ok(tx.commit()?)
 }
 
 /// SQLite numbers `$2` by where it first stands; `?2` means the second value, as `$2` does in PostgreSQL.
