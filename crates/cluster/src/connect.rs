@@ -18,6 +18,7 @@ use crate::discovery::Discovery;
 use crate::given::{Given, Refused};
 use crate::subscriptions::{Subscription, Subscriptions};
 use crate::supervise::Reading;
+use crate::tracking::Tracking;
 use crate::{ClusterError, ObjectKey};
 
 /// How long a credential program may take.
@@ -36,6 +37,8 @@ pub struct ClusterConfig {
     pub context: Option<String>,
     /// What is kept and announced besides what somebody tracks.
     pub subscriptions: Vec<Subscription>,
+    /// By which name an object is tracked, until [`Cluster::track_by`] says otherwise.
+    pub tracking: Tracking,
     /// In whose name fields are written, unless the writer says otherwise ([`Cluster::writing_as`], [`crate::managed`]).
     pub field_manager: String,
     /// Writes under way at once.
@@ -53,6 +56,7 @@ impl ClusterConfig {
             cluster_resources: false,
             context: None,
             subscriptions: Vec::new(),
+            tracking: Tracking::default(),
             field_manager: names::FIELD_MANAGER.to_owned(),
             parallel_writes: 24,
             request_timeout: Duration::from_secs(30),
@@ -100,7 +104,7 @@ impl Cluster {
         let inner = Inner {
             client,
             writes: Semaphore::new(config.parallel_writes.max(1)),
-            cache: Cache::new(subscriptions, config.field_manager.clone()),
+            cache: Cache::new(subscriptions, config.tracking.clone(), config.field_manager.clone()),
             discovery: RwLock::default(),
             discovering: tokio::sync::Mutex::default(),
             kinds: RwLock::default(),
@@ -161,19 +165,19 @@ impl Cluster {
         self.inner.cache.of_kind(group, kind)
     }
 
-    /// The objects that an application (instance name) tracks.
-    pub fn tracked(&self, application: &str) -> Vec<Arc<Live>> {
-        self.inner.cache.of_application(application)
+    /// The objects that are tracked by this name.
+    pub fn tracked(&self, tracker: &str) -> Vec<Arc<Live>> {
+        self.inner.cache.tracked_by(tracker)
     }
 
-    /// Top-level objects of a namespace that no application tracks.
+    /// Top-level objects of a namespace that nobody tracks.
     pub fn unowned(&self, namespace: &str) -> Vec<ObjectKey> {
         self.inner.cache.unowned(namespace)
     }
 
-    /// From now on the application hears of changes of what nobody owns in this namespace; `None`: of none.
-    pub fn oversee(&self, application: &str, namespace: Option<&str>) {
-        self.inner.cache.oversee(application, namespace);
+    /// From now on this tracker hears of changes of what nobody owns in this namespace; `None`: of none.
+    pub fn oversee(&self, tracker: &str, namespace: Option<&str>) {
+        self.inner.cache.oversee(tracker, namespace);
     }
 
     /// The same cluster, written to in the name of somebody else. The connection's own user has to be allowed to.
@@ -240,9 +244,9 @@ impl Cluster {
         unread.map(|((group, kind), _)| format!("{group}/{kind}")).collect()
     }
 
-    /// How objects say whose they are: by this label, or by annotation. A change reads everything again.
-    pub fn track_by(&self, label: Option<&str>) {
-        if self.inner.cache.track_by(label.map(str::to_owned)) {
+    /// By which name objects are tracked from now on. Another rule than before reads everything again.
+    pub fn track_by(&self, tracking: Tracking) {
+        if self.inner.cache.track_by(tracking) {
             self.read_again();
         }
     }
@@ -262,13 +266,9 @@ impl Cluster {
         self.inner.again.notify_one();
     }
 
-    /// Announces changes of these keys to the application too, and makes sure that their content is here.
-    pub async fn set_interest(
-        &self,
-        application: &str,
-        keys: HashSet<ObjectKey>,
-    ) -> Result<(), ClusterError> {
-        for key in self.inner.cache.set_interest(application, keys) {
+    /// Announces changes of these keys to the tracker too, and makes sure that their content is here.
+    pub async fn set_interest(&self, tracker: &str, keys: HashSet<ObjectKey>) -> Result<(), ClusterError> {
+        for key in self.inner.cache.set_interest(tracker, keys) {
             self.read(&key).await?;
         }
         Ok(())

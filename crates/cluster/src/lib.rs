@@ -4,7 +4,8 @@
 //! copy fed by one watch per kind, see [`Live`]), which objects changed and whom that concerns ([`Change`]), and the
 //! answers to writes. A write's answer enters the copy at once, so a reader never looks behind its own hand.
 //! [`Pods`] is the same for processes that live as long as one pod: no copy, no watch.
-//! The room does not know what an application wants: it compares and decides nothing.
+//! The room does not know what an application wants, nor how it marks what is its own ([`Tracking`]): it compares and
+//! decides nothing.
 
 mod cache;
 mod changes;
@@ -38,4 +39,5 @@ pub use logs::LogOptions;
 pub use manager::managed;
 pub use pods::{PodKind, Pods, PodsConfig, Terminal};
 pub use subscriptions::Subscription;
+pub use tracking::Tracking;
 pub use write::{Propagation, WriteOptions};

@@ -15,7 +15,6 @@ pub mod diff;
 pub mod health;
 pub mod hooks;
 pub mod hydration;
-pub mod jq;
 pub mod lua;
 pub mod notify;
 pub mod object;

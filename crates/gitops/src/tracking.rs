@@ -74,6 +74,20 @@ pub fn tracked_by<'a>(object: &'a Value, settings: &Settings) -> Option<&'a str>
     parse_tracking_id(object::annotation(object, names::TRACKING_ID)?).map(|(instance, _)| instance)
 }
 
+/// The application in the label, for an index of live objects. What has an owner only copied the label from it.
+pub fn labelled_by<'a>(object: &'a Value, label: &str) -> Option<&'a str> {
+    let owned = !object::list(object, &["metadata", "ownerReferences"]).is_empty();
+    object::label(object, label).filter(|value| !value.is_empty() && !owned)
+}
+
+/// The application in the annotation, for an index of live objects, if the annotation was written for this very object:
+/// operators copy annotations to what they make.
+pub fn annotated_by(object: &Value) -> Option<&str> {
+    let id = object::annotation(object, names::TRACKING_ID)?;
+    let (instance, key) = parse_tracking_id(id)?;
+    names_itself(object, &key).then_some(instance)
+}
+
 /// True when the object's tracking names this application and this very object.
 pub fn is_owned(object: &Value, instance: &str, settings: &Settings) -> bool {
     tracked_by(object, settings) == Some(instance) && is_self_reference(object, settings)
@@ -87,6 +101,10 @@ pub fn is_self_reference(object: &Value, settings: &Settings) -> bool {
     let Some((_, key)) = object::annotation(object, names::TRACKING_ID).and_then(parse_tracking_id) else {
         return true;
     };
+    names_itself(object, &key)
+}
+
+fn names_itself(object: &Value, key: &ResourceKey) -> bool {
     let own = ResourceKey::of(object);
     // The namespace of a cluster-scoped object may have been filled in when the id was written.
     own.group == key.group
@@ -128,6 +146,23 @@ mod tests {
         assert!(!is_owned(&config_map(Some("app:/Secret:n/a")), "app", &settings));
         assert!(!is_owned(&config_map(Some("other:/ConfigMap:n/a")), "app", &settings));
         assert!(!is_owned(&config_map(None), "app", &settings));
+    }
+
+    #[test]
+    fn an_index_believes_what_was_written_for_the_object_alone() {
+        assert_eq!(annotated_by(&config_map(Some("app:/ConfigMap:n/a"))), Some("app"));
+        for copied in [None, Some("app:/ConfigMap:n/b"), Some("app:/ConfigMap:m/a"), Some(":/ConfigMap:n/a")]
+        {
+            assert_eq!(annotated_by(&config_map(copied)), None, "{copied:?}");
+        }
+        let mut role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "system:x", "annotations": {
+                names::TRACKING_ID: "app:rbac.authorization.k8s.io/ClusterRole:n/system:x"}}});
+        assert_eq!(annotated_by(&role), Some("app"), "written before it was known that it has no namespace");
+        role["metadata"]["labels"] = json!({"app": "shop"});
+        assert_eq!((labelled_by(&role, "app"), labelled_by(&role, "other")), (Some("shop"), None));
+        role["metadata"]["ownerReferences"] = json!([{"uid": "1"}]);
+        assert_eq!(labelled_by(&role, "app"), None, "its owner has the label");
     }
 
     #[test]

@@ -5,18 +5,21 @@
 //! down. It dials the control plane and the repositories; nobody dials it but browsers, through the app-proxy.
 
 mod app_proxy;
+mod changes;
 mod clusters;
 mod compat;
-mod engine;
+mod context;
 mod engines;
 mod github_tokens;
+mod inventory;
 mod listen;
 mod metrics;
-mod notifications;
 mod offline;
 mod plugins;
 mod pushes;
 mod report;
+mod resync;
+mod run;
 mod settings;
 mod webhook;
 
@@ -34,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub use app_proxy::app_proxy_router;
 use compat::argocd_core;
 pub use compat::argocd_core::CoreAddresses;
-use engine::Engine;
+use context::Context;
 pub use engines::engine_names;
 pub use offline::{RenderOffline, render_offline};
 pub use plugins::PluginsError;
@@ -109,6 +112,11 @@ impl Config {
             resync: Duration::from_secs(180),
         }
     }
+
+    /// Whether an engine does not run in this process.
+    pub(crate) fn is_off(&self, engine: &str) -> bool {
+        self.engines_off.iter().any(|off| off == engine)
+    }
 }
 
 /// Why the runtime cannot run at all. A cluster that is away is not among these: it is waited for.
@@ -141,13 +149,13 @@ pub struct Runtime {
 /// What the app-proxy needs of the runtime; empty until the cluster was reached.
 #[derive(Clone, Default)]
 pub struct Handle {
-    pub(crate) engine: Arc<OnceLock<Arc<Engine>>>,
+    pub(crate) running: Arc<OnceLock<app_proxy::Running>>,
 }
 
 impl Handle {
     /// True when the engine watches its cluster.
     pub fn is_ready(&self) -> bool {
-        self.engine.get().is_some()
+        self.running.get().is_some()
     }
 }
 
@@ -189,14 +197,17 @@ impl Runtime {
         if shutdown.is_cancelled() {
             return Ok(());
         }
-        let engine = Arc::new(Engine::new(config, cluster, renderer, version));
+        let context = Context::new(config, cluster, renderer, version);
+        let peers = engines::Peers::new(&context);
         // The only place that sets it, once.
-        let _ = handle.engine.set(engine.clone());
-        tracing::info!(runtime = %engine.config.name, namespace = %engine.config.namespace, "The runtime is ready.");
+        let _ = handle.running.set(app_proxy::Running::new(&context, peers.applications.clone()));
+        tracing::info!(runtime = %context.config.name, namespace = %context.config.namespace, "The runtime is ready.");
+        let pushes = Arc::new(pushes::Pushes::new(&context));
         if let Some(listener) = listener {
             let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
             tracing::info!(%address, "Metrics and webhooks are served.");
-            let serving = listen::serve(engine.clone(), listener, shutdown.clone());
+            let webhooks = webhook::Webhooks::new(&context, pushes.clone());
+            let serving = listen::serve(context.clone(), webhooks, listener, shutdown.clone());
             tokio::spawn(async move {
                 if let Err(error) = serving.await {
                     tracing::error!(%error, "Metrics and webhooks are not served any more.");
@@ -204,9 +215,10 @@ impl Runtime {
             });
         }
         if let Some(listeners) = core {
-            tokio::spawn(argocd_core::serve(engine.clone(), listeners, shutdown.clone()));
+            let core = Arc::new(argocd_core::Core::new(&context, peers.applications.clone()));
+            tokio::spawn(argocd_core::serve(core, listeners, shutdown.clone()));
         }
-        engine.run(shutdown).await;
+        run::run(context, &peers, pushes, shutdown).await;
         Ok(())
     }
 }
@@ -243,6 +255,7 @@ async fn connect(
 async fn connect_once(config: &Config) -> Result<(Cluster, String), ClusterError> {
     let mut connection = ClusterConfig::new(config.kubeconfig.clone());
     connection.subscriptions = engines::subscriptions_at_home(&config.namespace);
+    connection.tracking = settings::tracking_by(None);
     connection.before_write.clone_from(&config.before_write);
     let cluster = Cluster::connect(connection).await?;
     cluster.ensure_definitions(&slipway_crd::manifests()).await?;

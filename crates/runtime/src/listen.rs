@@ -9,38 +9,47 @@ use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
+use slipway_dialect::prometheus;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Engine;
-use crate::webhook;
+use crate::context::Context;
+use crate::metrics;
+use crate::webhook::{self, Webhooks};
+
+/// What is served from.
+struct Served {
+    context: Context,
+    webhooks: Webhooks,
+}
 
 pub(crate) async fn serve(
-    engine: Arc<Engine>,
+    context: Context,
+    webhooks: Webhooks,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> Result<(), std::io::Error> {
     let router = Router::new()
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(exposition))
         .route("/engines", get(engines))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/api/webhook", post(hook).layer(DefaultBodyLimit::max(webhook::BODY_BYTES_MAX)))
-        .with_state(engine);
+        .with_state(Arc::new(Served { context, webhooks }));
     let router = router.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await }).await
 }
 
-async fn metrics(State(engine): State<Arc<Engine>>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], engine.metrics_text())
+async fn exposition(State(served): State<Arc<Served>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], metrics::text(&served.context))
 }
 
 /// How each engine fares, and what fails. Nobody signs in here, so that the reasons, which may quote what a service
 /// answered, are for whoever is on this machine (`kubectl port-forward` is).
 async fn engines(
-    State(engine): State<Arc<Engine>>,
+    State(served): State<Arc<Served>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
 ) -> impl IntoResponse {
-    let mut engines = engine.tasks.status();
+    let mut engines = served.context.tasks.status();
     if !peer.ip().is_loopback() {
         for failing in engines.iter_mut().flat_map(|engine| &mut engine.errors) {
             failing.error.clear();
@@ -49,8 +58,8 @@ async fn engines(
     axum::Json(engines)
 }
 
-async fn hook(State(engine): State<Arc<Engine>>, headers: HeaderMap, body: Bytes) -> (StatusCode, String) {
-    webhook::receive(&engine, &headers, &body)
+async fn hook(State(served): State<Arc<Served>>, headers: HeaderMap, body: Bytes) -> (StatusCode, String) {
+    webhook::receive(&served.webhooks, &headers, &body)
 }
 
 /// Takes the address before anything else starts, so that a wrong one is said at once.

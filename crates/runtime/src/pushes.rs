@@ -1,25 +1,48 @@
-//! Pushes, as the control plane tells of them: only Applications that are built from what moved are looked at.
+//! Pushes, as the control plane and Git providers tell of them: only Applications and sets that are built from what moved
+//! are reconciled.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use slipway_api::Client;
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents};
-use slipway_cluster::WriteOptions;
+use slipway_cluster::{Cluster, WriteOptions};
 use slipway_crd::{Application, ApplicationSource, names};
-use slipway_reconcile::{Key, Wake};
+use slipway_reconcile::{Key, Shards, Task, Wake};
 use slipway_source::normalise_repo_url;
 
-use crate::engine::Engine;
-use crate::engines::APPLICATION;
+use crate::context::Context;
+use crate::engines::application_sets::names_repository;
+use crate::engines::{APPLICATION, ApplicationSets, Applications};
+use crate::inventory::Inventory;
 
 /// How long the control plane may hold one question.
 const HOLD: Duration = Duration::from_secs(25);
 
-impl Engine {
+/// Who hears of pushes.
+pub(crate) struct Pushes {
+    cluster: Cluster,
+    inventory: Arc<Inventory>,
+    shards: Arc<Shards>,
+    applications: Arc<Task>,
+    sets: Arc<Task>,
+}
+
+impl Pushes {
+    pub(crate) fn new(context: &Context) -> Self {
+        Self {
+            cluster: context.cluster().clone(),
+            inventory: context.inventory.clone(),
+            shards: context.shards.clone(),
+            applications: context.tasks.of::<Applications>(),
+            sets: context.tasks.of::<ApplicationSets>(),
+        }
+    }
+
     /// Asks for ever. Without a control plane there is nobody to ask.
-    pub(crate) async fn follow_pushes(self: Arc<Self>) {
-        let Some(server) = self.config.server.clone() else { return std::future::pending().await };
+    pub(crate) async fn follow(&self, server: Option<&Client>) {
+        let Some(server) = server else { return std::future::pending().await };
         let mut after: Option<i64> = None;
         let mut failures = 0_u32;
         loop {
@@ -36,10 +59,12 @@ impl Engine {
                     if failures > 0 || after.is_none() {
                         // Something may have been pushed while nobody listened.
                         failures = 0;
-                        for key in self.applications() {
-                            self.apps.wake(key, Wake::latest(Instant::now()));
+                        for key in self.inventory.applications() {
+                            self.applications.wake(key, Wake::latest(Instant::now()));
                         }
-                        self.wake_sets(Wake::latest(Instant::now()));
+                        for key in self.inventory.application_sets() {
+                            self.sets.wake(key, Wake::latest(Instant::now()));
+                        }
                     }
                     let heard = Instant::now();
                     for event in &answer.events {
@@ -65,19 +90,40 @@ impl Engine {
 
     pub(crate) fn pushed(&self, event: &RuntimeEvent, heard: Instant) {
         self.pushed_to_sets(&event.clone_url, heard);
-        for key in self.applications() {
-            if let Some((app, _)) = self.application(&key)
+        for key in self.inventory.applications() {
+            if let Some((app, _)) = self.inventory.application(&key)
                 && concerns(&app, event)
             {
                 tracing::debug!(application = %key, reference = %event.reference, "A push concerns an application.");
-                self.apps.wake(key.clone(), Wake::latest(heard));
+                self.applications.wake(key.clone(), Wake::latest(heard));
                 self.refresh_elsewhere(&key);
             }
         }
     }
 
+    /// A push concerns every set that names the repository, or that makes its name up.
+    fn pushed_to_sets(&self, clone_url: &str, heard: Instant) {
+        let pushed = normalise_repo_url(clone_url);
+        for key in self.inventory.application_sets() {
+            let Some(set) = self.inventory.application_set(&key) else { continue };
+            if set.spec.generators.iter().any(|generator| names_repository(generator, &pushed)) {
+                self.sets.wake(key.clone(), Wake::latest(heard));
+                self.refresh_elsewhere(&key);
+            }
+        }
+    }
+
+    /// A pull request was opened, changed or closed somewhere: sets may make Applications of it.
+    pub(crate) fn pull_request(&self) {
+        let heard = Instant::now();
+        for key in self.inventory.application_sets() {
+            self.sets.wake(key.clone(), Wake::latest(heard));
+            self.refresh_elsewhere(&key);
+        }
+    }
+
     /// A push was heard here that concerns an object of another engine, which is asked to refresh it as a person would ask.
-    pub(crate) fn refresh_elsewhere(&self, key: &Key) {
+    fn refresh_elsewhere(&self, key: &Key) {
         if self.shards.is_ours(key) {
             return;
         }

@@ -15,6 +15,7 @@ async fn cluster() -> (Cluster, DropGuard, tempfile::TempDir) {
     };
     slipway_devcluster::start(config, stop.clone()).await.expect("a cluster");
     let config = ClusterConfig::new(Some(root.path().join("kubeconfig")));
+    let config = ClusterConfig { tracking: super::by_label(), ..config };
     let cluster = Cluster::connect(config).await.expect("connected");
     cluster.start(stop.clone()).await;
     (cluster, stop.drop_guard(), root)
@@ -22,7 +23,7 @@ async fn cluster() -> (Cluster, DropGuard, tempfile::TempDir) {
 
 fn map(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default",
-        "annotations": {"argocd.argoproj.io/tracking-id": format!("shop:/ConfigMap:default/{name}")}}, "data": data})
+        "labels": {"of": "shop"}}, "data": data})
 }
 
 fn key(name: &str) -> ObjectKey {
@@ -48,7 +49,7 @@ async fn writes_are_seen_at_once_and_dry_runs_change_nothing() {
     assert!(cluster.live(&key("a")).is_none());
     cluster.create(&map("a", json!({"x": "1"})), plain).await.expect("created");
     let live = cluster.live(&key("a")).expect("in the copy at once");
-    assert_eq!(live.application.as_deref(), Some("shop"));
+    assert_eq!(live.tracker.as_deref(), Some("shop"));
     let again = cluster.create(&map("a", json!({})), plain).await.expect_err("it is there");
     assert!(again.already_exists() && !again.is_conflict(), "{again}");
 

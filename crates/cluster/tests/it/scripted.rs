@@ -23,7 +23,7 @@ struct Script {
 
 fn map(name: &str, version: u64) -> Value {
     json!({"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": version.to_string(),
-        "annotations": {"argocd.argoproj.io/tracking-id": format!("shop:/ConfigMap:n/{name}")}}})
+        "labels": {"of": "shop"}}})
 }
 
 fn event(kind: &str, object: Value) -> Value {
@@ -90,7 +90,10 @@ async fn connect(router: axum::Router) -> (Cluster, tempfile::TempDir, Cancellat
         "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: \"http://{address}\"}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{token: x}}}}]\n"
     );
     std::fs::write(&file, text).expect("written");
-    let cluster = Cluster::connect(ClusterConfig::new(Some(file))).await.expect("connected");
+    let cluster =
+        Cluster::connect(ClusterConfig { tracking: super::by_label(), ..ClusterConfig::new(Some(file)) })
+            .await
+            .expect("connected");
     let stop = CancellationToken::new();
     cluster.start(stop.clone()).await;
     (cluster, root, stop)

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use slipway_crd::{Application, ApplicationSet, names};
 
 use crate::diff::ignore::remove_pointer;
-use crate::jq::JqPath;
+use slipway_dialect::jq::JqPath;
 
 /// Annotations that others leave on an Application and that stay: a refresh that is asked for, what was notified.
 const KEPT_ANNOTATIONS: [&str; 3] =

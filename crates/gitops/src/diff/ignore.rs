@@ -1,11 +1,11 @@
 //! Differences that do not count: JSON pointers, jq paths, fields of other managers.
 
 use crate::cluster::{IgnoreStatus, Settings};
-use crate::jq::JqPath;
 use crate::object;
 use serde_json::{Map, Value};
 use slipway_crd::IgnoreDifference;
 use slipway_dialect::glob;
+use slipway_dialect::jq::JqPath;
 
 /// All that is to be ignored in one application.
 #[derive(Debug, Clone, Default)]

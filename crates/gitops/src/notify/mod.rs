@@ -3,8 +3,6 @@
 //! Comes in: the ConfigMap's data, the Application, the time. Goes out: who is to hear what, and the state to be
 //! written on the Application so that nobody hears it twice. Nothing is sent here.
 
-mod expression;
-
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -15,7 +13,7 @@ use sha1::{Digest, Sha1};
 use slipway_dialect::selector::Selector;
 use slipway_template::{Data, Environment, Functions, Limits, Template};
 
-use expression::Expression;
+use slipway_dialect::expr::Expression;
 
 /// Where it is written who heard what.
 pub const NOTIFIED: &str = "notified.notifications.argoproj.io";

@@ -16,8 +16,7 @@ use slipway_gitops::actions::{self, ActionError, ActionInfo, Impact};
 use slipway_gitops::{lua, object, project};
 use slipway_reconcile::merge_patch;
 
-use super::{AppPath, Proxy, Refusal, app_key, done};
-use crate::engine::Engine;
+use super::{AppPath, Proxy, Refusal, Running, app_key, done};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,10 +35,10 @@ fn unprocessable(message: impl Into<String>) -> Refusal {
 
 /// The live object, if the Application deployed it or what it belongs to.
 async fn target(proxy: &Proxy, path: AppPath, of: &OfResource) -> Result<(Application, Value), Refusal> {
-    let engine = proxy.engine()?;
+    let running = proxy.running()?;
     let app = proxy.application(&app_key(path))?;
-    let to = engine.destination(&app).map_err(|error| unprocessable(error.message()))?;
-    let roots = to.cluster.tracked(&engine.instance(&crate::engines::key_of(&app)));
+    let to = running.permits().clusters.destination(&app).map_err(|error| unprocessable(error.message()))?;
+    let roots = to.cluster.tracked(&running.inventory.instance(&crate::engines::key_of(&app)));
     let wanted = ObjectKey::new(&of.group, &of.kind, &of.namespace, &of.resource_name);
     let owned = to.cluster.descendants(&roots);
     let known = roots.iter().chain(&owned).any(|live| live.key == wanted);
@@ -52,8 +51,8 @@ async fn target(proxy: &Proxy, path: AppPath, of: &OfResource) -> Result<(Applic
 }
 
 /// What can be done to the object, and the script of each action that argocd-cm defines.
-fn offered(engine: &Engine, object: &Value) -> Result<Vec<(ActionInfo, Option<String>)>, Refusal> {
-    let settings = engine.settings();
+fn offered(running: &Running, object: &Value) -> Result<Vec<(ActionInfo, Option<String>)>, Refusal> {
+    let settings = running.settings.get();
     let custom = settings.custom_actions(object::group(object), object::kind(object));
     let mut all = Vec::new();
     if custom.is_none_or(|custom| custom.merge_built_in) {
@@ -78,7 +77,7 @@ pub(super) async fn list(
     Query(of): Query<OfResource>,
 ) -> Result<Json<ResourceActions>, Refusal> {
     let (_, object) = target(&proxy, path, &of).await?;
-    let all = offered(proxy.engine()?, &object)?;
+    let all = offered(proxy.running()?, &object)?;
     let actions = all.into_iter().map(|(info, _)| ResourceAction {
         name: info.name,
         disabled: info.disabled,
@@ -100,8 +99,8 @@ pub(super) async fn run(
         resource_name: request.resource_name,
     };
     let (app, object) = target(&proxy, path, &of).await?;
-    let engine = proxy.engine()?;
-    let chosen = offered(engine, &object)?.into_iter().find(|(info, _)| info.name == request.action);
+    let running = proxy.running()?;
+    let chosen = offered(running, &object)?.into_iter().find(|(info, _)| info.name == request.action);
     let now = Timestamp::now();
     let impacts = match chosen {
         Some((info, _)) if info.disabled => {
@@ -119,14 +118,14 @@ pub(super) async fn run(
         ],
     };
     for impact in impacts {
-        apply(engine, &app, &object, impact).await?;
+        apply(running, &app, &object, impact).await?;
     }
     Ok(done(&format!("action {} was run on {}/{}", request.action, of.kind, of.resource_name)))
 }
 
-async fn apply(engine: &Engine, app: &Application, object: &Value, impact: Impact) -> Result<(), Refusal> {
-    let to = engine.destination(app).map_err(|error| unprocessable(error.message()))?;
-    let cluster = engine.hand(app, &to).map_err(unprocessable)?;
+async fn apply(running: &Running, app: &Application, object: &Value, impact: Impact) -> Result<(), Refusal> {
+    let to = running.permits().clusters.destination(app).map_err(|error| unprocessable(error.message()))?;
+    let cluster = running.permits().writer(app, &to).map_err(unprocessable)?;
     match impact {
         Impact::Patch(changed) => {
             if ObjectKey::of(&changed) != ObjectKey::of(object) {
@@ -148,7 +147,7 @@ async fn apply(engine: &Engine, app: &Application, object: &Value, impact: Impac
             }
             let namespaced = !object::namespace(&made).is_empty();
             let (group, kind, name) = (object::group(&made), object::kind(&made), object::name(&made));
-            let project = engine.project(app).map_err(|failure| unprocessable(failure.message))?;
+            let project = running.permits().project(app).map_err(|failure| unprocessable(failure.message))?;
             let permitted = object::namespace(&made) == home
                 && project::permits_kind(&project, group, kind, name, namespaced);
             if !permitted {

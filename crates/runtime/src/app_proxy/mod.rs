@@ -5,6 +5,7 @@
 
 mod actions;
 mod deployment;
+mod running;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -34,10 +35,10 @@ use slipway_gitops::{SyncCode, object};
 use slipway_reconcile::Key;
 
 use crate::Handle;
-use crate::engine::Engine;
+use crate::engines::applications::is_running;
 use crate::engines::applications::observe::Observed;
-use crate::engines::applications::reconcile::is_running;
 use crate::report::view::{self, OPERATION_ID};
+pub(crate) use running::Running;
 
 /// How long an answer about who somebody is may be used again.
 const TRUST: Duration = Duration::from_secs(2);
@@ -171,8 +172,8 @@ async fn authorise(
 struct Asker(String);
 
 impl Proxy {
-    fn engine(&self) -> Result<&Arc<Engine>, Refusal> {
-        self.handle.engine.get().ok_or_else(|| {
+    fn running(&self) -> Result<&Running, Refusal> {
+        self.handle.running.get().ok_or_else(|| {
             Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "STARTING",
@@ -207,7 +208,7 @@ impl Proxy {
     }
 
     async fn ask(&self, headers: &HeaderMap, question: &ProxyQuestion) -> Result<Asker, Refusal> {
-        let Some(server) = self.engine()?.config.server.clone() else {
+        let Some(server) = self.running()?.server.clone() else {
             return Err(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "NO_CONTROL_PLANE",
@@ -253,18 +254,15 @@ impl Proxy {
     }
 
     fn application(&self, key: &Key) -> Result<Application, Refusal> {
-        let engine = self.engine()?;
-        let found = engine.application(key).filter(|_| engine.governs(&key.namespace));
-        found.map(|(app, _)| app).ok_or_else(|| {
+        self.running()?.application(key).ok_or_else(|| {
             Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("there is no application {key} here"))
         })
     }
 
     /// A look of its own, beside the loop: it reads and changes nothing.
     async fn observe(&self, key: &Key) -> Result<(Application, Observed), Refusal> {
-        let engine = self.engine()?;
         let app = self.application(key)?;
-        let observed = engine.look_beside(key, &app).await;
+        let observed = self.running()?.view.observe(key, &app).await;
         Ok((app, observed))
     }
 
@@ -282,7 +280,7 @@ impl Proxy {
         let requested_at = rfc3339(Timestamp::now());
         self.patch(app, patch).await?;
         let key = crate::engines::key_of(app);
-        self.engine()?.reporter.ordered(&key, view::pending(&operation)).await;
+        self.running()?.reporter.ordered(&key, view::pending(&operation)).await;
         Ok(Json(OperationOrdered { message: message.into(), operation_id: id, requested_at }))
     }
 
@@ -294,10 +292,9 @@ impl Proxy {
 
     /// Patches the Application as it is now: for what does not depend on the rest of it.
     async fn write(&self, app: &Application, patch: Value) -> Result<(), Refusal> {
-        let engine = self.engine()?;
         let target = json!({"apiVersion": names::API_VERSION, "kind": "Application",
             "metadata": {"namespace": app.metadata.namespace, "name": app.metadata.name}});
-        engine.cluster.merge(&target, &patch, WriteOptions::default()).await?;
+        self.running()?.cluster.merge(&target, &patch, WriteOptions::default()).await?;
         Ok(())
     }
 }
@@ -337,7 +334,7 @@ async fn diff(
     if let Some(id) = query.deployment {
         app = deployment::as_deployed(&app, id)?;
     }
-    let observed = proxy.engine()?.look_beside(&key, &app).await;
+    let observed = proxy.running()?.view.observe(&key, &app).await;
     comparable(&observed)?;
     let resources = observed
         .comparison
@@ -433,7 +430,7 @@ struct ManifestView {
 async fn manifests(State(proxy): State<Proxy>, path: AppPath) -> Result<Json<Value>, Refusal> {
     let (_, observed) = proxy.observe(&app_key(path)).await?;
     comparable(&observed)?;
-    let sensitive = proxy.engine()?.settings().sensitive_annotations.clone();
+    let sensitive = proxy.running()?.settings.get().sensitive_annotations.clone();
     let views: Vec<ManifestView> = observed
         .desired
         .iter()

@@ -3,6 +3,7 @@
 pub(crate) mod application_sets;
 pub(crate) mod applications;
 pub(crate) mod hydrator;
+pub(crate) mod notifications;
 
 use std::sync::Arc;
 
@@ -13,23 +14,52 @@ use slipway_reconcile::{Key, Kind, Reconciler, Shell, subscriptions};
 pub(crate) use application_sets::ApplicationSets;
 pub(crate) use applications::Applications;
 pub(crate) use hydrator::Hydrator;
+pub(crate) use notifications::Notifier;
 
-use crate::engine::Engine;
-use crate::notifications::Notifier;
+use crate::context::Context;
 use crate::report::engines::{ReportedApplications, ReportedSets};
+use hydrator::Hydrations;
+use notifications::Notices;
 
 pub(crate) const APPLICATION: Kind = Kind::new(names::GROUP, "Application");
 pub(crate) const APPLICATION_SET: Kind = Kind::new(names::GROUP, "ApplicationSet");
 
+/// An engine, and how it is made.
+pub(crate) trait Engine: Reconciler {
+    fn new(context: &Context, peers: &Peers) -> Self;
+}
+
+/// What engines let each other read and ask, beyond waking each other by their [`slipway_reconcile::Task`]s. An engine of
+/// which nobody wants anything has nothing here.
+pub(crate) struct Peers {
+    pub(crate) applications: applications::View,
+    pub(crate) hydrations: Arc<Hydrations>,
+    pub(crate) notices: Arc<Notices>,
+}
+
+impl Peers {
+    pub(crate) fn new(context: &Context) -> Self {
+        Self {
+            applications: applications::View::new(context),
+            hydrations: Arc::new(Hydrations::new(context)),
+            notices: Arc::new(Notices::new(context)),
+        }
+    }
+}
+
 /// An engine without its type.
 struct Row {
     name: &'static str,
-    add: fn(Shell, Arc<Engine>) -> Shell,
+    add: fn(Shell, &Context, &Peers) -> Shell,
     subscriptions: fn() -> Vec<Subscription>,
 }
 
-const fn row<R: Reconciler + From<Arc<Engine>>>() -> Row {
-    Row { name: R::NAME, add: |shell, engine| shell.with(R::from(engine)), subscriptions: subscriptions::<R> }
+const fn row<E: Engine>() -> Row {
+    Row {
+        name: E::NAME,
+        add: |shell, context, peers| shell.with(E::new(context, peers)),
+        subscriptions: subscriptions::<E>,
+    }
 }
 
 /// The table.
@@ -48,10 +78,10 @@ pub const fn engine_names() -> [&'static str; 4] {
 }
 
 /// Those that are not switched off.
-pub(crate) fn shell(engine: &Arc<Engine>) -> Shell {
-    let shell = Shell::new(engine.tasks.clone(), engine.shards.clone());
-    let on = ENGINES.iter().filter(|row| !engine.config.engines_off.iter().any(|off| off == row.name));
-    on.fold(shell, |shell, row| (row.add)(shell, engine.clone()))
+pub(crate) fn shell(context: &Context, peers: &Peers) -> Shell {
+    let shell = Shell::new(context.tasks.clone(), context.shards.clone());
+    let on = ENGINES.iter().filter(|row| !context.config.is_off(row.name));
+    on.fold(shell, |shell, row| (row.add)(shell, context, peers))
 }
 
 /// What the home cluster has to keep and to announce: what the engines watch, and what their settings are read from.

@@ -2,34 +2,33 @@
 //!
 //! They stand on the shell as engines do, and write nothing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_api::report::{ApplicationSet, EntityState, SetApplication, SetCondition};
 use slipway_cluster::Change;
-use slipway_crd::{Application, names};
+use slipway_crd::names;
 use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Stop, Wake, Watch};
 
-use super::{Body, Known, view};
-use crate::engine::Engine;
-use crate::engines::{APPLICATION, APPLICATION_SET, Applications};
+use super::{Body, Known, report_resource};
+use crate::context::Context;
+use crate::engines::{APPLICATION, APPLICATION_SET, Applications, Engine, Peers};
 
 /// What is not there yet is asked for again.
 const UNREAD: Duration = Duration::from_millis(200);
 
 /// Applications that our own engine does not look after.
-pub(crate) struct ReportedApplications(Arc<Engine>);
+pub(crate) struct ReportedApplications(Context);
 
-impl From<Arc<Engine>> for ReportedApplications {
-    fn from(engine: Arc<Engine>) -> Self {
-        Self(engine)
+impl Engine for ReportedApplications {
+    fn new(context: &Context, _: &Peers) -> Self {
+        Self(context.clone())
     }
 }
 
 impl ReportedApplications {
     /// Their own engine reports more of them than their resources say.
     fn is_on(&self) -> bool {
-        self.0.reporter.is_enabled() && self.0.is_off::<Applications>()
+        self.0.reporter.is_enabled() && self.0.config.is_off(Applications::NAME)
     }
 }
 
@@ -44,19 +43,19 @@ impl Reconciler for ReportedApplications {
     }
 
     fn keys(&self) -> Vec<Key> {
-        if self.is_on() { self.0.applications() } else { Vec::new() }
+        if self.is_on() { self.0.inventory.applications() } else { Vec::new() }
     }
 
     async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
-        let engine = &self.0;
-        match engine.application(key) {
-            Some((app, _)) => engine.report_resource(&app).await,
+        let context = &self.0;
+        match context.inventory.application(key) {
+            Some((app, _)) => report_resource(context, &app).await,
             // One that cannot be read is there; what is known of it stays.
-            None if engine.cluster.live(&key.object()).is_some() => {}
-            None if engine.cluster.is_waiting(names::GROUP, APPLICATION.kind) => {
+            None if context.cluster().live(&key.object()).is_some() => {}
+            None if context.cluster().is_waiting(names::GROUP, APPLICATION.kind) => {
                 return Ok(Requeue::Again(UNREAD));
             }
-            None => engine.reporter.removed(key),
+            None => context.reporter.removed(key),
         }
         Ok(Requeue::Never)
     }
@@ -68,15 +67,15 @@ impl Reconciler for ReportedApplications {
 
 fn changed_application(reported: &ReportedApplications, change: &Change) -> Vec<Key> {
     let key = Key::of(APPLICATION, &change.key).filter(|_| reported.is_on());
-    key.into_iter().filter(|key| reported.0.governs(&key.namespace)).collect()
+    key.into_iter().filter(|key| reported.0.settings.governs(&key.namespace)).collect()
 }
 
 /// ApplicationSets: conditions, and the Applications that they made.
-pub(crate) struct ReportedSets(Arc<Engine>);
+pub(crate) struct ReportedSets(Context);
 
-impl From<Arc<Engine>> for ReportedSets {
-    fn from(engine: Arc<Engine>) -> Self {
-        Self(engine)
+impl Engine for ReportedSets {
+    fn new(context: &Context, _: &Peers) -> Self {
+        Self(context.clone())
     }
 }
 
@@ -91,22 +90,22 @@ impl Reconciler for ReportedSets {
     }
 
     fn keys(&self) -> Vec<Key> {
-        if self.0.reporter.is_enabled() { self.0.application_sets() } else { Vec::new() }
+        if self.0.reporter.is_enabled() { self.0.inventory.application_sets() } else { Vec::new() }
     }
 
     async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
-        let engine = &self.0;
-        let Some(live) = engine.cluster.live(&key.object()) else {
-            if engine.cluster.is_waiting(names::GROUP, APPLICATION_SET.kind) {
+        let context = &self.0;
+        let Some(live) = context.cluster().live(&key.object()) else {
+            if context.cluster().is_waiting(names::GROUP, APPLICATION_SET.kind) {
                 return Ok(Requeue::Again(UNREAD));
             }
-            engine.reporter.removed(key);
+            context.reporter.removed(key);
             return Ok(Requeue::Never);
         };
         let read = serde_json::from_value::<slipway_crd::ApplicationSet>(live.object().unwrap_or_default());
         if let Ok(set) = read {
             let body = Body::ApplicationSet(application_set(&set));
-            engine.reporter.changed(key.clone(), Known::new(&set.metadata, body));
+            context.reporter.changed(key.clone(), Known::new(&set.metadata, body));
         }
         Ok(Requeue::Never)
     }
@@ -117,9 +116,9 @@ impl Reconciler for ReportedSets {
 }
 
 fn changed_set(reported: &ReportedSets, change: &Change) -> Vec<Key> {
-    let engine = &reported.0;
-    let key = Key::of(APPLICATION_SET, &change.key).filter(|_| engine.reporter.is_enabled());
-    key.into_iter().filter(|key| engine.governs_sets(&key.namespace)).collect()
+    let context = &reported.0;
+    let key = Key::of(APPLICATION_SET, &change.key).filter(|_| context.reporter.is_enabled());
+    key.into_iter().filter(|key| context.settings.governs_sets(&key.namespace)).collect()
 }
 
 fn application_set(set: &slipway_crd::ApplicationSet) -> ApplicationSet {
@@ -149,33 +148,6 @@ pub(super) fn set_state(set: &ApplicationSet) -> EntityState {
         (None, None) => ("Healthy", String::new()),
     };
     EntityState { health: health.into(), message, ..EntityState::default() }
-}
-
-impl Engine {
-    /// What rules about the Application may look at besides its names.
-    fn place(&self, app: &Application) -> view::Place {
-        let (destination_name, destination_server) = self.destination_names(app);
-        let label = self.tracking_label();
-        let git_sources = view::git_sources(app, label.as_deref());
-        view::Place { destination_name, destination_server, git_sources }
-    }
-
-    /// The control plane hears of an Application that no engine of ours compares.
-    pub(crate) async fn report_resource(&self, app: &Application) {
-        if self.reporter.is_enabled() {
-            self.report_with(app, None).await;
-        }
-    }
-
-    pub(crate) async fn report_with(&self, app: &Application, beside: Option<view::Beside<'_>>) {
-        let (place, access) = (self.place(app), self.access());
-        self.reporter.application(app, place, beside, self.renderer.git(), &access).await;
-    }
-
-    /// Whether an engine does not run in this process.
-    pub(crate) fn is_off<R: Reconciler>(&self) -> bool {
-        self.config.engines_off.iter().any(|off| off == R::NAME)
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! switched off, its kind is reported from the custom resources alone ([`engines`]).
 
 pub(crate) mod engines;
-mod send;
+pub(crate) mod send;
 mod summary;
 pub(crate) mod tree;
 pub(crate) mod view;
@@ -23,6 +23,7 @@ use slipway_source::GitCache;
 use tokio::sync::{Notify, watch};
 
 use crate::Config;
+use crate::context::Context;
 use crate::settings::RepositoryAccess;
 
 pub(crate) struct Reporter {
@@ -224,4 +225,24 @@ impl Reporter {
         let inner = self.inner.lock().expect("no panic while locked");
         keys.into_iter().all(|key| inner.reconciled.contains(&key))
     }
+}
+
+/// The control plane hears of an Application that no engine of ours compares.
+pub(crate) async fn report_resource(context: &Context, app: &Application) {
+    if context.reporter.is_enabled() {
+        report_application(context, app, None).await;
+    }
+}
+
+/// The control plane hears of an Application, and of what its engine observed.
+pub(crate) async fn report_application(
+    context: &Context,
+    app: &Application,
+    beside: Option<view::Beside<'_>>,
+) {
+    let (destination_name, destination_server) = context.clusters.destination_names(app);
+    let git_sources = view::git_sources(app, context.settings.tracking_label().as_deref());
+    let place = view::Place { destination_name, destination_server, git_sources };
+    let access = context.settings.access();
+    context.reporter.application(app, place, beside, context.renderer.git(), &access).await;
 }

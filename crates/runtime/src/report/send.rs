@@ -3,15 +3,16 @@
 //! After a failure nobody knows what arrived, so that everything is sent again under a higher number, which takes the place of
 //! whatever was half sent. Pages that the control plane misses at the end are sent once more.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use slipway_api::report::{CompletePage, ENTITY_BYTES_MAX, Entity, EntityName, ReportTaken, RuntimeReport};
 use slipway_api::{Client, ClientError};
 
-use super::Round;
-use crate::engine::Engine;
+use super::{Reporter, Round};
+use crate::Config;
+use crate::inventory::Inventory;
 
 /// What one body may weigh; the control plane takes twice as much.
 const PAGE_BYTES: usize = 4 << 20;
@@ -82,7 +83,8 @@ fn fit(mut entity: Entity) -> Option<(Entity, usize)> {
 /// Bodies on their way to the control plane.
 struct Sender<'a> {
     server: &'a Client,
-    engine: &'a Engine,
+    config: &'a Config,
+    reporter: &'a Reporter,
     /// What was left out before; nobody is told twice.
     refused: &'a Mutex<std::collections::BTreeSet<EntityName>>,
 }
@@ -93,17 +95,17 @@ impl Sender<'_> {
         let mut removed = round.removed.chunks(PAGE_ENTITIES).map(<[EntityName]>::to_vec);
         for entities in pages(round.entities) {
             let removed = removed.next().unwrap_or_default();
-            self.body(self.engine.reporter.sequence.next(), None, entities, removed).await?;
+            self.body(self.reporter.sequence.next(), None, entities, removed).await?;
         }
         for removed in removed {
-            self.body(self.engine.reporter.sequence.next(), None, Vec::new(), removed).await?;
+            self.body(self.reporter.sequence.next(), None, Vec::new(), removed).await?;
         }
         Ok(())
     }
 
     /// Everything there is, in pages.
     async fn everything(&self, entities: Vec<Entity>) -> Result<(), String> {
-        let sequence = self.engine.reporter.sequence.next();
+        let sequence = self.reporter.sequence.next();
         let pages = pages(entities);
         let send = async |page: usize| {
             let last = page + 1 == pages.len();
@@ -131,7 +133,7 @@ impl Sender<'_> {
         entities: Vec<Entity>,
         removed: Vec<EntityName>,
     ) -> Result<ReportTaken, String> {
-        let config = &self.engine.config;
+        let config = self.config;
         let report = RuntimeReport {
             runtime: config.name.clone(),
             version: config.version.clone(),
@@ -150,7 +152,7 @@ impl Sender<'_> {
             Ok(Err(error)) => return Err(error.to_string()),
             Err(_) => return Err("the control plane does not answer".to_owned()),
         };
-        self.engine.reporter.sequence.heard(answer.sequence);
+        self.reporter.sequence.heard(answer.sequence);
         if !answer.taken {
             return Err(format!("the control plane has heard report {} already", answer.sequence));
         }
@@ -164,48 +166,44 @@ impl Sender<'_> {
     }
 }
 
-impl Engine {
-    pub(crate) async fn send_reports(self: Arc<Self>) {
-        let Some(server) = self.config.server.clone() else { return std::future::pending().await };
-        let refused = Mutex::default();
-        let sender = Sender { server: &server, engine: &self, refused: &refused };
-        let mut owed = true;
-        let mut failures = 0_u32;
-        loop {
-            // A complete report takes away what it does not name, so it must not be early.
-            let complete = owed && self.reconciled_all();
-            let round = self.reporter.take(complete);
-            let ordered = round.ordered;
-            let sent = match complete {
-                true => sender.everything(round.entities).await,
-                false => sender.changes(round).await,
-            };
-            match sent {
-                Ok(()) => {
-                    failures = 0;
-                    owed &= !complete;
-                    self.reporter.told.send_replace(ordered);
-                }
-                Err(error) => {
-                    failures += 1;
-                    owed = true;
-                    if failures == 1 {
-                        tracing::warn!(%error, "A report could not be sent; everything is sent again later.");
-                    }
-                    tokio::time::sleep(Duration::from_millis(250 << failures.min(6))).await;
-                    continue;
-                }
+/// Runs for ever. Without a control plane there is nobody to report to.
+pub(crate) async fn send_reports(config: &Config, reporter: &Reporter, inventory: &Inventory) {
+    let Some(server) = config.server.clone() else { return std::future::pending().await };
+    let all = || inventory.applications().into_iter().chain(inventory.application_sets());
+    let refused = Mutex::default();
+    let sender = Sender { server: &server, config, reporter, refused: &refused };
+    let mut owed = true;
+    let mut failures = 0_u32;
+    loop {
+        // A complete report takes away what it does not name, so it must not be early.
+        let complete = owed && reporter.has_reconciled(all());
+        let round = reporter.take(complete);
+        let ordered = round.ordered;
+        let sent = match complete {
+            true => sender.everything(round.entities).await,
+            false => sender.changes(round).await,
+        };
+        match sent {
+            Ok(()) => {
+                failures = 0;
+                owed &= !complete;
+                reporter.told.send_replace(ordered);
             }
-            let rest = if owed { EARLY } else { HEARTBEAT };
-            tokio::select! {
-                () = self.reporter.signal.notified() => tokio::time::sleep(GATHER).await,
-                () = tokio::time::sleep(rest) => {}
+            Err(error) => {
+                failures += 1;
+                owed = true;
+                if failures == 1 {
+                    tracing::warn!(%error, "A report could not be sent; everything is sent again later.");
+                }
+                tokio::time::sleep(Duration::from_millis(250 << failures.min(6))).await;
+                continue;
             }
         }
-    }
-
-    fn reconciled_all(&self) -> bool {
-        self.reporter.has_reconciled(self.applications().into_iter().chain(self.application_sets()))
+        let rest = if owed { EARLY } else { HEARTBEAT };
+        tokio::select! {
+            () = reporter.signal.notified() => tokio::time::sleep(GATHER).await,
+            () = tokio::time::sleep(rest) => {}
+        }
     }
 }
 

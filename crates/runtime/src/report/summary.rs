@@ -5,7 +5,7 @@ use slipway_gitops::health::HealthCode;
 use slipway_gitops::refresh;
 
 use super::view::compared_revision;
-use crate::engines::applications::reconcile::is_running;
+use crate::engines::applications::is_running;
 
 /// Of an operation that has not begun.
 pub(crate) const REQUESTED: &str = "A sync was requested and starts shortly.";

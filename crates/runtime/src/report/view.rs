@@ -11,8 +11,8 @@ use slipway_api::application as wire;
 use slipway_crd::{Application, ApplicationSource, InitiatedBy, Operation, RevisionHistory, names};
 use slipway_source::GitCache;
 
+use crate::engines::applications::is_running;
 use crate::engines::applications::observe::Observed;
-use crate::engines::applications::reconcile::is_running;
 use crate::report::summary::summary;
 use crate::report::tree;
 use crate::settings::RepositoryAccess;

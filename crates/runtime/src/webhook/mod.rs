@@ -10,27 +10,47 @@ use std::time::Instant;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 use slipway_api::runtime::RuntimeEvent;
-use slipway_cluster::ObjectKey;
-use slipway_reconcile::Wake;
+use slipway_cluster::{Cluster, ObjectKey};
 
-use crate::engine::Engine;
+use crate::context::Context;
+use crate::metrics::Metrics;
+use crate::pushes::Pushes;
 use provider::Refused;
 use slipway_forge::remote::Announced;
 
 /// A body may have so many bytes; it is not parsed before its signature holds.
 pub(crate) const BODY_BYTES_MAX: usize = 25 << 20;
 
+/// What webhooks are checked against, and who hears of them.
+pub(crate) struct Webhooks {
+    cluster: Cluster,
+    namespace: String,
+    metrics: Arc<Metrics>,
+    pushes: Arc<Pushes>,
+}
+
+impl Webhooks {
+    pub(crate) fn new(context: &Context, pushes: Arc<Pushes>) -> Self {
+        Self {
+            cluster: context.cluster().clone(),
+            namespace: context.config.namespace.clone(),
+            metrics: context.metrics.clone(),
+            pushes,
+        }
+    }
+}
+
 /// What the provider is answered.
-pub(crate) fn receive(engine: &Arc<Engine>, headers: &HeaderMap, body: &Bytes) -> (StatusCode, String) {
-    let secrets = secrets(engine);
+pub(crate) fn receive(hooks: &Webhooks, headers: &HeaderMap, body: &Bytes) -> (StatusCode, String) {
+    let secrets = secrets(&hooks.cluster, &hooks.namespace);
     let (name, outcome) = provider::read(headers, body, &secrets);
-    engine.metrics.webhook(name, outcome.is_ok());
+    hooks.metrics.webhook(name, outcome.is_ok());
     match outcome {
         Ok(Announced::Pushes(pushes)) => {
             let heard = Instant::now();
             for push in &pushes {
                 for url in &push.clone_urls {
-                    engine.pushed(
+                    hooks.pushes.pushed(
                         &RuntimeEvent {
                             seq: 0,
                             clone_url: url.clone(),
@@ -45,10 +65,7 @@ pub(crate) fn receive(engine: &Arc<Engine>, headers: &HeaderMap, body: &Bytes) -
             (StatusCode::OK, format!("{} pushes were heard\n", pushes.len()))
         }
         Ok(Announced::PullRequest) => {
-            engine.wake_sets(Wake::latest(Instant::now()));
-            for key in engine.application_sets() {
-                engine.refresh_elsewhere(&key);
-            }
+            hooks.pushes.pull_request();
             (StatusCode::OK, "a change of a pull request was heard\n".to_owned())
         }
         Ok(Announced::Nothing) => (StatusCode::OK, "this event changes nothing here\n".to_owned()),
@@ -76,9 +93,9 @@ pub(crate) fn receive(engine: &Arc<Engine>, headers: &HeaderMap, body: &Bytes) -
 }
 
 /// The `webhook.*` keys of argocd-secret.
-fn secrets(engine: &Engine) -> BTreeMap<String, String> {
-    let key = ObjectKey::new("", "Secret", &engine.config.namespace, "argocd-secret");
-    let object = engine.cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
+fn secrets(cluster: &Cluster, namespace: &str) -> BTreeMap<String, String> {
+    let key = ObjectKey::new("", "Secret", namespace, "argocd-secret");
+    let object = cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
     let data = object["data"].as_object().into_iter().flatten();
     data.filter(|(name, _)| name.starts_with("webhook."))
         .filter_map(|(name, _)| Some((name.clone(), crate::settings::field(&object["data"], name)?)))

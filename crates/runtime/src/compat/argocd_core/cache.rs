@@ -21,8 +21,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::resp::{Pushed, Reply, RespError, read_command};
-use super::views;
-use crate::engine::Engine;
+use super::{Core, views};
 
 /// Where the CLI looks for the password.
 const SECRET: &str = "argocd-redis";
@@ -32,10 +31,10 @@ const SILENCE: Duration = Duration::from_secs(600);
 const CONNECTIONS_MAX: usize = 64;
 
 /// The password of the installation; made if there is none, by whichever engine comes first.
-pub(super) async fn password(engine: &Engine) -> Result<Secret<String>, ClusterError> {
-    let namespace = &engine.config.namespace;
+pub(super) async fn password(core: &Core) -> Result<Secret<String>, ClusterError> {
+    let namespace = core.settings.namespace();
     let key = ObjectKey::new("", "Secret", namespace, SECRET);
-    if let Some(found) = engine.cluster.read(&key).await?.as_ref().and_then(known) {
+    if let Some(found) = core.cluster.read(&key).await?.as_ref().and_then(known) {
         return Ok(found);
     }
     let mut random = [0; 24];
@@ -45,10 +44,10 @@ pub(super) async fn password(engine: &Engine) -> Result<Secret<String>, ClusterE
         "metadata": {"name": SECRET, "namespace": namespace,
             "labels": {"app.kubernetes.io/name": SECRET, "app.kubernetes.io/part-of": "argocd"}},
         "stringData": {FIELD: made}});
-    match engine.cluster.create(&object, WriteOptions::default()).await {
+    match core.cluster.create(&object, WriteOptions::default()).await {
         Ok(_) => Ok(Secret::new(made)),
         Err(error) if error.already_exists() => {
-            let found = engine.cluster.read(&key).await?.as_ref().and_then(known);
+            let found = core.cluster.read(&key).await?.as_ref().and_then(known);
             // A Secret without the field is as good as no password to the CLI, which sends none then.
             Ok(found.unwrap_or_else(|| Secret::new(String::new())))
         }
@@ -61,17 +60,17 @@ fn known(secret: &Value) -> Option<Secret<String>> {
     String::from_utf8(bytes).ok().map(Secret::new)
 }
 
-pub(super) async fn serve(engine: Arc<Engine>, listener: TcpListener, password: Secret<String>) {
+pub(super) async fn serve(core: Arc<Core>, listener: TcpListener, password: Secret<String>) {
     let room = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
     loop {
         let Ok(place) = room.clone().acquire_owned().await else { return };
         let stream = super::accept(&listener).await;
         let client = Client {
-            engine: engine.clone(),
+            core: core.clone(),
             password: password.clone(),
             admitted: password.expose().is_empty(),
             channels: BTreeSet::new(),
-            reconciled: engine.reconciled.subscribe(),
+            reconciled: core.view.reconciles(),
         };
         tokio::spawn(async move {
             let _place = place;
@@ -83,7 +82,7 @@ pub(super) async fn serve(engine: Arc<Engine>, listener: TcpListener, password: 
 }
 
 struct Client {
-    engine: Arc<Engine>,
+    core: Arc<Core>,
     password: Secret<String>,
     admitted: bool,
     channels: BTreeSet<Vec<u8>>,
@@ -197,9 +196,9 @@ impl Client {
         let (key, compressed) = key.strip_suffix(".gz").map_or((key, false), |key| (key, true));
         let (what, _version) = key.rsplit_once('|')?;
         let value = match what.split('|').collect::<Vec<_>>().as_slice() {
-            ["app", "resources-tree", instance] => views::tree(&self.engine, instance).await?,
-            ["app", "managed-resources", instance] => views::managed(&self.engine, instance).await?,
-            ["cluster", "info", server] => views::cluster(&self.engine, server)?,
+            ["app", "resources-tree", instance] => views::tree(&self.core, instance).await?,
+            ["app", "managed-resources", instance] => views::managed(&self.core, instance).await?,
+            ["cluster", "info", server] => views::cluster(&self.core, server)?,
             _ => return None,
         };
         let text = value.to_string().into_bytes();

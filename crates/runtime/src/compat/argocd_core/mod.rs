@@ -19,13 +19,40 @@ mod views;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use slipway_crd::Application;
-use slipway_reconcile::{Key, Wake};
+use slipway_cluster::Cluster;
+use slipway_source::Renderer;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{Engine, Memory};
-use crate::engines::applications::observe::{Observed, RETRY};
+use crate::clusters::Clusters;
+use crate::context::Context;
+use crate::engines::applications::View;
+use crate::engines::applications::manifests::RETRY;
+use crate::inventory::Inventory;
+use crate::settings::CurrentSettings;
+
+/// What the CLI is answered from.
+pub(crate) struct Core {
+    cluster: Cluster,
+    settings: Arc<CurrentSettings>,
+    clusters: Arc<Clusters>,
+    inventory: Arc<Inventory>,
+    renderer: Arc<Renderer>,
+    view: View,
+}
+
+impl Core {
+    pub(crate) fn new(context: &Context, view: View) -> Self {
+        Self {
+            cluster: context.cluster().clone(),
+            settings: context.settings.clone(),
+            clusters: context.clusters.clone(),
+            inventory: context.inventory.clone(),
+            renderer: context.renderer.clone(),
+            view,
+        }
+    }
+}
 
 /// Where the two are served.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +83,9 @@ pub(crate) async fn bind(at: CoreAddresses) -> Result<Listeners, crate::RuntimeE
 }
 
 /// Serves both until it is time to stop.
-pub(crate) async fn serve(engine: Arc<Engine>, listeners: Listeners, stop: CancellationToken) {
+pub(crate) async fn serve(core: Arc<Core>, listeners: Listeners, stop: CancellationToken) {
     let password = loop {
-        match cache::password(&engine).await {
+        match cache::password(&core).await {
             Ok(password) => break password,
             Err(error) => {
                 tracing::error!(%error, "The argocd CLI is not answered yet: the cache's password cannot be kept in a Secret; trying again.");
@@ -72,29 +99,13 @@ pub(crate) async fn serve(engine: Arc<Engine>, listeners: Listeners, stop: Cance
     tracing::info!("The argocd CLI is answered in --core mode.");
     let serving = async {
         tokio::join!(
-            cache::serve(engine.clone(), listeners.cache, password),
-            repository::serve(engine.clone(), listeners.repository)
+            cache::serve(core.clone(), listeners.cache, password),
+            repository::serve(core.clone(), listeners.repository)
         )
     };
     tokio::select! {
         () = stop.cancelled() => {}
         _ = serving => {}
-    }
-}
-
-impl Engine {
-    /// The Application by the name that its objects are tracked by.
-    fn by_instance(&self, instance: &str) -> Option<(Key, Application)> {
-        let key = self.key_of_instance(instance);
-        let (app, _) = self.application(&key).filter(|_| self.governs(&key.namespace))?;
-        Some((key, app))
-    }
-
-    /// A look beside the loop, which changes nothing.
-    pub(crate) async fn look_beside(&self, key: &Key, app: &Application) -> Observed {
-        // The loop said what it is interested in; saying it again from here would race with it.
-        let mut memory = Memory { head: self.known_head(key), reader: true, ..Memory::default() };
-        self.observe(app, Wake::STATE, &mut memory).await
     }
 }
 

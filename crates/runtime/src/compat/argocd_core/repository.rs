@@ -15,25 +15,26 @@ use slipway_reconcile::Wake;
 use slipway_source::{Archive, Since};
 use tokio::net::TcpListener;
 
+use super::Core;
 use super::grpc::{Answers, Refusal};
 use super::messages::{
     AppDetailsQuery, AppDetailsResponse, Empty, ManifestRequest, ManifestRequestWithFiles, ManifestResponse,
     RefTarget, Repository, RepositoryRequest, ResolveRevisionRequest, ResolveRevisionResponse,
     RevisionMetadata, RevisionRequest, Source, TestRepositoryResponse, Time,
 };
-use crate::engine::{Engine, Memory};
-use crate::engines::applications::observe::{Failure, IN_CLUSTER};
-use crate::engines::applications::permits;
+use crate::clusters::IN_CLUSTER;
+use crate::engines::applications::manifests::Failure;
 use crate::engines::applications::sources::{self, Desired, SourceError, Surroundings};
+use crate::engines::applications::{Memory, permits};
 
 const SERVICE: &str = "/repository.RepoServerService/";
 
-pub(super) async fn serve(engine: Arc<Engine>, listener: TcpListener) {
-    super::grpc::serve(listener, Arc::new(RepoServer { engine })).await;
+pub(super) async fn serve(core: Arc<Core>, listener: TcpListener) {
+    super::grpc::serve(listener, Arc::new(RepoServer { core })).await;
 }
 
 struct RepoServer {
-    engine: Arc<Engine>,
+    core: Arc<Core>,
 }
 
 impl From<Failure> for Refusal {
@@ -116,7 +117,7 @@ impl RepoServer {
             Some(files) => Arc::new(self.render_files(&app, source, &asked.ref_sources, files).await?),
             None => self.render(&app, source, &asked.ref_sources).await?,
         };
-        let settings = self.engine.settings();
+        let settings = self.core.settings.get();
         let mut manifests = Vec::new();
         for mut object in desired.objects() {
             let namespace = &app.spec.destination.namespace;
@@ -133,10 +134,10 @@ impl RepoServer {
 
     /// The Application, or one made up for a name that does not exist yet: `app create` asks before it makes it.
     fn application(&self, instance: &str, project: &str, namespace: &str) -> Application {
-        if let Some((_, app)) = self.engine.by_instance(instance) {
+        if let Some((_, app)) = self.core.inventory.by_instance(instance) {
             return app;
         }
-        let key = self.engine.key_of_instance(instance);
+        let key = self.core.inventory.key_of_instance(instance);
         let mut app = Application::default();
         app.metadata.name = key.name;
         app.metadata.namespace = key.namespace;
@@ -154,9 +155,9 @@ impl RepoServer {
         references: &BTreeMap<String, RefTarget>,
     ) -> Result<Arc<Desired>, Refusal> {
         let sources = with_lent(source, references);
-        let mut memory = Memory { reader: true, ..Memory::default() };
+        let mut memory = Memory::read_only(Default::default());
         let wake = Wake { since: Some(Instant::now()), ..Wake::STATE };
-        Ok(self.engine.desired(app, &sources, &[], wake, &mut memory).await?.desired)
+        Ok(self.core.view.observer.manifests.desired(app, &sources, &[], wake, &mut memory).await?.desired)
     }
 
     /// Renders files that somebody sent, as what stands in a repository that the Application's project permits. Nobody has
@@ -168,15 +169,15 @@ impl RepoServer {
         references: &BTreeMap<String, RefTarget>,
         files: Archive,
     ) -> Result<Desired, Refusal> {
-        let engine = &self.engine;
+        let core = &self.core;
         let sources = with_lent(source, references);
-        let project = engine.project(app)?;
+        let project = core.view.observer.permits().project(app)?;
         permits::check_sources(&project, app, &sources)?;
         permits::check_local(&project)?;
-        let to = engine.destination(app).map_err(|error| Refusal::unknown(error.message()))?;
-        let (facts, access, settings) = (to.facts(), engine.access(), engine.settings());
+        let to = core.clusters.destination(app).map_err(|error| Refusal::unknown(error.message()))?;
+        let (facts, access, settings) = (to.facts(), core.settings.access(), core.settings.get());
         let around = Surroundings {
-            renderer: &engine.renderer,
+            renderer: &core.renderer,
             access: &access,
             project,
             kustomize: &settings.kustomize,
@@ -201,14 +202,14 @@ impl RepoServer {
         self.permit(&spec.project, &source.repo_url)?;
         let wanted = &asked.ambiguous_revision;
         let revision = if sources::is_chart(&source) {
-            let charts = self.engine.renderer.charts();
+            let charts = self.core.renderer.charts();
             let charts = charts.ok_or_else(|| Refusal::unknown("packaged charts are not read here"))?;
-            let repository = self.engine.access().chart_repository(&source.repo_url);
+            let repository = self.core.settings.access().chart_repository(&source.repo_url);
             let found = charts.resolve(&repository, &source.chart, wanted, Since::now()).await;
             found.map_err(SourceError::from)?.version
         } else {
-            let repository = self.engine.access().repository(&source.repo_url);
-            let found = self.engine.renderer.git().resolve(&repository, wanted, Since::now()).await;
+            let repository = self.core.settings.access().repository(&source.repo_url);
+            let found = self.core.renderer.git().resolve(&repository, wanted, Since::now()).await;
             found.map_err(SourceError::from)?.sha
         };
         let ambiguous_revision =
@@ -234,8 +235,8 @@ impl RepoServer {
     async fn commit(&self, asked: RevisionRequest) -> Result<RevisionMetadata, Refusal> {
         let address = url(asked.repo.as_ref());
         self.permit(&asked.repo.map(|repo| repo.project).unwrap_or_default(), &address)?;
-        let repository = self.engine.access().repository(&address);
-        let git = self.engine.renderer.git();
+        let repository = self.core.settings.access().repository(&address);
+        let git = self.core.renderer.git();
         let known = git.known(&repository, &asked.revision).await.map_err(SourceError::from)?;
         let commit = match known {
             Some(commit) => commit,
@@ -262,8 +263,8 @@ impl RepoServer {
         self.permit(&repo.project, &repo.url)?;
         // A repository of charts can say something only when a chart is asked of it, which is what comes next.
         if matches!(repo.kind.as_str(), "" | "git") && !repo.url.starts_with("oci://") {
-            let repository = self.engine.access().repository(&repo.url);
-            let asked = self.engine.renderer.git().resolve(&repository, "HEAD", Since::now()).await;
+            let repository = self.core.settings.access().repository(&repo.url);
+            let asked = self.core.renderer.git().resolve(&repository, "HEAD", Since::now()).await;
             asked.map_err(SourceError::from)?;
         }
         Ok(TestRepositoryResponse { verified: true })
@@ -272,9 +273,9 @@ impl RepoServer {
     /// Somebody who can forward a port may read what a project may, and nothing else.
     fn permit(&self, project: &str, url: &str) -> Result<(), Refusal> {
         let mut app = Application::default();
-        app.metadata.namespace.clone_from(&self.engine.config.namespace);
+        self.core.settings.namespace().clone_into(&mut app.metadata.namespace);
         app.spec.project = project.to_owned();
-        let project = self.engine.project(&app)?;
+        let project = self.core.view.observer.permits().project(&app)?;
         if project::permits_source(&project, url) {
             return Ok(());
         }

@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 use slipway_gitops::diff::masked_pair;
 use slipway_gitops::{ResourceKey, TreeNode, object, tree_with};
 
-use crate::engine::Engine;
+use super::Core;
 use crate::report::tree::info;
 
 /// Every object of an Application with its owners.
-pub(super) async fn tree(engine: &Engine, instance: &str) -> Option<Value> {
-    let (key, app) = engine.by_instance(instance)?;
-    let observed = engine.look_beside(&key, &app).await;
-    let family = engine.family(&app, &observed.comparison);
+pub(super) async fn tree(core: &Core, instance: &str) -> Option<Value> {
+    let (key, app) = core.inventory.by_instance(instance)?;
+    let observed = core.view.observe(&key, &app).await;
+    let family = core.view.family(&app, &observed.comparison);
     let live: BTreeMap<&str, &Value> = family.iter().map(|live| (object::uid(live), live)).collect();
-    let nodes = tree_with(&family, &engine.settings(), Timestamp::now());
+    let nodes = tree_with(&family, &core.settings.get(), Timestamp::now());
     let by_uid: BTreeMap<&str, &TreeNode> = nodes.iter().map(|node| (node.uid.as_str(), node)).collect();
     let mut out: Vec<Value> = Vec::new();
     for node in &nodes {
@@ -51,11 +51,7 @@ pub(super) async fn tree(engine: &Engine, instance: &str) -> Option<Value> {
             out.push(value);
         }
     }
-    let destination = engine.destination(&app).ok();
-    let orphans = match (&observed.project, &destination) {
-        (Some(project), Some(destination)) => engine.orphans(&app, project, destination),
-        _ => Vec::new(),
-    };
+    let orphans = core.view.orphans(&app, &observed);
     let orphaned: Vec<Value> = orphans.iter().map(|key| named(key, "", "")).collect();
     Some(json!({"nodes": out, "orphanedNodes": orphaned}))
 }
@@ -66,13 +62,13 @@ fn named(key: &ResourceKey, version: &str, uid: &str) -> Value {
 }
 
 /// What is wanted beside what is there, for each object.
-pub(super) async fn managed(engine: &Engine, instance: &str) -> Option<Value> {
-    let (key, app) = engine.by_instance(instance)?;
-    let observed = engine.look_beside(&key, &app).await;
+pub(super) async fn managed(core: &Core, instance: &str) -> Option<Value> {
+    let (key, app) = core.inventory.by_instance(instance)?;
+    let observed = core.view.observe(&key, &app).await;
     if observed.comparison.context.error.is_some() {
         return None;
     }
-    let sensitive = engine.settings().sensitive_annotations.clone();
+    let sensitive = core.settings.get().sensitive_annotations.clone();
     let text = |value: &Value| value.to_string();
     let resources = observed.comparison.resources.iter().map(|resource| {
         let whole = |side: &Option<slipway_gitops::Manifest>| {
@@ -98,14 +94,14 @@ pub(super) async fn managed(engine: &Engine, instance: &str) -> Option<Value> {
 }
 
 /// How a cluster is reached and what is known of it.
-pub(super) fn cluster(engine: &Engine, server: &str) -> Option<Value> {
-    let destination = engine.destinations().into_iter().find(|to| to.server == server)?;
+pub(super) fn cluster(core: &Core, server: &str) -> Option<Value> {
+    let destination = core.clusters.all().into_iter().find(|to| to.server == server)?;
     let facts = destination.facts();
-    let applications = engine.applications();
+    let applications = core.inventory.applications();
     let here = applications
         .iter()
-        .filter_map(|key| engine.application(key))
-        .filter(|(app, _)| engine.destination(app).is_ok_and(|to| to.server == server))
+        .filter_map(|key| core.inventory.application(key))
+        .filter(|(app, _)| core.clusters.destination(app).is_ok_and(|to| to.server == server))
         .count();
     Some(json!({
         "connectionState": {"status": "Successful", "message": "", "attemptedAt": Timestamp::now()},

@@ -2,20 +2,40 @@
 //! a set may read at all is decided in `reach`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use serde_json::Value;
+use slipway_cluster::Cluster;
 use slipway_crd::{ApplicationSet, names};
 use slipway_gitops::appset::{Answer, ClusterEntry, Decisions, IN_CLUSTER_NAME, IN_CLUSTER_SERVER, Need};
-use slipway_source::{EntryKind, GitCache, Repository, Since};
+use slipway_source::{EntryKind, GitCache, Renderer, Repository, Since};
 
+use super::reach::Reach;
 use super::{http, provider};
-use crate::engine::Engine;
+use crate::context::Context;
 
 /// All files of one question together may have so many bytes.
 const FILES_BYTES_MAX: usize = 32 << 20;
 
-impl Engine {
+/// Who answers what generators ask.
+pub(super) struct Answerer {
+    pub(super) reach: Reach,
+    cluster: Cluster,
+    namespace: String,
+    renderer: Arc<Renderer>,
+}
+
+impl Answerer {
+    pub(super) fn new(context: &Context) -> Self {
+        Self {
+            reach: Reach::new(context),
+            cluster: context.cluster().clone(),
+            namespace: context.config.namespace.clone(),
+            renderer: context.renderer.clone(),
+        }
+    }
+
     pub(super) async fn answer(
         &self,
         set: &ApplicationSet,
@@ -24,26 +44,26 @@ impl Engine {
     ) -> Result<Answer, String> {
         match need {
             Need::GitTree { repo_url, revision } => {
-                let repository = self.repository_for(set, repo_url)?;
+                let repository = self.reach.repository_for(set, repo_url)?;
                 tree(self.renderer.git(), &repository, revision, since).await
             }
             Need::GitFiles { repo_url, commit, paths } => {
-                let repository = self.repository_for(set, repo_url)?;
+                let repository = self.reach.repository_for(set, repo_url)?;
                 files(self.renderer.git(), &repository, commit, paths).await
             }
             Need::Decisions { config_map, name, label_selector } => {
                 self.decisions(set, config_map, name, label_selector).await
             }
             Need::Plugin { config_map, parameters } => {
-                let settings = self.plugin_settings(set, config_map).await?;
-                http::ask_plugin(&self.config.egress, &settings, &set.metadata.name, parameters).await
+                let settings = self.reach.plugin_settings(set, config_map).await?;
+                http::ask_plugin(&self.reach.egress, &settings, &set.metadata.name, parameters).await
             }
             Need::Repositories { provider } => {
-                let question = self.question(set, provider).await?;
+                let question = self.reach.question(set, provider).await?;
                 provider::repositories(&question).await.map(Answer::Repositories)
             }
             Need::PullRequests { provider } => {
-                let question = self.question(set, provider).await?;
+                let question = self.reach.question(set, provider).await?;
                 provider::pull_requests(&question).await
             }
         }
@@ -54,7 +74,7 @@ impl Engine {
         let secrets = self.cluster.live_of_kind("", "Secret");
         let mut entries: Vec<ClusterEntry> = secrets
             .iter()
-            .filter(|live| live.key.namespace == self.config.namespace)
+            .filter(|live| live.key.namespace == self.namespace)
             .filter_map(|live| live.object())
             .filter_map(|secret| cluster_entry(&secret))
             .collect();
@@ -69,7 +89,7 @@ impl Engine {
         name: &str,
         selector: &Value,
     ) -> Result<Answer, String> {
-        let data = self.config_map(set, config_map).await?;
+        let data = self.reach.config_map(set, config_map).await?;
         let field = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (field("apiVersion"), field("kind"));
         let Some((group, _)) = api_version.split_once('/').filter(|_| !kind.is_empty()) else {

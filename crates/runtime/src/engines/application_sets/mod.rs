@@ -10,19 +10,40 @@ mod reconcile;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipway_cluster::Change;
+use slipway_cluster::{Change, Cluster};
 use slipway_crd::names;
 use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch};
 
-use super::{APPLICATION, APPLICATION_SET};
-use crate::engine::Engine;
+use super::{APPLICATION, APPLICATION_SET, Engine, Peers};
+use crate::context::Context;
+use crate::inventory::Inventory;
+use crate::metrics::Metrics;
+use crate::settings::CurrentSettings;
+use answers::Answerer;
 pub(crate) use reach::github_way;
+pub(crate) use reconcile::names_repository;
 
-pub(crate) struct ApplicationSets(Arc<Engine>);
+pub(crate) struct ApplicationSets {
+    cluster: Cluster,
+    inventory: Arc<Inventory>,
+    settings: Arc<CurrentSettings>,
+    metrics: Arc<Metrics>,
+    /// Who answers what generators ask.
+    answerer: Answerer,
+    /// An answer of a repository that is younger than this is not asked for again without a reason.
+    poll_within: Duration,
+}
 
-impl From<Arc<Engine>> for ApplicationSets {
-    fn from(engine: Arc<Engine>) -> Self {
-        Self(engine)
+impl Engine for ApplicationSets {
+    fn new(context: &Context, _: &Peers) -> Self {
+        Self {
+            cluster: context.cluster().clone(),
+            inventory: context.inventory.clone(),
+            settings: context.settings.clone(),
+            metrics: context.metrics.clone(),
+            answerer: Answerer::new(context),
+            poll_within: context.config.resync,
+        }
     }
 }
 
@@ -46,24 +67,28 @@ impl Reconciler for ApplicationSets {
     }
 
     fn keys(&self) -> Vec<Key> {
-        self.0.application_sets()
+        self.inventory.application_sets()
     }
 
     async fn reconcile(&self, key: &Key, wake: Wake) -> Result<Requeue, Stop> {
-        self.0.reconcile_set(key, wake).await
+        self.reconcile_one(key, wake).await
     }
 
     fn finished(&self, key: &Key, took: Duration) {
-        self.0.metrics.set_reconciled(&key.namespace, &key.name, took);
+        self.metrics.set_reconciled(&key.namespace, &key.name, took);
     }
 }
 
 fn itself(sets: &ApplicationSets, change: &Change) -> Vec<Key> {
     let key = Key::of(APPLICATION_SET, &change.key);
-    key.into_iter().filter(|key| sets.0.governs_sets(&key.namespace)).collect()
+    key.into_iter().filter(|key| sets.settings.governs_sets(&key.namespace)).collect()
 }
 
 /// A set that was deleted and made again has another uid than its Applications say, until it adopts them.
 fn whoever_is_named_as_owner(sets: &ApplicationSets, change: &Change) -> Vec<Key> {
-    if sets.0.governs(&change.key.namespace) { sets.0.sets_of(&change.key) } else { Vec::new() }
+    if sets.settings.governs(&change.key.namespace) {
+        sets.inventory.sets_of(&change.key)
+    } else {
+        Vec::new()
+    }
 }

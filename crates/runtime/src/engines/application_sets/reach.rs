@@ -4,8 +4,10 @@
 //! In: a set and what its generators name. Out: the thing, or a sentence that says what stands against it. Whoever may
 //! write an ApplicationSet in a team's namespace must not thereby read what the control plane's namespace holds.
 
+use std::sync::Arc;
+
 use serde_json::Value;
-use slipway_cluster::ObjectKey;
+use slipway_cluster::{Cluster, ObjectKey};
 use slipway_crd::{AppProject, ApplicationSet, names};
 use slipway_forge::{GITHUB_HEADERS, GithubApp};
 use slipway_gitops::project;
@@ -15,22 +17,38 @@ use slipway_source::Repository;
 
 use super::answers::decode;
 use super::{aws, http, provider};
-use crate::engine::Engine;
-use crate::settings::SECRET_TYPE;
+use crate::context::Context;
+use crate::settings::{CurrentSettings, SECRET_TYPE};
 
 /// How long GitHub may take to give a token.
 const APP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
-impl Engine {
+/// Who says what a set may read, and reads it.
+pub(super) struct Reach {
+    cluster: Cluster,
+    settings: Arc<CurrentSettings>,
+    /// Which addresses may be asked.
+    pub(super) egress: Rules,
+}
+
+impl Reach {
+    pub(super) fn new(context: &Context) -> Self {
+        Self {
+            cluster: context.cluster().clone(),
+            settings: context.settings.clone(),
+            egress: context.config.egress.clone(),
+        }
+    }
+
     fn is_home(&self, set: &ApplicationSet) -> bool {
-        set.metadata.namespace == self.config.namespace
+        set.metadata.namespace == self.settings.namespace()
     }
 
     /// Whether what the set would make is looked after at all: an Application that nobody governs could neither be
     /// deployed nor, with its finalizer, deleted.
     pub(super) fn check_place(&self, set: &ApplicationSet) -> Result<(), String> {
         let namespace = &set.metadata.namespace;
-        if self.governs(namespace) {
+        if self.settings.governs(namespace) {
             return Ok(());
         }
         Err(format!(
@@ -88,7 +106,7 @@ impl Engine {
     pub(super) fn repository_for(&self, set: &ApplicationSet, repo_url: &str) -> Result<Repository, String> {
         let namespace = &set.metadata.namespace;
         let opens = |project: &AppProject| {
-            project::permits_application_namespace(project, namespace, &self.config.namespace)
+            project::permits_application_namespace(project, namespace, self.settings.namespace())
                 && project::permits_source(project, repo_url)
         };
         let permitted = self.is_home(set)
@@ -96,11 +114,11 @@ impl Engine {
                 .cluster
                 .live_of_kind(names::GROUP, "AppProject")
                 .iter()
-                .filter(|live| live.key.namespace == self.config.namespace)
+                .filter(|live| live.key.namespace == self.settings.namespace())
                 .filter_map(|live| serde_json::from_value(live.object()?).ok())
                 .any(|project| opens(&project));
         if permitted {
-            return Ok(self.access().repository(repo_url));
+            return Ok(self.settings.access().repository(repo_url));
         }
         Err(format!(
             "no project lets the namespace {namespace} read {repo_url}; one has to name both, in sourceNamespaces and sourceRepos"
@@ -149,22 +167,22 @@ impl Engine {
             }
             provider::Key::App(name) => {
                 let object = self.own(set, "Secret", &name).await?;
-                Some(app_token(&self.config.egress, &object, &name, &mut draft).await?)
+                Some(app_token(&self.egress, &object, &name, &mut draft).await?)
             }
             provider::Key::Amazon { .. } if !self.is_home(set) => {
                 return Err(format!(
                     "awsCodeCommit is asked with the engine's own credentials, which a set in the namespace {} must not use; move the set to {}",
-                    set.metadata.namespace, self.config.namespace
+                    set.metadata.namespace,
+                    self.settings.namespace()
                 ));
             }
             provider::Key::Amazon { role, region } => {
                 let environment = |name: &str| std::env::var(name).ok();
-                draft.session =
-                    Some(aws::Session::open(&self.config.egress, &environment, &role, &region).await?);
+                draft.session = Some(aws::Session::open(&self.egress, &environment, &role, &region).await?);
                 None
             }
         };
-        draft.open(credential.as_ref(), certificates, &self.config.egress)
+        draft.open(credential.as_ref(), certificates, &self.egress)
     }
 
     async fn certificates(&self, set: &ApplicationSet, reference: &Value) -> Result<String, String> {
@@ -173,6 +191,13 @@ impl Engine {
         let data = self.config_map(set, name).await?;
         let found = data[key].as_str().map(str::to_owned);
         found.ok_or_else(|| format!("caRef: the ConfigMap {name} has no key {key}"))
+    }
+
+    /// `data` of `argocd-cmd-params-cm`.
+    pub(super) fn command_parameters(&self) -> Value {
+        let key = ObjectKey::new("", "ConfigMap", self.settings.namespace(), "argocd-cmd-params-cm");
+        let object = self.cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
+        object["data"].clone()
     }
 
     /// In strict mode only Secrets that say what they are for are tokens.

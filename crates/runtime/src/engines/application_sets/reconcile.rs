@@ -17,8 +17,7 @@ use slipway_model::Next;
 use slipway_reconcile::{Key, Requeue, Stop, Wake};
 use slipway_source::{Since, normalise_repo_url};
 
-use crate::engine::Engine;
-use crate::engines::APPLICATION_SET;
+use super::ApplicationSets;
 
 /// Changes of Applications come in bursts; one reconcile answers a burst.
 const GATHER: Duration = Duration::from_millis(200);
@@ -27,54 +26,9 @@ const WRITES_AT_ONCE: usize = 8;
 /// A matrix in a matrix asks at most this often; more is a defect that must not spin.
 const ROUNDS_MAX: usize = 8;
 
-impl Engine {
-    pub(crate) fn application_sets(&self) -> Vec<Key> {
-        self.cluster
-            .live_of_kind(names::GROUP, "ApplicationSet")
-            .iter()
-            .filter(|live| self.governs_sets(&live.key.namespace))
-            .filter_map(|live| Key::of(APPLICATION_SET, &live.key))
-            .collect()
-    }
-
-    pub(crate) fn wake_sets(&self, wake: Wake) {
-        for key in self.application_sets() {
-            self.sets.wake(key, wake);
-        }
-    }
-
-    /// The sets that an Application names as its owners.
-    pub(crate) fn sets_of(&self, application: &ObjectKey) -> Vec<Key> {
-        let live = self.cluster.live(application).filter(|live| !live.is_root());
-        let Some(object) = live.and_then(|live| live.object()) else { return Vec::new() };
-        let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-        let owners = owners.filter(|owner| owner["kind"] == APPLICATION_SET.kind);
-        owners
-            .map(|owner| {
-                let name = owner["name"].as_str().unwrap_or_default();
-                Key::new(APPLICATION_SET, &application.namespace, name)
-            })
-            .collect()
-    }
-
-    /// A push concerns every set that names the repository, or that makes its name up.
-    pub(crate) fn pushed_to_sets(&self, clone_url: &str, heard: Instant) {
-        let pushed = normalise_repo_url(clone_url);
-        for key in self.application_sets() {
-            let Some(set) = self.application_set(&key) else { continue };
-            if set.spec.generators.iter().any(|generator| names_repository(generator, &pushed)) {
-                self.sets.wake(key.clone(), Wake::latest(heard));
-                self.refresh_elsewhere(&key);
-            }
-        }
-    }
-
-    fn application_set(&self, key: &Key) -> Option<ApplicationSet> {
-        serde_json::from_value(self.cluster.live(&key.object())?.object()?).ok()
-    }
-
+impl ApplicationSets {
     /// One set: generate, plan, carry out, write the status down.
-    pub(crate) async fn reconcile_set(&self, key: &Key, wake: Wake) -> Result<Requeue, Stop> {
+    pub(super) async fn reconcile_one(&self, key: &Key, wake: Wake) -> Result<Requeue, Stop> {
         if !wake.state {
             tokio::time::sleep(GATHER).await;
         }
@@ -85,7 +39,9 @@ impl Engine {
             return Ok(Requeue::Again(Duration::from_millis(200)));
         }
         // A timer may outlive the permission.
-        let Some(set) = self.application_set(key).filter(|_| self.governs_sets(&key.namespace)) else {
+        let Some(set) =
+            self.inventory.application_set(key).filter(|_| self.settings.governs_sets(&key.namespace))
+        else {
             return Ok(Requeue::Never);
         };
         let started = Instant::now();
@@ -100,7 +56,7 @@ impl Engine {
                 _ if wake.timer => Since::Asked(started),
                 Some(moment) => Since::Asked(moment),
                 None if asked_for => Since::Asked(started),
-                None => Since::Within(self.config.resync),
+                None => Since::Within(self.poll_within),
             };
             let (generation, answers) = self.generate_set(&set, since, now).await;
             plan(&PlanInput {
@@ -142,8 +98,8 @@ impl Engine {
         since: Since,
         now: Timestamp,
     ) -> (Generation, Answers) {
-        let mut answers = Answers::new(self.cluster_entries());
-        if let Err(message) = self.check_place(set) {
+        let mut answers = Answers::new(self.answerer.cluster_entries());
+        if let Err(message) = self.answerer.reach.check_place(set) {
             let outcome = Err(GenerationError { reason: "ApplicationGenerationFromParamsError", message });
             return (Generation { needs: Vec::new(), outcome }, answers);
         }
@@ -153,7 +109,7 @@ impl Engine {
                 return (generation, answers);
             }
             for need in &generation.needs {
-                let answer = self.answer(set, need, since).await;
+                let answer = self.answerer.answer(set, need, since).await;
                 answers.put(need, answer);
             }
         }
@@ -172,24 +128,17 @@ impl Engine {
 
     fn projects(&self) -> std::collections::BTreeSet<String> {
         let projects = self.cluster.live_of_kind(names::GROUP, "AppProject");
-        let ours = projects.iter().filter(|live| live.key.namespace == self.config.namespace);
+        let ours = projects.iter().filter(|live| live.key.namespace == self.settings.namespace());
         // The default project is there even where nobody wrote it down.
         ours.map(|live| live.key.name.clone()).chain(["default".to_owned()]).collect()
     }
 
     /// `applicationsetcontroller.policy` binds everybody, unless overriding is allowed.
     fn imposed_policy(&self) -> Option<Policy> {
-        let settings = self.command_parameters();
+        let settings = self.answerer.reach.command_parameters();
         let allowed = settings["applicationsetcontroller.enable.policy.override"].as_str() == Some("true");
         let policy = settings["applicationsetcontroller.policy"].as_str().and_then(Policy::parse);
         policy.filter(|_| !allowed)
-    }
-
-    /// `data` of `argocd-cmd-params-cm`.
-    pub(super) fn command_parameters(&self) -> Value {
-        let key = ObjectKey::new("", "ConfigMap", &self.config.namespace, "argocd-cmd-params-cm");
-        let object = self.cluster.live(&key).and_then(|live| live.object()).unwrap_or_default();
-        object["data"].clone()
     }
 
     /// Carries the plan out; gives the first fault. What was not done is planned again at the next reconcile.
@@ -310,7 +259,7 @@ fn status_patch(before: &ApplicationSetStatus, after: &ApplicationSetStatus) -> 
 }
 
 /// Whether a generator, or one inside it, reads this repository.
-fn names_repository(generator: &Value, pushed: &str) -> bool {
+pub(crate) fn names_repository(generator: &Value, pushed: &str) -> bool {
     generator.as_object().into_iter().flatten().any(|(_, block)| {
         let url = block["repoURL"].as_str();
         url.is_some_and(|url| url.contains("{{") || normalise_repo_url(url) == pushed)

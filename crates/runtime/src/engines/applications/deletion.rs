@@ -1,6 +1,7 @@
 //! A deleted Application: hooks before, what it deployed, hooks after, as its finalizers say. The plan is the pure
 //! room's; here it is carried out, and a cluster or a repository that is away is not waited for for ever.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,58 +12,63 @@ use slipway_gitops::compare::rfc3339;
 use slipway_gitops::deletion::{DeletionInput, DeletionPlan, plan_deletion};
 use slipway_gitops::hooks::{self, HookType};
 use slipway_gitops::sync::{StepResult, WaitingOn};
-use slipway_reconcile::Wake;
+use slipway_reconcile::{Stop, Wake, save};
 
-use super::observe::IN_CLUSTER;
-use super::reconcile::Session;
+use super::observe::Observer;
+use super::session::{Recorder, Session};
 use super::{status, steps};
-use crate::clusters::{Destination, NoCluster};
-use crate::engine::Engine;
-use slipway_reconcile::{Stop, save};
+use crate::clusters::{Destination, IN_CLUSTER, NoCluster};
 
 /// How long a deletion waits for a cluster or a repository that cannot be reached.
 const AWAY_SECONDS: i64 = 600;
 /// Stages follow each other at once; more of them than there are is a defect.
 const ROUNDS: usize = 50;
 
-impl Engine {
+/// Who carries deletions out.
+pub(super) struct Deleter {
+    pub(super) observer: Arc<Observer>,
+    pub(super) recorder: Arc<Recorder>,
+}
+
+impl Deleter {
     /// Goes as far as it can; comes back when what is waited for has happened.
-    pub(crate) async fn delete(&self, session: &mut Session<'_>) -> Result<(), Stop> {
+    pub(super) async fn delete(&self, session: &mut Session<'_>) -> Result<(), Stop> {
+        let permits = self.observer.permits();
         for _ in 0..ROUNDS {
             let Some(finalizer) = ours(&session.app) else {
                 // Without one the workload stays, as users of kubectl expect.
                 return Ok(());
             };
-            let destination = match self.destination(&session.app) {
+            let destination = match permits.clusters.destination(&session.app) {
                 Ok(destination) => destination,
                 Err(NoCluster::Unknown(why)) => {
                     // Nobody can reach what ran there any more; the Application must not wait for it for ever.
                     tracing::warn!(application = %session.key, %why, "An Application is deleted without its cluster.");
-                    self.let_go(session, &finalizer).await?;
+                    self.remove_finalizer(session, &finalizer).await?;
                     continue;
                 }
                 Err(NoCluster::Away(why)) => {
                     if self.goes_on_without(session, &why).await? {
-                        self.let_go(session, &finalizer).await?;
+                        self.remove_finalizer(session, &finalizer).await?;
                         continue;
                     }
                     return Ok(());
                 }
             };
             // Whoever may not use the project may not delete with its rights either.
-            let hand = match self.project(&session.app).map_err(|failure| failure.message) {
-                Ok(_) => self.hand(&session.app, &destination),
+            let writer = match permits.project(&session.app).map_err(|failure| failure.message) {
+                Ok(_) => permits.writer(&session.app, &destination),
                 Err(why) => Err(why),
             };
-            let hand = match hand {
-                Ok(hand) => hand,
+            let writer = match writer {
+                Ok(writer) => writer,
                 Err(why) => {
                     self.deletion_waits(session, &why).await?;
                     return Ok(());
                 }
             };
             let Some(manifests) = self.delete_hooks(session).await? else { return Ok(()) };
-            let settings = self.settings();
+            let settings = permits.settings.get();
             let instance = session.app.instance_name(&settings.control_plane_namespace);
             let tracked = destination.cluster.tracked(&instance);
             let live: Vec<Value> = tracked.iter().filter_map(|live| live.object()).collect();
@@ -73,10 +79,10 @@ impl Engine {
                 settings: &settings,
             });
             if let Some(finalizer) = &plan.remove_finalizer {
-                self.let_go(session, finalizer).await?;
+                self.remove_finalizer(session, finalizer).await?;
                 continue;
             }
-            if !self.carry_out_deletion(session, (&destination, &hand), &plan, &finalizer).await? {
+            if !self.carry_out_deletion(session, (&destination, &writer), &plan, &finalizer).await? {
                 return Ok(());
             }
         }
@@ -90,7 +96,7 @@ impl Engine {
         }
         let app = session.app.clone();
         let sources = app.spec.effective_sources();
-        match self.desired(&app, &sources, &[], Wake::STATE, session.memory).await {
+        match self.observer.manifests.desired(&app, &sources, &[], Wake::STATE, session.memory).await {
             Ok(found) => Ok(Some(found.desired.objects())),
             Err(failure) => {
                 let why = format!("its delete hooks cannot be rendered: {}", failure.message);
@@ -103,12 +109,12 @@ impl Engine {
     async fn carry_out_deletion(
         &self,
         session: &mut Session<'_>,
-        (destination, hand): (&Destination, &Cluster),
+        (destination, writer): (&Destination, &Cluster),
         plan: &DeletionPlan,
         finalizer: &str,
     ) -> Result<bool, Stop> {
         for step in &plan.steps {
-            let StepResult::Failed { message } = steps::run(hand, step).await else {
+            let StepResult::Failed { message } = steps::run(writer, step).await else {
                 continue;
             };
             let message = format!("{} cannot be deleted: {message}", step.key.short());
@@ -116,7 +122,7 @@ impl Engine {
             let away =
                 destination.server != IN_CLUSTER.server && destination.cluster.version().await.is_err();
             if away && self.goes_on_without(session, &message).await? {
-                self.let_go(session, finalizer).await?;
+                self.remove_finalizer(session, finalizer).await?;
                 return Ok(true);
             }
             if !away {
@@ -136,7 +142,8 @@ impl Engine {
             self.deletion_waits(session, &message).await?;
             return Ok(false);
         }
-        session.memory.waiting = plan.waiting.iter().map(|waiting| waiting.sentence.clone()).collect();
+        session.memory.operation.waiting =
+            plan.waiting.iter().map(|waiting| waiting.sentence.clone()).collect();
         if plan.waiting.is_empty() {
             return Ok(!plan.steps.is_empty());
         }
@@ -167,15 +174,17 @@ impl Engine {
     }
 
     /// Takes a finalizer off; ends with [`Stop::Gone`] when it was the last one.
-    async fn let_go(&self, session: &mut Session<'_>, finalizer: &str) -> Result<(), Stop> {
+    async fn remove_finalizer(&self, session: &mut Session<'_>, finalizer: &str) -> Result<(), Stop> {
         let there = &session.app.metadata;
         let patch = slipway_reconcile::removed(&there.finalizers, finalizer);
-        match save(&self.cluster, session.key, names::API_VERSION, patch, &there.resource_version).await {
+        match save(&self.recorder.cluster, session.key, names::API_VERSION, patch, &there.resource_version)
+            .await
+        {
             Ok(_) | Err(Stop::Gone) => {}
             Err(stop) => return Err(stop),
         }
         // The last finalizer was what kept it: ask whether it is gone.
-        match self.cluster.read(&session.key.object()).await {
+        match self.recorder.cluster.read(&session.key.object()).await {
             Ok(None) => Err(Stop::Gone),
             Ok(Some(left)) => {
                 if let Ok(app) = serde_json::from_value::<Application>(left) {
@@ -199,7 +208,7 @@ impl Engine {
         });
         status::set_conditions(&mut session.app.status.conditions, &["DeletionError"], &[condition]);
         session.requeue_after(Duration::from_secs(15));
-        self.save(session).await
+        self.recorder.save(session).await
     }
 }
 

@@ -1,15 +1,9 @@
 //! Kubernetes Events about Applications, in Argo CD's words.
 
-use serde_json::json;
-use slipway_crd::{Application, OperationPhase, names};
+use slipway_crd::{Application, OperationPhase};
 use slipway_reconcile::Note;
 
-use super::observe::IN_CLUSTER;
-use super::reconcile::is_running;
-use crate::engine::Engine;
-
-/// Who Argo CD says it was.
-const COMPONENT: &str = "argocd-application-controller";
+use super::is_running;
 
 /// What happened between two states of an Application.
 pub(crate) fn between(before: &Application, after: &Application) -> Vec<Note> {
@@ -56,31 +50,10 @@ pub(crate) fn between(before: &Application, after: &Application) -> Vec<Note> {
     notes
 }
 
-impl Engine {
-    /// Records what changed. `after` is what the cluster has now.
-    pub(crate) fn record_events(&self, before: &Application, after: &Application) {
-        let notes = between(before, after);
-        if notes.is_empty() {
-            return;
-        }
-        let metadata = &after.metadata;
-        let about = json!({"apiVersion": names::API_VERSION, "kind": "Application", "metadata": {
-            "namespace": metadata.namespace, "name": metadata.name, "uid": metadata.uid,
-            "resourceVersion": metadata.resource_version}});
-        for note in notes {
-            if note.reason == "OperationCompleted" {
-                let server = &after.spec.destination.server;
-                self.metrics.sync(after, if server.is_empty() { IN_CLUSTER.server } else { server });
-            }
-            self.events.record(&about, COMPONENT, &note);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     fn app(status: Value) -> Application {
         serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": {}, "status": status}))

@@ -14,53 +14,53 @@ use slipway_crd::{AppProject, Application, ApplicationSource, names};
 use slipway_gitops::project;
 use slipway_source::{Lookup, LookupAnswer};
 
-use super::observe::Failure;
+use super::manifests::Failure;
+use super::memory::Memory;
+use super::permits::Permits;
 use crate::clusters::Destination;
-use crate::engine::{Engine, Memory};
 
 /// Objects in one answer.
 const OBJECTS_MAX: usize = 500;
 
-impl Engine {
-    /// Who answers the charts of this Application; `None`: nobody, as in Argo CD.
-    pub(crate) fn lookup(
-        &self,
-        app: &Application,
-        sources: &[ApplicationSource],
-        project: &Arc<AppProject>,
-        to: &Arc<Destination>,
-        memory: &Memory,
-    ) -> Result<Option<Arc<Eyes>>, Failure> {
-        let annotation = names::HELM_LOOKUP;
-        if app.metadata.annotation(annotation) != Some("true") {
-            return Ok(None);
-        }
-        if !self.settings().helm_lookup {
-            return Err(Failure::spec(format!(
-                "the annotation {annotation} is set, but charts may not look at clusters here; an operator permits it with `helm.lookup.enabled: \"true\"` in argocd-cm"
-            )));
-        }
-        if app.spec.source_hydrator.is_some() {
-            return Err(Failure::spec(format!(
-                "the annotation {annotation} does not go with sourceHydrator: what is looked up would be pushed; remove one of them"
-            )));
-        }
-        // Whoever only asks what some source would give gets no eyes by that.
-        let own = app.spec.effective_sources();
-        let is_own = |source: &ApplicationSource| {
-            let same = |own: &ApplicationSource| {
-                (&own.repo_url, &own.path, &own.chart) == (&source.repo_url, &source.path, &source.chart)
-            };
-            own.iter().any(same)
-        };
-        if memory.reader && !sources.first().is_some_and(is_own) {
-            return Ok(None);
-        }
-        let hand = self.hand(app, to).map_err(Failure::spec)?;
-        let own_namespace = Arc::ptr_eq(to, &self.home).then(|| self.config.namespace.clone());
-        let (project, to, seen) = (project.clone(), to.clone(), Mutex::default());
-        Ok(Some(Arc::new(Eyes { project, to, hand, own_namespace, seen })))
+/// Who answers the charts of this Application; `None`: nobody, as in Argo CD.
+pub(crate) fn for_charts(
+    permits: &Permits,
+    app: &Application,
+    sources: &[ApplicationSource],
+    project: &Arc<AppProject>,
+    to: &Arc<Destination>,
+    memory: &Memory,
+) -> Result<Option<Arc<ChartLookup>>, Failure> {
+    let annotation = names::HELM_LOOKUP;
+    if app.metadata.annotation(annotation) != Some("true") {
+        return Ok(None);
     }
+    if !permits.settings.get().helm_lookup {
+        return Err(Failure::spec(format!(
+            "the annotation {annotation} is set, but charts may not look at clusters here; an operator permits it with `helm.lookup.enabled: \"true\"` in argocd-cm"
+        )));
+    }
+    if app.spec.source_hydrator.is_some() {
+        return Err(Failure::spec(format!(
+            "the annotation {annotation} does not go with sourceHydrator: what is looked up would be pushed; remove one of them"
+        )));
+    }
+    // Whoever only asks what some source would give may not look anything up by that.
+    let own = app.spec.effective_sources();
+    let is_own = |source: &ApplicationSource| {
+        let same = |own: &ApplicationSource| {
+            (&own.repo_url, &own.path, &own.chart) == (&source.repo_url, &source.path, &source.chart)
+        };
+        own.iter().any(same)
+    };
+    if memory.read_only && !sources.first().is_some_and(is_own) {
+        return Ok(None);
+    }
+    let writer = permits.writer(app, to).map_err(Failure::spec)?;
+    let own_namespace =
+        Arc::ptr_eq(to, permits.clusters.home()).then(|| permits.settings.namespace().to_owned());
+    let (project, to, seen) = (project.clone(), to.clone(), Mutex::default());
+    Ok(Some(Arc::new(ChartLookup { project, to, writer, own_namespace, seen })))
 }
 
 /// Objects that were looked up by name, each with its version in the copy of the cluster; empty: it is not there.
@@ -75,16 +75,16 @@ fn version_in_copy(cluster: &Cluster, key: &ObjectKey) -> String {
     cluster.live(key).map(|live| live.resource_version.clone()).unwrap_or_default()
 }
 
-pub(crate) struct Eyes {
+pub(crate) struct ChartLookup {
     project: Arc<AppProject>,
     to: Arc<Destination>,
-    hand: Cluster,
+    writer: Cluster,
     /// Where the engine's own credentials are, if that is in this cluster.
     own_namespace: Option<String>,
     seen: Mutex<Seen>,
 }
 
-impl Lookup for Eyes {
+impl Lookup for ChartLookup {
     fn answer<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<LookupAnswer, String>> {
         async move {
             let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
@@ -114,7 +114,7 @@ impl Lookup for Eyes {
     }
 }
 
-impl Eyes {
+impl ChartLookup {
     fn kinds(&self, group: &str, version: &str) -> LookupAnswer {
         let discovery = self.to.cluster.discovery();
         let of = |resource: &&ApiResource| resource.group == group && resource.version == version;
@@ -152,7 +152,7 @@ impl Eyes {
         if let Some(name) = name {
             self.note(ObjectKey::new(&resource.group, &resource.kind, namespace, name));
         }
-        let mut found = match self.hand.ask(resource, namespace, name, OBJECTS_MAX).await {
+        let mut found = match self.writer.ask(resource, namespace, name, OBJECTS_MAX).await {
             Ok(found) => found,
             Err(ClusterError::Refused { code, reason, message, .. }) if code < 500 && code != 429 => {
                 return Ok(LookupAnswer::refused(code, &reason, &message));

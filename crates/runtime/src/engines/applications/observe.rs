@@ -1,39 +1,25 @@
 //! Observe: what an Application wants and what is there, put side by side.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_cluster::{Live, ObjectKey};
-use slipway_crd::{AppProject, Application, ApplicationSource, names};
-use slipway_gitops::project::ClusterNames;
-use slipway_gitops::refresh::Standing;
-use slipway_gitops::{
-    ClusterInfo, CompareInput, Comparison, ResourceKey, Settings, SyncCode, compare, object,
-};
-use slipway_model::Next;
-use slipway_reconcile::Wake;
-use slipway_source::{Lookup, Since};
+use slipway_crd::{AppProject, Application};
+use slipway_gitops::{CompareInput, Comparison, SyncCode, compare};
+use slipway_reconcile::{Key, Wake};
 
-use super::lookup;
-use super::permits;
-use super::sources::{self, Desired, SourceError, Surroundings};
+use super::live::live_objects;
+use super::manifests::{Failure, Manifests, RETRY};
+use super::memory::Memory;
+use super::permits::Permits;
+use super::server_side::judged_by_server;
+use super::sources::Desired;
 use crate::clusters::Destination;
-use crate::engine::{Engine, Memory};
-
-/// The cluster that we run in has two names.
-pub(crate) const IN_CLUSTER: ClusterNames<'static> =
-    ClusterNames { server: "https://kubernetes.default.svc", name: "in-cluster" };
-
-/// How long a repository that cannot be reached is forgiven: the last manifests stay in force.
-const GRACE: Duration = Duration::from_secs(180);
-/// A chart that looked something up is rendered again for its changes, but not more often than this.
-const LOOKED_UP_AGAIN: Duration = Duration::from_secs(10);
-/// After a failure that may pass by itself.
-pub(crate) const RETRY: Duration = Duration::from_secs(10);
+use crate::context::Context;
+use crate::inventory::Inventory;
+use crate::settings::CurrentSettings;
 
 /// One look at an Application.
 pub(crate) struct Observed {
@@ -50,46 +36,37 @@ pub(crate) struct Observed {
     pub(crate) stale: Option<String>,
 }
 
-/// What the sources gave.
-pub(crate) struct Found {
-    pub(crate) desired: Arc<Desired>,
-    pub(crate) again_at: Option<Instant>,
-    /// As in [`Observed`].
-    pub(crate) stale: Option<String>,
+pub(crate) struct Observer {
+    pub(crate) manifests: Manifests,
+    inventory: Arc<Inventory>,
+    settings: Arc<CurrentSettings>,
+    /// What deployed objects own is looked at too, because somebody is told of it.
+    with_descendants: bool,
 }
 
-/// Why the target revision has no manifests, and what that depends on besides the revision.
-#[derive(Clone)]
-pub(crate) struct Unreadable {
-    sources: Vec<ApplicationSource>,
-    surroundings: (usize, usize),
-    failure: Failure,
-}
-
-/// Why there is nothing to compare with.
-#[derive(Clone)]
-pub(crate) struct Failure {
-    pub(crate) condition: &'static str,
-    pub(crate) message: String,
-    pub(crate) again_at: Option<Instant>,
-}
-
-impl Failure {
-    pub(crate) fn spec(message: impl Into<String>) -> Self {
-        Self { condition: "InvalidSpecError", message: message.into(), again_at: None }
+impl Observer {
+    pub(crate) fn new(context: &Context) -> Self {
+        Self {
+            manifests: Manifests::new(context),
+            inventory: context.inventory.clone(),
+            settings: context.settings.clone(),
+            with_descendants: context.reporter.is_enabled(),
+        }
     }
-}
 
-impl Engine {
+    pub(crate) fn permits(&self) -> &Permits {
+        &self.manifests.permits
+    }
+
     /// Looks at what the spec wants.
     pub(crate) async fn observe(&self, app: &Application, wake: Wake, memory: &mut Memory) -> Observed {
-        let (project, destination) = match self.check_spec(app) {
+        let (project, destination) = match self.permits().check_spec(app) {
             Ok(found) => found,
             Err(failure) => return self.failed(app, failure, None),
         };
-        self.went_to(app, &destination, memory).await;
+        self.moved_to(app, &destination, memory).await;
         let sources = app.spec.effective_sources();
-        let found = match self.desired(app, &sources, &[], wake, memory).await {
+        let found = match self.manifests.desired(app, &sources, &[], wake, memory).await {
             Ok(found) => found,
             Err(failure) => return self.failed_but_alive(app, failure, project, memory),
         };
@@ -98,10 +75,10 @@ impl Engine {
     }
 
     /// Whoever moves to another cluster is no longer interested in the one before.
-    async fn went_to(&self, app: &Application, destination: &Arc<Destination>, memory: &mut Memory) {
+    async fn moved_to(&self, app: &Application, destination: &Arc<Destination>, memory: &mut Memory) {
         let before = memory.destination.replace(destination.clone());
         if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, destination)) {
-            let instance = app.instance_name(&self.config.namespace);
+            let instance = app.instance_name(self.settings.namespace());
             // Taking interest back asks the cluster nothing.
             let _ = before.cluster.set_interest(&instance, HashSet::new()).await;
             before.cluster.oversee(&instance, None);
@@ -125,9 +102,9 @@ impl Engine {
         if !judged {
             return failed;
         }
-        let settings = self.settings();
+        let settings = self.settings.get();
         let instance = app.instance_name(&settings.control_plane_namespace);
-        let Ok(destination) = self.destination(app) else { return failed };
+        let Ok(destination) = self.permits().clusters.destination(app) else { return failed };
         let roots = destination.cluster.tracked(&instance).into_iter().filter(|live| live.is_root());
         let live: Vec<Value> = roots.filter_map(|live| live.object()).collect();
         if live.is_empty() {
@@ -164,7 +141,7 @@ impl Engine {
         again_at: Option<Instant>,
         memory: &mut Memory,
     ) -> Observed {
-        let destination = match self.destination(app) {
+        let destination = match self.permits().clusters.destination(app) {
             Ok(destination) => destination,
             Err(error) => {
                 let message = error.message().to_owned();
@@ -176,7 +153,7 @@ impl Engine {
                 );
             }
         };
-        let settings = self.settings();
+        let settings = self.settings.get();
         let info = destination.info();
         let objects = desired.objects();
         let rules = app.spec.ignore_differences.iter().chain(&settings.ignore_differences);
@@ -184,10 +161,10 @@ impl Engine {
             rules.flat_map(|rule| &rule.managed_fields_managers).map(String::as_str).collect();
         destination.cluster.keep_managers(&managers);
         let key = crate::engines::key_of(app);
-        self.oversee(app, &project, &destination, memory);
+        self.permits().oversee(app, &project, &destination, memory);
         let fingerprint = Some(self.fingerprint(&key, memory));
-        let orphans = self.orphans(app, &project, &destination);
-        let live = match self.live_objects(app, &destination, &objects, &info, &settings, memory).await {
+        let orphans = self.permits().orphans(app, &project, &destination);
+        let live = match live_objects(app, &destination, &objects, &info, &settings, memory).await {
             Ok(live) => live,
             Err(failure) => return self.failed(app, failure, Some(project)),
         };
@@ -200,7 +177,7 @@ impl Engine {
             project: Some(&project),
             now: Timestamp::now(),
         });
-        let mut comparison = self.judged_by_server(app, &destination, comparison, memory).await;
+        let mut comparison = judged_by_server(app, &settings, &destination, comparison, memory).await;
         comparison.conditions.extend(slipway_gitops::orphans::warning(&project, &orphans));
         Observed {
             comparison,
@@ -220,7 +197,7 @@ impl Engine {
     ) -> Observed {
         let comparison = slipway_gitops::compare::failed(
             app,
-            &self.settings(),
+            &self.settings.get(),
             failure.condition,
             &failure.message,
             Timestamp::now(),
@@ -229,219 +206,29 @@ impl Engine {
         Observed { comparison, desired: None, project, again_at, fingerprint: None, stale: None }
     }
 
-    /// The manifests, from memory when neither the sources nor the repositories can have changed. `pinned` are revisions
-    /// of an operation; what is read for them says nothing about the target revision.
-    pub(crate) async fn desired(
-        &self,
-        app: &Application,
-        sources: &[ApplicationSource],
-        pinned: &[String],
-        wake: Wake,
-        memory: &mut Memory,
-    ) -> Result<Found, Failure> {
-        let (now, settings, surroundings) = (Instant::now(), self.settings(), self.surroundings());
-        let looks_up = app.metadata.annotation(names::HELM_LOOKUP) == Some("true");
-        let fits = |desired: &Arc<Desired>| {
-            desired.sources == sources
-                && desired.kustomize == settings.kustomize
-                && desired.looked_up == looks_up
-                && desired.local.is_empty()
-        };
-        let found =
-            |desired: &Arc<Desired>, again_at| Ok(Found { desired: desired.clone(), again_at, stale: None });
-        let last = memory.head.last().filter(|(_, desired)| fits(desired));
-        if !pinned.is_empty() {
-            if let Some((_, desired)) = last.filter(|(_, desired)| desired.revisions() == pinned) {
-                return found(desired, None);
-            }
-        } else {
-            let still = |why: &Unreadable| why.sources == sources && why.surroundings == surroundings;
-            match memory.head.standing(wake.since, fits, still) {
-                Standing::Failure(why) => return Err(why.failure.clone()),
-                Standing::Manifests(desired) => {
-                    let to = memory.destination.as_ref().filter(|_| !memory.looked_up.is_empty());
-                    if !to.is_some_and(|to| lookup::moved(&memory.looked_up, &to.cluster)) {
-                        return found(desired, None);
-                    }
-                    // Some objects change all the time.
-                    let next = last.map_or(now, |(loaded, _)| loaded + LOOKED_UP_AGAIN);
-                    if next > now {
-                        return found(desired, Some(next));
-                    }
-                }
-                Standing::Unread => {}
-            }
+    /// Stands for everything in the cluster that a reconcile depends on, without reading any of it.
+    pub(crate) fn fingerprint(&self, key: &Key, memory: &Memory) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let cluster =
+            memory.destination.as_ref().map_or(&self.permits().clusters.home().cluster, |to| &to.cluster);
+        let mut roots = cluster.tracked(&self.inventory.instance(key));
+        roots.extend(memory.interest.iter().filter_map(|key| cluster.live(key)));
+        if self.with_descendants {
+            roots.extend(cluster.descendants(&roots));
         }
-        let since = match wake.since {
-            Some(since) => Since::Asked(since),
-            // The sources were changed by hand: whoever did that has just pushed.
-            None if memory.head.last().is_some() && last.is_none() => Since::now(),
-            None => Since::Within(self.config.resync / 2),
-        };
-        let last = last.map(|(_, desired)| desired.clone());
-        let project = self.project(app)?;
-        permits::check_sources(&project, app, sources)?;
-        let access = self.access();
-        let destination = self.destination(app).map_err(|error| Failure::spec(error.message()))?;
-        let facts = destination.facts();
-        let eyes = self.lookup(app, sources, &project, &destination, memory)?;
-        let around = Surroundings {
-            renderer: &self.renderer,
-            access: &access,
-            project,
-            kustomize: &settings.kustomize,
-            submodules: settings.submodules,
-            kube_version: &facts.kube_version,
-            api_versions: &facts.api_versions,
-            lookup: eyes.clone().map(|eyes| eyes as Arc<dyn Lookup>),
-            files: None,
-            files_everywhere: false,
-            fresh: wake.hard,
-        };
-        match sources::load(&around, app, sources, pinned, since).await {
-            Ok(desired) => {
-                let desired = Arc::new(desired);
-                if pinned.is_empty() {
-                    memory.head.read(now, desired.clone());
-                    memory.looked_up = eyes.map(|eyes| eyes.seen()).unwrap_or_default();
-                }
-                Ok(Found { desired, again_at: None, stale: None })
-            }
-            Err(error) => {
-                let passing = error.next() == Next::Retry;
-                let again_at = passing.then(|| now + RETRY);
-                let failure = failure(&error, again_at);
-                if !pinned.is_empty() {
-                    return Err(failure);
-                }
-                let why = Unreadable { sources: sources.to_vec(), surroundings, failure: failure.clone() };
-                let since = memory.head.failed(now, why, !passing);
-                match last.filter(|_| passing && now.duration_since(since) < GRACE) {
-                    Some(desired) => {
-                        tracing::info!(application = %app.metadata.name, %error, "A repository cannot be read; the last manifests stay in force.");
-                        Ok(Found { desired, again_at, stale: Some(failure.message) })
-                    }
-                    None => Err(failure),
-                }
-            }
+        let mut versions: Vec<(&str, &str)> =
+            roots.iter().map(|live| (live.uid.as_str(), live.resource_version.as_str())).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let mut hasher = std::hash::DefaultHasher::new();
+        versions.hash(&mut hasher);
+        if let Some(namespace) = &memory.oversees {
+            let mut unowned = cluster.unowned(namespace);
+            unowned.sort_unstable();
+            unowned.hash(&mut hasher);
         }
+        self.manifests.surroundings().hash(&mut hasher);
+        memory.destination.as_ref().map(|to| Arc::as_ptr(&to.info()) as usize).hash(&mut hasher);
+        hasher.finish()
     }
-
-    /// Live objects that the application tracks or that its manifests name, and its namespace.
-    async fn live_objects(
-        &self,
-        app: &Application,
-        destination: &Destination,
-        desired: &[Value],
-        info: &ClusterInfo,
-        settings: &Settings,
-        memory: &mut Memory,
-    ) -> Result<Vec<Value>, Failure> {
-        let instance = app.instance_name(&settings.control_plane_namespace);
-        let cluster = &destination.cluster;
-        let namespace = &app.spec.destination.namespace;
-        let wanted: Vec<(ObjectKey, &str)> = desired
-            .iter()
-            .map(|target| (placed_key(target, namespace, info), object::api_version(target)))
-            .collect();
-        let mut keys: HashSet<ObjectKey> =
-            wanted.iter().map(|(key, _)| key.clone()).filter(|key| !key.name.is_empty()).collect();
-        if let Some(message) = keys.iter().find_map(|key| cluster.out_of_sight(key)) {
-            return Err(Failure { condition: "ComparisonError", message, again_at: None });
-        }
-        if !namespace.is_empty() && !cluster.is_confined() {
-            keys.insert(ObjectKey::new("", "Namespace", "", namespace));
-        }
-        if !memory.reader {
-            let told = match memory.looked_up.is_empty() {
-                true => Cow::Borrowed(&keys),
-                false => Cow::Owned(keys.iter().chain(memory.looked_up.keys()).cloned().collect()),
-            };
-            if memory.interest != *told {
-                let told = told.into_owned();
-                let telling = cluster.set_interest(&instance, told.clone()).await;
-                telling.map_err(|error| unreadable(&error))?;
-                memory.interest = told;
-            }
-        }
-        let mut found: Vec<Arc<Live>> = cluster.tracked(&instance);
-        let tracked: HashSet<String> = found.iter().map(|live| live.uid.clone()).collect();
-        let mut objects = Vec::new();
-        for key in &keys {
-            match cluster.live(key) {
-                Some(live) => {
-                    if !tracked.contains(&live.uid) {
-                        found.push(live);
-                    }
-                }
-                // Not in the copy is not absent, unless the copy has all objects of the kind.
-                None if cluster.is_read(&key.group, &key.kind) => {}
-                None if cluster.discovery().preferred(&key.group, &key.kind).is_none() => {}
-                None => objects.extend(cluster.read(key).await.map_err(|error| unreadable(&error))?),
-            }
-        }
-        for live in found {
-            let version = wanted
-                .iter()
-                .find(|(key, _)| *key == live.key)
-                .map(|(_, api_version)| *api_version)
-                .filter(|wanted| wanted.rsplit('/').next() != Some(live.version.as_str()));
-            let object = match (version, live.object()) {
-                // The manifest is written in another version than the one that is watched.
-                (Some(api_version), known) => match cluster.read_version(api_version, &live.key).await {
-                    Ok(found) => found,
-                    Err(_) => known,
-                },
-                (None, Some(object)) => Some(object),
-                (None, None) => cluster.read(&live.key).await.map_err(|error| unreadable(&error))?,
-            };
-            objects.extend(object);
-        }
-        Ok(objects)
-    }
-
-    /// The live objects of an application and everything they own, for trees.
-    pub(crate) fn family(&self, app: &Application, comparison: &Comparison) -> Vec<Value> {
-        let Ok(destination) = self.destination(app) else { return Vec::new() };
-        let cluster = &destination.cluster;
-        let instance = app.instance_name(&self.config.namespace);
-        let mut roots = cluster.tracked(&instance);
-        let known: HashSet<String> = roots.iter().map(|live| live.uid.clone()).collect();
-        for resource in comparison.resources.iter().filter(|r| r.live.is_some()) {
-            if let Some(live) = cluster.live(&cluster_key(&resource.key))
-                && !known.contains(&live.uid)
-            {
-                roots.push(live);
-            }
-        }
-        let children = cluster.descendants(&roots);
-        roots.iter().chain(&children).filter_map(|live| live.object()).collect()
-    }
-}
-
-fn failure(error: &SourceError, again_at: Option<Instant>) -> Failure {
-    Failure { condition: error.condition(), message: error.to_string(), again_at }
-}
-
-fn unreadable(error: &slipway_cluster::ClusterError) -> Failure {
-    Failure {
-        condition: "ComparisonError",
-        message: format!("live objects cannot be read: {error}"),
-        again_at: Some(Instant::now() + RETRY),
-    }
-}
-
-/// The key a manifest will have in the cluster.
-fn placed_key(target: &Value, namespace: &str, info: &ClusterInfo) -> ObjectKey {
-    let mut key = ObjectKey::of(target);
-    match info.is_namespaced(&key.group, &key.kind) {
-        Some(false) => key.namespace.clear(),
-        _ if key.namespace.is_empty() => namespace.clone_into(&mut key.namespace),
-        _ => {}
-    }
-    key
-}
-
-pub(crate) fn cluster_key(key: &ResourceKey) -> ObjectKey {
-    ObjectKey::new(&key.group, &key.kind, &key.namespace, &key.name)
 }

@@ -4,52 +4,53 @@
 //! process that is killed anywhere goes on where it was.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use slipway_crd::{Application, OperationPhase, OperationState, SyncOperation, SyncResult};
-use slipway_gitops::cluster::KustomizeSettings;
+use slipway_crd::{OperationPhase, OperationState, SyncOperation, SyncResult};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::sync::{self, Outcome, OutcomePhase, SyncPlan, SyncProgress, WaitingOn};
 use slipway_gitops::windows::{self, WindowQuery, WindowVerdict};
 use slipway_gitops::{Retry, retried_message, retry_decision, retry_message};
-use slipway_reconcile::Stop;
+use slipway_reconcile::{Stop, Wake};
 
-use super::observe::{Failure, IN_CLUSTER, Observed};
-use super::permits;
-use super::reconcile::Session;
+use super::batches::{run_steps, try_steps};
+use super::manifests::Failure;
+use super::observe::{Observed, Observer};
+use super::session::{Recorder, Session};
 use super::sources::Desired;
-use super::{status, steps};
-use crate::engine::Engine;
-use slipway_reconcile::Wake;
+use super::{permits, requested, status};
+use crate::clusters::IN_CLUSTER;
 
-/// Requests of one application at once.
-const PARALLEL: usize = 16;
 /// A plan that never ends is a defect; the application is looked at again later instead of for ever.
 const ROUNDS: usize = 2_000;
 
-impl Engine {
-    /// Turns the request into an operation under way. Nothing is written yet.
-    pub(crate) fn begin(&self, session: &mut Session<'_>, now: Timestamp) {
-        let operation = session.app.operation.clone().unwrap_or_default();
-        session.memory.progress = None;
-        session.app.status.operation_state = Some(OperationState {
-            operation,
-            phase: OperationPhase::Running,
-            started_at: rfc3339(now),
-            ..OperationState::default()
-        });
-    }
+/// Turns the request into an operation under way. Nothing is written yet.
+pub(super) fn begin(session: &mut Session<'_>, now: Timestamp) {
+    let operation = session.app.operation.clone().unwrap_or_default();
+    session.memory.operation.progress = None;
+    session.app.status.operation_state = Some(OperationState {
+        operation,
+        phase: OperationPhase::Running,
+        started_at: rfc3339(now),
+        ..OperationState::default()
+    });
+}
 
+/// Who carries operations out.
+pub(super) struct Operator {
+    pub(super) observer: Arc<Observer>,
+    pub(super) recorder: Arc<Recorder>,
+}
+
+impl Operator {
     /// Drives the operation as far as it goes now. Gives the last look at the Application.
-    pub(crate) async fn operate(
+    pub(super) async fn operate(
         &self,
         session: &mut Session<'_>,
         observed: Observed,
     ) -> Result<Observed, Stop> {
-        session.memory.waiting.clear();
-        session.memory.awaiting_health = false;
+        session.memory.operation.waiting.clear();
+        session.memory.operation.awaiting_health = false;
         if self.waits_for_retry(session) || self.waits_for_window(session, &observed) {
             return Ok(observed);
         }
@@ -61,9 +62,9 @@ impl Engine {
             };
             return self.finish(session, observed, None, &outcome, true).await;
         };
-        if let Err(message) =
-            self.destination(&session.app).map_or(Ok(()), |to| self.hand(&session.app, &to).map(drop))
-        {
+        let permits = self.observer.permits();
+        let destination = permits.clusters.destination(&session.app);
+        if let Err(message) = destination.map_or(Ok(()), |to| permits.writer(&session.app, &to).map(drop)) {
             let outcome = Outcome { phase: OutcomePhase::Error, message };
             return self.finish(session, observed, None, &outcome, true).await;
         }
@@ -79,8 +80,10 @@ impl Engine {
                 return self.finish(session, current, deployed, outcome, is_spec).await;
             }
             if !plan.dry_run.is_empty() && !progress.dry_run_done {
-                self.try_steps(&session.app, &plan, sync.dry_run, &mut progress).await;
-                session.memory.progress = Some(progress);
+                if let Some(writer) = permits.own_writer(&session.app) {
+                    try_steps(&writer, &plan, sync.dry_run, &mut progress).await;
+                }
+                session.memory.operation.progress = Some(progress);
                 continue;
             }
             if plan.ready.is_empty() {
@@ -90,14 +93,17 @@ impl Engine {
                     current
                 } else {
                     let app = session.app.clone();
-                    self.observe(&app, Wake::STATE, session.memory).await
+                    self.observer.observe(&app, Wake::STATE, session.memory).await
                 };
                 session.app.status = status::compared(&session.app, &shown, now);
                 return Ok(shown);
             }
-            self.save(session).await?;
-            self.run_steps(&session.app, &plan, &mut progress).await;
-            session.memory.progress = Some(progress);
+            self.recorder.save(session).await?;
+            // It was there when the plan was made; the next look says what became of it.
+            if let Some(writer) = permits.own_writer(&session.app) {
+                run_steps(&writer, &plan, &mut progress).await;
+            }
+            session.memory.operation.progress = Some(progress);
             current = self.observe_again(session, current).await;
         }
         tracing::error!(application = %session.key, "A sync made no progress; it is looked at again later.");
@@ -116,7 +122,7 @@ impl Engine {
         if let Retry::Again { at, .. } = retry_decision(&before, finished)
             && at > now
         {
-            session.memory.waiting.push(state.message.clone());
+            session.memory.operation.waiting.push(state.message.clone());
             session.requeue_at_time(Some(at));
             return true;
         }
@@ -128,7 +134,7 @@ impl Engine {
             sync.revision.clear();
             sync.revisions.clear();
         }
-        session.memory.progress = None;
+        session.memory.operation.progress = None;
         false
     }
 
@@ -153,7 +159,7 @@ impl Engine {
             return false;
         };
         state.message = format!("Sync operation blocked by sync window: {why}");
-        session.memory.waiting.push(state.message.clone());
+        session.memory.operation.waiting.push(state.message.clone());
         session.requeue_at_time(again_at);
         true
     }
@@ -166,8 +172,8 @@ impl Engine {
         observed: Observed,
     ) -> (Observed, bool) {
         let app = session.app.clone();
-        let sources = operation_sources(&app, sync);
-        let pinned = pinned_revisions(&app, sync);
+        let sources = requested::sources(&app, sync);
+        let pinned = requested::pinned_revisions(&app, sync);
         if let Some(desired) = &observed.desired
             && sync.manifests.is_empty()
             && desired.sources == sources
@@ -177,35 +183,29 @@ impl Engine {
         }
         let Some(project) = observed.project.clone() else { return (observed, true) };
         let desired = if sync.manifests.is_empty() {
-            match self.desired(&app, &sources, &pinned, self.asked(&app, &pinned), session.memory).await {
+            let wake = requested::wake(&app, &pinned);
+            match self.observer.manifests.desired(&app, &sources, &pinned, wake, session.memory).await {
                 Ok(found) if found.stale.is_none() => found.desired,
                 Ok(found) => {
                     let message = found.stale.unwrap_or_default();
                     let failure = Failure { condition: "ComparisonError", message, again_at: found.again_at };
-                    return (self.failed(&app, failure, Some(project)), false);
+                    return (self.observer.failed(&app, failure, Some(project)), false);
                 }
-                Err(failure) => return (self.failed(&app, failure, Some(project)), false),
+                Err(failure) => return (self.observer.failed(&app, failure, Some(project)), false),
             }
         } else if let Err(failure) = permits::check_local(&project) {
-            return (self.failed(&app, failure, Some(project)), false);
+            return (self.observer.failed(&app, failure, Some(project)), false);
         } else {
-            Arc::new(local_manifests(sync, &sources))
+            Arc::new(requested::local_manifests(sync, &sources))
         };
-        (self.compare_with(&app, desired, project, observed.again_at, session.memory).await, false)
-    }
-
-    /// A name is asked for once, when the operation begins; what it meant then is on the Application.
-    fn asked(&self, app: &Application, pinned: &[String]) -> Wake {
-        let result = app.status.operation_state.as_ref().and_then(|state| state.sync_result.as_ref());
-        let resolved = result.is_some_and(|r| !r.revision.is_empty() || !r.revisions.is_empty());
-        if resolved || pinned.is_empty() { Wake::STATE } else { Wake::latest(Instant::now()) }
+        (self.observer.compare_with(&app, desired, project, observed.again_at, session.memory).await, false)
     }
 
     async fn observe_again(&self, session: &mut Session<'_>, before: Observed) -> Observed {
         match (before.desired, before.project) {
             (Some(desired), Some(project)) => {
                 let app = session.app.clone();
-                self.compare_with(&app, desired, project, before.again_at, session.memory).await
+                self.observer.compare_with(&app, desired, project, before.again_at, session.memory).await
             }
             (desired, project) => Observed { desired, project, ..before },
         }
@@ -214,7 +214,7 @@ impl Engine {
     fn progress(&self, session: &mut Session<'_>, desired: Option<&Desired>, now: Timestamp) -> SyncProgress {
         let state = session.app.status.operation_state.clone().unwrap_or_default();
         let fresh = SyncProgress::from_state(&state, now);
-        let mut progress = match session.memory.progress.take() {
+        let mut progress = match session.memory.operation.progress.take() {
             Some(known) if known.operation_id == fresh.operation_id => {
                 SyncProgress { now, terminating: fresh.terminating, ..known }
             }
@@ -250,8 +250,8 @@ impl Engine {
     }
 
     fn wait(&self, session: &mut Session<'_>, plan: &SyncPlan, progress: SyncProgress) {
-        session.memory.waiting = plan.waiting.iter().map(|waiting| waiting.plain()).collect();
-        session.memory.awaiting_health = !plan.waiting.is_empty()
+        session.memory.operation.waiting = plan.waiting.iter().map(|waiting| waiting.plain()).collect();
+        session.memory.operation.awaiting_health = !plan.waiting.is_empty()
             && plan
                 .waiting
                 .iter()
@@ -261,7 +261,7 @@ impl Engine {
                 session.requeue_at_time(Some(*at));
             }
         }
-        let settings = self.settings();
+        let settings = self.observer.permits().settings.get();
         for (limit, since) in [
             (settings.sync_timeout_seconds, progress.started_at),
             (settings.wave_timeout_seconds, progress.last_step_at()),
@@ -270,52 +270,7 @@ impl Engine {
                 session.requeue_at_time(since.checked_add(jiff::SignedDuration::from_secs(limit + 1)).ok());
             }
         }
-        session.memory.progress = Some(progress);
-    }
-
-    /// Tries what is planned. Where trying is all that was asked for, what would happen is the result.
-    async fn try_steps(&self, app: &Application, plan: &SyncPlan, only: bool, progress: &mut SyncProgress) {
-        // It was there when the plan was made; the next look says what became of it.
-        let Some(cluster) = &self.own_hand(app) else { return };
-        // A loop and boxes, because the compiler cannot prove an iterator of borrowing futures to be `Send`.
-        let mut tries = Vec::with_capacity(plan.dry_run.len());
-        for index in &plan.dry_run {
-            let step = &plan.steps[*index];
-            tries.push(async move { (step, steps::dry_run(cluster, step).await) }.boxed());
-        }
-        let outcomes: Vec<_> = futures::stream::iter(tries).buffered(PARALLEL).collect().await;
-        for (step, outcome) in outcomes {
-            match outcome {
-                Err(message) => progress.record_dry_run_failure(step, &message),
-                Ok(message) if only => progress.record_dry_run(step, &message),
-                Ok(_) => {}
-            }
-        }
-        progress.dry_run_done = true;
-    }
-
-    /// Batches one after the other, the steps of a batch at once.
-    async fn run_steps(&self, app: &Application, plan: &SyncPlan, progress: &mut SyncProgress) {
-        let Some(cluster) = &self.own_hand(app) else { return };
-        let mut ready: Vec<_> = plan.ready_steps().collect();
-        ready.sort_by_key(|step| step.batch);
-        for batch in ready.chunk_by(|a, b| a.batch == b.batch) {
-            let mut runs = Vec::with_capacity(batch.len());
-            for step in batch {
-                runs.push(async move { (*step, steps::run(cluster, step).await) }.boxed());
-            }
-            let outcomes: Vec<_> = futures::stream::iter(runs).buffer_unordered(PARALLEL).collect().await;
-            let mut failed = false;
-            progress.now = Timestamp::now();
-            for (step, outcome) in &outcomes {
-                failed |= matches!(outcome, sync::StepResult::Failed { .. });
-                progress.record(step, outcome);
-            }
-            // What stands behind in the same wave may need what failed.
-            if failed {
-                return;
-            }
-        }
+        session.memory.operation.progress = Some(progress);
     }
 
     /// The end, or the end of this attempt.
@@ -328,8 +283,8 @@ impl Engine {
         is_spec: bool,
     ) -> Result<Observed, Stop> {
         let now = Timestamp::now();
-        session.memory.progress = None;
-        session.memory.waiting.clear();
+        session.memory.operation.progress = None;
+        session.memory.operation.waiting.clear();
         let Some(state) = &mut session.app.status.operation_state else { return Ok(current) };
         let retry = match outcome.phase {
             OutcomePhase::Succeeded => Retry::Over,
@@ -339,7 +294,7 @@ impl Engine {
         if let Retry::Again { at, attempt } = retry {
             state.message = retry_message(&outcome.message, attempt, at);
             state.retry_count = attempt;
-            session.memory.waiting.push(state.message.clone());
+            session.memory.operation.waiting.push(state.message.clone());
             session.requeue_at_time(Some(at));
             return Ok(current);
         }
@@ -365,49 +320,9 @@ impl Engine {
             current
         } else {
             let app = session.app.clone();
-            self.observe(&app, Wake::STATE, session.memory).await
+            self.observer.observe(&app, Wake::STATE, session.memory).await
         };
         session.app.status = status::compared(&session.app, &observed, now);
         Ok(observed)
-    }
-}
-
-fn operation_sources(app: &Application, sync: &SyncOperation) -> Vec<slipway_crd::ApplicationSource> {
-    if !sync.sources.is_empty() {
-        sync.sources.clone()
-    } else if let Some(source) = &sync.source {
-        vec![source.clone()]
-    } else {
-        app.spec.effective_sources().to_vec()
-    }
-}
-
-/// The revisions that this operation is about: once resolved they stay, whatever is pushed meanwhile.
-fn pinned_revisions(app: &Application, sync: &SyncOperation) -> Vec<String> {
-    let result = app.status.operation_state.as_ref().and_then(|state| state.sync_result.as_ref());
-    if let Some(result) = result {
-        if !result.revisions.is_empty() {
-            return result.revisions.clone();
-        }
-        if !result.revision.is_empty() {
-            return vec![result.revision.clone()];
-        }
-    }
-    if !sync.revisions.is_empty() {
-        return sync.revisions.clone();
-    }
-    if sync.revision.is_empty() { Vec::new() } else { vec![sync.revision.clone()] }
-}
-
-/// Manifests that came with the request itself, as JSON texts.
-fn local_manifests(sync: &SyncOperation, sources: &[slipway_crd::ApplicationSource]) -> Desired {
-    let local = sync.manifests.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
-    Desired {
-        sources: sources.to_vec(),
-        revisions: Vec::new(),
-        parts: Vec::new(),
-        local,
-        kustomize: KustomizeSettings::default(),
-        looked_up: false,
     }
 }

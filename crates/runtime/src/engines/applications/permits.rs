@@ -1,4 +1,4 @@
-//! What its project permits an Application: where it may live, come from and go to, whose hand writes there, and who
+//! What its project permits an Application: where it may live, come from and go to, in whose name it is written to, and who
 //! must have signed what it deploys.
 //!
 //! In: an Application and the control plane's settings. Out: the project and the cluster, or a sentence that says which
@@ -11,9 +11,11 @@ use slipway_cluster::{Cluster, ObjectKey};
 use slipway_crd::{AppProject, Application, ApplicationSource, names};
 use slipway_gitops::{ResourceKey, appset, orphans, project};
 
-use super::observe::{Failure, RETRY};
-use crate::clusters::{Destination, NoCluster};
-use crate::engine::{Engine, Memory};
+use super::manifests::{Failure, RETRY};
+use super::memory::Memory;
+use crate::clusters::{Clusters, Destination, NoCluster};
+use crate::context::Context;
+use crate::settings::CurrentSettings;
 
 /// Every source must be one that the project permits, those that an operation brings along too.
 pub(crate) fn check_sources(
@@ -42,20 +44,15 @@ pub(crate) fn check_local(project: &AppProject) -> Result<(), Failure> {
     )))
 }
 
-impl Engine {
-    /// Whether Applications of this namespace are ours to look after at all.
-    pub(crate) fn governs(&self, namespace: &str) -> bool {
-        self.is_among(namespace, &self.settings().application_namespaces)
-    }
+/// Who is asked what is permitted.
+pub(crate) struct Permits {
+    pub(crate) clusters: Arc<Clusters>,
+    pub(crate) settings: Arc<CurrentSettings>,
+}
 
-    /// Whether ApplicationSets of this namespace are ours to follow.
-    pub(crate) fn governs_sets(&self, namespace: &str) -> bool {
-        self.is_among(namespace, &self.settings().application_set_namespaces)
-    }
-
-    fn is_among(&self, namespace: &str, patterns: &[String]) -> bool {
-        namespace == self.config.namespace
-            || patterns.iter().any(|pattern| project::matches_namespace(pattern, namespace))
+impl Permits {
+    pub(crate) fn new(context: &Context) -> Self {
+        Self { clusters: context.clusters.clone(), settings: context.settings.clone() }
     }
 
     /// What can be said without looking anywhere: destination, project, permissions.
@@ -64,7 +61,7 @@ impl Engine {
         app: &Application,
     ) -> Result<(Arc<AppProject>, Arc<Destination>), Failure> {
         let destination = &app.spec.destination;
-        let to = self.destination(app).map_err(|error| match error {
+        let to = self.clusters.destination(app).map_err(|error| match error {
             NoCluster::Unknown(message) => Failure::spec(message),
             NoCluster::Away(message) => {
                 Failure { condition: "ComparisonError", message, again_at: Some(Instant::now() + RETRY) }
@@ -90,7 +87,7 @@ impl Engine {
             Some(found) => {
                 found.map_err(|error| Failure::spec(format!("AppProject {name} is not readable: {error}")))?
             }
-            None if name == "default" => project::default_project(&self.config.namespace),
+            None if name == "default" => project::default_project(self.settings.namespace()),
             None => {
                 return Err(Failure::spec(format!(
                     "Application referencing project {name} which does not exist"
@@ -98,13 +95,13 @@ impl Engine {
             }
         };
         let namespace = &app.metadata.namespace;
-        if !project::permits_application_namespace(&found, namespace, &self.config.namespace) {
+        if !project::permits_application_namespace(&found, namespace, self.settings.namespace()) {
             return Err(Failure::spec(format!(
                 "application '{}' in namespace '{namespace}' is not permitted to use project '{name}'; add the namespace to its sourceNamespaces",
                 app.metadata.name
             )));
         }
-        let settings = self.settings();
+        let settings = self.settings.get();
         let mut globals = Vec::new();
         for global in &settings.global_projects {
             let selected = appset::selects(&global.label_selector, &found.metadata.labels);
@@ -116,14 +113,14 @@ impl Engine {
     }
 
     fn project_named(&self, name: &str) -> Option<Result<AppProject, serde_json::Error>> {
-        let key = ObjectKey::new(names::GROUP, "AppProject", &self.config.namespace, name);
-        Some(serde_json::from_value(self.cluster.live(&key)?.object()?))
+        let key = ObjectKey::new(names::GROUP, "AppProject", self.settings.namespace(), name);
+        Some(serde_json::from_value(self.clusters.home().cluster.live(&key)?.object()?))
     }
 
-    /// The cluster with the hand that writes there for this Application: our own, or the service account's that its
+    /// The cluster, written to in the name that is used for this Application: our own, or the service account's that its
     /// project names where impersonation is on.
-    pub(crate) fn hand(&self, app: &Application, to: &Destination) -> Result<Cluster, String> {
-        if !self.settings().impersonation {
+    pub(crate) fn writer(&self, app: &Application, to: &Destination) -> Result<Cluster, String> {
+        if !self.settings.get().impersonation {
             return Ok(to.cluster.clone());
         }
         let project = self.project(app).map_err(|failure| failure.message)?;
@@ -142,9 +139,9 @@ impl Engine {
         Ok(to.cluster.acting_as(&format!("system:serviceaccount:{namespace}:{name}")))
     }
 
-    /// The hand at the Application's own destination; `None` while there is neither.
-    pub(crate) fn own_hand(&self, app: &Application) -> Option<Cluster> {
-        self.hand(app, &*self.destination(app).ok()?).ok()
+    /// The same for the Application's own destination; `None` while it cannot be written to.
+    pub(crate) fn own_writer(&self, app: &Application) -> Option<Cluster> {
+        self.writer(app, &*self.clusters.destination(app).ok()?).ok()
     }
 
     /// Where the project wants to know of orphans, whatever comes and goes there is looked at.
@@ -158,8 +155,8 @@ impl Engine {
         let namespace = &app.spec.destination.namespace;
         let wanted =
             project.spec.orphaned_resources.as_ref().map(|_| namespace).filter(|name| !name.is_empty());
-        if memory.oversees.as_ref() != wanted && !memory.reader {
-            to.cluster.oversee(&app.instance_name(&self.config.namespace), wanted.map(String::as_str));
+        if memory.oversees.as_ref() != wanted && !memory.read_only {
+            to.cluster.oversee(&app.instance_name(self.settings.namespace()), wanted.map(String::as_str));
             memory.oversees = wanted.cloned();
         }
     }
@@ -175,7 +172,7 @@ impl Engine {
         if project.spec.orphaned_resources.is_none() || namespace.is_empty() {
             return Vec::new();
         }
-        let settings = self.settings();
+        let settings = self.settings.get();
         let unowned = to.cluster.unowned(namespace);
         let keys = unowned.into_iter().filter(|key| !settings.is_excluded(&key.group, &key.kind, &to.server));
         orphans::orphans(

@@ -11,11 +11,11 @@ use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::Application;
 use slipway_gitops::compare::{Comparison, ResourceState};
 use slipway_gitops::object::{self, ResourceKey};
-use slipway_gitops::options;
+use slipway_gitops::{Settings, options};
 
-use super::observe::cluster_key;
+use super::live::cluster_key;
+use super::memory::Memory;
 use crate::clusters::Destination;
-use crate::engine::{Engine, Memory};
 
 /// Questions of one Application at once.
 const PARALLEL: usize = 8;
@@ -23,56 +23,51 @@ const PARALLEL: usize = 8;
 /// The server's answers by object; the number stands for the manifest and the live version that it was asked about.
 pub(crate) type Answers = HashMap<ResourceKey, (u64, Arc<Value>)>;
 
-impl Engine {
-    /// The comparison as the API server sees it, if the Application or the operator wants that.
-    pub(crate) async fn judged_by_server(
-        &self,
-        app: &Application,
-        destination: &Destination,
-        comparison: Comparison,
-        memory: &mut Memory,
-    ) -> Comparison {
-        let Some(mutations) = options::server_side_diff(app, self.settings().server_side_diff) else {
-            memory.answers.clear();
-            return comparison;
-        };
-        let mut known = std::mem::take(&mut memory.answers);
-        let mut asked = Vec::new();
-        for resource in comparison.asks_server() {
-            let about = question(resource);
-            let answer = known.remove(&resource.key).filter(|(of, _)| *of == about);
-            asked.push(
-                async move {
-                    match answer {
-                        Some(answer) => (resource.key.clone(), Ok(Some(answer))),
-                        None => {
-                            let found = ask(destination, resource).await;
-                            (
-                                resource.key.clone(),
-                                found.map(|found| found.map(|found| (about, Arc::new(found)))),
-                            )
-                        }
+/// The comparison as the API server sees it, if the Application or the operator wants that.
+pub(crate) async fn judged_by_server(
+    app: &Application,
+    settings: &Settings,
+    destination: &Destination,
+    comparison: Comparison,
+    memory: &mut Memory,
+) -> Comparison {
+    let Some(mutations) = options::server_side_diff(app, settings.server_side_diff) else {
+        memory.answers.clear();
+        return comparison;
+    };
+    let mut known = std::mem::take(&mut memory.answers);
+    let mut asked = Vec::new();
+    for resource in comparison.asks_server() {
+        let about = question(resource);
+        let answer = known.remove(&resource.key).filter(|(of, _)| *of == about);
+        asked.push(
+            async move {
+                match answer {
+                    Some(answer) => (resource.key.clone(), Ok(Some(answer))),
+                    None => {
+                        let found = ask(destination, resource).await;
+                        (resource.key.clone(), found.map(|found| found.map(|found| (about, Arc::new(found)))))
                     }
                 }
-                .boxed(),
-            );
-        }
-        let outcomes: Vec<_> = futures::stream::iter(asked).buffer_unordered(PARALLEL).collect().await;
-        let mut problems = BTreeMap::new();
-        for (key, outcome) in outcomes {
-            match outcome {
-                Ok(Some(answer)) => {
-                    memory.answers.insert(key, answer);
-                }
-                Ok(None) => {}
-                Err(error) => {
-                    problems.insert(key, error.to_string());
-                }
+            }
+            .boxed(),
+        );
+    }
+    let outcomes: Vec<_> = futures::stream::iter(asked).buffer_unordered(PARALLEL).collect().await;
+    let mut problems = BTreeMap::new();
+    for (key, outcome) in outcomes {
+        match outcome {
+            Ok(Some(answer)) => {
+                memory.answers.insert(key, answer);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                problems.insert(key, error.to_string());
             }
         }
-        let answers = memory.answers.iter().map(|(key, (_, answer))| (key.clone(), answer.clone())).collect();
-        comparison.judged_by_server(app, &answers, &problems, mutations, jiff::Timestamp::now())
     }
+    let answers = memory.answers.iter().map(|(key, (_, answer))| (key.clone(), answer.clone())).collect();
+    comparison.judged_by_server(app, &answers, &problems, mutations, jiff::Timestamp::now())
 }
 
 fn question(resource: &ResourceState) -> u64 {

@@ -11,7 +11,7 @@ use slipway_gitops::options::Propagation as Wanted;
 use slipway_gitops::sync::{Action, ApplyHow, PlannedStep, StepResult};
 use slipway_reconcile::merge_patch;
 
-use super::observe::cluster_key;
+use super::live::cluster_key;
 
 /// Somebody else changed the object between our look and our write.
 const CONFLICT_TRIES: usize = 5;

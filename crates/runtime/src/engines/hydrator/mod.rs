@@ -6,6 +6,9 @@
 //! one of them cannot be rendered, nothing of the group is pushed. What is on the branch already is not pushed again, so
 //! that a process that is killed between the push and the note pushes nothing twice.
 
+mod group;
+mod handle;
+mod hydration;
 mod push;
 mod state;
 
@@ -14,23 +17,22 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::Live;
 use slipway_crd::{Application, ApplicationSource, HydrateOperation, HydratePhase, SourceHydrator, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::project;
-use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch, merge_patch, save};
+use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Retry, Stop, Task, Wake, Watch, merge_patch, save};
 use slipway_source::git::check_path;
-use slipway_source::{Commit, Repository, Since, normalise_repo_url};
+use slipway_source::{Commit, Repository, Since};
 
-pub(crate) use state::Hydrating;
-use state::{Group, Known};
+use group::{companions, group, is_left_alone, shares_path, wet_branch};
+pub(crate) use handle::Hydrations;
+use hydration::{AGAIN, Hydration, finish};
+use state::{Hydrating, Known};
 
-use super::APPLICATION;
 use super::applications::sources::Desired;
-use crate::engine::{Engine, Memory};
-
-/// A hydration that failed is tried again after this time.
-const AGAIN: Duration = Duration::from_secs(120);
+use super::applications::{Applications, Memory, View};
+use super::{APPLICATION, Engine, Peers};
+use crate::context::Context;
 
 /// The rendered manifests of one Application, and where they go.
 struct Hydrated {
@@ -39,11 +41,22 @@ struct Hydrated {
     text: String,
 }
 
-pub(crate) struct Hydrator(Arc<Engine>);
+pub(crate) struct Hydrator {
+    context: Context,
+    hydrations: Arc<Hydrations>,
+    /// Who renders, and is woken when it is done.
+    view: View,
+    applications: Arc<Task>,
+}
 
-impl From<Arc<Engine>> for Hydrator {
-    fn from(engine: Arc<Engine>) -> Self {
-        Self(engine)
+impl Engine for Hydrator {
+    fn new(context: &Context, peers: &Peers) -> Self {
+        Self {
+            context: context.clone(),
+            hydrations: peers.hydrations.clone(),
+            view: peers.applications.clone(),
+            applications: context.tasks.of::<Applications>(),
+        }
     }
 }
 
@@ -54,7 +67,7 @@ impl Reconciler for Hydrator {
     const RETRY: Retry = Retry::every(Duration::from_secs(2));
 
     fn workers(&self) -> usize {
-        self.0.config.workers
+        self.context.config.workers
     }
 
     /// An Application that has to be hydrated first wakes it, and is woken when that is done.
@@ -67,70 +80,33 @@ impl Reconciler for Hydrator {
     }
 
     async fn reconcile(&self, key: &Key, wake: Wake) -> Result<Requeue, Stop> {
-        let requeue = self.0.hydrate(key, wake).await?;
-        self.0.hydrating.arrived(key);
-        self.0.apps.wake(key.clone(), Wake { state: true, ..wake });
+        let requeue = self.hydrate(key, wake).await?;
+        self.hydrations.state.arrived(key);
+        self.applications.wake(key.clone(), Wake { state: true, ..wake });
         Ok(requeue)
     }
 
     async fn released(&self, key: &Key) {
-        self.0.hydrating.forget(key);
+        self.hydrations.state.forget(key);
     }
 
     fn finished(&self, key: &Key, _: Duration) {
         // It failed: nobody shall wait for its first comparison.
-        if self.0.hydrating.arrived(key) {
-            self.0.reporter.reconciled(key);
+        if self.hydrations.state.arrived(key) {
+            self.context.reporter.reconciled(key);
         }
     }
 }
 
-/// An Application on its way through the hydrator.
-struct Hydration<'a> {
-    key: &'a Key,
-    /// As the cluster has it.
-    saved: Application,
-    /// As it is to be.
-    app: Application,
-    /// A person asked for it; the annotation goes when it is done.
-    asked: bool,
-    /// When a failure is tried again.
-    again: Option<Timestamp>,
-}
-
-impl Hydration<'_> {
-    fn requeue(&self) -> Requeue {
-        let wait =
-            |at: Timestamp| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
-        self.again.map_or(Requeue::Never, |at| Requeue::At(Instant::now() + wait(at)))
-    }
-}
-
-impl Engine {
-    /// True when the branch may be behind: what would be compared now is about to be replaced. Changes of what runs are
-    /// no reason; the Application itself, the settings and news of a repository are. `written`: the object is as we
-    /// left it.
-    pub(crate) fn owes_hydration(&self, key: &Key, wake: Wake, live: &Live, written: bool) -> bool {
-        self.hydrating.is_owed(key, |known| {
-            wake.since.is_some_and(|since| since > known.at)
-                || !(written || live.resource_version == known.version)
-                || known.surroundings != self.surroundings().0
-        })
-    }
-
-    /// Wakes the hydrator; it wakes the Application when it is done.
-    pub(crate) fn hydrate_first(&self, key: &Key, wake: Wake) {
-        self.hydrating.wait(key);
-        self.hydrations.wake(key.clone(), wake);
-    }
-
+impl Hydrator {
     /// Brings the branch up to date if it is not.
     async fn hydrate(&self, key: &Key, wake: Wake) -> Result<Requeue, Stop> {
-        let (began, surroundings) = (Instant::now(), self.surroundings().0);
-        let found = self.application(key).map(|(app, _)| app).filter(|app| !is_left_alone(app));
+        let (began, generation) = (Instant::now(), self.context.settings.generation());
+        let found =
+            self.context.inventory.application(key).map(|(app, _)| app).filter(|app| !is_left_alone(app));
         let hydrator = found.as_ref().and_then(|app| app.spec.source_hydrator.clone());
         let (Some(app), Some(hydrator)) = (found, hydrator) else {
-            self.hydrating.forget(key);
+            self.hydrations.state.forget(key);
             return Ok(Requeue::Never);
         };
         let asked = app.metadata.annotation(names::HYDRATE).is_some();
@@ -138,9 +114,9 @@ impl Engine {
         let pushed = self.bring_up_to_date(&mut hydration, &hydrator, wake).await?;
         self.save_hydration(&mut hydration).await?;
         let version = hydration.saved.metadata.resource_version.clone();
-        let pushed = pushed.then(Instant::now).or_else(|| self.hydrating.pushed(key));
-        let known = Known { at: began, version, surroundings, pushed };
-        self.hydrating.note(key, known);
+        let pushed = pushed.then(Instant::now).or_else(|| self.hydrations.state.pushed(key));
+        let known = Known { at: began, version, generation, pushed };
+        self.hydrations.state.record(key, known);
         Ok(hydration.requeue())
     }
 
@@ -155,12 +131,12 @@ impl Engine {
         let since = match wake.since {
             Some(since) => Since::Asked(since),
             None if asked => Since::now(),
-            None => Since::Within(self.config.resync / 2),
+            None => Since::Within(self.context.config.resync / 2),
         };
         let dry = match self.dry_commit(&hydration.app, hydrator, since).await {
             Ok(dry) => dry,
             Err(why) => {
-                note(hydration, hydrator, "", Err(why));
+                finish(hydration, hydrator, "", Err(why));
                 return Ok(false);
             }
         };
@@ -188,7 +164,7 @@ impl Engine {
         self.save_hydration(hydration).await?;
         let outcome = self.render_and_push(hydration.key, &hydration.app, hydrator, &dry).await;
         let pushed = outcome.is_ok();
-        note(hydration, hydrator, &dry, outcome);
+        finish(hydration, hydrator, &dry, outcome);
         Ok(pushed)
     }
 
@@ -204,7 +180,7 @@ impl Engine {
             patch["metadata"]["annotations"][names::HYDRATE] = Value::Null;
         }
         let version = &hydration.saved.metadata.resource_version;
-        let answer = save(&self.cluster, hydration.key, names::API_VERSION, patch, version).await?;
+        let answer = save(self.context.cluster(), hydration.key, names::API_VERSION, patch, version).await?;
         hydration.saved = serde_json::from_value(answer).unwrap_or_else(|_| hydration.app.clone());
         hydration.app = hydration.saved.clone();
         Ok(())
@@ -217,14 +193,14 @@ impl Engine {
         since: Since,
     ) -> Result<String, String> {
         self.check_hydrator(app, hydrator)?;
-        let repository = self.access().repository(&hydrator.dry_source.repo_url);
+        let repository = self.context.settings.access().repository(&hydrator.dry_source.repo_url);
         let wanted = &hydrator.dry_source.target_revision;
-        let commit = self.renderer.git().resolve(&repository, wanted, since).await;
+        let commit = self.context.renderer.git().resolve(&repository, wanted, since).await;
         commit.map(|commit| commit.sha).map_err(|error| error.to_string())
     }
 
     fn check_hydrator(&self, app: &Application, hydrator: &SourceHydrator) -> Result<(), String> {
-        let project = self.project(app).map_err(|failure| failure.message)?;
+        let project = self.view.observer.permits().project(app).map_err(|failure| failure.message)?;
         for url in [&hydrator.dry_source.repo_url, &hydrator.sync_source().repo_url] {
             if !project::permits_source(&project, url) {
                 return Err(format!(
@@ -239,26 +215,12 @@ impl Engine {
         }
         // Files are written there before git sees the path.
         check_path(path).map_err(|error| error.to_string())?;
-        if let Some(other) = self.shares_path(app, hydrator) {
+        if let Some(other) = shares_path(&self.context.inventory, app, hydrator) {
             return Err(format!(
                 "application {other} writes to the same path of the same branch; give each its own"
             ));
         }
         Ok(())
-    }
-
-    /// Another Application whose manifests would overwrite ours.
-    fn shares_path(&self, app: &Application, hydrator: &SourceHydrator) -> Option<String> {
-        let place = |hydrator: &SourceHydrator| {
-            let path = hydrator.sync_source.path.trim_matches('/').to_owned();
-            (normalise_repo_url(&hydrator.sync_source().repo_url), wet_branch(hydrator).to_owned(), path)
-        };
-        let ours = place(hydrator);
-        let own = (&app.metadata.namespace, &app.metadata.name);
-        self.applications().into_iter().find_map(|key| {
-            let (other, _) = self.application(&key).filter(|_| (&key.namespace, &key.name) != own)?;
-            (place(other.spec.source_hydrator.as_ref()?) == ours).then(|| key.to_string())
-        })
     }
 
     /// Gives the commit that holds the rendered manifests.
@@ -269,19 +231,19 @@ impl Engine {
         hydrator: &SourceHydrator,
         dry: &str,
     ) -> Result<String, String> {
-        let turn = self.hydrating.turns.of(group(hydrator));
+        let turn = self.hydrations.state.turns.of(group(hydrator));
         let _turn = turn.lock().await;
         let own = self.hydrated(own_key, app, hydrator, dry).await?;
         let (url, branch) = (hydrator.sync_source().repo_url, wet_branch(hydrator));
-        let repository = self.access().writable(&url);
-        let tip = self.renderer.git().resolve(&repository, branch, Since::now()).await.ok();
+        let repository = self.context.settings.access().writable(&url);
+        let tip = self.context.renderer.git().resolve(&repository, branch, Since::now()).await.ok();
         if let Some(tip) = &tip
             && self.holds(&repository, tip, &own).await
         {
             return Ok(tip.sha.clone());
         }
         let mut changed = vec![own];
-        for (key, other, hydrator) in self.companions(own_key, hydrator) {
+        for (key, other, hydrator) in companions(&self.context.inventory, own_key, hydrator) {
             let made = match self.check_hydrator(&other, &hydrator) {
                 Ok(()) => self.hydrated(&key, &other, &hydrator, dry).await,
                 Err(why) => Err(why),
@@ -296,10 +258,10 @@ impl Engine {
                 changed.push(made);
             }
         }
-        let sha = self.push(&repository, branch, dry, &changed).await?;
+        let sha = push::push(&self.context, &repository, branch, dry, &changed).await?;
         for made in changed.iter().filter(|made| made.key != *own_key) {
             // They find that it is done.
-            self.apps.wake(made.key.clone(), Wake { since: Some(Instant::now()), ..Wake::STATE });
+            self.applications.wake(made.key.clone(), Wake { since: Some(Instant::now()), ..Wake::STATE });
         }
         Ok(sha)
     }
@@ -312,90 +274,20 @@ impl Engine {
         dry: &str,
     ) -> Result<Hydrated, String> {
         // What is remembered of an Application is of what it syncs from.
-        let mut memory = Memory { reader: true, ..Memory::default() };
+        let mut memory = Memory::read_only(Default::default());
         let sources = [dry_source(hydrator)];
-        let desired = self.desired(app, &sources, &[dry.to_owned()], Wake::STATE, &mut memory).await;
+        let manifests = &self.view.observer.manifests;
+        let desired = manifests.desired(app, &sources, &[dry.to_owned()], Wake::STATE, &mut memory).await;
         let desired = desired.map_err(|failure| failure.message)?.desired;
         Ok(Hydrated { key: key.clone(), hydrator: hydrator.clone(), text: manifest(&desired) })
-    }
-
-    /// The others of the group.
-    fn companions(&self, own: &Key, hydrator: &SourceHydrator) -> Vec<(Key, Application, SourceHydrator)> {
-        let ours = group(hydrator);
-        let mut found: Vec<_> = self
-            .applications()
-            .into_iter()
-            .filter(|key| key != own)
-            .filter_map(|key| {
-                let (app, _) = self.application(&key)?;
-                let of = app.spec.source_hydrator.clone()?;
-                (!is_left_alone(&app) && group(&of) == ours).then_some((key, app, of))
-            })
-            .collect();
-        found.sort_by(|a, b| a.0.cmp(&b.0));
-        found
     }
 
     /// True when a commit of the branch has these manifests.
     async fn holds(&self, repository: &Repository, tip: &Commit, made: &Hydrated) -> bool {
         let path = format!("{}/manifest.yaml", made.hydrator.sync_source.path.trim_matches('/'));
-        let there = self.renderer.git().file(repository, tip, &path).await;
+        let there = self.context.renderer.git().file(repository, tip, &path).await;
         there.is_ok_and(|there| there.is_some_and(|there| there == made.text.as_bytes()))
     }
-}
-
-/// It is being deleted, or a person said that it is not to be touched.
-fn is_left_alone(app: &Application) -> bool {
-    app.metadata.deletion_timestamp.is_some()
-        || app.metadata.annotation(names::SKIP_RECONCILE) == Some("true")
-}
-
-/// Puts the outcome on the Application, to be written down.
-fn note(
-    hydration: &mut Hydration<'_>,
-    hydrator: &SourceHydrator,
-    dry: &str,
-    outcome: Result<String, String>,
-) {
-    let now = Timestamp::now();
-    let status = hydration.app.status.source_hydrator.get_or_insert_default();
-    let known = status.current_operation.take().filter(|known| known.dry_sha == dry);
-    let started = known.as_ref().and_then(|known| known.started_at.clone());
-    let mut done = HydrateOperation {
-        started_at: started.or_else(|| Some(rfc3339(now))),
-        finished_at: Some(rfc3339(now)),
-        dry_sha: dry.to_owned(),
-        source_hydrator: hydrator.clone(),
-        ..HydrateOperation::default()
-    };
-    match outcome {
-        Ok(sha) => {
-            done.phase = HydratePhase::Hydrated;
-            done.hydrated_sha = sha;
-            status.last_successful_operation = Some(done.clone());
-        }
-        Err(why) => {
-            // The same failure again is no news.
-            if known.as_ref().is_some_and(|known| known.phase == HydratePhase::Failed && known.message == why)
-            {
-                status.current_operation = known;
-                return;
-            }
-            done.phase = HydratePhase::Failed;
-            done.message = why;
-            hydration.again = now.checked_add(AGAIN).ok();
-        }
-    }
-    status.current_operation = Some(done);
-}
-
-fn group(hydrator: &SourceHydrator) -> Group {
-    [
-        normalise_repo_url(&hydrator.dry_source.repo_url),
-        hydrator.dry_source.target_revision.clone(),
-        normalise_repo_url(&hydrator.sync_source().repo_url),
-        wet_branch(hydrator).to_owned(),
-    ]
 }
 
 fn dry_source(hydrator: &SourceHydrator) -> ApplicationSource {
@@ -410,11 +302,6 @@ fn dry_source(hydrator: &SourceHydrator) -> ApplicationSource {
         plugin: dry.plugin,
         ..ApplicationSource::default()
     }
-}
-
-/// Where manifests are written to: the branch that is synced, or one that somebody merges into it.
-fn wet_branch(hydrator: &SourceHydrator) -> &str {
-    hydrator.hydrate_to.as_ref().map_or(&hydrator.sync_source.target_branch, |to| &to.target_branch)
 }
 
 fn manifest(desired: &Desired) -> String {

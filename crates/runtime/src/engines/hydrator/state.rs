@@ -6,9 +6,7 @@ use std::time::Instant;
 
 use slipway_reconcile::Key;
 
-/// What the Applications of a group have in common: repository and revision of the source, repository and branch of
-/// the commit.
-pub(super) type Group = [String; 4];
+use super::group::Group;
 
 /// One of a group after the other.
 #[derive(Default)]
@@ -29,14 +27,14 @@ pub(super) struct Known {
     /// The Application was this one.
     pub(super) version: String,
     /// Settings and credentials counted so many changes.
-    pub(super) surroundings: usize,
+    pub(super) generation: usize,
     /// Something was pushed at this moment, and not compared since.
     pub(super) pushed: Option<Instant>,
 }
 
 /// Who is hydrated, and whose turn it is.
 #[derive(Default)]
-pub(crate) struct Hydrating {
+pub(super) struct Hydrating {
     pub(super) turns: Turns,
     known: Mutex<HashMap<Key, Known>>,
     /// Applications that are not compared before they are hydrated.
@@ -49,7 +47,7 @@ impl Hydrating {
         self.known.lock().expect("no panic while locked").get(key).is_none_or(stale)
     }
 
-    pub(super) fn note(&self, key: &Key, known: Known) {
+    pub(super) fn record(&self, key: &Key, known: Known) {
         self.known.lock().expect("no panic while locked").insert(key.clone(), known);
     }
 
@@ -67,17 +65,17 @@ impl Hydrating {
         self.waiting.lock().expect("no panic while locked").remove(key)
     }
 
-    pub(crate) fn awaits(&self, key: &Key) -> bool {
+    pub(super) fn awaits(&self, key: &Key) -> bool {
         self.waiting.lock().expect("no panic while locked").contains(key)
     }
 
     /// When something was pushed that no comparison has seen.
-    pub(crate) fn pushed(&self, key: &Key) -> Option<Instant> {
+    pub(super) fn pushed(&self, key: &Key) -> Option<Instant> {
         self.known.lock().expect("no panic while locked").get(key)?.pushed
     }
 
     /// A comparison fetched what was pushed at this moment.
-    pub(crate) fn compared(&self, key: &Key, pushed: Option<Instant>) {
+    pub(super) fn compared(&self, key: &Key, pushed: Option<Instant>) {
         let mut known = self.known.lock().expect("no panic while locked");
         if let Some(known) = known.get_mut(key).filter(|known| known.pushed == pushed) {
             known.pushed = None;
@@ -95,12 +93,12 @@ mod tests {
         let hydrating = Hydrating::default();
         let key = Key::new(APPLICATION, "argocd", "shop");
         assert!(hydrating.is_owed(&key, |_| false), "nothing is known yet");
-        let known = |pushed| Known { at: Instant::now(), version: "7".into(), surroundings: 0, pushed };
+        let known = |pushed| Known { at: Instant::now(), version: "7".into(), generation: 0, pushed };
         let first = Some(Instant::now());
-        hydrating.note(&key, known(first));
+        hydrating.record(&key, known(first));
         assert!(!hydrating.is_owed(&key, |known| known.version != "7"));
         let second = first.map(|at| at + std::time::Duration::from_secs(1));
-        hydrating.note(&key, known(second));
+        hydrating.record(&key, known(second));
         hydrating.compared(&key, first);
         assert_eq!(hydrating.pushed(&key), second, "the comparison began before the second push");
         hydrating.compared(&key, second);

@@ -1,10 +1,10 @@
-//! jq path expressions, as `ignoreDifferences[].jqPathExpressions` uses them.
+//! jq path expressions: the part of jq that names places in an object.
 //!
 //! Comes in: an expression and an object. Goes out: the object without what the expression names, as jq's `del` does.
 //!
-//! This is the part of jq that names places: paths, iteration, `..`, `select` with conditions, `if`, `//` and the
+//! It has paths, iteration, `..`, `select` with conditions, `if`, `//` and the
 //! functions that conditions need. It has no `def`, `reduce`, `env`, `input` or clock, and every step costs fuel, so
-//! an expression that someone wrote into an Application can neither hang nor fill the process (GHSA-9m6p-x4h2-6frq).
+//! an expression that a stranger wrote can neither hang nor fill the process (GHSA-9m6p-x4h2-6frq).
 //! What it does not know it refuses by name when it is read.
 
 mod eval;

@@ -8,7 +8,7 @@ fn cache() -> Cache {
 }
 
 fn subscribed(subscriptions: Vec<Subscription>) -> Cache {
-    Cache::new(Subscriptions(subscriptions), names::FIELD_MANAGER.into())
+    Cache::new(Subscriptions(subscriptions), by_label(), "us".into())
 }
 
 fn object(kind: &str, name: &str, uid: &str, version: u64) -> Value {
@@ -16,10 +16,13 @@ fn object(kind: &str, name: &str, uid: &str, version: u64) -> Value {
         "name": name, "namespace": "n", "uid": uid, "resourceVersion": version.to_string()}})
 }
 
-fn tracked(mut object: Value, application: &str) -> Value {
-    let key = ObjectKey::of(&object);
-    let id = format!("{application}:{}/{}:{}/{}", key.group, key.kind, key.namespace, key.name);
-    object["metadata"]["annotations"] = json!({names::TRACKING_ID: id});
+/// A rule of somebody: objects say it by a label.
+fn by_label() -> Tracking {
+    Tracking::new("label", |object, _| object["metadata"]["labels"]["of"].as_str().map(str::to_owned))
+}
+
+fn tracked(mut object: Value, tracker: &str) -> Value {
+    object["metadata"]["labels"] = json!({"of": tracker});
     object
 }
 
@@ -56,7 +59,7 @@ async fn a_change_is_announced_to_the_application_at_the_top() {
     cache.remove("3");
     assert_eq!(changes(&cache).await, [("p".into(), shop, true)]);
     let names: Vec<String> =
-        cache.descendants(&cache.of_application("shop")).iter().map(|l| l.key.name.clone()).collect();
+        cache.descendants(&cache.tracked_by("shop")).iter().map(|l| l.key.name.clone()).collect();
     assert_eq!(names, ["r"]);
 }
 
@@ -66,7 +69,7 @@ async fn old_news_and_the_dead_do_not_come_back() {
     let key = ObjectKey::new("", "ConfigMap", "n", "a");
     cache.upsert(tracked(object("ConfigMap", "a", "1", 5), "shop"));
     cache.upsert(object("ConfigMap", "a", "1", 4));
-    assert_eq!(cache.get(&key).expect("there").application.as_deref(), Some("shop"));
+    assert_eq!(cache.get(&key).expect("there").tracker.as_deref(), Some("shop"));
     cache.remove("1");
     cache.upsert(tracked(object("ConfigMap", "a", "1", 6), "shop"));
     assert!(cache.get(&key).is_none());
@@ -106,18 +109,26 @@ async fn content_is_kept_only_for_those_who_need_it() {
 }
 
 #[test]
-fn a_copied_annotation_makes_no_owner_and_managed_fields_go() {
+fn only_the_managed_fields_that_somebody_asks_about_are_kept() {
     let cache = cache();
-    let mut copied = tracked(object("ConfigMap", "a", "1", 1), "shop");
-    copied["metadata"]["name"] = "b".into();
-    cache.upsert(copied);
-    assert!(cache.of_application("shop").is_empty());
     let mut ours = tracked(object("ConfigMap", "c", "2", 1), "shop");
     ours["metadata"]["managedFields"] = json!([{"manager": "kubectl", "operation": "Update"},
-        {"manager": names::FIELD_MANAGER, "operation": "Apply"}]);
+        {"manager": "us", "operation": "Apply"}]);
     cache.upsert(ours);
-    let kept = cache.of_application("shop")[0].object().expect("kept");
+    let kept = cache.tracked_by("shop")[0].object().expect("kept");
     assert_eq!(kept["metadata"]["managedFields"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn another_rule_forgets_what_was_indexed_by_the_one_before() {
+    let cache = cache();
+    cache.upsert(tracked(object("ConfigMap", "a", "1", 1), "shop"));
+    assert!(!cache.track_by(by_label()), "the same rule again");
+    assert_eq!(cache.tracked_by("shop").len(), 1);
+    assert!(cache.track_by(Tracking::new("by name", |_, key| Some(key.name.clone()))));
+    assert!(cache.tracked_by("shop").is_empty());
+    cache.upsert(tracked(object("ConfigMap", "a", "1", 1), "shop"));
+    assert_eq!(cache.tracked_by("a").len(), 1);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
-//! The conditions of triggers: the part of expr-lang that they are written in. No loop, no assignment: what it costs
-//! grows with its own length and the lists it looks at, and both have a limit.
+//! Expressions: the part of expr-lang that conditions are written in (`app.status.health.status == 'Degraded'`).
+//!
+//! Comes in: a text, variables as JSON, and the time. Goes out: true or false, or a text, or why not. No loop, no assignment:
+//! what it costs grows with its own length and the lists it looks at, and both have a limit.
 
 mod evaluate;
 mod parse;
@@ -12,7 +14,8 @@ use evaluate::{Run, Thing};
 /// A text longer than this is no condition.
 const TEXT_MAX: usize = 8 << 10;
 
-pub(super) struct Expression {
+/// A text that was read.
+pub struct Expression {
     root: Node,
 }
 
@@ -33,21 +36,24 @@ enum Node {
 }
 
 impl Expression {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    /// Says what is wrong with the text.
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > TEXT_MAX {
             return Err(format!("an expression may have {TEXT_MAX} bytes"));
         }
         parse::parse(text).map(|root| Self { root })
     }
 
-    pub(super) fn is_true(&self, vars: &Value, now: Timestamp) -> Result<bool, String> {
+    /// For a condition; anything but true and false is an error.
+    pub fn is_true(&self, vars: &Value, now: Timestamp) -> Result<bool, String> {
         match Run::new(vars, now).value(&self.root)? {
             Thing::Json(Value::Bool(answer)) => Ok(answer),
             _ => Err("the condition is neither true nor false".into()),
         }
     }
 
-    pub(super) fn text(&self, vars: &Value, now: Timestamp) -> Result<String, String> {
+    /// The value as people write it; nothing is the empty text.
+    pub fn text(&self, vars: &Value, now: Timestamp) -> Result<String, String> {
         Ok(match Run::new(vars, now).value(&self.root)? {
             Thing::Json(Value::String(text)) => text,
             Thing::Json(Value::Null) => String::new(),

@@ -1,19 +1,22 @@
 //! Notifications on the shell: woken after each reconcile of an Application.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use slipway_crd::names;
 use slipway_reconcile::{Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch};
 
-use crate::engine::Engine;
-use crate::engines::APPLICATION;
+use super::Notifier;
+use crate::context::Context;
+use crate::engines::{APPLICATION, Engine, Peers};
 
-pub(crate) struct Notifier(Arc<Engine>);
-
-impl From<Arc<Engine>> for Notifier {
-    fn from(engine: Arc<Engine>) -> Self {
-        Self(engine)
+impl Engine for Notifier {
+    fn new(context: &Context, peers: &Peers) -> Self {
+        Self {
+            notices: peers.notices.clone(),
+            cluster: context.cluster().clone(),
+            inventory: context.inventory.clone(),
+            egress: context.config.egress.clone(),
+        }
     }
 }
 
@@ -36,6 +39,6 @@ impl Reconciler for Notifier {
     }
 
     async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
-        self.0.notify(key).await
+        self.notify(key).await
     }
 }
