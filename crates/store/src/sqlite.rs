@@ -140,8 +140,9 @@ impl Session for Sqlite {
         Ok(self.connection.execute_batch("ROLLBACK TO job; RELEASE job")?)
     }
 
-    fn commit(&mut self, _: &Committed) -> Result<(), StoreError> {
-        Ok(self.connection.execute_batch("COMMIT")?)
+    fn commit(&mut self, _: &Committed) -> Result<Vec<(usize, StoreError)>, StoreError> {
+        self.connection.execute_batch("COMMIT")?;
+        Ok(Vec::new())
     }
 
     fn rollback(&mut self) {
@@ -173,10 +174,6 @@ impl Session for Sqlite {
             each(Row::new(values))?;
         }
         Ok(())
-    }
-
-    fn clock(&self) -> &'static str {
-        "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     }
 
     fn follow_numbers(&mut self, _: &[&str]) -> Result<(), StoreError> {
