@@ -319,7 +319,7 @@ impl Wire {
             question.answers(rows)
         };
         let done = self.drive(async {
-            let asking = join_all(asked.iter().map(|asked| one(asked)));
+            let asking = join_all(asked.iter().map(&one));
             let (before, found) = tokio::join!(read(unread, &mut failed_for), asking);
             before.map_err(|error| failure(&error))?;
             Ok(found.into_iter().collect::<Result<Vec<_>, StoreError>>()?.into_iter().flatten().collect())
