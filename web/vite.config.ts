@@ -17,7 +17,7 @@ export default defineConfig({
     port: 5173,
     proxy: {
       '/api': { target: server },
-      '/app-proxy': { target: server },
+      '/tunnels': { target: server },
       '/readyz': { target: server },
       '/metrics': { target: server },
       '/2.0': { target: server, ws: true },

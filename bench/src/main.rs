@@ -218,7 +218,7 @@ async fn platform(folder: &Path, count: usize) -> anyhow::Result<(String, String
     let account = server.first_account().await?.context("it was just made")?;
     let key = first.api_key.expose().clone();
     let runtime = server.agent_key(account, Subject::Runtime, "bench").await?.expose().clone();
-    let address = serve(slipway_server::router(&server, None)).await?;
+    let address = serve(slipway_server::router(&server)).await?;
     let scope = Scope::of(account);
     for start in (0..count).step_by(1_000) {
         store

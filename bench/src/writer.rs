@@ -132,7 +132,7 @@ impl Engine {
         let first = server.first_start("admin@slipway.local").await?.context("give it an empty database")?;
         let account = server.first_account().await?.context("it was just made")?;
         let key = first.api_key.expose().clone();
-        let address = serve(slipway_server::router(&server, None)).await?;
+        let address = serve(slipway_server::router(&server)).await?;
         let background = server.clone();
         tokio::spawn(async move { background.run().await });
         let mut engine = Self { name, server, store, account, address, key, hook: Default::default() };

@@ -91,7 +91,8 @@ async function handle(state, request, response) {
     response.writeHead(200, { 'Content-Type': 'text/plain' });
     return response.end(url.pathname === '/readyz' ? 'ready' : 'slipway_accounts 2\n');
   }
-  if (!/^\/(api|app-proxy)\//.test(url.pathname)) return sendPage(url.pathname, request, response);
+  if (url.pathname.startsWith('/tunnels/')) return throughTunnel(state, request, response, url);
+  if (!url.pathname.startsWith('/api/')) return sendPage(url.pathname, request, response);
   const path = url.pathname.split('/').slice(2).map(decodeURIComponent);
   const route = `${request.method} /${path.slice(0, 2).join('/')}`;
   if (route === 'POST /auth/login') return login(state, request, response);
@@ -123,13 +124,27 @@ async function handle(state, request, response) {
   if (mode === 'stale' && request.method !== 'GET' && path[0] !== 'auth') {
     throw new Refusal(403, 'CONFIRM_PASSWORD', 'confirm that it is you: sign in again', '2005');
   }
-  const answer = url.pathname.startsWith('/app-proxy/')
-    ? state.appProxy(request.method, path.slice(2), body, url.searchParams)
-    : state.answer(request.method, path, url.searchParams, body, mode === 'empty');
+  const answer = state.answer(request.method, path, url.searchParams, body, mode === 'empty');
   if (answer === undefined)
     throw new Refusal(404, 'NOT_FOUND', `there is no ${url.pathname} here; check the id`);
   if (answer.refuse) throw new Refusal(answer.refuse, 'REFUSED', answer.message, answer.code);
   send(response, 200, mode === 'member' && path[0] === 'user' ? asMember(answer) : answer, cookieOf(path));
+}
+
+/** A runtime: it gets a pass and nothing else of whoever asks. */
+async function throughTunnel(state, request, response, url) {
+  if (
+    request.headers.cookie ||
+    request.headers['x-csrf-token'] ||
+    request.headers.authorization !== 'Bearer pass.mock'
+  )
+    throw new Refusal(401, 'UNAUTHORIZED', 'a runtime gets a pass and nothing else');
+  const path = url.pathname.split('/').slice(5).map(decodeURIComponent);
+  const body = request.method === 'GET' ? {} : await bodyOf(request);
+  const answer = state.appProxy(request.method, path.slice(1), body, url.searchParams);
+  if (answer === undefined) throw new Refusal(404, 'NOT_FOUND', `there is no ${url.pathname} here`);
+  if (answer.refuse) throw new Refusal(answer.refuse, 'REFUSED', answer.message, answer.code);
+  send(response, 200, answer);
 }
 
 /** Signing out takes the session; a confirmation makes it fresh again. */

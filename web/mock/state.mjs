@@ -2,6 +2,7 @@
 import { createAdmin } from './admin.mjs';
 import { commit, createApplications, demoResources, diff, listed, plan } from './applications.mjs';
 import { texts } from './logs.mjs';
+import { createRuntimes } from './runtimes.mjs';
 
 const STEPS = [
   { name: 'clone', title: 'Clone demo-app', type: 'git-clone', stage: 'prepare' },
@@ -378,28 +379,11 @@ export function createState(changed, speed) {
       : {}),
   }));
 
+  const runtimes = createRuntimes(now, changed);
+
   const lists = {
     repos: () => repositories,
-    runtimes: () => [
-      {
-        name: 'local',
-        version: '0.1.0',
-        cluster: 'embedded cluster, pods by podman 4.3.1',
-        ingressUrl: '',
-        online: true,
-        lastSeen: iso(Date.now()),
-        applications: 4,
-      },
-      {
-        name: 'frankfurt',
-        version: '0.1.0',
-        cluster: 'Kubernetes 1.34, 12 nodes',
-        ingressUrl: '',
-        online: false,
-        lastSeen: iso(now - 7e5),
-        applications: 1,
-      },
-    ],
+    runtimes: () => runtimes.all,
     runners: () => [
       { name: 'local', version: '0.1.0', executor: 'podman', online: true, lastSeen: iso(Date.now()) },
       {
@@ -435,6 +419,8 @@ export function createState(changed, speed) {
       const administered = admin.answer(method, path, query, body, empty);
       if (administered !== undefined) return administered;
       const [noun, first, second] = path;
+      if (noun === 'runtimes' && (first || method === 'POST'))
+        return runtimes.answer(method, path.slice(1), body);
       switch (`${method} ${noun}`) {
         case 'GET user':
           return user;

@@ -144,6 +144,12 @@ const runtimes = createRoute({
   component: page(() => import('./pages/RuntimesPage'), 'RuntimesPage'),
 });
 
+const runtime = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/runtimes/$name',
+  component: page(() => import('./pages/RuntimePage'), 'RuntimePage'),
+});
+
 /** Outside the frame: whoever is invited is not signed in yet. The token is behind `#`, where no server sees it. */
 const invitation = createRoute({
   getParentRoute: () => root,
@@ -280,6 +286,7 @@ export const routeTree = root.addChildren([
     applications,
     application,
     runtimes,
+    runtime,
     profile,
     keys,
     adminAccount,

@@ -9,19 +9,37 @@ pub use slipway_access::Operation as ProxyOperation;
 use slipway_access::Verb;
 use utoipa::ToSchema;
 
-/// A runtime asks for a caller of its app-proxy: `POST /api/access/application`, with the caller's own credential, and
-/// its own key in `X-Slipway-Runtime`.
+/// What somebody wants to do through a runtime's app-proxy. `POST /api/runtimes/{runtime}/pass` answers with a [`Pass`] for it, or why not.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProxyQuestion {
-    /// `manifests`, `diff`, `plan`, `actions`, `sync`, `refresh`, `rollback`, `terminate` or `action`.
+    /// `manifests`, `diff`, `plan`, `actions`, `sync`, `refresh`, `rollback`, `terminate`, `sync-policy` or `action`.
     #[schema(value_type = String)]
     pub operation: ProxyOperation,
     pub namespace: String,
     pub name: String,
-    /// What else was asked for (which revision, which deployment), for the record.
+    /// What else is asked for (which revision, which deployment): the body that the app-proxy will get, which has to be this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub detail: Option<serde_json::Value>,
+}
+
+/// Good for one operation on one Application of one runtime, for two minutes: all that a runtime ever sees of its caller.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pass {
+    /// For the app-proxy, as `Authorization: Bearer …`.
+    pub token: String,
+    /// Where the app-proxy is; without a host: on the platform's own address.
+    pub url: String,
+    pub expires: String,
+}
+
+/// A runtime asks whether a pass is good for what its bearer asks for: `POST /api/access/application`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct PassQuestion {
+    pub pass: String,
+    #[serde(flatten)]
+    pub question: ProxyQuestion,
 }
 
 /// The caller may. Nothing that opens anything is in it.

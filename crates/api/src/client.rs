@@ -137,6 +137,14 @@ impl Client {
         self.json(self.request(reqwest::Method::PUT, path).json(body)).await
     }
 
+    pub async fn patch<B: Serialize + ?Sized, A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> Result<A, ClientError> {
+        self.json(self.request(reqwest::Method::PATCH, path).json(body)).await
+    }
+
     pub async fn delete<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
         self.json(self.request(reqwest::Method::DELETE, path)).await
     }

@@ -29,10 +29,96 @@ pub struct Runtime {
     pub name: String,
     pub version: String,
     pub cluster: String,
+    /// Where its app-proxy is reached. Without a host: on the platform's own address.
+    #[serde(default)]
+    pub url: String,
+    /// Where an administrator says that it is reached; empty: through its tunnel.
     pub ingress_url: String,
+    /// `tunnel` or `ingress`.
+    #[serde(default)]
+    pub access_mode: String,
+    /// `never-connected`, `online`, `offline` or `revoked`.
+    #[serde(default)]
+    pub state: String,
     pub online: bool,
-    pub last_seen: String,
+    /// Absent: it was never heard of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<String>,
+    /// When it was registered; absent for one that came with the platform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<String>,
     pub applications: i64,
+    /// Open tunnels of this runtime at the process that answers.
+    #[serde(default)]
+    pub tunnels: usize,
+}
+
+/// `GET /api/runtimes/{name}`.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeDetail {
+    #[serde(flatten)]
+    pub runtime: Runtime,
+    /// Networks from which callers may use the tunnel; empty: all.
+    pub allowed_addresses: Vec<String>,
+    /// For Administrators: the open tunnels at the process that answers.
+    pub sessions: Vec<TunnelSession>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TunnelSession {
+    /// Where it was dialled from.
+    pub peer: String,
+    pub since: String,
+    /// Requests that have no answer yet.
+    pub in_flight: usize,
+    pub served: u64,
+}
+
+/// `POST /api/runtimes`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateRuntime {
+    /// A label of a host name: at most 38 lowercase letters, digits and hyphens.
+    pub name: String,
+    /// Where callers reach it, if not through a tunnel: an address of its own with https.
+    #[serde(default)]
+    pub ingress_url: String,
+}
+
+/// Shown once.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeToken {
+    pub name: String,
+    pub token: String,
+    /// What to run where the cluster is; the token comes in `SLIPWAY_TOKEN`.
+    pub command: String,
+}
+
+/// `PATCH /api/runtimes/{name}`: what is absent stays as it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeRuntime {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Empty: through its tunnel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_addresses: Option<Vec<String>>,
+}
+
+/// `GET /api/agent/runtime/self`: who the key says that a runtime is, and how it is to be reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeIdentity {
+    pub name: String,
+    /// The only origin whose pages may ask its app-proxy.
+    pub platform_url: String,
+    /// Where it is reached without a tunnel, as an administrator says; empty: it opens one.
+    pub ingress_url: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -60,6 +60,12 @@ impl Rules {
             || self.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host))
             || self.networks.iter().any(|(network, bits)| within(address, *network, *bits))
     }
+
+    /// Whether one of the named networks holds the address, public or not.
+    pub fn holds(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.networks.iter().any(|(network, bits)| within(address, *network, *bits))
+    }
 }
 
 fn within(address: IpAddr, network: IpAddr, bits: u8) -> bool {

@@ -10,6 +10,7 @@ mod clusters;
 mod compat;
 mod context;
 mod engines;
+mod front;
 mod github_tokens;
 mod inventory;
 mod listen;
@@ -21,6 +22,7 @@ mod report;
 mod resync;
 mod run;
 mod settings;
+mod tunnel;
 mod webhook;
 
 use std::net::SocketAddr;
@@ -39,10 +41,12 @@ use compat::argocd_core;
 pub use compat::argocd_core::CoreAddresses;
 use context::Context;
 pub use engines::engine_names;
+pub use front::{Front, front_router, serve_front};
 pub use offline::{RenderOffline, render_offline};
 pub use plugins::PluginsError;
 pub use slipway_net::Rules as EgressRules;
 pub use slipway_reconcile::{Sharing, SharingError};
+pub use tunnel::{TunnelDial, TunnelState, keep_tunnel};
 
 /// Everything the runtime has to be told.
 #[derive(Clone)]
@@ -57,7 +61,7 @@ pub struct Config {
     /// The control plane; none: the engine runs alone.
     pub server: Option<slipway_api::Client>,
     pub version: String,
-    /// Where browsers reach the app-proxy; empty: under the control plane's own address.
+    /// Where browsers reach the app-proxy, as an administrator says; empty: through a tunnel.
     pub ingress_url: String,
     /// What is deployed to, in a sentence.
     pub cluster: String,

@@ -18,6 +18,7 @@ use crate::ci::git_host::Pushes;
 use crate::ci::log_views::Views;
 use crate::ci::shells::Shells;
 use crate::facts::consuming::Consumer;
+use crate::gitops::tunnels::Tunnels;
 use crate::http::egress::{Egress, EgressRules};
 use crate::http::error::ApiError;
 use crate::http::metrics::Metrics;
@@ -45,6 +46,8 @@ pub struct Network {
     pub egress_allowed: EgressRules,
     /// After so much silence the builds of a runner go to others; [`Network::RUNNER_SILENCE_SECONDS`] when absent.
     pub runner_silence_seconds: Option<u32>,
+    /// Below it every tunnel of a runtime has a host of its own; none: tunnels are paths of the platform's address.
+    pub tunnel_domain: Option<String>,
     /// What runs in the pods that agents of the published runner make; [`Network::RUNNER_IMAGE`] when absent.
     pub runner_image: Option<String>,
 }
@@ -106,6 +109,7 @@ pub(crate) struct Inner {
     pub(crate) polls: Polls,
     pub(crate) heard: Heard,
     pub(crate) shells: Shells,
+    pub(crate) tunnels: Tunnels,
     pub(crate) views: Views,
     pub(crate) jobs: Jobs,
     /// One look at the database at a time for whoever asks whether this process is ready.
@@ -187,6 +191,7 @@ impl Server {
             polls: Polls::default(),
             heard: Heard::default(),
             shells: Shells::default(),
+            tunnels: Tunnels::default(),
             views: Views::default(),
             jobs: Jobs::default(),
             probe: Arc::default(),

@@ -7,6 +7,7 @@ mod cli;
 mod local;
 mod private;
 mod runner;
+mod runtime;
 mod serve;
 mod up;
 
@@ -77,9 +78,8 @@ enum Command {
     /// Manage repositories of the built-in Git host, and who may push
     #[command(alias = "repos")]
     Repo(cli::repos::ReposArguments),
-    /// List GitOps runtimes
-    #[command(subcommand)]
-    Runtime(SeenCommand),
+    /// Run a GitOps runtime that connects to a platform; or manage runtimes: list, get, create, rename, token, revoke, delete
+    Runtime(Box<runtime::RuntimeArguments>),
     /// List runners; `slipway runner` runs one
     #[command(subcommand)]
     Runners(SeenCommand),
@@ -168,36 +168,11 @@ enum EngineCommand {
         /// Where mirrors of repositories and rendered manifests are kept
         #[arg(long, default_value = ".slipway/engine")]
         data: PathBuf,
-        /// Allow repositories on this machine's disk (`file://`)
-        #[arg(long)]
-        allow_local_repositories: bool,
-        /// A folder with a plugin.yaml for each config-management plugin
-        #[arg(long)]
-        plugins: Option<PathBuf>,
-        /// A folder with helm, kustomize or jsonnet, which wins over PATH; may be given several times
-        #[arg(long)]
-        tools: Vec<PathBuf>,
-        /// Do not share the Applications with other engines of the namespace: this one is the only one
-        #[arg(long)]
-        alone: bool,
-        /// Seconds without a sign of life after which other engines take this one's Applications over
-        #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=600))]
-        lease_seconds: u64,
         /// Where metrics are served and webhooks come in; nowhere when left out
         #[arg(long)]
         listen: Option<std::net::SocketAddr>,
-        /// Answer the argocd CLI in --core mode, on 127.0.0.1:6379 and :8081, where its port-forward ends
-        #[arg(long)]
-        argocd_core: bool,
-        /// Leave this to a controller of Argo CD; may be given several times
-        #[arg(long, value_name = "ENGINE", value_parser = slipway_runtime::engine_names())]
-        without: Vec<String>,
-        /// Ask no private address because an ApplicationSet, a notification or a chart names it
-        #[arg(long)]
-        egress_public: bool,
-        /// An address that may be asked all the same: a host, an address or a network; may be given several times
-        #[arg(long)]
-        egress_allow: Vec<String>,
+        #[command(flatten)]
+        engines: Box<runtime::EngineOptions>,
     },
 }
 
@@ -259,38 +234,12 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Devcluster(arguments) => {
             up::devcluster(arguments.data, arguments.listen, arguments.kubeconfig).await
         }
-        Command::Engine(EngineCommand::Gitops {
-            kubeconfig,
-            namespace,
-            data,
-            allow_local_repositories,
-            plugins,
-            tools,
-            alone,
-            lease_seconds,
-            listen,
-            argocd_core,
-            without,
-            egress_public,
-            egress_allow,
-        }) => {
+        Command::Engine(EngineCommand::Gitops { kubeconfig, namespace, data, listen, engines }) => {
             private::folder(&data)?;
             let mut config = slipway_runtime::Config::new("engine", kubeconfig, data);
             config.namespace = namespace;
-            config.allow_local_repositories = allow_local_repositories;
-            let rules = slipway_runtime::EgressRules::parse(&egress_allow)
-                .map_err(|error| anyhow::anyhow!("--egress-allow: {error}"))?;
-            config.egress = if egress_public { rules } else { rules.with_private() };
-            config.plugins = plugins;
             config.listen = listen;
-            config.argocd_core = argocd_core.then(slipway_runtime::CoreAddresses::default);
-            config.tools = tools;
-            config.engines_off = without;
-            if !alone {
-                let mut sharing = slipway_runtime::Sharing::of_folder(&config.data)?;
-                sharing.lease = std::time::Duration::from_secs(lease_seconds);
-                config.sharing = Some(sharing);
-            }
+            engines.apply(&mut config)?;
             up::engine(config).await
         }
         Command::Auth(command) => cli::context::run(command).await,
@@ -303,7 +252,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::App(command) => cli::apps::run(command).await,
         Command::Project(command) => cli::nouns::run("project", command).await,
         Command::Repo(arguments) => cli::repos::run(arguments).await,
-        Command::Runtime(command) => cli::nouns::run_seen("runtime", command).await,
+        Command::Runtime(arguments) => runtime::run(*arguments).await,
         Command::Runners(command) => cli::nouns::run_seen("runner", command).await,
         Command::User(command) => cli::nouns::run("user", command).await,
         Command::Invitation(command) => cli::nouns::run_kept("invitation", command).await,
@@ -338,6 +287,8 @@ mod tests {
         ("runner", "runs until it is stopped, or prints what its subcommands do"),
         ("devcluster", "runs until it is stopped"),
         ("engine gitops", "runs until it is stopped"),
+        ("runtime", "runs until it is stopped"),
+        ("runtime run", "runs until it is stopped"),
         ("down", "prints its progress"),
         ("runner install", "prints its progress, or manifests"),
         ("runner uninstall", "prints its progress"),

@@ -92,7 +92,7 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
         let first = server.first_start("admin@slipway.local").await?;
         (server, first)
     };
-    let app = slipway_server::router(&server, None);
+    let app = slipway_server::router(&server);
     let serving = tokio::spawn(slipway_server::serve(listener, app, stop.clone()));
     let background = server.clone();
     let working = tokio::spawn(async move { background.run().await });

@@ -48,6 +48,7 @@ pub fn forget_runtime(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<bool,
         "DELETE FROM runtimes WHERE account = $1 AND name = $2",
         &[scope.account().into(), name.into()],
     )?;
+    tx.changed(scope.account(), slipway_model::ChangeKind::Runtime, name);
     Ok(gone > 0)
 }
 

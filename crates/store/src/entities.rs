@@ -262,6 +262,43 @@ pub(crate) fn forget_runtime(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Re
     Ok(())
 }
 
+/// Everything that the runtime reported is from now on what one of another name did.
+pub(crate) fn rename_runtime(tx: &mut Tx<'_>, scope: Scope, from: &str, to: &str) -> Result<(), StoreError> {
+    let both = [scope.account().into(), from.into(), to.into()];
+    tx.execute("UPDATE entities SET runtime = $3 WHERE account = $1 AND runtime = $2", &both)?;
+    tx.execute("UPDATE complete_reports SET runtime = $3 WHERE account = $1 AND runtime = $2", &both)?;
+    let mine = [scope.account().into(), to.into(), APPLICATION.into()];
+    let rows = tx.all(
+        "SELECT namespace, name, summary, body FROM entities WHERE account = $1 AND runtime = $2 AND kind = $3",
+        &mine,
+    )?;
+    for row in &rows {
+        let (namespace, name) = (row.text(0)?, row.text(1)?);
+        // An Application says which runtime it is of, wherever it is shown.
+        let [summary, body] = [row.text(2)?, row.text(3)?].map(|text| with_runtime(text, to));
+        let values = [scope.account().into(), to.into(), APPLICATION.into(), namespace.as_str().into()];
+        let values = values.into_iter().chain([name.as_str().into(), summary.into(), body.into()]);
+        tx.execute(
+            "UPDATE entities SET summary = $6, body = $7 \
+             WHERE account = $1 AND runtime = $2 AND kind = $3 AND namespace = $4 AND name = $5",
+            &values.collect::<Vec<_>>(),
+        )?;
+        for runtime in [from, to] {
+            changed(tx, scope, runtime, Name { kind: APPLICATION, namespace: &namespace, name: &name });
+        }
+    }
+    Ok(())
+}
+
+fn with_runtime(text: String, runtime: &str) -> String {
+    let Ok(mut value) = serde_json::from_str::<serde_json::Value>(&text) else { return text };
+    match value.get_mut("runtime") {
+        Some(named) => *named = runtime.into(),
+        None => return text,
+    }
+    value.to_string()
+}
+
 fn changed(tx: &mut Tx<'_>, scope: Scope, runtime: &str, of: Name<'_>) {
     if of.kind == APPLICATION {
         let id = format!("{runtime}/{}/{}", of.namespace, of.name);

@@ -40,6 +40,7 @@ pub mod projects;
 pub mod retention;
 pub mod rules;
 pub mod runtime_environments;
+pub mod runtimes;
 pub mod services;
 mod session;
 pub mod sql;

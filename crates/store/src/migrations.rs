@@ -25,6 +25,7 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (23, include_str!("../migrations/0023_single_writer.sql")),
     (30, include_str!("../migrations/0030_entities.sql")),
     (31, include_str!("../migrations/0031_found_builds.sql")),
+    (35, include_str!("../migrations/0035_runtimes.sql")),
 ];
 
 /// The version of a database that all of them were run on.

@@ -36,8 +36,14 @@ fn without_port(host: &str) -> &str {
 }
 
 /// Takes away what only concerns the caller's own connection, and what a caller may not say of itself; adds where it came from.
+/// That somebody wants a WebSocket stays, for [`crate::Sessions::forward`] to see.
 pub fn outside_headers(headers: &mut HeaderMap, from: std::net::IpAddr, scheme: &'static str) {
+    let websocket = wants_websocket(headers);
     without_hops(headers);
+    if websocket {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    }
     let claimed: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
     for name in claimed {
         headers.remove(name);

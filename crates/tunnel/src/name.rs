@@ -14,6 +14,7 @@ pub struct NotAName(String);
 
 /// A label of a host name has at most this many letters.
 const LABEL: usize = 63;
+const ACCOUNT_LETTERS: usize = 24;
 
 impl TunnelName {
     /// `account` is an id, which says nothing about anybody and is nobody else's; so the name is, too.
@@ -31,7 +32,7 @@ impl TunnelName {
     /// look-alike is another name.
     pub fn of_label(label: &str) -> Option<Self> {
         let label = label.to_ascii_lowercase();
-        let (account, runtime) = label.split_at_checked(24)?;
+        let (account, runtime) = label.split_at_checked(ACCOUNT_LETTERS)?;
         let account = account.parse().ok()?;
         let name = Self::new(account, runtime.strip_prefix('-')?).ok()?;
         (name.0 == label).then_some(name)
@@ -39,6 +40,14 @@ impl TunnelName {
 
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    pub fn account(&self) -> slipway_model::AccountId {
+        self.0[..ACCOUNT_LETTERS].parse().expect("a name begins with an id")
+    }
+
+    pub fn runtime(&self) -> &str {
+        &self.0[ACCOUNT_LETTERS + 1..]
     }
 }
 
@@ -62,6 +71,7 @@ mod tests {
     fn a_name_is_made_from_account_and_runtime_and_read_back_from_a_host() {
         let name = TunnelName::new(account(), "prod-eu").expect("a name");
         assert_eq!(name.as_str(), format!("{ACCOUNT}-prod-eu"));
+        assert_eq!((name.account(), name.runtime()), (account(), "prod-eu"));
         assert_eq!(TunnelName::of_label(name.as_str()), Some(name.clone()));
         assert_eq!(TunnelName::of_label(&name.as_str().to_uppercase()), Some(name));
     }

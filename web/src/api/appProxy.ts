@@ -1,11 +1,13 @@
 /**
  * Calls to a runtime's app-proxy: manifests, diffs and plans never pass through the control plane's store.
- * The proxy is on the page's own origin unless the runtime names an ingress.
+ *
+ * The control plane gives a pass for each operation and says where the runtime is: on an address of its own, or through
+ * its tunnel. Nothing but the pass is sent there: no cookie, no token of the page.
  */
 import createClient from 'openapi-fetch';
-import { ApiError, sendCsrfToken, unwrap } from './client';
+import { ApiError, http, unwrap } from './client';
 import type { paths } from './generated/app-proxy';
-import type { ApplicationDiff, ApplicationPlan, Done, Runtime, SyncRequest } from './types';
+import type { ApplicationDiff, ApplicationPlan, Done, Pass, SyncRequest } from './types';
 
 export interface ApplicationRef {
   runtime: string;
@@ -15,54 +17,77 @@ export interface ApplicationRef {
 
 const BASE = '/app-proxy/api/applications/{namespace}/{name}';
 
-function client(runtime: Runtime | undefined) {
-  const ingress = runtime?.ingressUrl.replace(/\/+$/, '');
-  const made = createClient<paths>({
-    baseUrl: ingress || (globalThis.location?.origin ?? ''),
-    credentials: ingress ? 'include' : 'same-origin',
+/** `detail` is the body that the runtime will get: the pass is good for no other. */
+function passFor(
+  { runtime, namespace, name }: ApplicationRef,
+  operation: string,
+  detail?: Record<string, unknown>,
+  signal?: AbortSignal,
+): Promise<Pass> {
+  const body = { operation, namespace, name, ...(detail ? { detail } : {}) };
+  return unwrap(
+    http.POST('/api/runtimes/{runtime}/pass', {
+      params: { path: { runtime } },
+      body,
+      ...(signal ? { signal } : {}),
+    }),
+  );
+}
+
+function client(pass: Pass) {
+  return createClient<paths>({
+    baseUrl: new URL(pass.url, globalThis.location?.origin ?? 'http://localhost').href.replace(/\/+$/, ''),
+    credentials: 'omit',
+    headers: { Authorization: `Bearer ${pass.token}` },
     fetch: (request) => globalThis.fetch(request),
   });
-  made.use(sendCsrfToken);
-  return made;
 }
 
 const at = ({ namespace, name }: ApplicationRef) => ({ path: { namespace, name } });
 
-/** Without an answer it is the runtime that is away, not the server that the page came from. */
-async function ask<T>(ref: ApplicationRef, call: Parameters<typeof unwrap<T>>[0]): Promise<T> {
+/** Without an answer it is the runtime that is away, or the way there, not the server that the page came from. */
+async function ask<T>(ref: ApplicationRef, url: string, call: Parameters<typeof unwrap<T>>[0]): Promise<T> {
   try {
     return await unwrap(call);
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'UNREACHABLE') throw error;
-    throw new ApiError(0, `cannot reach the runtime \`${ref.runtime}\`; check that it is online`, error.code);
+    const elsewhere = /^https?:/.test(url)
+      ? `; this browser reaches it at ${url}: check that it is online, your VPN, its certificate and blockers`
+      : '; check that it is online';
+    throw new ApiError(0, `cannot reach the runtime \`${ref.runtime}\`${elsewhere}`, error.code);
   }
 }
 
 export const appProxy = {
   /** With a deployment of the history: what a rollback to it would change. */
-  diff: (
-    runtime: Runtime | undefined,
-    ref: ApplicationRef,
-    signal: AbortSignal,
-    deployment?: number,
-  ): Promise<ApplicationDiff> =>
-    ask(
-      ref,
-      client(runtime).GET(`${BASE}/diff`, {
-        params: { ...at(ref), ...(deployment === undefined ? {} : { query: { deployment } }) },
-        signal,
-      }),
-    ),
-  plan: (runtime: Runtime | undefined, ref: ApplicationRef, signal: AbortSignal): Promise<ApplicationPlan> =>
-    ask(ref, client(runtime).GET(`${BASE}/plan`, { params: at(ref), signal })),
-  sync: (runtime: Runtime | undefined, ref: ApplicationRef, body: SyncRequest): Promise<Done> =>
-    ask(ref, client(runtime).POST(`${BASE}/sync`, { params: at(ref), body })),
-  refresh: (runtime: Runtime | undefined, ref: ApplicationRef, hard = false): Promise<Done> =>
-    ask(ref, client(runtime).POST(`${BASE}/refresh`, { params: at(ref), body: { hard } })),
-  syncPolicy: (runtime: Runtime | undefined, ref: ApplicationRef, automated: boolean): Promise<Done> =>
-    ask(ref, client(runtime).POST(`${BASE}/sync-policy`, { params: at(ref), body: { automated } })),
-  terminate: (runtime: Runtime | undefined, ref: ApplicationRef): Promise<Done> =>
-    ask(ref, client(runtime).POST(`${BASE}/terminate`, { params: at(ref) })),
-  rollback: (runtime: Runtime | undefined, ref: ApplicationRef, id: number): Promise<Done> =>
-    ask(ref, client(runtime).POST(`${BASE}/rollback`, { params: at(ref), body: { id } })),
+  diff: async (ref: ApplicationRef, signal: AbortSignal, deployment?: number): Promise<ApplicationDiff> => {
+    const pass = await passFor(ref, 'diff', undefined, signal);
+    const params = { ...at(ref), ...(deployment === undefined ? {} : { query: { deployment } }) };
+    return ask(ref, pass.url, client(pass).GET(`${BASE}/diff`, { params, signal }));
+  },
+  plan: async (ref: ApplicationRef, signal: AbortSignal): Promise<ApplicationPlan> => {
+    const pass = await passFor(ref, 'plan', undefined, signal);
+    return ask(ref, pass.url, client(pass).GET(`${BASE}/plan`, { params: at(ref), signal }));
+  },
+  sync: async (ref: ApplicationRef, body: SyncRequest): Promise<Done> => {
+    const pass = await passFor(ref, 'sync', { ...body });
+    return ask(ref, pass.url, client(pass).POST(`${BASE}/sync`, { params: at(ref), body }));
+  },
+  refresh: async (ref: ApplicationRef, hard = false): Promise<Done> => {
+    const pass = await passFor(ref, 'refresh', { hard });
+    return ask(ref, pass.url, client(pass).POST(`${BASE}/refresh`, { params: at(ref), body: { hard } }));
+  },
+  syncPolicy: async (ref: ApplicationRef, automated: boolean): Promise<Done> => {
+    const pass = await passFor(ref, 'sync-policy', { automated });
+    const body = { automated };
+    return ask(ref, pass.url, client(pass).POST(`${BASE}/sync-policy`, { params: at(ref), body }));
+  },
+  terminate: async (ref: ApplicationRef): Promise<Done> => {
+    const pass = await passFor(ref, 'terminate');
+    return ask(ref, pass.url, client(pass).POST(`${BASE}/terminate`, { params: at(ref) }));
+  },
+  rollback: async (ref: ApplicationRef, id: number): Promise<Done> => {
+    const pass = await passFor(ref, 'rollback', { id });
+    return ask(ref, pass.url, client(pass).POST(`${BASE}/rollback`, { params: at(ref), body: { id } }));
+  },
 };

@@ -3,7 +3,6 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { appProxy } from './appProxy';
 import { ApiError, http, setCsrfToken, unwrap } from './client';
 import { restartBuild, runPipeline } from './mutations';
-import type { Runtime } from './types';
 
 const fetched = vi.fn<(request: Request) => Promise<Response>>();
 
@@ -74,20 +73,35 @@ describe('the control plane', () => {
 
 describe('the app-proxy', () => {
   const ref = { runtime: 'local', namespace: 'argocd', name: 'my.app' };
-  const runtime = (ingressUrl: string) => ({ name: 'local', ingressUrl }) as Runtime;
+  const answers = (url: string) => (request: Request) =>
+    Promise.resolve(
+      json(request.url.endsWith('/pass') ? { token: 'pass.x', url, expires: '' } : { message: 'asked for' }),
+    );
 
-  test('is on the same origin unless the runtime names another', async () => {
-    fetched.mockImplementation(() => Promise.resolve(json({ message: 'asked for' })));
-    await appProxy.refresh(runtime(''), ref);
-    await appProxy.refresh(runtime('https://runtime.example/'), ref);
-    const urls = fetched.mock.calls.map(([request]) => request.url);
-    expect(urls[0]).toBe(`${location.origin}/app-proxy/api/applications/argocd/my.app/refresh`);
-    expect(urls[1]).toBe('https://runtime.example/app-proxy/api/applications/argocd/my.app/refresh');
+  test('is where the control plane says, and gets a pass and nothing else', async () => {
+    for (const [url, expected] of [
+      ['/tunnels/a-local', `${location.origin}/tunnels/a-local`],
+      ['https://runtime.example/', 'https://runtime.example'],
+    ] as const) {
+      fetched.mockReset();
+      fetched.mockImplementation(answers(url));
+      await appProxy.refresh(ref);
+      const [asked, shown] = fetched.mock.calls.map(([request]) => request);
+      expect(asked?.url).toBe(`${location.origin}/api/runtimes/local/pass`);
+      expect(shown?.url).toBe(`${expected}/app-proxy/api/applications/argocd/my.app/refresh`);
+      expect(shown?.credentials).toBe('omit');
+      expect(shown?.headers.get('Authorization')).toBe('Bearer pass.x');
+      expect(shown?.headers.get('X-CSRF-Token')).toBeNull();
+    }
   });
 
   test('its absence is told as the runtime’s, not the server’s', async () => {
-    fetched.mockRejectedValue(new TypeError('Failed to fetch'));
-    await expect(appProxy.rollback(runtime(''), ref, 3)).rejects.toMatchObject({
+    fetched.mockImplementation((request: Request) =>
+      request.url.endsWith('/pass')
+        ? answers('/tunnels/a-local')(request)
+        : Promise.reject(new TypeError('Failed to fetch')),
+    );
+    await expect(appProxy.rollback(ref, 3)).rejects.toMatchObject({
       status: 0,
       message: 'cannot reach the runtime `local`; check that it is online',
     });

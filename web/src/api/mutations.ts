@@ -1,6 +1,6 @@
 /** What pages change on the control plane. Each answers when the server has made it durable. */
 import { http, setCsrfToken, unwrap } from './client';
-import type { LoginRequest, Repository, RunRequest, User, ValidateResponse } from './types';
+import type { LoginRequest, Repository, RunRequest, RuntimeToken, User, ValidateResponse } from './types';
 
 export async function signIn(request: LoginRequest): Promise<User> {
   const user = await unwrap(http.POST('/api/auth/login', { body: request }));
@@ -43,6 +43,24 @@ export function validateYaml(yaml: string): Promise<ValidateResponse> {
 /** `owner/name`, on the built-in Git host. */
 export function createRepository(name: string): Promise<Repository> {
   return unwrap(http.POST('/api/repos', { body: { name } }));
+}
+
+/** Answers the token, which is shown once. */
+export function createRuntime(name: string, ingressUrl: string): Promise<RuntimeToken> {
+  return unwrap(http.POST('/api/runtimes', { body: { name, ingressUrl } }));
+}
+
+/** The old token stops working at once. */
+export function renewRuntimeToken(name: string): Promise<RuntimeToken> {
+  return unwrap(http.POST('/api/runtimes/{name}/token', { params: { path: { name } } }));
+}
+
+export function revokeRuntimeToken(name: string) {
+  return unwrap(http.DELETE('/api/runtimes/{name}/token', { params: { path: { name } } }));
+}
+
+export function renameRuntime(name: string, to: string) {
+  return unwrap(http.PATCH('/api/runtimes/{name}', { params: { path: { name } }, body: { name: to } }));
 }
 
 export function deleteRuntime(name: string) {

@@ -5,7 +5,7 @@
 import { queryOptions } from '@tanstack/react-query';
 import { appProxy, type ApplicationRef } from './appProxy';
 import { ApiError, http, setCsrfToken, unwrap } from './client';
-import type { ApplicationRow, Runtime } from './types';
+import type { ApplicationRow } from './types';
 
 export interface BuildFilter {
   pipeline?: string | undefined;
@@ -77,6 +77,12 @@ export const runtimesQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(http.GET('/api/runtimes', { signal })),
 });
 
+export const runtimeQuery = (name: string) =>
+  queryOptions({
+    queryKey: ['runtimes', name],
+    queryFn: ({ signal }) => unwrap(http.GET('/api/runtimes/{name}', { params: { path: { name } }, signal })),
+  });
+
 export const runnersQuery = queryOptions({
   queryKey: ['runners'],
   queryFn: ({ signal }) => unwrap(http.GET('/api/runners', { signal })),
@@ -126,29 +132,21 @@ export const applicationQuery = (ref: ApplicationRef) =>
       ),
   });
 
-export const diffQuery = (runtime: Runtime | undefined, ref: ApplicationRef) =>
+export const diffQuery = (ref: ApplicationRef) =>
   queryOptions({
-    queryKey: ['applications', 'diff', ref.runtime, ref.namespace, ref.name, runtime?.ingressUrl ?? ''],
-    queryFn: ({ signal }) => appProxy.diff(runtime, ref, signal),
+    queryKey: ['applications', 'diff', ref.runtime, ref.namespace, ref.name],
+    queryFn: ({ signal }) => appProxy.diff(ref, signal),
   });
 
 /** What a rollback to a deployment would change. */
-export const rollbackDiffQuery = (runtime: Runtime | undefined, ref: ApplicationRef, deployment: number) =>
+export const rollbackDiffQuery = (ref: ApplicationRef, deployment: number) =>
   queryOptions({
-    queryKey: [
-      'applications',
-      'diff',
-      ref.runtime,
-      ref.namespace,
-      ref.name,
-      runtime?.ingressUrl ?? '',
-      deployment,
-    ],
-    queryFn: ({ signal }) => appProxy.diff(runtime, ref, signal, deployment),
+    queryKey: ['applications', 'diff', ref.runtime, ref.namespace, ref.name, deployment],
+    queryFn: ({ signal }) => appProxy.diff(ref, signal, deployment),
   });
 
-export const planQuery = (runtime: Runtime | undefined, ref: ApplicationRef) =>
+export const planQuery = (ref: ApplicationRef) =>
   queryOptions({
-    queryKey: ['applications', 'plan', ref.runtime, ref.namespace, ref.name, runtime?.ingressUrl ?? ''],
-    queryFn: ({ signal }) => appProxy.plan(runtime, ref, signal),
+    queryKey: ['applications', 'plan', ref.runtime, ref.namespace, ref.name],
+    queryFn: ({ signal }) => appProxy.plan(ref, signal),
   });

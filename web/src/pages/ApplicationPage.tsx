@@ -62,7 +62,7 @@ export function ApplicationPage() {
       }
       actions={
         application.data && (
-          <ApplicationActions {...{ runtime, reference, disabledReason }} application={application.data} />
+          <ApplicationActions {...{ reference, disabledReason }} application={application.data} />
         )
       }
     >
@@ -72,9 +72,9 @@ export function ApplicationPage() {
             <Conditions conditions={data.conditions ?? []} />
             <ApplicationFacts
               application={data}
-              policy={<SyncPolicy application={data} {...{ runtime, reference, disabledReason }} />}
+              policy={<SyncPolicy application={data} {...{ reference, disabledReason }} />}
             />
-            <ApplicationTabs application={data} runtime={runtime} disabledReason={disabledReason} />
+            <ApplicationTabs application={data} disabledReason={disabledReason} />
           </>
         )}
       </QueryView>
@@ -95,11 +95,10 @@ function offlineReason(
 
 interface ApplicationTabsProps {
   application: Application;
-  runtime: Runtime | undefined;
   disabledReason: string | undefined;
 }
 
-function ApplicationTabs({ application, runtime, disabledReason }: ApplicationTabsProps) {
+function ApplicationTabs({ application, disabledReason }: ApplicationTabsProps) {
   const reference = route.useParams();
   const { tab = 'tree', resource } = route.useSearch();
   const navigate = route.useNavigate();
@@ -146,13 +145,13 @@ function ApplicationTabs({ application, runtime, disabledReason }: ApplicationTa
             {nothing || <ResourceTable resources={resources} selected={resource} onSelect={select} />}
           </Tabs.Panel>
           <Tabs.Panel value="diff">
-            <DiffTab runtime={runtime} reference={reference} />
+            <DiffTab reference={reference} />
           </Tabs.Panel>
           <Tabs.Panel value="plan">
-            <PlanTab runtime={runtime} reference={reference} />
+            <PlanTab reference={reference} />
           </Tabs.Panel>
           <Tabs.Panel value="history">
-            <HistoryTab {...{ application, runtime, reference, disabledReason }} />
+            <HistoryTab {...{ application, reference, disabledReason }} />
           </Tabs.Panel>
         </Tabs>
       </div>

@@ -1,26 +1,34 @@
+import { Button } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import { deleteRuntime } from '../api/mutations';
 import { runnersQuery, runtimesQuery } from '../api/queries';
-import type { Runner, Runtime } from '../api/types';
+import type { Runner, Runtime, RuntimeToken } from '../api/types';
 import { OnlineStatus } from '../components/badges';
-import { useChange } from '../hooks/useChange';
-import { Action } from '../ui/Action';
-import { Confirm } from '../ui/Confirm';
+import { RegisterRuntimeDialog, RuntimeTokenDialog } from '../components/RuntimeDialogs';
+import { accessText, RuntimeState } from '../components/RuntimeState';
 import { DataTable } from '../ui/DataTable';
+import { Plus } from '../ui/icons';
 import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
 import { Ago } from '../ui/Time';
-import { TableFrame } from '../ui/TableFrame';
 
 export function RuntimesPage() {
   const runtimes = useQuery(runtimesQuery);
   const runners = useQuery(runnersQuery);
+  const [registering, dialog] = useDisclosure();
+  const [made, setMade] = useState<RuntimeToken>();
   return (
     <Page
       title="Runtimes & runners"
       documentTitle="Runtimes & runners"
       subtitle="Runtimes and runners connect to Slipway; no inbound access is needed."
+      actions={
+        <Button leftSection={<Plus />} onClick={dialog.open}>
+          Register a runtime
+        </Button>
+      }
     >
       <section className="panel" aria-labelledby="runtimes">
         <header>
@@ -30,10 +38,9 @@ export function RuntimesPage() {
           query={runtimes}
           empty={(all) =>
             all.length === 0 && (
-              <Empty title="No runtime is connected">
-                <code>slipway up</code> runs one in its own process. A runtime elsewhere cannot be connected
-                to this server yet; <code>slipway engine gitops</code> runs the engine on a cluster without
-                it.
+              <Empty title="No runtimes yet">
+                Register one: you get a command that connects a cluster, wherever it is.{' '}
+                <code>slipway up</code> runs one in its own process.
               </Empty>
             )
           }
@@ -59,64 +66,46 @@ export function RuntimesPage() {
           {(all) => <RunnerTable runners={all} />}
         </QueryView>
       </section>
+      {registering && (
+        <RegisterRuntimeDialog
+          onClose={dialog.close}
+          onRegistered={(token) => {
+            dialog.close();
+            setMade(token);
+          }}
+        />
+      )}
+      {made && <RuntimeTokenDialog made={made} onClose={() => setMade(undefined)} />}
     </Page>
   );
 }
 
 function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
-  const [deleting, setDeleting] = useState<Runtime>();
-  const change = useChange(['runtimes'], ['applications']);
   return (
-    <TableFrame>
-      <table className="data" aria-labelledby="runtimes">
-        <thead>
-          <tr>
-            <th>Runtime</th>
-            <th>State</th>
-            <th>Deploys to</th>
-            <th className="right">Applications</th>
-            <th>Version</th>
-            <th>Last seen</th>
-            <th className="right">Actions</th>
-          </tr>
-        </thead>
-        <tbody>
-          {runtimes.map((runtime) => (
-            <tr key={runtime.name}>
-              <td>{runtime.name}</td>
-              <td>
-                <OnlineStatus online={runtime.online} />
-              </td>
-              <td>{runtime.cluster}</td>
-              <td className="right">{runtime.applications}</td>
-              <td className="mono">{runtime.version}</td>
-              <td>
-                <Ago at={runtime.lastSeen} />
-              </td>
-              <td className="right">
-                <Action
-                  size="compact-xs"
-                  onClick={() => setDeleting(runtime)}
-                  disabledReason={runtime.online ? 'Stop it first: it would report again.' : undefined}
-                >
-                  Delete
-                </Action>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <Confirm
-        opened={deleting !== undefined}
-        onClose={() => setDeleting(undefined)}
-        title={`Delete runtime ${deleting?.name ?? ''}?`}
-        verb="Delete"
-        danger
-        action={() => change(deleteRuntime(deleting?.name ?? ''))}
-      >
-        Its key stops working and its applications are no longer shown. Nothing changes in its cluster.
-      </Confirm>
-    </TableFrame>
+    <DataTable
+      labelledBy="runtimes"
+      heads={['Runtime', 'State', 'Access', 'Deploys to', 'Applications', 'Version', 'Last seen']}
+    >
+      {runtimes.map((runtime) => (
+        <tr key={runtime.name}>
+          <td>
+            <Link to="/runtimes/$name" params={{ name: runtime.name }}>
+              {runtime.name}
+            </Link>
+          </td>
+          <td>
+            <RuntimeState runtime={runtime} />
+          </td>
+          <td>{accessText(runtime)}</td>
+          <td>{runtime.cluster || '–'}</td>
+          <td>{runtime.applications}</td>
+          <td className="mono">{runtime.version || '–'}</td>
+          <td>
+            <Ago at={runtime.lastSeen} />
+          </td>
+        </tr>
+      ))}
+    </DataTable>
   );
 }
 

@@ -1,7 +1,9 @@
 //! The app-proxy: what browsers and CLIs ask a runtime directly, because manifests and diffs never leave it.
 //!
-//! Whether the asker may is decided by the control plane, by their own cookie or key and by the operation, which every route
-//! has; what changes something is asked about each time, and recorded there. Answers hold masked objects only.
+//! Whether the asker may is decided by the control plane, which gave them a pass for one operation on one Application of this
+//! runtime: nobody sends a cookie or a key here. Every route has its operation, and the control plane is asked whether the
+//! pass is for it; what changes something is asked about each time, and a pass for it is good once. Answers hold masked
+//! objects only.
 
 mod actions;
 mod deployment;
@@ -12,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
@@ -23,8 +25,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use slipway_api::ErrorBody;
 use slipway_api::application::{
-    ApplicationDiff, ApplicationPlan, OperationOrdered, PlanStep, ProxyAnswer, ProxyOperation, ProxyQuestion,
-    ResourceDiff, SyncPolicyRequest, SyncRequest, changes_something,
+    ApplicationDiff, ApplicationPlan, OperationOrdered, PassQuestion, PlanStep, ProxyAnswer, ProxyOperation,
+    ProxyQuestion, ResourceDiff, SyncPolicyRequest, SyncRequest, changes_something,
 };
 use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, Info, InitiatedBy, Operation, SyncOperation, names};
@@ -43,23 +45,26 @@ pub(crate) use running::Running;
 /// How long an answer about who somebody is may be used again.
 const TRUST: Duration = Duration::from_secs(2);
 
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
 /// What people ask for is short.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// By which the control plane knows people.
-const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "x-access-token"];
+/// Longer than any pass is good.
+const REMEMBERED: Duration = Duration::from_secs(180);
 
-/// Who looks, by a fingerprint of the headers that they sent and of what they look at, and when the control plane was asked.
+/// Who looks, by a fingerprint of the pass that they showed and of what they look at, and when the control plane was asked.
 type KnownAskers = HashMap<[u8; 32], (Instant, Asker)>;
 
-fn fingerprint(sent: &[(&str, &[u8])], question: &ProxyQuestion) -> [u8; 32] {
+fn fingerprint(pass: &str, question: &ProxyQuestion) -> [u8; 32] {
     let what = [
+        ("pass", pass.as_bytes()),
         ("namespace", question.namespace.as_bytes()),
         ("name", question.name.as_bytes()),
-        ("action", question.operation.action().as_bytes()),
+        ("operation", question.operation.word().as_bytes()),
     ];
     let mut hash = Sha256::new();
-    for (name, value) in sent.iter().chain(&what) {
+    for (name, value) in what {
         hash.update(name);
         hash.update((value.len() as u64).to_be_bytes());
         hash.update(value);
@@ -70,18 +75,14 @@ fn fingerprint(sent: &[(&str, &[u8])], question: &ProxyQuestion) -> [u8; 32] {
 #[derive(Clone)]
 struct Proxy {
     handle: Handle,
-    http: reqwest::Client,
     known: Arc<Mutex<KnownAskers>>,
+    /// Passes that something was changed with, and when.
+    used: Arc<Mutex<HashMap<[u8; 32], Instant>>>,
 }
 
 /// The routes under `/app-proxy/api/applications`.
 pub fn app_proxy_router(handle: Handle) -> Router {
-    let http = reqwest::Client::builder()
-        .timeout(Duration::from_secs(10))
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .expect("a client with static settings builds");
-    let proxy = Proxy { handle, http, known: Arc::default() };
+    let proxy = Proxy { handle, known: Arc::default(), used: Arc::default() };
     let mut router = Router::new();
     for operation in ProxyOperation::ALL {
         let path = format!("/app-proxy/api/applications/{{namespace}}/{{name}}/{}", operation.word());
@@ -147,8 +148,8 @@ impl From<ClusterError> for Refusal {
     }
 }
 
-/// Asks the control plane whether this caller may do this to this Application, with the headers that came. What it is
-/// that is done stands with the route; there is no route without.
+/// Asks the control plane whether the pass that came is for this. What it is that is done stands with the route; there is no
+/// route without.
 async fn authorise(
     State((proxy, operation)): State<(Proxy, ProxyOperation)>,
     Path((namespace, name)): AppPath,
@@ -161,10 +162,21 @@ async fn authorise(
         .map_err(|_| Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", "the body is too large"))?;
     let detail = serde_json::from_slice(&body).ok();
     let question = ProxyQuestion { operation, namespace, name, detail };
-    let asker = proxy.asker(&parts.headers, &question).await?;
+    let asker = proxy.asker(pass(&parts.headers)?, question).await?;
     let mut request = Request::from_parts(parts, axum::body::Body::from(body));
     request.extensions_mut().insert(asker);
     Ok(next.run(request).await)
+}
+
+fn pass(headers: &HeaderMap) -> Result<&str, Refusal> {
+    let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    sent.and_then(|value| value.strip_prefix("Bearer ")).filter(|pass| !pass.is_empty()).ok_or_else(|| {
+        Refusal::new(
+            StatusCode::UNAUTHORIZED,
+            "UNAUTHORIZED",
+            "show a pass: POST /api/runtimes/NAME/pass of the control plane gives one",
+        )
+    })
 }
 
 /// Who asked, as the control plane names them.
@@ -182,19 +194,22 @@ impl Proxy {
         })
     }
 
-    /// Whoever looks is known for a moment. Whoever changes something is asked about each time, and that is recorded.
-    async fn asker(&self, headers: &HeaderMap, question: &ProxyQuestion) -> Result<Asker, Refusal> {
-        let sent: Vec<(&str, &[u8])> = CREDENTIALS
-            .iter()
-            .flat_map(|name| headers.get_all(*name).iter().map(|value| (*name, value.as_bytes())))
-            .collect();
-        if sent.is_empty() {
-            return Err(Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "sign in first"));
-        }
+    /// Whoever looks is known for a moment. Whoever changes something is asked about each time, with a pass of its own.
+    async fn asker(&self, pass: &str, question: ProxyQuestion) -> Result<Asker, Refusal> {
+        let print = fingerprint(pass, &question);
         if changes_something(question.operation) {
-            return self.ask(headers, question).await;
+            let asker = self.ask(pass, question).await?;
+            let mut used = self.used.lock().expect("no panic while locked");
+            used.retain(|_, at| at.elapsed() < REMEMBERED);
+            return match used.insert(print, Instant::now()) {
+                None => Ok(asker),
+                Some(_) => Err(Refusal::new(
+                    StatusCode::UNAUTHORIZED,
+                    "PASS_USED",
+                    "this pass was used before: ask the control plane for a new one",
+                )),
+            };
         }
-        let print = fingerprint(&sent, question);
         {
             let mut known = self.known.lock().expect("no panic while locked");
             known.retain(|_, (asked, _)| asked.elapsed() < TRUST);
@@ -202,12 +217,12 @@ impl Proxy {
                 return Ok(asker.clone());
             }
         }
-        let asker = self.ask(headers, question).await?;
+        let asker = self.ask(pass, question).await?;
         self.known.lock().expect("no panic while locked").insert(print, (Instant::now(), asker.clone()));
         Ok(asker)
     }
 
-    async fn ask(&self, headers: &HeaderMap, question: &ProxyQuestion) -> Result<Asker, Refusal> {
+    async fn ask(&self, pass: &str, question: ProxyQuestion) -> Result<Asker, Refusal> {
         let Some(server) = self.running()?.server.clone() else {
             return Err(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -215,41 +230,21 @@ impl Proxy {
                 "this runtime runs alone; use kubectl on the Application instead",
             ));
         };
-        // Its own key says which runtime asks: people of another account are strangers here.
-        let mut asking = self
-            .http
-            .post(format!("{}/api/access/application", server.base()))
-            .json(question)
-            .header("x-slipway-runtime", server.key().expose());
-        for name in CREDENTIALS.iter().chain(&["x-csrf-token"]) {
-            for value in headers.get_all(*name) {
-                asking = asking.header(*name, value);
-            }
-        }
-        let away = |_| {
-            Refusal::new(
-                StatusCode::BAD_GATEWAY,
-                "CONTROL_PLANE_AWAY",
-                "the control plane does not answer; try again",
-            )
+        let question = PassQuestion { pass: pass.to_owned(), question };
+        let asking = server.post::<_, ProxyAnswer>("/api/access/application", &question);
+        let answer = tokio::time::timeout(ANSWER_WITHIN, asking).await;
+        let away = |message: String| Refusal::new(StatusCode::BAD_GATEWAY, "CONTROL_PLANE_AWAY", message);
+        let error = match answer {
+            Ok(Ok(answer)) => return Ok(Asker(answer.user_name)),
+            Ok(Err(error)) => error,
+            Err(_) => return Err(away("the control plane does not answer; try again".to_owned())),
         };
-        let answer = asking.send().await.map_err(away)?;
-        let status = answer.status().as_u16();
-        if status == 200 {
-            let answer: ProxyAnswer = answer.json().await.map_err(away)?;
-            return Ok(Asker(answer.user_name));
-        }
-        let said: Option<ErrorBody> = answer.json().await.ok();
-        let message = |otherwise: &str| said.map_or_else(|| otherwise.to_owned(), |body| body.message);
-        Err(match status {
-            401 => Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", message("sign in first")),
-            403 => Refusal::new(StatusCode::FORBIDDEN, "FORBIDDEN", message("you may not do this here")),
-            404 => Refusal::new(StatusCode::NOT_FOUND, "FORBIDDEN", message("there is no such application")),
-            _ => Refusal::new(
-                StatusCode::BAD_GATEWAY,
-                "CONTROL_PLANE_AWAY",
-                message("the control plane cannot say whether you may; try again"),
-            ),
+        Err(match error.status() {
+            Some(401) => Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", error.to_string()),
+            Some(403) => Refusal::new(StatusCode::FORBIDDEN, "FORBIDDEN", error.to_string()),
+            Some(404) => Refusal::new(StatusCode::NOT_FOUND, "FORBIDDEN", error.to_string()),
+            Some(_) => away(format!("the control plane cannot say whether you may: {error}")),
+            None => away("the control plane does not answer; try again".to_owned()),
         })
     }
 

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use slipway_api::application::{Application, ProxyQuestion, changes_something};
+use slipway_api::application::{Application, PassQuestion, ProxyQuestion, changes_something};
 use slipway_api::report::{APPLICATION, Entity, EntityName, ReportTaken, RuntimeReport};
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents};
 use slipway_model::Secret;
@@ -158,26 +158,28 @@ async fn report(State(plane): State<ControlPlane>, Json(report): Json<RuntimeRep
     Json(ReportTaken { taken: true, sequence: report.sequence, ..ReportTaken::default() })
 }
 
-/// As the control plane decides: by what is asked for, and a header that names nobody is not made good by a cookie.
+/// As the control plane decides about a pass: by what is asked for.
 async fn may(
     State(plane): State<ControlPlane>,
     headers: HeaderMap,
-    Json(question): Json<ProxyQuestion>,
+    Json(PassQuestion { pass, question }): Json<PassQuestion>,
 ) -> Result<Json<Value>, StatusCode> {
     let operation = question.operation;
     plane.inner.asked.lock().unwrap().push(question);
-    let with = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    if with("x-slipway-runtime") != Some("agent-key") {
+    if headers.get("authorization").and_then(|value| value.to_str().ok()) != Some("agent-key") {
         return Err(StatusCode::BAD_REQUEST);
     }
-    match (with("authorization"), with("cookie")) {
-        (Some("user-key"), _) => {}
-        (Some("read-key"), _) if !changes_something(operation) => {}
-        (Some("read-key"), _) => return Err(StatusCode::FORBIDDEN),
-        (None, Some("session=good")) if !changes_something(operation) => {}
-        (None, Some("session=good")) if with("x-csrf-token") == Some("token") => {}
-        (None, Some("session=good")) => return Err(StatusCode::FORBIDDEN),
+    match pass.split('-').next() {
+        Some("pass.user") => {}
+        Some("pass.read") if !changes_something(operation) => {}
+        Some("pass.read") => return Err(StatusCode::FORBIDDEN),
         _ => return Err(StatusCode::UNAUTHORIZED),
     }
     Ok(Json(json!({"userName": "ada"})))
+}
+
+/// A pass of somebody who may (`user`) or who may only look (`read`); no two are alike.
+pub(crate) fn pass(who: &str) -> String {
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    format!("Bearer pass.{who}-{}", COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipway_cluster::{ObjectKey, Propagation};
 
-use crate::control_plane::ControlPlane;
+use crate::control_plane::{ControlPlane, pass};
 use crate::world::{World, automated, config_map};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,7 +93,8 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
     world.until("shop", "compared", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
 
     let http = reqwest::Client::new();
-    let get = |verb: &str| http.get(format!("{base}/{verb}")).header("authorization", "user-key");
+    let looks = pass("user");
+    let get = |verb: &str| http.get(format!("{base}/{verb}")).header("authorization", &looks);
     assert_eq!(http.get(format!("{base}/diff")).send().await.expect("answered").status(), 401);
     let refused =
         http.get(format!("{base}/diff")).header("authorization", "wrong").send().await.expect("answered");
@@ -105,7 +106,9 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
     assert_eq!(diff["resources"][0]["change"], "add");
     let asked = plane.asked().len();
     let plan: Value = get("plan").send().await.expect("answered").json().await.expect("JSON");
-    assert_eq!(plane.asked().len(), asked, "who looks is known for a moment");
+    assert_eq!(plane.asked().len(), asked + 1, "a pass is asked about for each operation");
+    get("plan").send().await.expect("answered");
+    assert_eq!(plane.asked().len(), asked + 1, "who looks is known for a moment");
     assert_eq!(plan["revision"], first.as_str());
     assert_eq!(plan["steps"].as_array().map(Vec::len), Some(2), "{plan}");
     assert!(plan["text"].as_str().is_some_and(|text| text.contains("ConfigMap shop/a")), "{plan}");
@@ -116,31 +119,30 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
     let post = |verb: &str| http.post(format!("{base}/{verb}"));
     // A key that may look, and no more: every operation is decided by what it does.
     for verb in ["sync", "refresh", "rollback", "terminate", "sync-policy"] {
-        let refused = post(verb).header("authorization", "read-key").json(&json!({"id": 0})).send().await;
+        let refused = post(verb).header("authorization", pass("read")).json(&json!({"id": 0})).send().await;
         assert_eq!(refused.expect("answered").status(), 403, "{verb}");
     }
-    // A header that authenticates nobody is not made good by the cookie beside it.
-    for header in ["Basic YWJj", "Basic !!", "Bearer", "nonsense"] {
+    // Nothing but a pass is looked at: no key, no password, no cookie.
+    let before = plane.asked().len();
+    for header in ["Basic YWJj", "Bearer", "Bearer ", "nonsense", "acacacacacacacacacacacac.00"] {
         let mixed = post("refresh").header("authorization", header).header("cookie", "session=good");
         let mixed = mixed.header("x-csrf-token", "token").send().await.expect("answered");
         assert_eq!(mixed.status(), 401, "{header}");
     }
-    let forged =
-        post("sync").header("cookie", "session=good").json(&json!({})).send().await.expect("answered");
-    assert_eq!(forged.status(), 403, "a cookie alone changes nothing");
-    let done = post("sync")
-        .header("cookie", "session=good")
-        .header("x-csrf-token", "token")
-        .json(&json!({"prune": true}))
-        .send()
-        .await
-        .expect("answered");
-    assert_eq!(done.status(), 200);
+    let cookie = post("sync").header("cookie", "session=good").json(&json!({})).send().await;
+    assert_eq!(cookie.expect("answered").status(), 401, "a cookie is nobody here");
+    assert_eq!(plane.asked().len(), before, "the control plane was not asked");
+    let once = pass("user");
+    let sync = || post("sync").header("authorization", &once).json(&json!({"prune": true})).send();
+    assert_eq!(sync().await.expect("answered").status(), 200);
+    let again = sync().await.expect("answered");
+    assert_eq!(again.status(), 401, "a pass changes something once");
+    assert!(again.text().await.expect("a text").contains("used before"));
     let app = world.until_synced("shop", &first).await;
     assert_eq!(app["status"]["history"][0]["initiatedBy"]["username"], "ada");
 
     let second = world.commit(&[("app/a.yaml", &config_map("a", "2"))]);
-    let order = |verb: &str, body: Value| post(verb).header("authorization", "user-key").json(&body).send();
+    let order = |verb: &str, body: Value| post(verb).header("authorization", pass("user")).json(&body).send();
     assert_eq!(order("refresh", json!({})).await.expect("answered").status(), 200);
     world.until("shop", "out of sync", |app| app["status"]["sync"]["revision"] == second.as_str()).await;
     world.patch_app("shop", json!({"spec": {"syncPolicy": {"automated": {}}}})).await;
@@ -229,7 +231,7 @@ async fn an_order_is_known_to_the_control_plane_before_it_is_answered() {
     let base = proxy_of(world.start_with(config)).await;
     plane.until("shop", |app| app.sync_status == "OutOfSync").await;
     let http = reqwest::Client::new();
-    let post = http.post(format!("{base}/sync")).header("authorization", "user-key").json(&json!({}));
+    let post = http.post(format!("{base}/sync")).header("authorization", pass("user")).json(&json!({}));
     let ordered: Value = post.send().await.expect("answered").json().await.expect("JSON");
     let id = ordered["operationId"].as_str().expect("an id").to_owned();
     assert!(!id.is_empty() && ordered["requestedAt"].is_string(), "{ordered}");
@@ -269,7 +271,7 @@ async fn of_an_unreadable_head_plan_and_diff_say_the_error() {
     assert_eq!(app.revision, None, "no revision was compared");
     let http = reqwest::Client::new();
     for verb in ["plan", "diff", "manifests"] {
-        let get = http.get(format!("{base}/{verb}")).header("authorization", "user-key");
+        let get = http.get(format!("{base}/{verb}")).header("authorization", pass("user"));
         let answer = get.send().await.expect("answered");
         assert_eq!(answer.status(), 422, "{verb}");
         let body: Value = answer.json().await.expect("JSON");
@@ -305,20 +307,20 @@ async fn actions_are_run_on_objects_of_the_application_and_on_no_others() {
     world.until_synced("shop", &revision).await;
     let http = reqwest::Client::new();
     let of = "group=apps&kind=Deployment&namespace=shop&resourceName=web";
-    let listed = http.get(format!("{base}/actions?{of}")).header("authorization", "read-key");
+    let listed = http.get(format!("{base}/actions?{of}")).header("authorization", pass("read"));
     let listed: Value = listed.send().await.expect("answered").json().await.expect("JSON");
     let names: Vec<_> =
         listed["actions"].as_array().expect("a list").iter().map(|a| a["name"].clone()).collect();
     assert_eq!(names, ["pause", "restart", "resume", "scale"]);
-    let act = async |key: &str, body: Value| {
-        let post = http.post(format!("{base}/action")).header("authorization", key).json(&body);
+    let act = async |who: &str, body: Value| {
+        let post = http.post(format!("{base}/action")).header("authorization", pass(who)).json(&body);
         let answer = post.send().await.expect("answered");
         (answer.status().as_u16(), answer.json::<Value>().await.unwrap_or_default())
     };
     let scale = json!({"group": "apps", "kind": "Deployment", "namespace": "shop", "resourceName": "web",
         "action": "scale", "parameters": {"replicas": "3"}});
-    assert_eq!(act("read-key", scale.clone()).await.0, 403, "a key that may only look");
-    assert_eq!(act("user-key", scale.clone()).await.0, 200);
+    assert_eq!(act("read", scale.clone()).await.0, 403, "a key that may only look");
+    assert_eq!(act("user", scale.clone()).await.0, 200);
     assert_eq!(world.get("apps/Deployment", "web").await.expect("there")["spec"]["replicas"], 3);
     let last = plane.asked().into_iter().last().expect("asked");
     assert_eq!((last.operation.word(), last.detail), ("action", Some(scale.clone())));
@@ -333,13 +335,13 @@ async fn actions_are_run_on_objects_of_the_application_and_on_no_others() {
         for (name, value) in change.as_object().expect("fields") {
             body[name] = value.clone();
         }
-        let (answered, said) = act("user-key", body).await;
+        let (answered, said) = act("user", body).await;
         assert_eq!(answered, status, "{change}: {said}");
         assert!(said["message"].as_str().is_some_and(|message| !message.is_empty()), "{said}");
     }
     // An action of argocd-cm, in Lua.
     let mark = json!({"kind": "ConfigMap", "namespace": "shop", "resourceName": "a", "action": "mark"});
-    let (status, said) = act("user-key", mark).await;
+    let (status, said) = act("user", mark).await;
     assert_eq!(status, 200, "{said}");
     assert_eq!(world.get("ConfigMap", "a").await.expect("there")["data"]["key"], "marked");
 }

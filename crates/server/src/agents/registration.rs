@@ -10,7 +10,7 @@ use slipway_api::agent::{CreateRunner, RegisterRunner, RegisteredRunner, RunnerT
 use slipway_api::error::ErrorBody;
 use slipway_model::ApiKeyId;
 use slipway_store::identity::{self, ApiKey, Subject};
-use slipway_store::{Scope, Tx, applications, builds};
+use slipway_store::{Scope, Tx, builds};
 
 use crate::ctx::Server;
 use crate::http::error::ApiError;
@@ -136,29 +136,6 @@ pub(crate) async fn delete(
             builds::forget_unknown(tx, caller.scope(), &name, &[])?;
             builds::runner_gone(tx, caller.scope(), &name)?;
             let entry = Entry::new("delete", "runner", &name, &name);
-            Ok(caller.trail.allowed(tx, &caller.actor(), &entry)?)
-        })
-        .await?;
-    Ok(Json(true))
-}
-
-/// Delete a runtime: its key stops working, and its Applications are no longer shown. Nothing changes in its cluster.
-#[utoipa::path(delete, path = "/api/runtimes/{name}", tag = "gitops", params(("name" = String, Path)),
-    responses((status = 200, body = bool), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
-pub(crate) async fn delete_runtime(
-    State(server): State<Server>,
-    caller: Caller,
-    Path(name): Path<String>,
-) -> Result<Json<bool>, ApiError> {
-    server
-        .change(move |tx| {
-            let known = applications::forget_runtime(tx, caller.scope(), &name)?;
-            let keys = identity::keys_of(tx, caller.scope(), Subject::Runtime, &name)?;
-            if !known && keys.is_empty() {
-                return Err(ApiError::not_found(format!("runtime `{name}`")));
-            }
-            identity::delete_keys_of(tx, caller.scope(), Subject::Runtime, &name)?;
-            let entry = Entry::new("delete", "runtime", &name, &name);
             Ok(caller.trail.allowed(tx, &caller.actor(), &entry)?)
         })
         .await?;

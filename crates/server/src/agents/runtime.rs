@@ -5,18 +5,19 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::{Query, State};
 use serde::Deserialize;
-use slipway_access::Who;
+use slipway_access::{Policy, Who};
 use slipway_api::error::ErrorBody;
 use slipway_api::report::{ReportTaken, RuntimeReport};
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents};
 use slipway_model::{AccountId, Fact, RepoEvent};
-use slipway_store::{applications, facts};
+use slipway_store::{Committed, applications, facts};
 use utoipa::IntoParams;
 
 use super::{deadline, news};
 use crate::ci::providers::{self, ProviderError};
 use crate::ctx::Server;
 use crate::gitops::intake::Intake;
+use crate::gitops::tunnels::touches_rights;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
 
@@ -86,7 +87,16 @@ pub(crate) async fn events(
         if events.is_empty() && !is_all {
             continue;
         }
-        if !events.is_empty() || !news(&server, &mut commits, until, |commit| commit.pushed(account)).await {
+        if !events.is_empty() {
+            return Ok(Json(RuntimeEvents { events, next: after }));
+        }
+        // A revoked key ends also the call that it began.
+        let now = caller.still(&server, Policy::Runtime).await.ok_or_else(ApiError::wrong_key)?;
+        if now.principal.who != caller.principal.who {
+            return Err(ApiError::conflict("this runtime was renamed: ask again who it is"));
+        }
+        let matters = |commit: &Committed| commit.pushed(account) || touches_rights(commit);
+        if !news(&server, &mut commits, until, matters).await {
             return Ok(Json(RuntimeEvents { events, next: after }));
         }
     }

@@ -163,6 +163,16 @@ impl ApiError {
         Self::new(StatusCode::MISDIRECTED_REQUEST, "4021", "MISDIRECTED", message)
     }
 
+    /// Something that opens the platform was sent where it must not go.
+    pub fn refused_credential(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "2010", "CREDENTIAL_REFUSED", message)
+    }
+
+    /// Somebody behind us does not answer.
+    pub(crate) fn gateway(status: StatusCode, message: impl Into<String>) -> Self {
+        Self::new(status, "5020", "RUNTIME_UNREACHABLE", message)
+    }
+
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "5003", "UNAVAILABLE", message)
     }

@@ -15,10 +15,11 @@ pub enum Role {
     PipelineManager,
     EventHandler,
     CronExecutor,
+    TunnelServer,
 }
 
 impl Role {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::PipelinesApi,
         Self::GitopsApi,
         Self::Broadcaster,
@@ -27,6 +28,7 @@ impl Role {
         Self::PipelineManager,
         Self::EventHandler,
         Self::CronExecutor,
+        Self::TunnelServer,
     ];
 
     pub fn name(self) -> &'static str {
@@ -39,6 +41,7 @@ impl Role {
             Self::PipelineManager => "pipeline-manager",
             Self::EventHandler => "event-handler",
             Self::CronExecutor => "cron-executor",
+            Self::TunnelServer => "tunnel-server",
         }
     }
 
@@ -52,6 +55,7 @@ impl Role {
             Self::ApiEvents => "receives reports of runtimes",
             Self::PipelineManager => "creates builds for pushes that match a trigger",
             Self::EventHandler => "publishes events from the database to the bus, one process at a time",
+            Self::TunnelServer => "tunnels of runtimes, and requests through them",
             Self::CronExecutor => {
                 "recurring work: cron triggers, webhooks, reports to others, unannounced pushes, tidying up; one process at a time"
             }
@@ -69,6 +73,9 @@ impl Role {
         }
         if path.starts_with("/2.0/api/events") {
             return Self::ApiEvents;
+        }
+        if path == slipway_tunnel::PATH || path.starts_with("/tunnels/") {
+            return Self::TunnelServer;
         }
         if path.starts_with("/api/agent/") {
             return Self::RuntimeManager;
@@ -132,6 +139,8 @@ mod tests {
             ("/2.0/api/graphql", true, Role::Broadcaster),
             ("/2.0/api/events", false, Role::ApiEvents),
             ("/api/agent/runner/sync", false, Role::RuntimeManager),
+            ("/api/agent/tunnel", true, Role::TunnelServer),
+            ("/tunnels/65f0c0ffee0ddba11deadbee-prod/app-proxy/x", false, Role::TunnelServer),
             ("/api/builds/5/logs/stream", false, Role::Broadcaster),
             ("/api/builds/5/logs", false, Role::PipelinesApi),
         ] {

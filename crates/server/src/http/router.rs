@@ -24,7 +24,7 @@ use crate::ci::rest::{
 };
 use crate::ctx::Server;
 use crate::facts::rest::messages;
-use crate::gitops::rest::{applications, entities, proxied};
+use crate::gitops::rest::{applications, entities, proxied, runtimes, tunnel};
 use crate::http::error::ApiError;
 use crate::http::graphql::{self, Endpoint};
 use crate::http::rest::version;
@@ -38,21 +38,21 @@ use crate::identity::rest::{
 const BODY_BYTES_MAX: usize = 8 << 20;
 const GRAPHQL_BYTES_MAX: usize = 256 << 10;
 
-/// Everything the control plane answers. `beside` is mounted on the same address (a runtime's app-proxy).
-pub fn router(server: &Server, beside: Option<axum::Router>) -> axum::Router {
+/// Everything the control plane answers.
+pub fn router(server: &Server) -> axum::Router {
     let (api, document) = described(server).finish();
     let document = Arc::new(document.to_pretty_json().expect("the document is JSON"));
     let other = undescribed(server, document).finish().0;
-    let mut app = api.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).merge(other);
-    if let Some(beside) = beside {
-        app = app.merge(beside);
-    }
-    app.fallback(web::serve)
+    api.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .merge(other)
+        .fallback(web::serve)
         .layer(from_fn_with_state(server.clone(), own_roles))
+        // Before anything of the platform sees the request.
+        .layer(from_fn_with_state(server.clone(), tunnel::by_host))
         .layer(from_fn_with_state(server.clone(), around))
 }
 
-/// Every way in, described or not; what is mounted beside (an app-proxy) asks `POST /api/access/application`.
+/// Every way in, described or not.
 pub fn doors(server: &Server) -> Vec<Door> {
     let (described, undescribed) = (described(server), undescribed(server, Arc::default()));
     [described.doors(), undescribed.doors()].concat()
@@ -82,6 +82,14 @@ fn undescribed(server: &Server, document: Arc<String>) -> Routes {
         .plain(Policy::Public, &[Method::POST], "/api/webhooks/git/{id}", post(hooks::receive))
         .plain(Policy::Public, &[Method::POST], "/nomios/{kind}", post(hermes::announce))
         .plain(Policy::Public, &[Method::GET], "/ws/{account}/{id}", get(log_socket::follow))
+        .plain(Policy::Runtime, &[Method::GET], slipway_tunnel::PATH, get(tunnel::open))
+        // A runtime asks for itself who somebody is, by the pass that they were given; giving it was recorded.
+        .plain(
+            Policy::Public,
+            &[Method::GET, Method::POST],
+            "/tunnels/{label}/{*rest}",
+            get(tunnel::by_path).post(tunnel::by_path).layer(DefaultBodyLimit::disable()),
+        )
         // Without a login: that it lives, and whether it can work; nothing about what it is.
         .plain(Policy::Public, &[Method::GET], "/healthz", get(|| async { "ok" }))
         .plain(Policy::Public, &[Method::GET], "/readyz", get(ready))
@@ -134,12 +142,17 @@ fn described(server: &Server) -> Routes {
     routes
         .with(Policy::Member(Resource::Gitops), routes!(applications::list))
         .with(Policy::Member(Resource::Gitops), routes!(applications::one))
-        .with(Policy::Member(Resource::Gitops), routes!(applications::runtimes))
+        .with(Policy::Member(Resource::Gitops), routes!(runtimes::runtimes))
+        .with(Policy::Member(Resource::Gitops), routes!(runtimes::runtime))
+        .fresh(Policy::Administrator(Resource::Gitops), routes!(runtimes::create_runtime))
+        .fresh(Policy::Administrator(Resource::Gitops), routes!(runtimes::change_runtime))
+        .fresh(Policy::Administrator(Resource::Gitops), routes!(runtimes::renew_token))
+        .with(Policy::Administrator(Resource::Gitops), routes!(runtimes::revoke_token))
         .with(Policy::Administrator(Resource::Gitops), routes!(entities::list_entities))
         .with(Policy::Member(Resource::Agents), routes!(applications::runners))
         .fresh(Policy::Administrator(Resource::Agents), routes!(agent::registration::create))
         .with(Policy::Administrator(Resource::Agents), routes!(agent::registration::delete))
-        .with(Policy::Administrator(Resource::Gitops), routes!(agent::registration::delete_runtime))
+        .with(Policy::Administrator(Resource::Gitops), routes!(runtimes::delete_runtime))
         .with(Policy::Public, routes!(agent::registration::register))
         .with(Policy::Runner, routes!(agent::sync::sync))
         .with(Policy::Runner, routes!(agent::runner::report_build))
@@ -166,6 +179,8 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Runner, routes!(agents::alive))
         .with(Policy::Runtime, routes!(agent::runtime::events))
         .with(Policy::Runtime, routes!(agent::runtime::report_entities))
+        .with(Policy::Runtime, routes!(runtimes::own_identity))
+        .reading(Policy::Runtime, routes!(proxied::application))
 }
 
 /// Signing in, who one is, and one's keys.
@@ -189,7 +204,7 @@ fn identity(routes: Routes) -> Routes {
         .with(Policy::Known, routes!(user::me))
         .with(Policy::Known, routes!(version::of_server))
         .with(Policy::Oneself, routes!(user::change_account))
-        .reading(Policy::Proxied, routes!(proxied::application))
+        .reading(Policy::Proxied, routes!(proxied::pass))
         .with(Policy::Member(Resource::Keys), routes!(keys::list))
         .with(Policy::Member(Resource::Keys), routes!(keys::one))
         .fresh(Policy::Member(Resource::Keys), routes!(keys::create))
@@ -454,7 +469,7 @@ async fn around(State(server): State<Server>, mut request: Request, next: Next) 
 fn protect(server: &Server, path: &str, headers: &mut HeaderMap) {
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    let is_page = !["/api/", "/2.0/", "/app-proxy/", "/git/", "/ws/", "/metrics"]
+    let is_page = !["/api/", "/2.0/", "/tunnels/", "/git/", "/ws/", "/metrics"]
         .iter()
         .any(|part| path.starts_with(part));
     if !is_page && !headers.contains_key(header::CACHE_CONTROL) {

@@ -11,9 +11,9 @@ struct Files;
 
 const NOT_BUILT: &str =
     "<!doctype html><title>Slipway</title><p>The web UI is not in this binary: run <code>make build</code>.";
-/// No script but our own; the app needs inline styles for layout.
+/// No script but our own; the app needs inline styles for layout. Pages ask runtimes on addresses of their own, with a pass.
 const CONTENT_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
-     connect-src 'self' ws: wss:; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+     connect-src 'self' https: http://*.localhost:* ws: wss:; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
 pub(crate) async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Response<Body> {
     let path = uri.path().trim_start_matches('/');

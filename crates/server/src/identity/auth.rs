@@ -118,6 +118,27 @@ pub(crate) async fn authenticate(
     }
 }
 
+/// Whose pass it is, as things are now; `None` when their key was revoked or their session is over.
+pub(crate) async fn bearer_now(
+    server: &Server,
+    bearer: &crate::gitops::passes::Bearer,
+    trail: &Trail,
+) -> Option<Caller> {
+    use crate::gitops::passes::Bearer;
+    let (bearer, now_ms) = (bearer.clone(), server.now_ms());
+    let found = server.store().read(move |tx| match bearer {
+        Bearer::Key(id) => {
+            let Ok(id) = id.parse() else { return Ok(None) };
+            let bearer = identity::bearer(tx, id)?;
+            let who = bearer.map(|bearer| speaks_for(tx, &bearer)).transpose()?.flatten();
+            Ok(who.map(|principal| (principal, Credential::Key(id))))
+        }
+        Bearer::Session(hash) => by_token(tx, &hash, now_ms),
+    });
+    let (principal, credential) = found.await.ok().flatten()?;
+    Some(Caller { principal, credential, trail: trail.clone() })
+}
+
 /// A browser proves with the token from `GET /api/user` that the page itself made the call.
 pub(crate) fn check_csrf(
     caller: &Caller,

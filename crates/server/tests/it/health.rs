@@ -135,7 +135,7 @@ async fn one_process_leads_and_every_process_says_which() {
         if let Some(first) = server.first_start("admin@example.com").await.unwrap() {
             key = Some(first.api_key.expose().clone());
         }
-        let app = slipway_server::router(&server, None);
+        let app = slipway_server::router(&server);
         tokio::spawn(slipway_server::serve(listener, app, shutdown.clone()));
         tokio::spawn(async move { server.run().await });
         processes.push(url);
@@ -315,7 +315,7 @@ async fn readiness_says_within_a_moment_that_the_database_is_away() {
     let store = Store::connect(&database.database().parse().unwrap()).unwrap();
     let server = Server::beside(config, store, Seams::system(), shutdown.clone()).unwrap();
     server.first_start("admin@example.com").await.unwrap();
-    tokio::spawn(slipway_server::serve(listener, slipway_server::router(&server, None), shutdown.clone()));
+    tokio::spawn(slipway_server::serve(listener, slipway_server::router(&server), shutdown.clone()));
     let http = reqwest::Client::new();
     let ready = async || {
         let asked = std::time::Instant::now();

@@ -38,16 +38,26 @@ pub(crate) async fn report(platform: &Platform, runtime: &str, apps: Vec<Value>)
     assert_eq!(status, 200, "{answer}");
 }
 
-/// What an app-proxy asks for its caller.
-pub(crate) fn proxied<'p>(
-    platform: &'p Platform,
+pub(crate) fn question(operation: &str, namespace: &str) -> Value {
+    json!({"operation": operation, "namespace": namespace, "name": "app", "detail": {"id": 7}})
+}
+
+/// Somebody asks for a pass to the app-proxy of the runtime `local`.
+pub(crate) fn proxied<'p>(platform: &'p Platform, operation: &str, namespace: &str) -> Knock<'p> {
+    Knock::new(platform, "POST", "/api/runtimes/local/pass").body(question(operation, namespace))
+}
+
+/// The app-proxy asks about a pass with the runtime's key: status, and the name or the sentence.
+pub(crate) async fn shown(
+    platform: &Platform,
     runtime: &str,
+    pass: &str,
     operation: &str,
     namespace: &str,
-) -> Knock<'p> {
-    Knock::new(platform, "POST", "/api/access/application")
-        .header("x-slipway-runtime", runtime)
-        .body(json!({"operation": operation, "namespace": namespace, "name": "app", "detail": {"id": 7}}))
+) -> (u16, Value) {
+    let mut body = question(operation, namespace);
+    body["pass"] = pass.into();
+    platform.call("POST", "/api/access/application", runtime, Some(body)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,19 +67,23 @@ async fn h5_a_limited_key_does_through_the_app_proxy_what_its_scopes_say() {
     report(&platform, &runtime, vec![app("dev", json!({}))]).await;
     let (_, elsewhere) = platform.account("elsewhere").await;
     for (operation, changes) in OPERATIONS {
-        let door = proxied(&platform, &runtime, operation, "dev");
+        let door = proxied(&platform, operation, "dev");
         door.needs_scope(if changes { "gitops" } else { "gitops:read" }).await;
         door.needs_somebody().await;
         door.is_hidden_from(&elsewhere).await;
-        assert_eq!(door.by(&platform.admin_key).await, (200, json!({"userName": "admin"})), "{operation}");
+        let (status, pass) = door.by(&platform.admin_key).await;
+        assert_eq!(status, 200, "{operation}: {pass}");
+        let pass = pass["token"].as_str().unwrap();
+        let answer = shown(&platform, &runtime, pass, operation, "dev").await;
+        assert_eq!(answer, (200, json!({"userName": "admin"})), "{operation}");
     }
     // With a cookie, what changes something needs the token of the page, whatever else is sent.
     let browser = platform.sign_in(&platform.email, &platform.password).await.unwrap();
     for (operation, changes) in OPERATIONS {
-        let alone = proxied(&platform, &runtime, operation, "dev").header("cookie", &browser.cookie);
+        let alone = proxied(&platform, operation, "dev").header("cookie", &browser.cookie);
         assert_eq!(alone.by("").await.0, if changes { 403 } else { 200 }, "{operation}");
         assert_eq!(alone.by("Basic YWJj").await.0, 401, "{operation}: a header that names nobody");
-        let page = proxied(&platform, &runtime, operation, "dev")
+        let page = proxied(&platform, operation, "dev")
             .header("cookie", &browser.cookie)
             .header("x-csrf-token", &browser.csrf);
         assert_eq!(page.by("").await.0, 200, "{operation}");

@@ -35,6 +35,7 @@ mod secrets;
 mod socket;
 mod sso;
 mod support;
+mod tunnels;
 mod venona;
 mod venona_builds;
 mod vouching;

@@ -313,8 +313,8 @@ async fn git_sockets_and_the_app_proxy_open_for_those_they_name_and_for_nobody_e
             git("git-receive-pack").await,
             socket(&line, &[]),
             socket("/2.0/api/graphql", &headers),
-            proxied(&platform, &runtime, "diff", "dev").by(key).await.0,
-            proxied(&platform, &runtime, "sync", "dev").by(key).await.0,
+            proxied(&platform, "diff", "dev").by(key).await.0,
+            proxied(&platform, "sync", "dev").by(key).await.0,
         ]
     };
     for (who, key, expected) in [

@@ -18,7 +18,7 @@ async fn every_attribute_of_an_application_decides_at_every_door() {
     // As an older runtime reported it: none of what rules look at.
     report(&platform, &runtime, vec![app("dev", filled), app("old", json!({"destination": "east"}))]).await;
     let door = |attributes: Value| {
-        let (platform, runtime, key) = (&platform, runtime.clone(), key.clone());
+        let (platform, key) = (&platform, key.clone());
         async move {
             let actions = ["VIEW", "SYNC", "REFRESH", "APP_ROLLBACK", "TERMINATE_SYNC", "RESOURCE_ACTION"];
             let rule = json!({"entityType": "gitopsApplications", "teams": ["devs"], "actions": actions,
@@ -40,7 +40,7 @@ async fn every_attribute_of_an_application_decides_at_every_door() {
                     "{namespace}"
                 );
                 for (operation, _) in OPERATIONS {
-                    let (status, answer) = proxied(platform, &runtime, operation, namespace).by(&key).await;
+                    let (status, answer) = proxied(platform, operation, namespace).by(&key).await;
                     assert_eq!(status, if seen { 200 } else { 404 }, "{operation} {namespace}: {answer}");
                 }
             }

@@ -145,21 +145,26 @@ async fn attributes_decide_who_sees_and_syncs_an_application() {
     assert_eq!(seen().await, ["dev"]);
     assert_eq!(platform.call("GET", "/api/applications/local/prod/app", &key, None).await.0, 404);
 
-    // An app-proxy asks for its caller, with its own key.
-    let ask = |key: String, operation: &str, namespace: &str, proxy: String| {
+    // For the app-proxy somebody asks for a pass.
+    let ask = async |key: &str, operation: &str, namespace: &str| {
         let question = json!({"operation": operation, "namespace": namespace, "name": "app"});
-        let request =
-            platform.http().post(format!("{}/api/access/application", platform.url)).json(&question);
-        let request = request.header("authorization", key).header("x-slipway-runtime", proxy);
-        async move { request.send().await.unwrap().status().as_u16() }
+        platform.call("POST", "/api/runtimes/local/pass", key, Some(question)).await
     };
-    assert_eq!(ask(key.clone(), "sync", "dev", runtime.clone()).await, 200);
-    assert_eq!(ask(key.clone(), "refresh", "dev", runtime.clone()).await, 200, "SYNC brings REFRESH");
-    assert_eq!(ask(key.clone(), "sync", "prod", runtime.clone()).await, 404);
-    assert_eq!(ask(key.clone(), "fly", "dev", runtime.clone()).await, 400, "nothing that can be done");
-    assert_eq!(ask(key.clone(), "sync", "dev", key.clone()).await, 400, "a person is no runtime");
+    assert_eq!(ask(&key, "sync", "dev").await.0, 200);
+    assert_eq!(ask(&key, "refresh", "dev").await.0, 200, "SYNC brings REFRESH");
+    assert_eq!(ask(&key, "sync", "prod").await.0, 404);
+    assert_eq!(ask(&key, "fly", "dev").await.0, 400, "nothing that can be done");
     let (_, elsewhere) = platform.account("elsewhere").await;
-    assert_eq!(ask(elsewhere, "diff", "dev", runtime).await, 404, "belongs to another account");
+    assert_eq!(ask(&elsewhere, "diff", "dev").await.0, 404, "belongs to another account");
+    // Only a runtime asks about a pass, and only what it was given for.
+    let pass = ask(&key, "sync", "dev").await.1["token"].as_str().unwrap().to_owned();
+    let shown = async |key: &str, namespace: &str| {
+        let question = json!({"operation": "sync", "namespace": namespace, "name": "app", "pass": pass});
+        platform.call("POST", "/api/access/application", key, Some(question)).await.0
+    };
+    assert_eq!(shown(&runtime, "dev").await, 200);
+    assert_eq!(shown(&runtime, "prod").await, 401);
+    assert_eq!(shown(&key, "dev").await, 403, "a person is no runtime");
 }
 
 #[tokio::test(flavor = "multi_thread")]

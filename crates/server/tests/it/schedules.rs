@@ -28,7 +28,7 @@ async fn process(folder: &std::path::Path, roles: Roles, now_ms: &Arc<AtomicI64>
     let (shutdown, clock) = (CancellationToken::new(), now_ms.clone());
     let seams = Seams::with_clock(move || clock.load(Ordering::SeqCst));
     let server = Server::connect(config, parts, seams, shutdown.clone()).await.unwrap();
-    tokio::spawn(slipway_server::serve(listener, slipway_server::router(&server, None), shutdown.clone()));
+    tokio::spawn(slipway_server::serve(listener, slipway_server::router(&server), shutdown.clone()));
     let background = server.clone();
     tokio::spawn(async move { background.run().await });
     Process { url, server, shutdown }

@@ -68,7 +68,7 @@ impl Platform {
         let database = address.and_then(|address| Some(address.rsplit_once('/')?.1.to_owned()));
         let first = server.first_start("admin@example.com").await.unwrap().expect("an empty database");
         let account = server.first_account().await.unwrap().unwrap();
-        let app = slipway_server::router(&server, None);
+        let app = slipway_server::router(&server);
         tokio::spawn(slipway_server::serve(listener, app, shutdown.clone()));
         let background = server.clone();
         tokio::spawn(async move { background.run().await });

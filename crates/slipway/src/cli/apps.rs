@@ -17,7 +17,7 @@ use slipway_api::application::{
 use super::app_list::ListFilter;
 use super::output::{Format, OutputArguments, done, print, print_one};
 use super::watch::WatchArguments;
-use super::{app_list, app_wait, context};
+use super::{app_list, app_wait, context, proxy};
 
 #[derive(Args)]
 pub(crate) struct Name {
@@ -230,7 +230,7 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
             })?;
         }
         AppCommand::Plan { app, output } => {
-            let plan: ApplicationPlan = client.get(&proxied(&find(&client, &app).await?, "plan")).await?;
+            let plan: ApplicationPlan = proxy::look(&client, &find(&client, &app).await?, "plan").await?;
             print_one(output.output, &plan, "", || {
                 say_part!("{}", plan.text);
                 Ok(())
@@ -279,7 +279,7 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
         AppCommand::Sync { app, prune, revision, wait, no_wait, timeout, output } => {
             let app = find(&client, &app).await?;
             let body = json!({"prune": prune, "revision": revision});
-            let ordered: OperationOrdered = client.post(&proxied(&app, "sync"), &body).await?;
+            let ordered: OperationOrdered = proxy::order(&client, &app, "sync", &body).await?;
             if wait || (std::io::stdout().is_terminal() && !no_wait) {
                 let timeout = Duration::from_secs(timeout);
                 return app_wait::finished(&client, &app, &ordered, timeout, output).await;
@@ -329,10 +329,6 @@ async fn find(client: &Client, wanted: &Name) -> anyhow::Result<Application> {
     }
 }
 
-fn proxied(app: &Application, what: &str) -> String {
-    format!("/app-proxy/api/applications/{}/{}/{what}", app.namespace, app.name)
-}
-
 async fn order(
     client: &Client,
     name: &Name,
@@ -341,7 +337,7 @@ async fn order(
     output: OutputArguments,
 ) -> anyhow::Result<()> {
     let app = find(client, name).await?;
-    let answer: Value = client.post(&proxied(&app, what), body).await?;
+    let answer: Value = proxy::order(client, &app, what, body).await?;
     // What the runtime did is more than what was asked for: a rollback also switches automated sync off.
     let said = answer["message"].as_str().unwrap_or("done");
     let mut letters = said.chars();
@@ -406,7 +402,7 @@ async fn diff(
     format: Format,
 ) -> anyhow::Result<ExitCode> {
     let query = deployment.map(|id| format!("?deployment={id}")).unwrap_or_default();
-    let mut diff: ApplicationDiff = client.get(&proxied(app, &format!("diff{query}"))).await?;
+    let mut diff: ApplicationDiff = proxy::look(client, app, &format!("diff{query}")).await?;
     diff.resources.retain(|resource| resource.change != "same");
     let differs = !diff.resources.is_empty();
     print_one(format, &diff, &app.name, || {
@@ -457,7 +453,7 @@ async fn act(
             "actions?group={}&kind={}&namespace={}&resourceName={}",
             node.group, node.kind, node.namespace, node.name
         );
-        let all: ResourceActions = client.get(&proxied(app, &query)).await?;
+        let all: ResourceActions = proxy::look(client, app, &query).await?;
         let row = |action: &ResourceAction| {
             let state = if action.disabled { "disabled" } else { "available" };
             vec![action.name.clone(), state.to_owned(), action.parameters.join(", ")]
@@ -478,6 +474,6 @@ async fn act(
         action,
         parameters: given,
     };
-    let answer: Value = client.post(&proxied(app, "action"), &request).await?;
+    let answer: Value = proxy::order(client, app, "action", &request).await?;
     done(output, &answer, &node.name, answer["message"].as_str().unwrap_or("done"))
 }

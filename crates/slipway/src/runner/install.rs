@@ -114,7 +114,7 @@ pub(super) async fn install(arguments: InstallArguments) -> anyhow::Result<ExitC
         Some(server) => server.clone(),
         None => context::client().context("give --server")?.base().to_owned(),
     };
-    super::check_address(&server, arguments.plain_http)?;
+    super::check_address(&server, arguments.plain_http, "runner")?;
     let token = match (&arguments.token, arguments.output.is_some() || arguments.dry_run) {
         (Some(token), _) => Some(token.clone()),
         (None, true) => None,

@@ -189,14 +189,14 @@ async fn token(name: &str) -> anyhow::Result<RunnerToken> {
     Ok(context::client()?.post("/api/runners", &CreateRunner { name: name.to_owned() }).await?)
 }
 
-/// A runner's key and other people's secrets do not travel in clear, unless somebody says so.
-fn check_address(server: &str, plain_http: bool) -> anyhow::Result<()> {
+/// An agent's key and other people's secrets do not travel in clear, unless somebody says so.
+pub(crate) fn check_address(server: &str, plain_http: bool, agent: &str) -> anyhow::Result<()> {
     let url: reqwest::Url = server.parse().with_context(|| format!("`{server}` is no address"))?;
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
     anyhow::ensure!(
         url.scheme() == "https" || (url.scheme() == "http" && (here || plain_http)),
-        "{server} is not https: everybody on the way could read the runner's key and change its builds. Use https, or --plain-http where nobody is on the way"
+        "{server} is not https: everybody on the way could read the {agent}'s key and change what it does. Use https, or --plain-http where nobody is on the way"
     );
     Ok(())
 }
@@ -204,7 +204,7 @@ fn check_address(server: &str, plain_http: bool) -> anyhow::Result<()> {
 async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     log_to_stderr();
     let server = arguments.server.context("give --server, or one of: token, install, uninstall")?;
-    check_address(&server, arguments.plain_http)?;
+    check_address(&server, arguments.plain_http, "runner")?;
     let token = match (&arguments.token, &arguments.token_file) {
         (Some(token), _) => Some(token.clone()),
         // It is removed when it has done its work; that is no error.

@@ -60,6 +60,9 @@ pub(crate) struct NetworkArguments {
     /// Seconds without a word from a runner after which its builds go to others; it stops them itself before that
     #[arg(long, default_value_t = slipway_server::Network::RUNNER_SILENCE_SECONDS, value_parser = clap::value_parser!(u32).range(10..))]
     runner_silence: u32,
+    /// Below it every tunnel of a runtime has a host of its own (a wildcard in DNS points here); without it tunnels are paths of the platform's address
+    #[arg(long, env = "SLIPWAY_TUNNEL_DOMAIN", value_name = "HOST[:PORT]")]
+    tunnel_domain: Option<String>,
     /// The image with the slipway binary and git that Codefresh runners start for a build
     #[arg(long, default_value = slipway_server::Network::RUNNER_IMAGE, env = "SLIPWAY_RUNNER_IMAGE")]
     runner_image: String,
@@ -73,6 +76,7 @@ impl NetworkArguments {
                 .map_err(|error| anyhow!("--egress-allow: {error}"))?,
             runner_silence_seconds: Some(self.runner_silence),
             runner_image: Some(self.runner_image),
+            tunnel_domain: self.tunnel_domain.filter(|domain| !domain.is_empty()),
         })
     }
 }
@@ -119,18 +123,26 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     };
     let mut config =
         slipway_runtime::Config::new(agents::RUNTIME, Some(kubeconfig.clone()), data.join("runtime"));
-    config.server = Some(Client::new(&url, keys.runtime));
+    let platform = Client::new(&url, keys.runtime);
+    config.server = Some(platform.clone());
     config.cluster.clone_from(&cluster_words);
-    let runtime = slipway_runtime::Runtime::new(config);
-    let app = slipway_server::router(&server, Some(slipway_runtime::app_proxy_router(runtime.handle())));
+    let app = slipway_server::router(&server);
     let serving = tokio::spawn(slipway_server::serve(listener, app, stop.clone()));
     let mut roles = tokio::task::JoinSet::new();
     let follow_up = server.clone();
     roles.spawn(async move { follow_up.run().await });
     let (runtime_stop, git_key) = (stop.clone(), keys.git.clone());
+    // As any other: it dials the server, and callers come through its tunnel.
+    let door = crate::runtime::Door {
+        listener: tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await?,
+        external_host: None,
+        ingress_url: None,
+        ca: None,
+        raw_tunnel: false,
+    };
     roles.spawn(async move {
-        if let Err(error) = runtime.run(runtime_stop).await {
-            tracing::error!(%error, "The GitOps runtime has stopped.");
+        if let Err(error) = crate::runtime::connected(config, platform, door, runtime_stop).await {
+            tracing::error!(error = format!("{error:#}"), "The GitOps runtime has stopped.");
         }
     });
     let choice = match arguments.executor {

@@ -155,5 +155,23 @@ pub fn delete_key(tx: &mut Tx<'_>, scope: Scope, id: ApiKeyId) -> Result<bool, S
 pub fn delete_keys_of(tx: &mut Tx<'_>, scope: Scope, kind: Subject, subject: &str) -> Result<(), StoreError> {
     let values = [scope.account().into(), kind.as_str().into(), subject.into()];
     tx.execute("DELETE FROM api_keys WHERE account = $1 AND subject_kind = $2 AND subject = $3", &values)?;
+    tx.rights_changed(subject);
+    Ok(())
+}
+
+/// The keys of an agent that is called otherwise from now on: they stay what they are.
+pub fn rename_subject(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    kind: Subject,
+    from: &str,
+    to: &str,
+) -> Result<(), StoreError> {
+    let values = [scope.account().into(), kind.as_str().into(), from.into(), to.into()];
+    tx.execute(
+        "UPDATE api_keys SET subject = $4 WHERE account = $1 AND subject_kind = $2 AND subject = $3",
+        &values,
+    )?;
+    tx.rights_changed(from);
     Ok(())
 }

@@ -4,7 +4,7 @@ import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { appProxy, type ApplicationRef } from '../../api/appProxy';
-import type { Application, Runtime } from '../../api/types';
+import type { Application } from '../../api/types';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
 import { Dialog } from '../../ui/Dialog';
@@ -14,20 +14,19 @@ import { sentence, toFailure } from '../../ui/States';
 
 interface ApplicationActionsProps {
   application: Application;
-  runtime: Runtime | undefined;
   reference: ApplicationRef;
   /** Why nothing can be asked of the runtime now. */
   disabledReason: string | undefined;
 }
 
 export function ApplicationActions(props: ApplicationActionsProps) {
-  const { application, runtime, reference, disabledReason } = props;
+  const { application, reference, disabledReason } = props;
   const [syncing, syncDialog] = useDisclosure();
   const [stopping, stopDialog] = useDisclosure();
   const queryClient = useQueryClient();
   const renew = () => queryClient.invalidateQueries({ queryKey: ['applications'] });
   const refresh = useMutation({
-    mutationFn: (hard: boolean) => appProxy.refresh(runtime, reference, hard),
+    mutationFn: (hard: boolean) => appProxy.refresh(reference, hard),
     onSuccess: renew,
     onError: (error) =>
       notifications.show({
@@ -81,7 +80,7 @@ export function ApplicationActions(props: ApplicationActionsProps) {
         verb="Terminate"
         danger
         action={async () => {
-          await appProxy.terminate(runtime, reference);
+          await appProxy.terminate(reference);
           await renew();
         }}
       >
@@ -96,11 +95,11 @@ interface SyncDialogProps extends ApplicationActionsProps {
   onDone: () => Promise<unknown>;
 }
 
-function SyncDialog({ application, runtime, reference, onClose, onDone }: SyncDialogProps) {
+function SyncDialog({ application, reference, onClose, onDone }: SyncDialogProps) {
   const form = useForm({ initialValues: { revision: '', prune: false } });
   const sync = useMutation({
     mutationFn: ({ revision, prune }: { revision: string; prune: boolean }) =>
-      appProxy.sync(runtime, reference, { prune, revision: revision.trim() || null }),
+      appProxy.sync(reference, { prune, revision: revision.trim() || null }),
     onSuccess: async () => {
       onClose();
       await onDone();

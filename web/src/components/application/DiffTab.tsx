@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useState } from 'react';
 import type { ApplicationRef } from '../../api/appProxy';
 import { diffQuery } from '../../api/queries';
-import type { ResourceDiff, Runtime } from '../../api/types';
+import type { ResourceDiff } from '../../api/types';
 import { Check } from '../../ui/icons';
 import { Empty, Loading, QueryView } from '../../ui/States';
 import { Status } from '../../ui/Status';
@@ -16,8 +16,8 @@ const SideBySide = lazy(() =>
   import('../../ui/SideBySide').then((module) => ({ default: module.SideBySide })),
 );
 
-export function DiffTab({ runtime, reference }: { runtime: Runtime | undefined; reference: ApplicationRef }) {
-  const diff = useQuery(diffQuery(runtime, reference));
+export function DiffTab({ reference }: { reference: ApplicationRef }) {
+  const diff = useQuery(diffQuery(reference));
   return (
     <QueryView
       query={diff}

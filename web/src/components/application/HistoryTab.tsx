@@ -2,7 +2,7 @@ import { notifications } from '@mantine/notifications';
 import { useState } from 'react';
 import { useQueryClient } from '@tanstack/react-query';
 import { appProxy, type ApplicationRef } from '../../api/appProxy';
-import type { Application, Deployment, Runtime } from '../../api/types';
+import type { Application, Deployment } from '../../api/types';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
 import { Clock, Undo } from '../../ui/icons';
@@ -14,13 +14,12 @@ import { RollbackChanges } from './RollbackChanges';
 
 interface HistoryTabProps {
   application: Application;
-  runtime: Runtime | undefined;
   reference: ApplicationRef;
   disabledReason: string | undefined;
 }
 
 /** What was deployed, newest first, and the way back to it. */
-export function HistoryTab({ application, runtime, reference, disabledReason }: HistoryTabProps) {
+export function HistoryTab({ application, reference, disabledReason }: HistoryTabProps) {
   const [chosen, setChosen] = useState<Deployment>();
   const queryClient = useQueryClient();
   const history = (application.history ?? []).toSorted((a, b) => b.id - a.id);
@@ -85,7 +84,7 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
         wide
         action={async () => {
           if (!chosen) return;
-          const { message } = await appProxy.rollback(runtime, reference, chosen.id);
+          const { message } = await appProxy.rollback(reference, chosen.id);
           notifications.show({ message: sentence(message) });
           await queryClient.invalidateQueries({ queryKey: ['applications'] });
         }}
@@ -101,7 +100,7 @@ export function HistoryTab({ application, runtime, reference, disabledReason }: 
             policy.
           </p>
         )}
-        {chosen && <RollbackChanges runtime={runtime} reference={reference} deployment={chosen.id} />}
+        {chosen && <RollbackChanges reference={reference} deployment={chosen.id} />}
       </Confirm>
     </TableFrame>
   );

@@ -1,15 +1,15 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ApplicationRef } from '../../api/appProxy';
 import { planQuery } from '../../api/queries';
-import type { ApplicationPlan, Runtime } from '../../api/types';
+import type { ApplicationPlan } from '../../api/types';
 import { CopyIcon } from '../../ui/CopyText';
 import { Check } from '../../ui/icons';
 import { Empty, QueryView } from '../../ui/States';
 import { TableFrame } from '../../ui/TableFrame';
 
 /** What a sync would do now, in order: the same plan that `slipway app plan` prints. */
-export function PlanTab({ runtime, reference }: { runtime: Runtime | undefined; reference: ApplicationRef }) {
-  const plan = useQuery(planQuery(runtime, reference));
+export function PlanTab({ reference }: { reference: ApplicationRef }) {
+  const plan = useQuery(planQuery(reference));
   return (
     <QueryView
       query={plan}

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ApplicationRef } from '../../api/appProxy';
 import { rollbackDiffQuery } from '../../api/queries';
-import type { ResourceDiff, Runtime } from '../../api/types';
+import type { ResourceDiff } from '../../api/types';
 import { counted } from '../../ui/counted';
 import { QueryView } from '../../ui/States';
 import { Status } from '../../ui/Status';
@@ -9,14 +9,13 @@ import { UnifiedDiff } from '../../ui/UnifiedDiff';
 import { changeTone } from '../tones';
 
 interface RollbackChangesProps {
-  runtime: Runtime | undefined;
   reference: ApplicationRef;
   deployment: number;
 }
 
 /** What would change in the cluster, before somebody says yes to it. */
-export function RollbackChanges({ runtime, reference, deployment }: RollbackChangesProps) {
-  const diff = useQuery(rollbackDiffQuery(runtime, reference, deployment));
+export function RollbackChanges({ reference, deployment }: RollbackChangesProps) {
+  const diff = useQuery(rollbackDiffQuery(reference, deployment));
   return (
     <section aria-label="Changes of the rollback" style={{ marginTop: 12 }}>
       <QueryView query={diff}>{({ resources }) => <Changes resources={changed(resources)} />}</QueryView>

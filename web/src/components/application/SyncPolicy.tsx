@@ -1,19 +1,18 @@
 import { useDisclosure } from '@mantine/hooks';
 import { appProxy, type ApplicationRef } from '../../api/appProxy';
-import type { Application, Runtime } from '../../api/types';
+import type { Application } from '../../api/types';
 import { useChange } from '../../hooks/useChange';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
 
 interface SyncPolicyProps {
   application: Application;
-  runtime: Runtime | undefined;
   reference: ApplicationRef;
   disabledReason: string | undefined;
 }
 
 /** Turns automatic sync on and off; a rollback turns it off. */
-export function SyncPolicy({ application, runtime, reference, disabledReason }: SyncPolicyProps) {
+export function SyncPolicy({ application, reference, disabledReason }: SyncPolicyProps) {
   const [asking, ask] = useDisclosure();
   const change = useChange(['applications']);
   const { automated = false } = application;
@@ -27,7 +26,7 @@ export function SyncPolicy({ application, runtime, reference, disabledReason }: 
         onClose={ask.close}
         title={automated ? 'Turn off automatic sync?' : 'Turn on automatic sync?'}
         verb={automated ? 'Turn off' : 'Turn on'}
-        action={() => change(appProxy.syncPolicy(runtime, reference, !automated))}
+        action={() => change(appProxy.syncPolicy(reference, !automated))}
       >
         {automated
           ? 'Changes in Git are deployed only when somebody syncs.'

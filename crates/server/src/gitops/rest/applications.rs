@@ -1,10 +1,10 @@
-//! Applications and runtimes as they were last reported, and runners.
+//! Applications as they were last reported, and runners.
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use slipway_api::application::{Application, ApplicationList};
 use slipway_api::error::ErrorBody;
-use slipway_api::runtime::{Runner, Runtime};
+use slipway_api::runtime::Runner;
 use slipway_store::{applications, builds};
 
 use crate::ctx::Server;
@@ -51,26 +51,6 @@ pub(crate) async fn one(
         })
         .await?;
     Ok(Json(found))
-}
-
-/// GitOps runtimes.
-#[utoipa::path(get, path = "/api/runtimes", tag = "gitops", responses((status = 200, body = [Runtime]), (status = 401, body = ErrorBody)))]
-pub(crate) async fn runtimes(
-    State(server): State<Server>,
-    caller: Caller,
-) -> Result<Json<Vec<Runtime>>, ApiError> {
-    let (scope, now_ms) = (caller.scope(), server.now_ms());
-    let rows = server.store().read(move |tx| applications::runtimes(tx, scope)).await?;
-    let shown = rows.into_iter().map(|row| Runtime {
-        name: row.name,
-        version: row.version,
-        cluster: row.cluster,
-        ingress_url: row.ingress_url,
-        online: now_ms - row.last_seen_ms < OFFLINE_AFTER_MS,
-        last_seen: seams::rfc3339(row.last_seen_ms),
-        applications: row.applications,
-    });
-    Ok(Json(shown.collect()))
 }
 
 /// Build runners.

@@ -4,3 +4,5 @@ pub(crate) mod application_filter;
 pub(crate) mod applications;
 pub(crate) mod entities;
 pub(crate) mod proxied;
+pub(crate) mod runtimes;
+pub(crate) mod tunnel;

@@ -1,71 +1,101 @@
-//! The question that a runtime's app-proxy asks for its caller: may they do this to that Application?
+//! Passes for a runtime's app-proxy: may they do this to that Application? Asked by the caller, who gets a pass for it; and again by the
+//! runtime, who is shown the pass.
 //!
-//! In: the caller's own credential, the runtime's key beside it, and the operation, which says what a rule has to allow,
-//! what a limited key has to hold, and whether a browser has to prove that its page asked. Out: the caller's name, or why
-//! not. What changes something is recorded here, at the moment of the decision, as are all refusals; how an operation went
-//! on, the runtime's next report tells.
+//! In: the caller's own credential and the operation, which says what a rule has to allow, what a limited key has to hold, and
+//! whether a browser has to prove that its page asked. Out: a pass, or why not. What changes something is recorded here, at
+//! the moment of the decision, as are all refusals; how an operation went on, the runtime's next report tells. A runtime sees
+//! no cookie and no key: it asks about the pass with a key of its own, and hears the caller's name.
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::{HeaderMap, Method, header};
-use slipway_access::{Principal, Resource, Verb, Who, decide_on, lacks_scope};
-use slipway_api::application::{Application, ProxyAnswer, ProxyOperation, ProxyQuestion};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Method};
+use slipway_access::{Policy, Resource, Verb, Who, decide, decide_on, lacks_scope};
+use slipway_api::application::{Application, Pass, PassQuestion, ProxyAnswer, ProxyOperation, ProxyQuestion};
 use slipway_api::error::ErrorBody;
-use slipway_store::{Tx, applications};
+use slipway_store::{Tx, applications, runtimes};
 
 use crate::ctx::Server;
+use crate::gitops::passes::{Bearer, Claims, LIVES_MS};
+use crate::gitops::reach;
 use crate::http::error::ApiError;
 use crate::identity::access;
 use crate::identity::auth::{self, Caller};
 use crate::identity::trail::Entry;
+use crate::seams;
 
 /// Longer ones are not kept: nothing that can be asked for is.
 const DETAIL_BYTES_MAX: usize = 4 << 10;
 
-/// Asked by a runtime's app-proxy with its caller's credential and, in `X-Slipway-Runtime`, its own key: may the caller
-/// do this to that Application of the runtime? Every operation that changes something is asked about, and recorded.
-#[utoipa::path(post, path = "/api/access/application", tag = "rules", request_body = ProxyQuestion,
-    responses((status = 200, body = ProxyAnswer), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
-pub(crate) async fn application(
+/// A pass for one operation on one Application of a runtime, and where to show it. Every pass for something that changes anything is
+/// recorded.
+#[utoipa::path(post, path = "/api/runtimes/{runtime}/pass", tag = "gitops", params(("runtime" = String, Path)), request_body = ProxyQuestion,
+    responses((status = 200, body = Pass), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn pass(
     State(server): State<Server>,
     caller: Caller,
+    Path(runtime): Path<String>,
     headers: HeaderMap,
     Json(question): Json<ProxyQuestion>,
-) -> Result<Json<ProxyAnswer>, ApiError> {
-    let (account, runtime) = asking_runtime(&server, &headers).await?;
+) -> Result<Json<Pass>, ApiError> {
     let place = format!("{runtime}/{}/{}", question.namespace, question.name);
     let detail = question.detail.clone().filter(|detail| detail.to_string().len() <= DETAIL_BYTES_MAX);
     let entry = Entry::new(question.operation.word(), "application", &place, &question.name).after(&detail);
     let asked = Asked { caller: caller.clone(), question, runtime, entry: entry.clone() };
-    let decided = match asked.admissible(account, &headers) {
-        Ok(()) => asked.decided(&server).await,
+    let decided = match asked.admissible(&headers) {
+        Ok(()) => asked.clone().decided(&server).await,
         Err(refusal) => Err(refusal),
     };
     if let Err(refusal) = &decided {
         let refused = entry.because(refusal.reason());
         caller.trail.afterwards(caller.actor(), refused, "denied", refusal.status().as_u16()).await?;
     }
-    decided?;
-    let user_name = match &caller.principal.who {
-        Who::User { name, .. } | Who::ServiceAccount { name, .. } => name.clone(),
-        _ => caller.principal.display_name(),
-    };
-    Ok(Json(ProxyAnswer { user_name }))
+    let address = decided?;
+    let account = caller.principal.account;
+    let url = reach::url(&server, account, &asked.runtime, &address);
+    if url.is_empty() {
+        return Err(ApiError::conflict(format!(
+            "runtime `{}` has no address: its name is none that a tunnel can have; rename it, or give it an ingress URL",
+            asked.runtime
+        )));
+    }
+    let now_ms = server.now_ms();
+    let bearer = Bearer::of(&caller.credential);
+    let claims = Claims::new(server.seams(), &asked.runtime, &asked.question, bearer, now_ms);
+    let token = claims.seal(server.seams(), server.data_key(account).await?.as_ref());
+    Ok(Json(Pass { token, url, expires: seams::rfc3339(now_ms + LIVES_MS) }))
 }
 
-/// Which runtime asks, and of which account it is.
-async fn asking_runtime(
-    server: &Server,
-    headers: &HeaderMap,
-) -> Result<(slipway_model::AccountId, String), ApiError> {
-    let mut own = HeaderMap::new();
-    if let Some(key) = headers.get("x-slipway-runtime") {
-        own.insert(header::AUTHORIZATION, key.clone());
+/// Asked by a runtime's app-proxy with its own key: is this pass good for what its bearer asks for? Whose pass it is may do that now,
+/// or the answer is no, whatever was so when it was given.
+#[utoipa::path(post, path = "/api/access/application", tag = "rules", request_body = PassQuestion,
+    responses((status = 200, body = ProxyAnswer), (status = 401, body = ErrorBody), (status = 403, body = ErrorBody), (status = 404, body = ErrorBody)))]
+pub(crate) async fn application(
+    State(server): State<Server>,
+    caller: Caller,
+    Json(PassQuestion { pass, question }): Json<PassQuestion>,
+) -> Result<Json<ProxyAnswer>, ApiError> {
+    let Who::Runtime { name: runtime } = caller.principal.who.clone() else {
+        return Err(ApiError::forbidden("this needs a runtime's key"));
+    };
+    let key = server.data_key(caller.principal.account).await?;
+    let claims = Claims::open(&key, &pass)
+        .ok_or_else(|| ApiError::refused_credential("this pass was not given for this runtime"))?;
+    if let Some(why) = claims.unfit(&runtime, &question, server.now_ms()) {
+        return Err(ApiError::refused_credential(why));
     }
-    match auth::authenticate(server, &own).await? {
-        Some((Principal { account, who: Who::Runtime { name }, .. }, _)) => Ok((account, name)),
-        _ => Err(ApiError::bad_request("only a runtime can ask this, with its own key in X-Slipway-Runtime")),
-    }
+    let bearer = auth::bearer_now(&server, &claims.bearer, &caller.trail).await;
+    let gone = || ApiError::refused_credential("whose pass this is has signed out, or their key was revoked");
+    let bearer = bearer.filter(|bearer| bearer.principal.account == caller.principal.account);
+    let bearer = bearer.ok_or_else(gone)?;
+    decide(Some(&bearer.principal), Policy::Proxied, question.operation.verb())?;
+    let user_name = match &bearer.principal.who {
+        Who::User { name, .. } | Who::ServiceAccount { name, .. } => name.clone(),
+        _ => bearer.principal.display_name(),
+    };
+    let asked = Asked { caller: bearer, question, runtime, entry: Entry::default() };
+    asked.scoped()?;
+    server.look(move |tx| asked.decide(tx)).await?;
+    Ok(Json(ProxyAnswer { user_name }))
 }
 
 /// One question.
@@ -87,41 +117,47 @@ impl Asked {
         format!("application `{namespace}/{name}` of runtime `{}`", self.runtime)
     }
 
-    fn admissible(&self, account: slipway_model::AccountId, headers: &HeaderMap) -> Result<(), ApiError> {
-        // A person of another account learns nothing of what this runtime runs.
-        if account != self.caller.principal.account {
-            return Err(ApiError::hidden(self.what(), "the runtime belongs to another account"));
+    fn scoped(&self) -> Result<(), ApiError> {
+        match lacks_scope(&self.caller.principal, Resource::Gitops, self.operation().verb()) {
+            Some(reason) => Err(ApiError::forbidden(reason)),
+            None => Ok(()),
         }
-        let (operation, principal) = (self.operation(), &self.caller.principal);
+    }
+
+    fn admissible(&self, headers: &HeaderMap) -> Result<(), ApiError> {
         // Said before anything is looked for, so that it tells of nothing.
-        if let Some(reason) = lacks_scope(principal, Resource::Gitops, operation.verb()) {
-            return Err(ApiError::forbidden(reason));
-        }
-        match operation.verb() {
+        self.scoped()?;
+        match self.operation().verb() {
             Verb::Read => Ok(()),
             // A cookie is sent by any page that the browser shows; the token only by ours.
             Verb::Write => auth::check_csrf(&self.caller, &Method::POST, true, headers),
         }
     }
 
-    async fn decided(self, server: &Server) -> Result<(), ApiError> {
+    /// Where an administrator says that the runtime is reached.
+    async fn decided(self, server: &Server) -> Result<String, ApiError> {
         match self.operation().verb() {
             Verb::Read => server.look(move |tx| self.decide(tx)).await,
             // Allowed and recorded, or neither.
             Verb::Write => {
                 let work = move |tx: &mut Tx<'_>| {
-                    self.decide(tx)?;
+                    let address = self.decide(tx)?;
                     self.caller.trail.allowed(tx, &self.caller.actor(), &self.entry)?;
-                    Ok(())
+                    Ok(address)
                 };
                 server.change(work).await
             }
         }
     }
 
-    fn decide(&self, tx: &mut Tx<'_>) -> Result<(), ApiError> {
+    fn decide(&self, tx: &mut Tx<'_>) -> Result<String, ApiError> {
         let ProxyQuestion { namespace, name, .. } = &self.question;
-        let body = applications::one(tx, self.caller.scope(), &self.runtime, namespace, name)?;
+        let scope = self.caller.scope();
+        // A person of another account learns nothing of what this runtime runs.
+        let row = runtimes::one(tx, scope, &self.runtime)?;
+        let row =
+            row.ok_or_else(|| ApiError::hidden(self.what(), "there is no such runtime in the account"))?;
+        let body = applications::one(tx, scope, &self.runtime, namespace, name)?;
         let app: Option<Application> = body.and_then(|body| serde_json::from_str(&body).ok());
         let entity = match &app {
             Some(app) => access::application_entity(app),
@@ -130,6 +166,7 @@ impl Asked {
         let rules = access::rules_about(tx, &self.caller, entity.kind)?;
         let may = |action| decide_on(&self.caller.principal, &rules, action, &entity);
         let (decision, sees) = (may(self.operation().action()), may("VIEW").allowed);
-        access::refuse(decision, sees, &self.what())
+        access::refuse(decision, sees, &self.what())?;
+        Ok(row.address)
     }
 }

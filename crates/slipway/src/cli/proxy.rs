@@ -1,0 +1,53 @@
+//! What is asked of a runtime's app-proxy: the platform gives a pass for it and says where, and the runtime sees nothing but the pass.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use slipway_api::Client;
+use slipway_api::application::{Application, Pass, ProxyOperation, ProxyQuestion};
+use slipway_model::Secret;
+
+use super::nouns::part;
+
+/// `what` is an operation, and behind a `?` what else goes into the address.
+pub(crate) async fn look<A: DeserializeOwned>(
+    client: &Client,
+    app: &Application,
+    what: &str,
+) -> anyhow::Result<A> {
+    let (runtime, path) = admitted(client, app, what, None).await?;
+    Ok(runtime.get(&path).await?)
+}
+
+pub(crate) async fn order<B: Serialize + ?Sized, A: DeserializeOwned>(
+    client: &Client,
+    app: &Application,
+    what: &str,
+    body: &B,
+) -> anyhow::Result<A> {
+    let body = serde_json::to_value(body)?;
+    let (runtime, path) = admitted(client, app, what, Some(body.clone())).await?;
+    Ok(runtime.post(&path, &body).await?)
+}
+
+/// A client that shows a pass, and the path to ask.
+async fn admitted(
+    client: &Client,
+    app: &Application,
+    what: &str,
+    detail: Option<Value>,
+) -> anyhow::Result<(Client, String)> {
+    let (word, query) = what.split_once('?').map_or((what, None), |(word, query)| (word, Some(query)));
+    let operation = ProxyOperation::ALL.into_iter().find(|operation| operation.word() == word);
+    let operation = operation.with_context(|| format!("there is no operation `{word}`"))?;
+    let question =
+        ProxyQuestion { operation, namespace: app.namespace.clone(), name: app.name.clone(), detail };
+    let pass: Pass = client.post(&format!("/api/runtimes/{}/pass", part(&app.runtime)), &question).await?;
+    // Without a host it is on the platform's own address.
+    let base = if pass.url.starts_with('/') { format!("{}{}", client.base(), pass.url) } else { pass.url };
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    let path =
+        format!("/app-proxy/api/applications/{}/{}/{word}{query}", part(&app.namespace), part(&app.name));
+    Ok((Client::new(base, Secret::new(format!("Bearer {}", pass.token))), path))
+}

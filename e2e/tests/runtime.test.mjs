@@ -1,0 +1,223 @@
+// A runtime elsewhere: a platform without one, a cluster of its own, and between them one connection that the runtime opened.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { inherited, until } from "../platform.mjs";
+
+const run = promisify(execFile);
+const binary = resolve(process.env.SLIPWAY_BIN ?? "target/release/slipway");
+const folder = mkdtempSync(join(tmpdir(), "slipway-e2e-"));
+const kubeconfig = join(folder, "kubeconfig");
+const repo = join(folder, "repo");
+const environment = {
+  ...inherited(),
+  HOME: folder,
+  SLIPWAY_CONFIG: join(folder, "contexts.json"),
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_AUTHOR_NAME: "Ada Lovelace",
+  GIT_AUTHOR_EMAIL: "ada@example.com",
+  GIT_COMMITTER_NAME: "Ada Lovelace",
+  GIT_COMMITTER_EMAIL: "ada@example.com",
+};
+
+/** A process that can be killed and asked what it said. */
+class Program {
+  constructor(args, extra = {}) {
+    this.args = args;
+    this.extra = extra;
+    this.said = "";
+  }
+
+  start() {
+    this.child = spawn(binary, this.args, { stdio: ["ignore", "pipe", "pipe"], env: { ...environment, ...this.extra } });
+    this.child.stderr.on("data", (text) => {
+      this.said += text;
+      if (process.env.SLIPWAY_E2E_VERBOSE) process.stderr.write(text);
+    });
+    this.exited = new Promise((done) => this.child.once("exit", (code, signal) => done(signal ?? code)));
+    this.line = new Promise((done) => createInterface({ input: this.child.stdout }).once("line", done));
+    return this;
+  }
+
+  firstLine() {
+    return Promise.race([
+      this.line,
+      this.exited.then((code) => {
+        throw new Error(`slipway ${this.args[0]} ended with ${code}: ${this.said}`);
+      }),
+    ]);
+  }
+
+  async end(signal) {
+    if (this.child && this.child.exitCode === null && this.child.signalCode === null) this.child.kill(signal);
+    return this.child && this.exited;
+  }
+}
+
+let server, cluster, runtime, url, apiKey, token;
+let listen = "127.0.0.1:0";
+
+async function startServer() {
+  server = new Program(["server", "--data", join(folder, "platform"), "--listen", listen, "--output", "json"]).start();
+  const ready = JSON.parse(await server.firstLine());
+  url = ready.url;
+  listen = new URL(url).host;
+  apiKey ??= ready.apiKey;
+}
+
+const startRuntime = (withToken = token) =>
+  new Program(
+    ["runtime", "--server", url, "--kubeconfig", kubeconfig, "--data", join(folder, "runtime"), "--allow-local-repositories"],
+    { SLIPWAY_TOKEN: withToken },
+  ).start();
+
+const slipway = async (...args) => (await run(binary, args, { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey } })).stdout;
+const kubectl = async (...args) => (await run("kubectl", args, { env: { ...environment, KUBECONFIG: kubeconfig } })).stdout;
+const list = async () => JSON.parse(await slipway("runtime", "list", "-o", "json"));
+const seen = async (name = "east") => JSON.parse(await slipway("runtime", "get", name, "-o", "json"));
+const online = (name) => until("the runtime is online by tunnel", async () => {
+  const now = await seen(name);
+  return now.state === "online" && now.tunnels === 1 && now;
+});
+const git = (...args) => execFileSync("git", ["-C", repo, ...args], { env: environment, encoding: "utf8" }).trim();
+const application = async () => JSON.parse(await slipway("app", "get", "shop", "-o", "json"));
+
+function commit(value) {
+  writeFileSync(join(repo, "app/a.yaml"), `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {key: "${value}"}\n`);
+  git("add", ".");
+  git("commit", "-q", "-m", `Value ${value}`);
+  return git("rev-parse", "HEAD");
+}
+
+before(async () => {
+  mkdirSync(join(repo, "app"), { recursive: true });
+  git("init", "-q", "-b", "main");
+  commit(1);
+  await startServer();
+  cluster = new Program(["devcluster", "--data", join(folder, "cluster"), "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig]).start();
+  await cluster.firstLine();
+});
+
+after(async () => {
+  for (const program of [runtime, server, cluster]) await program?.end("SIGTERM");
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+});
+
+test("a runtime is registered by the CLI, and its token is shown once", async () => {
+  assert.deepEqual(await list(), []);
+  token = (await slipway("runtime", "create", "east")).trim();
+  assert.match(token, /^[0-9a-f]{24}\.[0-9a-f]{40}$/);
+  assert.equal((await seen()).state, "never-connected");
+  assert.ok(!JSON.stringify(await seen()).includes(token.split(".")[1]));
+  await assert.rejects(slipway("runtime", "create", "east"), /already: choose another name/);
+  await assert.rejects(slipway("runtime", "create", "East"), /38 lowercase letters/);
+});
+
+test("a runtime without a token, with a wrong one or somebody else's does not start", async () => {
+  for (const [wrong, sentence] of [
+    ["", /give the runtime's token/],
+    [`${token.split(".")[0]}.${"0".repeat(40)}`, /refuses this token/],
+    [apiKey, /refuses this token/],
+  ]) {
+    const refused = startRuntime(wrong);
+    assert.equal(await refused.exited, 1, refused.said);
+    assert.match(refused.said, sentence);
+  }
+  assert.equal((await seen()).state, "never-connected");
+});
+
+test("it comes online by a tunnel that it opened, and its Application is listed", { timeout: 180_000 }, async () => {
+  runtime = startRuntime();
+  const now = await online();
+  assert.equal(now.accessMode, "tunnel");
+  assert.equal(now.sessions[0].peer, "127.0.0.1");
+  assert.match(await slipway("runtime", "list"), /east +online +tunnel +1/);
+  await until("the definitions are there", () => kubectl("get", "crd", "applications.argoproj.io"));
+  await kubectl("create", "namespace", "shop");
+  writeFileSync(join(folder, "app.yaml"), `
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: default, namespace: argocd}
+spec: {sourceRepos: ["*"], destinations: [{namespace: "*", server: "*"}]}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: shop, namespace: argocd}
+spec:
+  project: default
+  source: {repoURL: "file://${repo}", path: app, targetRevision: main}
+  destination: {server: "https://kubernetes.default.svc", namespace: shop}
+`);
+  await kubectl("apply", "-f", join(folder, "app.yaml"));
+  await until("the Application is reported", async () => /OutOfSync/.test(await slipway("app", "list")));
+});
+
+test("plan, diff and sync go through the tunnel", { timeout: 120_000 }, async () => {
+  assert.match(await slipway("app", "plan", "shop"), /ConfigMap shop\/a/);
+  const diff = await run(binary, ["app", "diff", "shop"], { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey } }).catch((error) => error);
+  assert.equal(diff.code, 1, "there is a difference");
+  assert.match(diff.stdout, /key: "1"/);
+  await slipway("app", "sync", "shop", "--wait");
+  assert.match(await kubectl("-n", "shop", "get", "configmap", "a", "-o", "jsonpath={.data.key}"), /^1$/);
+  assert.ok((await seen()).sessions[0].served >= 3);
+  const record = (await slipway("get", "audit", "--filter", "entity=application", "-o", "json"));
+  assert.match(record, /"action": ?"sync"/);
+});
+
+test("killed and started again it is online again, and works", { timeout: 120_000 }, async () => {
+  await runtime.end("SIGKILL");
+  await until("the tunnel is gone", async () => (await seen()).tunnels === 0);
+  await assert.rejects(slipway("app", "plan", "shop"), /not connected/);
+  runtime = startRuntime();
+  await online();
+  const second = commit(2);
+  await until("it answers", () => slipway("app", "refresh", "shop"));
+  await until("it sees the new commit", async () => (await application()).revision?.sha === second);
+  await slipway("app", "sync", "shop", "--wait");
+  assert.equal(await kubectl("-n", "shop", "get", "configmap", "a", "-o", "jsonpath={.data.key}"), "2");
+});
+
+test("when the platform comes back, so does the tunnel", { timeout: 120_000 }, async () => {
+  await server.end("SIGKILL");
+  await startServer();
+  await online();
+  await until("the app-proxy answers", () => slipway("app", "plan", "shop"));
+});
+
+test("a renamed runtime goes on under its new name", { timeout: 120_000 }, async () => {
+  await slipway("runtime", "rename", "east", "west");
+  await online("west");
+  await until("it reports under its new name", async () => (await application()).runtime === "west");
+  await until("the app-proxy answers", () => slipway("app", "plan", "shop"));
+  await slipway("runtime", "rename", "west", "east");
+  await online();
+});
+
+test("a revoked token ends it at once, and a new one brings it back", { timeout: 120_000 }, async () => {
+  await slipway("runtime", "revoke", "east");
+  const now = await seen();
+  assert.equal(now.state, "revoked");
+  await until("the tunnel is closed", async () => (await seen()).tunnels === 0, 10);
+  await until("it hears why", async () => /refuses this runtime's token|refused the tunnel/.test(runtime.said));
+  await runtime.end("SIGTERM");
+  const refused = startRuntime();
+  assert.equal(await refused.exited, 1);
+  assert.match(refused.said, /slipway runtime token NAME/);
+  token = (await slipway("runtime", "token", "east")).trim();
+  runtime = startRuntime();
+  await online();
+});
+
+test("it ends when it is asked to, and a deleted runtime is not let in again", { timeout: 60_000 }, async () => {
+  runtime.child.kill("SIGTERM");
+  assert.equal(await runtime.exited, 0, runtime.said);
+  await slipway("runtime", "delete", "east", "--yes");
+  assert.deepEqual(await list(), []);
+  const refused = startRuntime();
+  assert.equal(await refused.exited, 1);
+});

@@ -1,0 +1,82 @@
+// Runtimes: registered on the page, watched until they come, renamed, revoked, deleted. Against the mock.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { settled, violations } from './axe.mjs';
+import { open } from './browser.mjs';
+
+let world;
+let page;
+
+before(async () => {
+  world = await open({ speed: 4 });
+});
+after(() => world.close());
+beforeEach(async () => {
+  await page?.close();
+  await world.context.clearCookies();
+  page = await world.context.newPage();
+  page.setDefaultTimeout(15_000);
+});
+
+const visit = async (path) => {
+  await world.signIn();
+  await page.goto(world.mock.url + path);
+};
+const button = (name) => page.getByRole('button', { name, exact: true });
+const inDialog = (name) => page.getByRole('dialog').getByRole('button', { name, exact: true });
+const row = (name) => page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) });
+
+describe('runtimes', () => {
+  test('one is registered, its token is shown once, and the page sees it come', async () => {
+    await visit('/runtimes');
+    await row('local').getByText('Tunnel, open').waitFor();
+    await row('frankfurt').getByText('Offline').waitFor();
+    await button('Register a runtime').click();
+    await page.getByLabel('Name', { exact: true }).fill('local');
+    await inDialog('Register').click();
+    await page.getByRole('alert').getByText('There is a runtime local already').waitFor();
+    await page.getByLabel('Name', { exact: true }).fill('paris');
+    await inDialog('Register').click();
+    await page.getByRole('heading', { name: 'Connect runtime paris' }).waitFor();
+    await page.getByText('export SLIPWAY_TOKEN=64b0ffffffffffffffffffff.5ec4e7').waitFor();
+    await page.getByText('slipway runtime --server https://slipway.example').waitFor();
+    await page.getByText('Waiting for it to connect…').waitFor();
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+    await page.getByText('It is connected.').waitFor();
+    await inDialog('Done').click();
+    await row('paris').getByText('Online').waitFor();
+    assert.equal(await page.getByText('5ec4e7').count(), 0, 'the token is gone');
+  });
+
+  test('its page shows the connection; it is renamed, gets a new token, is revoked and deleted', async () => {
+    await visit('/runtimes');
+    await row('frankfurt').getByRole('link', { name: 'frankfurt' }).click();
+    await page.getByRole('heading', { name: 'frankfurt', level: 1 }).waitFor();
+    await page.getByText('No tunnel to show').waitFor();
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+    await button('Rename').click();
+    await page.getByLabel('Name', { exact: true }).fill('berlin');
+    await inDialog('Rename').click();
+    await page.getByRole('heading', { name: 'berlin', level: 1 }).waitFor();
+    await button('New token').click();
+    await inDialog('Create token').click();
+    await page.getByRole('heading', { name: 'Connect runtime berlin' }).waitFor();
+    await inDialog('Done').click();
+    await button('Revoke token').click();
+    await inDialog('Revoke').click();
+    await page.getByText('Token revoked').waitFor();
+    await button('Delete').click();
+    await inDialog('Delete').click();
+    await page.getByRole('heading', { name: 'Runtimes & runners', level: 1 }).waitFor();
+    await row('local').waitFor();
+    assert.equal(await row('berlin').count(), 0);
+  });
+
+  test('one that is online shows where its tunnel comes from', async () => {
+    await visit('/runtimes/local');
+    await page.getByRole('cell', { name: '192.0.2.7' }).waitFor();
+    await page.getByRole('cell', { name: '42' }).waitFor();
+  });
+});
