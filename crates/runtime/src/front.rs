@@ -141,8 +141,8 @@ async fn ready(State(inner): State<Arc<Inner>>) -> Response {
 }
 
 async fn hook(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) -> Response {
-    match inner.front.handle.engine.get() {
-        Some(engine) => webhook::receive(engine, &headers, &body).into_response(),
+    match inner.front.handle.running.get() {
+        Some(running) => webhook::receive(&running.webhooks, &headers, &body).into_response(),
         None => refusal(StatusCode::SERVICE_UNAVAILABLE, "STARTING", "the cluster is not watched yet"),
     }
 }

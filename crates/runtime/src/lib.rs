@@ -203,14 +203,18 @@ impl Runtime {
         }
         let context = Context::new(config, cluster, renderer, version);
         let peers = engines::Peers::new(&context);
-        // The only place that sets it, once.
-        let _ = handle.running.set(app_proxy::Running::new(&context, peers.applications.clone()));
-        tracing::info!(runtime = %context.config.name, namespace = %context.config.namespace, "The runtime is ready.");
         let pushes = Arc::new(pushes::Pushes::new(&context));
+        let webhooks = Arc::new(webhook::Webhooks::new(&context, pushes.clone()));
+        // The only place that sets it, once.
+        let _ = handle.running.set(app_proxy::Running::new(
+            &context,
+            peers.applications.clone(),
+            webhooks.clone(),
+        ));
+        tracing::info!(runtime = %context.config.name, namespace = %context.config.namespace, "The runtime is ready.");
         if let Some(listener) = listener {
             let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
             tracing::info!(%address, "Metrics and webhooks are served.");
-            let webhooks = webhook::Webhooks::new(&context, pushes.clone());
             let serving = listen::serve(context.clone(), webhooks, listener, shutdown.clone());
             tokio::spawn(async move {
                 if let Err(error) = serving.await {

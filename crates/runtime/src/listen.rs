@@ -20,12 +20,12 @@ use crate::webhook::{self, Webhooks};
 /// What is served from.
 struct Served {
     context: Context,
-    webhooks: Webhooks,
+    webhooks: Arc<Webhooks>,
 }
 
 pub(crate) async fn serve(
     context: Context,
-    webhooks: Webhooks,
+    webhooks: Arc<Webhooks>,
     listener: TcpListener,
     stop: CancellationToken,
 ) -> Result<(), std::io::Error> {

@@ -14,6 +14,7 @@ use crate::engines::applications::permits::Permits;
 use crate::inventory::Inventory;
 use crate::report::Reporter;
 use crate::settings::CurrentSettings;
+use crate::webhook::Webhooks;
 
 pub(crate) struct Running {
     /// The control plane, which decides who may; none: nobody may.
@@ -23,10 +24,12 @@ pub(crate) struct Running {
     pub(super) settings: Arc<CurrentSettings>,
     pub(super) reporter: Arc<Reporter>,
     pub(super) view: View,
+    /// Where the request router brings what Git providers say.
+    pub(crate) webhooks: Arc<Webhooks>,
 }
 
 impl Running {
-    pub(crate) fn new(context: &Context, view: View) -> Self {
+    pub(crate) fn new(context: &Context, view: View, webhooks: Arc<Webhooks>) -> Self {
         Self {
             server: context.config.server.clone(),
             cluster: context.cluster().clone(),
@@ -34,6 +37,7 @@ impl Running {
             settings: context.settings.clone(),
             reporter: context.reporter.clone(),
             view,
+            webhooks,
         }
     }
 
