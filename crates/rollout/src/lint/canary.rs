@@ -114,9 +114,8 @@ fn services(canary: &Canary, wrongs: &mut Wrongs<'_>) {
 }
 
 fn needs_services(canary: &Canary, routing: &TrafficRouting) -> bool {
-    let alone = canary.ping_pong.is_none();
-    routing.alb.is_some() && alone
-        || routing.istio.as_ref().is_some_and(|istio| istio.destination_rule.is_none()) && alone
+    let by_host = routing.istio.as_ref().is_some_and(|istio| istio.destination_rule.is_none());
+    canary.ping_pong.is_none() && (routing.alb.is_some() || by_host)
         || routing.smi.is_some()
         || routing.apisix.is_some()
         || routing.ambassador.is_some()
