@@ -8,6 +8,7 @@ mod fact;
 mod id;
 mod next;
 mod secret;
+mod words;
 
 pub use build::BuildStatus;
 pub use fact::{
@@ -20,3 +21,4 @@ pub use id::{
 };
 pub use next::Next;
 pub use secret::Secret;
+pub use words::{HealthCode, SyncCode, Vocabulary, Word};

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_crd::{AppProject, Application};
+use slipway_crd::{AppProject, Application, ConditionType};
 use slipway_gitops::{CompareInput, Comparison, SyncCode, compare};
 use slipway_reconcile::{Key, Wake};
 
@@ -97,7 +97,7 @@ impl Observer {
         project: Arc<AppProject>,
         memory: &Memory,
     ) -> Observed {
-        let judged = failure.condition == "ComparisonError";
+        let judged = failure.condition == ConditionType::ComparisonError;
         let failed = self.failed(app, failure, Some(project.clone()));
         if !judged {
             return failed;
@@ -148,7 +148,7 @@ impl Observer {
                 let again_at = Some(Instant::now() + RETRY);
                 return self.failed(
                     app,
-                    Failure { condition: "ComparisonError", message, again_at },
+                    Failure { condition: ConditionType::ComparisonError, message, again_at },
                     Some(project),
                 );
             }

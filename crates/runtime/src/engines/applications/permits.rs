@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use slipway_cluster::{Cluster, ObjectKey};
-use slipway_crd::{AppProject, Application, ApplicationSource, names};
+use slipway_crd::{AppProject, Application, ApplicationSource, ConditionType, names};
 use slipway_gitops::{ResourceKey, appset, orphans, project};
 
 use super::manifests::{Failure, RETRY};
@@ -63,9 +63,11 @@ impl Permits {
         let destination = &app.spec.destination;
         let to = self.clusters.destination(app).map_err(|error| match error {
             NoCluster::Unknown(message) => Failure::spec(message),
-            NoCluster::Away(message) => {
-                Failure { condition: "ComparisonError", message, again_at: Some(Instant::now() + RETRY) }
-            }
+            NoCluster::Away(message) => Failure {
+                condition: ConditionType::ComparisonError,
+                message,
+                again_at: Some(Instant::now() + RETRY),
+            },
         })?;
         let project = self.project(app)?;
         check_sources(&project, app, &app.spec.effective_sources())?;
