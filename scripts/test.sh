@@ -88,6 +88,7 @@ conformance() {
   fi
   "$slipway" conformance pipelines "$suites/pipelines"
   "$slipway" conformance gitops "$suites/gitops"
+  "$slipway" conformance rollouts "$suites/rollouts"
 }
 
 end_to_end() {

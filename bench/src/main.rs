@@ -3,6 +3,7 @@
 //! `slipway-bench [--database URL] [--builds N] [--seconds N]`, or `slipway-bench writer`, see [`writer`]. Ratios are what to compare: the machine is shared, and
 //! the generator runs on the same cores.
 
+mod bare;
 mod load;
 mod writer;
 

@@ -1,7 +1,8 @@
-//! The single writer: what it takes in on PostgreSQL beside SQLite, and what runners cost that wait for work.
+//! The single writer: what it takes in on PostgreSQL beside SQLite and beside the bare database, and what runners cost that wait.
 //!
-//! `slipway-bench writer --database postgres://… [--runs N] [--runners N]`. Both engines are measured in turns in one run, and
-//! the median of the rounds is printed: the machine is shared, so that ratios are what to compare.
+//! `slipway-bench writer --database postgres://… [--runs N] [--runners N] [--only WORDS] [--rounds N]`. Both engines are measured
+//! in turns in one run, every round is printed as it ends, then the medians: the machine is shared, so that ratios are what to
+//! compare.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,14 +17,17 @@ use slipway_store::Store;
 use slipway_store::identity::Subject;
 use tokio_util::sync::CancellationToken;
 
+use crate::bare::{Bare, Kind};
 use crate::{argument, load, request, serve};
 
-const ROUNDS: usize = 3;
 const HOOK_BYTES: usize = 10_000;
+/// A runner that is not held by then never will be.
+const PARKING: std::time::Duration = std::time::Duration::from_secs(60);
 
 struct Engine {
     name: &'static str,
     server: Server,
+    store: Store,
     account: AccountId,
     address: String,
     key: String,
@@ -38,33 +42,77 @@ const MEASURED: [(&str, usize); 4] = [
     ("webhooks of 10 kB, 16 at once", 16),
 ];
 
+fn number(name: &str, usual: usize) -> usize {
+    argument(name).and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+fn rounds() -> usize {
+    number("--rounds", 3)
+}
+
 pub(crate) async fn run() -> anyhow::Result<()> {
-    let number = |name: &str, usual| argument(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
-    let (runs, runners): (usize, usize) = (number("--runs", 2_000), number("--runners", 1_000));
+    let (runs, runners) = (number("--runs", 1_000), number("--runners", 1_000));
     let folders = [tempfile::tempdir()?, tempfile::tempdir()?];
     let url = argument("--database").context("give --database postgres://…, an empty one")?;
+    println!("load of the machine: {}", load_average());
     let engines = [
         Engine::start("SQLite", folders[0].path(), Store::open(folders[0].path())?).await?,
         Engine::start("PostgreSQL", folders[1].path(), Store::connect(&url.parse()?)?).await?,
     ];
+    let wanted = argument("--only");
+    let measured: Vec<_> = MEASURED
+        .into_iter()
+        .filter(|(what, _)| wanted.as_deref().is_none_or(|only| what.contains(only)))
+        .collect();
     let mut seen: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
-    for round in 0..ROUNDS {
-        for engine in &engines {
-            for (what, at_once) in MEASURED {
-                let rate = engine.measure(what, at_once, runs, round).await?;
+    for round in 0..rounds() {
+        for (what, at_once) in &measured {
+            for engine in &engines {
+                let before = engine.server_trips();
+                let rate = engine.measure(what, *at_once, runs, round).await?;
+                let trips = (engine.server_trips() - before) as f64 / runs as f64;
+                let trips =
+                    if trips > 0.0 { format!(", {trips:.1} round trips for each") } else { String::new() };
+                println!("round {}: {:<10} {what:<32} {rate:>8.0} a second{trips}", round + 1, engine.name);
                 seen.entry((what, engine.name)).or_default().push(rate);
+            }
+            if let Some((kind, group)) = bare_of(what, *at_once) {
+                let (url, count) = (url.clone(), if *at_once == 1 { runs / 4 } else { runs });
+                let bare = move || Bare::connect(&url)?.per_second(kind, group, count);
+                // The synchronous client refuses to run where tasks run.
+                let rate = tokio::task::spawn_blocking(bare).await??;
+                println!("round {}: {:<10} {what:<32} {rate:>8.0} a second", round + 1, "bare");
+                seen.entry((what, "bare")).or_default().push(rate);
             }
         }
     }
-    println!("{:<32} {:>10} {:>10} {:>8}", "a second", "SQLite", "PostgreSQL", "ratio");
-    for (what, _) in MEASURED {
-        let [one, other] = ["SQLite", "PostgreSQL"].map(|engine| median(&seen[&(what, engine)]));
-        println!("{what:<32} {one:>10.0} {other:>10.0} {:>8.2}", other / one);
+    println!("load of the machine: {}", load_average());
+    println!("{:<32} {:>10} {:>10} {:>8} {:>12}", "a second", "SQLite", "PostgreSQL", "ratio", "bare");
+    for (what, _) in &measured {
+        let [one, other] = ["SQLite", "PostgreSQL"].map(|engine| median(&seen[&(*what, engine)]));
+        let bare = seen.get(&(*what, "bare")).map_or("-".to_owned(), |rates| format!("{:.0}", median(rates)));
+        println!("{what:<32} {one:>10.0} {other:>10.0} {:>8.2} {bare:>12}", other / one);
     }
-    for engine in &engines {
-        engine.with_runners(runners, runs).await?;
+    if runners > 0 {
+        for engine in &engines {
+            engine.with_runners(runners, runs.min(600)).await?;
+        }
     }
     Ok(())
+}
+
+/// What the bare database is asked for the same.
+fn bare_of(what: &str, at_once: usize) -> Option<(Kind, usize)> {
+    match what.split(' ').next() {
+        Some("POST") => Some((Kind::Run, at_once)),
+        Some("webhooks") => Some((Kind::Webhook { bytes: HOOK_BYTES }, at_once)),
+        _ => None,
+    }
+}
+
+fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
 fn median(rates: &[f64]) -> f64 {
@@ -80,14 +128,14 @@ impl Engine {
             public_url: "http://bench".into(),
             network: Default::default(),
         };
-        let server = Server::beside(config, store, Seams::system(), CancellationToken::new())?;
+        let server = Server::beside(config, store.clone(), Seams::system(), CancellationToken::new())?;
         let first = server.first_start("admin@slipway.local").await?.context("give it an empty database")?;
         let account = server.first_account().await?.context("it was just made")?;
         let key = first.api_key.expose().clone();
         let address = serve(slipway_server::router(&server, None)).await?;
         let background = server.clone();
         tokio::spawn(async move { background.run().await });
-        let mut engine = Self { name, server, account, address, key, hook: Default::default() };
+        let mut engine = Self { name, server, store, account, address, key, hook: Default::default() };
         engine.prepare().await?;
         Ok(engine)
     }
@@ -111,6 +159,10 @@ impl Engine {
         let secret = shown["secret"].as_str().context("its secret")?.to_owned();
         self.hook = (format!("/api/webhooks/git/{id}"), secret);
         Ok(())
+    }
+
+    fn server_trips(&self) -> u64 {
+        self.store.stats().round_trips
     }
 
     async fn call(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
@@ -179,11 +231,18 @@ impl Engine {
     async fn with_runners(&self, runners: usize, runs: usize) -> anyhow::Result<()> {
         let (mut alone, mut beside) = (Vec::new(), Vec::new());
         let mut keys = Vec::with_capacity(runners);
-        for number in 0..runners {
-            let key = self.server.agent_key(self.account, Subject::Runner, &format!("idle{number}")).await?;
-            keys.push(key.expose().clone());
+        for some in (0..runners).collect::<Vec<_>>().chunks(64) {
+            let made = some.iter().map(|number| {
+                let (server, account) = (self.server.clone(), self.account);
+                let name = format!("idle{number}");
+                tokio::spawn(async move { server.agent_key(account, Subject::Runner, &name).await })
+            });
+            for key in made.collect::<Vec<_>>() {
+                keys.push(key.await??.expose().clone());
+            }
         }
-        for _ in 0..ROUNDS {
+        println!("{:<10} {runners} keys of runners are made", self.name);
+        for round in 0..rounds() {
             alone.push(self.measure(MEASURED[0].0, MEASURED[0].1, runs, 0).await?);
             let looked = self.looked().await?;
             let waiting: Vec<_> = keys
@@ -194,16 +253,31 @@ impl Engine {
                 })
                 .collect();
             // Each has looked once, and written that it is there.
+            let began = std::time::Instant::now();
             while self.held().await? < runners || self.looked().await? < looked + runners {
+                anyhow::ensure!(
+                    began.elapsed() < PARKING,
+                    "{runners} runners were not all held within {PARKING:?}"
+                );
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
+            let parked = began.elapsed().as_secs_f64();
             beside.push(self.measure(MEASURED[0].0, MEASURED[0].1, runs, 0).await?);
             for one in waiting {
                 one.abort();
             }
+            let began = std::time::Instant::now();
             while self.held().await? > 0 {
+                anyhow::ensure!(began.elapsed() < PARKING, "runners that are gone are still held");
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
+            println!(
+                "round {}: {:<10} {:.0} a second alone, {:.0} beside {runners} that wait, held after {parked:.1} s",
+                round + 1,
+                self.name,
+                alone[round],
+                beside[round]
+            );
         }
         let (alone, beside) = (median(&alone), median(&beside));
         println!(

@@ -3,12 +3,15 @@
 //! What comes in is JSON from a Kubernetes API, what goes out is the same JSON: fields we do not know are kept.
 //! Nothing is decided here; `gitops` and the other planners do that.
 
+pub mod analysis;
 mod application;
 mod applicationset;
 mod definitions;
 mod meta;
+mod misfits;
 pub mod names;
 mod project;
+pub mod rollout;
 mod schema;
 mod source;
 mod status;
@@ -19,6 +22,7 @@ pub use application::*;
 pub use applicationset::*;
 pub use definitions::manifests;
 pub use meta::*;
+pub use misfits::{Misfit, Place, misfits};
 pub use project::*;
 pub use slipway_model::{HealthCode, SyncCode, Word};
 pub use source::*;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use slipway_bus::{Bus, BusError, BusUrl, Live, LiveUrl, Queue};
 use slipway_forge::builtin::Repository;
 use slipway_model::{AccountId, RepoId};
-use slipway_store::{Database, DatabaseUrl, Store, StoreError, Tx};
+use slipway_store::{Ask, Database, DatabaseUrl, Store, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::flood::Floods;
@@ -229,9 +229,18 @@ impl Server {
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> Result<T, ApiError> + Send + 'static,
     {
+        self.change_asking(Vec::new(), work).await
+    }
+
+    /// The same of one whose first questions are known before: see [`Store::write_asking`].
+    pub(crate) async fn change_asking<T, F>(&self, asks: Vec<Ask>, work: F) -> Result<T, ApiError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, ApiError> + Send + 'static,
+    {
         let refused = Arc::new(Mutex::new(None));
         let slot = refused.clone();
-        let done = self.store().write(move |tx| {
+        let done = self.store().write_asking(asks, move |tx| {
             work(tx).map_err(|error| {
                 *slot.lock().expect("not poisoned") = Some(error);
                 StoreError::Conflict { what: "the change".into() }

@@ -68,6 +68,9 @@ enum Command {
     /// Try out ApplicationSets
     #[command(subcommand)]
     Appset(cli::appset::AppsetCommand),
+    /// Check Rollouts in files, and see what their steps would do
+    #[command(subcommand)]
+    Rollout(cli::rollouts::RolloutCommand),
     /// Manage projects
     #[command(subcommand)]
     Project(NounCommand<create::ProjectArguments>),
@@ -227,6 +230,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => return cli::offline::eval(&arguments),
         Command::Schema => return cli::offline::schema(),
         Command::Appset(command) => cli::appset::run(&command),
+        Command::Rollout(command) => cli::rollouts::run(&command),
         Command::Conformance(command) => return cli::offline::conformance(&command),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());
@@ -350,6 +354,7 @@ mod tests {
         ("open", "opens a browser"),
         ("conformance pipelines", "a report whose last line is its result"),
         ("conformance gitops", "a report whose last line is its result"),
+        ("conformance rollouts", "a report whose last line is its result"),
     ];
 
     fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {

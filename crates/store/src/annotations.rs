@@ -23,7 +23,7 @@ pub fn set(
     entity: &str,
     annotation: &Annotation,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.send(
         "INSERT INTO annotations (account, entity_kind, entity, name, value, at_ms) VALUES ($1, $2, $3, $4, $5, $6) \
          ON CONFLICT (account, entity_kind, entity, name) DO UPDATE SET value = excluded.value, at_ms = excluded.at_ms",
         &[

@@ -99,13 +99,15 @@ pub struct NewBuild<'a, O> {
     pub queue: Queue<'a>,
 }
 
-/// Where a build stands in the queue, and what counts against the limits of its pipeline.
+/// Where a build stands in the queue, what counts against the limits of its pipeline, and what it is found by.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Queue<'a> {
     /// Higher goes first.
     pub priority: i64,
     pub trigger: &'a str,
     pub branch: &'a str,
+    /// The commit's id, if there is one.
+    pub revision: &'a str,
 }
 
 /// Gives back the id of the build for this cause, whether it was made now or before.
@@ -115,14 +117,21 @@ pub fn create<O: Serialize>(
     new: &NewBuild<'_, O>,
     now_ms: i64,
 ) -> Result<BuildId, StoreError> {
-    if tx.execute(INSERT, &inserted(scope, new, now_ms)?)? == 0 {
-        let known = tx.one(
-            "SELECT id FROM builds WHERE account = $1 AND cause = $2",
-            &[scope.account().into(), new.cause.into()],
-        )?;
-        return known.ok_or_else(|| StoreError::corrupt("a build for a cause is not there"))?.id(0);
+    match tx.ask(&asks_by_cause(scope, new.cause))?.first() {
+        Some(row) => row.id(0),
+        None => create_new(tx, scope, new, now_ms),
     }
-    created(tx, scope, new, now_ms)
+}
+
+/// What [`create`] asks.
+pub fn asks_by_cause(scope: Scope, cause: &str) -> Ask {
+    let sql = "SELECT id FROM builds WHERE account = $1 AND cause = $2";
+    Ask::new(sql, [scope.account().into(), cause.into()]).of_row(caused(scope, cause))
+}
+
+/// The row that a question about a cause is about.
+fn caused(scope: Scope, cause: &str) -> String {
+    format!("builds/{}/{cause}", scope.account())
 }
 
 /// For a cause that nobody can have used before: nothing is waited for.
@@ -132,21 +141,21 @@ pub fn create_new<O: Serialize>(
     new: &NewBuild<'_, O>,
     now_ms: i64,
 ) -> Result<BuildId, StoreError> {
-    tx.send(INSERT, &inserted(scope, new, now_ms)?)?;
+    tx.send_row(&caused(scope, new.cause), INSERT, &inserted(scope, new, now_ms)?)?;
     created(tx, scope, new, now_ms)
 }
 
-/// One question instead of three: whether the cause is known, which number is next, and the row itself.
+/// With the next number. That there is one build for a cause is a constraint of the table.
 const INSERT: &str = "INSERT INTO builds (id, account, pipeline, pipeline_name, status, created_ms, order_body, steps, cause, \
-         queue_rank, trigger_name, branch, number) SELECT $1, $2, $3, $4, 'pending', CAST($5 AS BIGINT), $6, '[]', $7, CAST($8 AS BIGINT), $9, $10, \
-         1 + coalesce((SELECT last FROM build_numbers WHERE account = $2 AND pipeline = $3), 0) \
-         WHERE NOT EXISTS (SELECT 1 FROM builds WHERE account = $2 AND cause = $7)";
+         queue_rank, trigger_name, branch, revision, number) \
+         SELECT $1, $2, $3, $4, 'pending', CAST($5 AS BIGINT), $6, '[]', $7, CAST($8 AS BIGINT), $9, $10, $11, \
+         1 + coalesce((SELECT last FROM build_numbers WHERE account = $2 AND pipeline = $3), 0)";
 
 fn inserted<O: Serialize>(
     scope: Scope,
     new: &NewBuild<'_, O>,
     now_ms: i64,
-) -> Result<[Value; 10], StoreError> {
+) -> Result<[Value; 11], StoreError> {
     Ok([
         new.id.into(),
         scope.account().into(),
@@ -158,6 +167,7 @@ fn inserted<O: Serialize>(
         (-new.queue.priority).into(),
         new.queue.trigger.into(),
         new.queue.branch.into(),
+        new.queue.revision.to_ascii_lowercase().into(),
     ])
 }
 
@@ -185,10 +195,12 @@ fn created<O>(
 }
 
 pub fn by_id(tx: &mut Tx<'_>, scope: Scope, id: BuildId) -> Result<Option<Build>, StoreError> {
-    tx.one(&format!("{BUILD} WHERE account = $1 AND id = $2"), &[scope.account().into(), id.into()])?
-        .as_ref()
-        .map(build)
-        .transpose()
+    tx.ask(&asks_by_id(scope, id))?.first().map(build).transpose()
+}
+
+/// What [`by_id`] asks.
+pub fn asks_by_id(scope: Scope, id: BuildId) -> Ask {
+    Ask::new(format!("{BUILD} WHERE account = $1 AND id = $2"), [scope.account().into(), id.into()])
 }
 
 pub fn by_number(
@@ -229,7 +241,7 @@ pub struct Filter {
     pub status: Option<String>,
     pub branch: Option<String>,
     pub trigger: Option<String>,
-    /// A part of what was ordered: the commit's id, say.
+    /// The first letters of the commit's id.
     pub revision: Option<String>,
     pub created_from_ms: Option<i64>,
     pub created_to_ms: Option<i64>,
@@ -237,7 +249,11 @@ pub struct Filter {
     pub offset: i64,
 }
 
-/// A page, and how many there are.
+/// Nobody goes through more by pages, and counting them all takes longer each day.
+const COUNTED_MAX: i64 = 10_000;
+
+/// A page, and how many there are. Of builds that were filtered no more than [`COUNTED_MAX`] are counted, unless the page is
+/// beyond that: then one more than it needs.
 pub fn list(tx: &mut Tx<'_>, scope: Scope, filter: &Filter) -> Result<(Vec<Build>, i64), StoreError> {
     let [count, page] = asks_list(scope, filter);
     tx.fetch([count.clone(), page.clone()])?;
@@ -257,22 +273,21 @@ pub fn asks_list(scope: Scope, filter: &Filter) -> [Ask; 2] {
         other => (other, ""),
     };
     condition += waited;
-    let more: [(&str, Option<Value>); 7] = [
+    // Letters and digits alone: a prefix of those ends before `~`.
+    let letters = |text: &String| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+    let revision = filter.revision.as_ref().map(|text| letters(text).to_ascii_lowercase());
+    if revision.is_some() {
+        condition += " AND revision <> ''";
+    }
+    let more: [(&str, Option<Value>); 8] = [
         ("pipeline = ", filter.pipeline.map(Into::into)),
         ("status = ", status.map(Into::into)),
         ("branch = ", filter.branch.clone().map(Into::into)),
         ("trigger_name = ", filter.trigger.clone().map(Into::into)),
         ("created_ms >= ", filter.created_from_ms.map(Into::into)),
         ("created_ms <= ", filter.created_to_ms.map(Into::into)),
-        (
-            "order_body LIKE ",
-            filter
-                .revision
-                .as_ref()
-                // Letters and digits alone: big letters, `%`, `_` and `\\` mean different things to the two engines.
-                .map(|sha| sha.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase())
-                .map(|sha| format!("%\"sha\":\"{sha}%").into()),
-        ),
+        ("revision >= ", revision.clone().map(Into::into)),
+        ("revision < ", revision.map(|first| format!("{first}~").into())),
     ];
     for (test, value) in more {
         if let Some(value) = value {
@@ -294,7 +309,16 @@ pub fn asks_list(scope: Scope, filter: &Filter) -> [Ask; 2] {
     let count = if condition == "account = $1" {
         Ask::new(KEPT, values.clone())
     } else {
-        Ask::new(format!("SELECT count(*) FROM builds WHERE {condition}"), values.clone())
+        let most = COUNTED_MAX.max(filter.offset.saturating_add(filter.limit).saturating_add(1));
+        let mut values = values.clone();
+        values.push(most.into());
+        let place = values.len();
+        Ask::new(
+            format!(
+                "SELECT count(*) FROM (SELECT 1 FROM builds WHERE {condition} LIMIT ${place}) AS counted"
+            ),
+            values,
+        )
     };
     values.extend([filter.limit.into(), filter.offset.into()]);
     let (limit, offset) = (values.len() - 1, values.len());

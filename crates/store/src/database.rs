@@ -9,6 +9,16 @@ pub enum Database {
     Postgres,
 }
 
+impl Database {
+    /// Asks for the database's clock: the one clock that all processes of a platform share.
+    pub(crate) fn clock(self) -> &'static str {
+        match self {
+            Self::Sqlite => "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+            Self::Postgres => "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+        }
+    }
+}
+
 /// A checked address. Its `Debug` and `Display` show no password.
 #[derive(Clone)]
 pub enum DatabaseUrl {

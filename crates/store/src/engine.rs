@@ -1,12 +1,5 @@
-//! Group commit over a [`Session`], a few readers, and who hears of a commit.
-//!
-//! The writer takes all jobs that wait, runs each in a savepoint inside one transaction, commits once, and
-//! only then answers. A job that fails is rolled back alone. There is one writer at a time in the whole
-//! platform, on both engines: SQLite has one anyway, on PostgreSQL the transaction holds a lock
-//! (decision 0005). So a job sees what every earlier one did, and numbers of facts are given in the order
-//! in which they become visible.
+//! The store as its users hold it: writes that share commits ([`crate::group`]), a few readers, and who hears of a commit.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -17,13 +10,12 @@ use serde::{Deserialize, Serialize};
 use slipway_model::{AccountId, Change};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
+use crate::group::{Answer, Job, Undo, Work, write_loop};
 use crate::postgres::Listener;
 use crate::services::Service;
-use crate::session::{Access, Session};
+use crate::session::{Access, Ask, Session};
 use crate::{Database, DatabaseUrl, StoreError, Tx, postgres, sqlite};
 
-/// Bounds how long the first of a group waits for its answer.
-const GROUP_MAX: usize = 256;
 /// Beyond this a slow listener is told that it missed something.
 const ANNOUNCEMENTS: usize = 1024;
 
@@ -61,7 +53,7 @@ impl Touched {
         self.queues.is_empty() && self.pushes.is_empty()
     }
 
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         for account in other.queues {
             note(&mut self.queues, account);
         }
@@ -94,18 +86,6 @@ impl Committed {
     pub fn pushed(&self, account: AccountId) -> bool {
         self.touched.as_ref().map_or(self.missed || self.facts, |touched| touched.pushes.contains(&account))
     }
-}
-
-type Undo = Box<dyn FnOnce(StoreError) + Send>;
-type Answer = Box<dyn FnOnce() + Send>;
-/// Runs in the group's transaction; gives back how to answer after commit, and how if the commit fails.
-type Work = Box<dyn FnOnce(&mut Tx<'_>) -> (bool, Answer, Undo) + Send>;
-
-struct Job {
-    service: Option<Service>,
-    work: Work,
-    /// For a job that never ran because no transaction could be opened.
-    refuse: Undo,
 }
 
 #[derive(Clone)]
@@ -267,6 +247,16 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
     {
+        self.write_asking(Vec::new(), work).await
+    }
+
+    /// The same of work whose first questions are known before: those of all writes that wait are asked at once, on PostgreSQL
+    /// in one round trip. Answers that another write made untrue are asked for again, by the work itself.
+    pub async fn write_asking<T, F>(&self, asks: Vec<Ask>, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
         let (sender, receiver) = oneshot::channel();
         // All ways of answering share the sender; only one of them is ever called.
         let sender = Arc::new(Mutex::new(Some(sender)));
@@ -293,7 +283,7 @@ impl Store {
             reply(&refused, Err(error));
         });
         let jobs = self.inner.jobs.lock().expect("not poisoned").clone();
-        let sent = jobs.and_then(|jobs| jobs.send(Job { service: self.service, work, refuse }).ok());
+        let sent = jobs.and_then(|jobs| jobs.send(Job { service: self.service, asks, work, refuse }).ok());
         if sent.is_none() {
             unasked.waiting.fetch_sub(1, Ordering::Relaxed);
             return Err(StoreError::Closed);
@@ -410,86 +400,4 @@ fn look<T>(
     session.begin(Access::Read)?;
     session.start_job(service)?;
     work(&mut Tx::new(session))
-}
-
-fn write_loop(
-    session: &mut dyn Session,
-    queue: &mpsc::Receiver<Job>,
-    announce: &broadcast::Sender<Committed>,
-) {
-    while let Ok(first) = queue.recv() {
-        let mut group = vec![first];
-        while group.len() < GROUP_MAX
-            && let Ok(job) = queue.try_recv()
-        {
-            group.push(job);
-        }
-        run_group(session, group, announce);
-    }
-}
-
-fn run_group(session: &mut dyn Session, group: Vec<Job>, announce: &broadcast::Sender<Committed>) {
-    if let Err(error) = session.begin(Access::Write) {
-        tracing::error!(error = format!("{error}: {error:?}"), "Cannot open a transaction.");
-        return group.into_iter().for_each(|job| (job.refuse)(error.again()));
-    }
-    let mut committed = Committed::default();
-    let mut touched = Touched::default();
-    let mut answers = Vec::with_capacity(group.len());
-    let mut broken = None;
-    let mut heads = HashMap::new();
-    for job in group {
-        // After the connection broke, nothing of this transaction will be.
-        if let Some(error) = &broken {
-            (job.refuse)(StoreError::again(error));
-            continue;
-        }
-        if let Err(error) = session.start_job(job.service) {
-            (job.refuse)(error.again());
-            broken = Some(error);
-            continue;
-        }
-        let mut tx = Tx::new(session);
-        tx.heads = std::mem::take(&mut heads);
-        let (keep, answer, undo) = (job.work)(&mut tx);
-        if keep {
-            heads = std::mem::take(&mut tx.heads);
-        }
-        let (changes, facts) = (std::mem::take(&mut tx.changes), tx.facts);
-        let of_job = std::mem::take(&mut tx.touched);
-        let ended = if keep { session.keep_job() } else { session.undo_job() };
-        if let Err(error) = ended {
-            broken = Some(error);
-        }
-        if keep {
-            committed.facts |= facts;
-            touched.add(of_job);
-            for change in changes {
-                if !committed.changes.contains(&change) {
-                    committed.changes.push(change);
-                }
-            }
-        }
-        answers.push((answer, undo));
-    }
-    committed.touched = Some(touched);
-    match broken.map_or_else(|| session.commit(&committed), Err) {
-        Ok(()) => {
-            answers.into_iter().for_each(|(answer, _)| answer());
-            if committed.is_news() {
-                // Nobody listening is fine.
-                let _ = announce.send(committed);
-            }
-        }
-        Err(error) => {
-            session.rollback();
-            tracing::error!(
-                error = format!("{error}: {error:?}"),
-                "A commit failed; all of its writes are refused."
-            );
-            for (_, undo) in answers {
-                undo(error.again());
-            }
-        }
-    }
 }

@@ -3,17 +3,17 @@
 //! Every row carries the number of the report that it is from. Whoever writes compares it first ([`Known::is_newer_than`]), so
 //! that a report which comes late or twice changes nothing. What is removed stays as a row without a body for a while.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slipway_model::ChangeKind;
 
-use crate::{Row, Scope, StoreError, Tx};
+use crate::{Ask, Row, Scope, StoreError, Tx, Value};
 
 /// The kind of Argo Applications, whose changes pages hear of.
 pub const APPLICATION: &str = "argoproj.io/Application";
 
 /// Which one, of one runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name<'a> {
     /// `group/kind`.
     pub kind: &'a str,
@@ -50,54 +50,121 @@ pub struct Reported<'a> {
     pub told: &'a str,
 }
 
-pub fn known(
+/// So many go into one statement; its text is always the same, so that an engine prepares it once.
+const TOGETHER: usize = 32;
+
+/// What is there of these, asked for at once: a page of a report is one question and not one for each of its entities.
+pub fn known<'n>(
     tx: &mut Tx<'_>,
     scope: Scope,
     runtime: &str,
-    of: Name<'_>,
-) -> Result<Option<Known>, StoreError> {
-    tx.one(
-        "SELECT uid, sequence, told, gone_ms FROM entities \
-         WHERE account = $1 AND runtime = $2 AND kind = $3 AND namespace = $4 AND name = $5",
-        &[scope.account().into(), runtime.into(), of.kind.into(), of.namespace.into(), of.name.into()],
-    )?
-    .map(|row| {
-        let gone = row.maybe_int(3)?.is_some();
-        Ok(Known { uid: row.text(0)?, sequence: row.int(1)?, told: row.text(2)?, gone })
-    })
-    .transpose()
+    names: &[Name<'n>],
+) -> Result<BTreeMap<Name<'n>, Known>, StoreError> {
+    let asked: Vec<_> = names.chunks(TOGETHER).map(|names| asks_known(scope, runtime, names)).collect();
+    tx.fetch(asked.clone())?;
+    let mut found = BTreeMap::new();
+    for (names, ask) in names.chunks(TOGETHER).zip(&asked) {
+        for row in tx.ask(ask)? {
+            let (kind, namespace, name) = (row.text(0)?, row.text(1)?, row.text(2)?);
+            let of = Name { kind: &kind, namespace: &namespace, name: &name };
+            let gone = row.maybe_int(6)?.is_some();
+            let known = Known { uid: row.text(3)?, sequence: row.int(4)?, told: row.text(5)?, gone };
+            if let Some(asked) = names.iter().find(|asked| **asked == of) {
+                found.insert(*asked, known);
+            }
+        }
+    }
+    Ok(found)
 }
 
+fn asks_known(scope: Scope, runtime: &str, names: &[Name<'_>]) -> Ask {
+    let mut values = vec![scope.account().into(), runtime.into()];
+    // Places that are not needed ask for the last one again.
+    let last = names.last().into_iter().cycle();
+    for of in names.iter().chain(last).take(TOGETHER) {
+        values.extend([of.kind.into(), of.namespace.into(), of.name.into()]);
+    }
+    let named = places(3, TOGETHER, 3);
+    Ask::new(
+        format!(
+            "SELECT kind, namespace, name, uid, sequence, told, gone_ms FROM entities \
+             WHERE account = $1 AND runtime = $2 AND (kind, namespace, name) IN (VALUES {named})"
+        ),
+        values,
+    )
+}
+
+/// `($1, $2), ($3, $4)`.
+fn places(first: usize, rows: usize, columns: usize) -> String {
+    let row = |row: usize| {
+        let of_row = (0..columns).map(|column| format!("${}", first + row * columns + column));
+        format!("({})", of_row.collect::<Vec<_>>().join(", "))
+    };
+    (0..rows).map(row).collect::<Vec<_>>().join(", ")
+}
+
+/// Puts them, each named once.
 pub fn put(
     tx: &mut Tx<'_>,
     scope: Scope,
     runtime: &str,
-    of: Name<'_>,
-    entity: &Reported<'_>,
+    entities: &[(Name<'_>, Reported<'_>)],
 ) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO entities (account, runtime, kind, namespace, name, uid, resource_version, sequence, state, summary, \
-         body, told) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) \
-         ON CONFLICT (account, runtime, kind, namespace, name) DO UPDATE SET uid = excluded.uid, \
-         resource_version = excluded.resource_version, sequence = excluded.sequence, state = excluded.state, \
-         summary = excluded.summary, body = excluded.body, told = excluded.told, gone_ms = NULL",
-        &[
-            scope.account().into(),
-            runtime.into(),
-            of.kind.into(),
-            of.namespace.into(),
-            of.name.into(),
-            entity.uid.into(),
-            entity.resource_version.into(),
-            entity.sequence.into(),
-            entity.state.into(),
-            entity.summary.into(),
-            entity.body.into(),
-            entity.told.into(),
-        ],
-    )?;
-    changed(tx, scope, runtime, of);
+    let mut left = entities;
+    for together in [TOGETHER, 8, 1] {
+        let (whole, rest) = left.split_at(left.len() - left.len() % together);
+        for some in whole.chunks(together) {
+            put_some(tx, scope, runtime, some)?;
+        }
+        left = rest;
+    }
+    for (of, _) in entities {
+        changed(tx, scope, runtime, *of);
+    }
     Ok(())
+}
+
+fn put_some(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    runtime: &str,
+    entities: &[(Name<'_>, Reported<'_>)],
+) -> Result<(), StoreError> {
+    let values: Vec<Value> = entities
+        .iter()
+        .flat_map(|(of, entity)| {
+            [
+                scope.account().into(),
+                runtime.into(),
+                of.kind.into(),
+                of.namespace.into(),
+                of.name.into(),
+                entity.uid.into(),
+                entity.resource_version.into(),
+                entity.sequence.into(),
+                entity.state.into(),
+                entity.summary.into(),
+                entity.body.into(),
+                entity.told.into(),
+            ]
+        })
+        .collect();
+    let rows = places(1, entities.len(), 12);
+    tx.send(
+        &format!(
+            "INSERT INTO entities (account, runtime, kind, namespace, name, uid, resource_version, sequence, state, summary, \
+             body, told) VALUES {rows} \
+             ON CONFLICT (account, runtime, kind, namespace, name) DO UPDATE SET uid = excluded.uid, \
+             resource_version = excluded.resource_version, sequence = excluded.sequence, state = excluded.state, \
+             summary = excluded.summary, body = excluded.body, told = excluded.told, gone_ms = NULL"
+        ),
+        &values,
+    )
+}
+
+/// Which row it is: what `$1` to `$5` of a statement are.
+fn key(scope: Scope, runtime: &str, of: Name<'_>) -> [Value; 5] {
+    [scope.account().into(), runtime.into(), of.kind.into(), of.namespace.into(), of.name.into()]
 }
 
 /// It is there and its state is not known: what is known of it stays.
@@ -108,19 +175,12 @@ pub fn named_again(
     of: Name<'_>,
     sequence: i64,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    let [account, runtime, kind, namespace, name] = key(scope, runtime, of);
+    tx.send(
         "UPDATE entities SET sequence = $6 WHERE account = $1 AND runtime = $2 AND kind = $3 AND namespace = $4 \
          AND name = $5 AND sequence < $6 AND gone_ms IS NULL",
-        &[
-            scope.account().into(),
-            runtime.into(),
-            of.kind.into(),
-            of.namespace.into(),
-            of.name.into(),
-            sequence.into(),
-        ],
-    )?;
-    Ok(())
+        &[account, runtime, kind, namespace, name, sequence.into()],
+    )
 }
 
 /// Takes it away, unless a later report named it.
@@ -132,19 +192,12 @@ pub fn remove(
     sequence: i64,
     now_ms: i64,
 ) -> Result<(), StoreError> {
+    let [account, runtime_value, kind, namespace, name] = key(scope, runtime, of);
     let gone = tx.execute(
         "UPDATE entities SET gone_ms = $7, sequence = $6, state = '', summary = '', body = '' \
          WHERE account = $1 AND runtime = $2 AND kind = $3 AND namespace = $4 AND name = $5 AND sequence <= $6 \
          AND gone_ms IS NULL",
-        &[
-            scope.account().into(),
-            runtime.into(),
-            of.kind.into(),
-            of.namespace.into(),
-            of.name.into(),
-            sequence.into(),
-            now_ms.into(),
-        ],
+        &[account, runtime_value, kind, namespace, name, sequence.into(), now_ms.into()],
     )?;
     if gone > 0 {
         changed(tx, scope, runtime, of);
@@ -298,7 +351,7 @@ pub fn put_complete(
     runtime: &str,
     complete: &Complete,
 ) -> Result<(), StoreError> {
-    tx.execute(
+    tx.send(
         "INSERT INTO complete_reports (account, runtime, sequence, pages, last_page) VALUES ($1, $2, $3, $4, $5) \
          ON CONFLICT (account, runtime) DO UPDATE SET sequence = excluded.sequence, pages = excluded.pages, \
          last_page = excluded.last_page",
@@ -309,8 +362,7 @@ pub fn put_complete(
             crate::sql::json(&complete.pages)?,
             complete.last.map(i64::from).into(),
         ],
-    )?;
-    Ok(())
+    )
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! asks for its epoch in every transaction that does the work ([`still_held`]): one that was paused and
 //! overtaken changes nothing when it wakes.
 
-use crate::{Ask, StoreError, Tx};
+use crate::{Ask, Database, StoreError, Tx};
 
 /// Takes the lease when nobody holds it, or keeps it. `None`: somebody else holds it.
 pub fn take(tx: &mut Tx<'_>, name: &str, holder: &str, for_ms: i64) -> Result<Option<i64>, StoreError> {
@@ -22,16 +22,25 @@ pub fn take(tx: &mut Tx<'_>, name: &str, holder: &str, for_ms: i64) -> Result<Op
 
 /// Asked inside the transaction that does the work. An error means: leave it to the one who leads now.
 pub fn still_held(tx: &mut Tx<'_>, name: &str, holder: &str, epoch: i64) -> Result<(), StoreError> {
-    let lease = Ask::new(
-        "SELECT until_ms FROM leases WHERE name = $1 AND holder = $2 AND epoch = $3",
-        [name.into(), holder.into(), epoch.into()],
-    );
+    let lease = asks_held(name, holder, epoch);
     tx.fetch([tx.asks_clock(), lease.clone()])?;
     let now_ms = tx.database_now_ms()?;
     match tx.ask(&lease)?.first() {
         Some(row) if row.int(0)? > now_ms => Ok(()),
         _ => Err(StoreError::Conflict { what: format!("the lease `{name}`") }),
     }
+}
+
+/// What [`still_held`] asks.
+pub fn asks_still_held(database: Database, name: &str, holder: &str, epoch: i64) -> [Ask; 2] {
+    [crate::sql::asks_clock(database), asks_held(name, holder, epoch)]
+}
+
+fn asks_held(name: &str, holder: &str, epoch: i64) -> Ask {
+    Ask::new(
+        "SELECT until_ms FROM leases WHERE name = $1 AND holder = $2 AND epoch = $3",
+        [name.into(), holder.into(), epoch.into()],
+    )
 }
 
 /// Lets another take over at once.

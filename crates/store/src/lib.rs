@@ -25,6 +25,7 @@ pub mod entities;
 pub mod error;
 pub mod facts;
 pub mod git;
+mod group;
 pub mod hooks;
 pub mod identity;
 pub mod images;
@@ -45,6 +46,7 @@ pub mod sql;
 mod sqlite;
 pub mod sso;
 pub mod step_types;
+mod touching;
 pub mod trigger_events;
 pub mod usage;
 

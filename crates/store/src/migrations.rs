@@ -1,7 +1,7 @@
 //! The schema's history, written once for both engines.
 //!
 //! The files are SQL as SQLite reads it, in the words that [`crate::postgres`] translates: `INTEGER`, `TEXT`,
-//! `BLOB`, `INTEGER PRIMARY KEY AUTOINCREMENT`, constraints, plain and partial indexes. A file that has been
+//! `BLOB`, `INTEGER PRIMARY KEY AUTOINCREMENT`, `instr`, constraints, plain and partial indexes. A file that has been
 //! released is never edited.
 
 use crate::StoreError;
@@ -24,6 +24,7 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (22, include_str!("../migrations/0022_application_rows.sql")),
     (23, include_str!("../migrations/0023_single_writer.sql")),
     (30, include_str!("../migrations/0030_entities.sql")),
+    (31, include_str!("../migrations/0031_found_builds.sql")),
 ];
 
 /// The version of a database that all of them were run on.

@@ -41,7 +41,7 @@ fn outgoing(row: &Row) -> Result<Outgoing, StoreError> {
 
 /// The same thing to the same place is told once.
 pub fn add(tx: &mut Tx<'_>, new: &Outgoing) -> Result<(), StoreError> {
-    tx.execute(
+    tx.send(
         "INSERT INTO outgoing (id, account, kind, target, build, body, attempts, next_ms, created_ms) \
          VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $7) ON CONFLICT (account, kind, target, build, body) DO NOTHING",
         &[

@@ -214,6 +214,11 @@ pub fn chained(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<Pipeline>, StoreErro
 
 /// Those in which a text stands as a JSON string, in small or big letters. Too many are fine here too.
 pub fn naming(tx: &mut Tx<'_>, scope: Scope, text: &str) -> Result<Vec<Pipeline>, StoreError> {
+    tx.ask(&asks_naming(scope, text)?)?.iter().map(pipeline).collect()
+}
+
+/// What [`naming`] asks.
+pub fn asks_naming(scope: Scope, text: &str) -> Result<Ask, StoreError> {
     let quoted = serde_json::to_string(text).map_err(StoreError::corrupt)?.to_ascii_lowercase();
     let mut pattern = String::from("%");
     for character in quoted.chars() {
@@ -223,13 +228,10 @@ pub fn naming(tx: &mut Tx<'_>, scope: Scope, text: &str) -> Result<Vec<Pipeline>
         pattern.push(character);
     }
     pattern.push('%');
-    tx.all(
-        &format!("{PIPELINE} WHERE account = $1 AND lower(body) LIKE $2 ESCAPE '!' ORDER BY name"),
-        &[scope.account().into(), pattern.into()],
-    )?
-    .iter()
-    .map(pipeline)
-    .collect()
+    Ok(Ask::new(
+        format!("{PIPELINE} WHERE account = $1 AND lower(body) LIKE $2 ESCAPE '!' ORDER BY name"),
+        [scope.account().into(), pattern.into()],
+    ))
 }
 
 /// The names of all pipelines with their accounts.

@@ -1,9 +1,10 @@
 //! Forgetting what is old, a little at a time: each call is a part of a transaction that holds up the other writers, so it
-//! deletes no more rows than it is told to and says whether it is done.
+//! deletes no more rows than it is told to and says whether it is done. Whether there is anything to forget is read first
+//! ([`anything`], [`anything_of`]), beside the writers: most of the time there is not.
 
 use slipway_model::{BuildId, ChangeKind};
 
-use crate::{Scope, StoreError, Tx, builds, facts};
+use crate::{Row, Scope, StoreError, Tx, builds, facts};
 
 /// Word by word the condition of the indexes `builds_ended` and `builds_logged`.
 const ENDED: &str = "status IN ('success', 'error', 'terminated')";
@@ -17,6 +18,43 @@ pub struct Forgotten {
     pub more: bool,
 }
 
+/// Before which moment each of the platform's own books is forgotten.
+#[derive(Debug, Clone, Copy)]
+pub struct Books {
+    pub facts_ms: i64,
+    pub inbox_ms: i64,
+    pub outgoing_ms: i64,
+}
+
+/// Which of the books hold something to forget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Due {
+    pub facts: bool,
+    pub inbox: bool,
+    pub outgoing: bool,
+}
+
+/// Looks whether there is anything for [`facts`], [`inbox`] and [`outgoing`].
+pub fn anything(tx: &mut Tx<'_>, consumer: &str, before: Books) -> Result<Due, StoreError> {
+    Ok(Due {
+        facts: last_old_fact(tx, consumer, before.facts_ms, 1)?.is_some(),
+        inbox: tx.one(&format!("{OLD_INBOX} LIMIT 1"), &[before.inbox_ms.into()])?.is_some(),
+        outgoing: tx.one(&format!("{OLD_OUTGOING} LIMIT 1"), &[before.outgoing_ms.into()])?.is_some(),
+    })
+}
+
+/// The same for [`builds()`] and [`logs`] of an account; a moment that is not given asks for nothing.
+pub fn anything_of(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    builds_ms: Option<i64>,
+    logs_ms: Option<i64>,
+) -> Result<(bool, bool), StoreError> {
+    let builds = builds_ms.map(|before_ms| old_builds(tx, scope, before_ms, 1)).transpose()?;
+    let logs = logs_ms.map(|before_ms| old_logs(tx, scope, before_ms, 1)).transpose()?;
+    Ok((builds.is_some_and(|rows| !rows.is_empty()), logs.is_some_and(|rows| !rows.is_empty())))
+}
+
 /// Facts that are older and that `consumer` has passed. The newest always stays: it says how far facts have come.
 pub fn facts(
     tx: &mut Tx<'_>,
@@ -24,6 +62,19 @@ pub fn facts(
     before_ms: i64,
     rows_max: i64,
 ) -> Result<Forgotten, StoreError> {
+    let Some(last) = last_old_fact(tx, consumer, before_ms, rows_max)? else {
+        return Ok(Forgotten::default());
+    };
+    let count = tx.execute("DELETE FROM facts WHERE seq <= $1", &[last.into()])?;
+    Ok(Forgotten { count, more: count >= usize::try_from(rows_max).unwrap_or(usize::MAX) })
+}
+
+fn last_old_fact(
+    tx: &mut Tx<'_>,
+    consumer: &str,
+    before_ms: i64,
+    rows_max: i64,
+) -> Result<Option<i64>, StoreError> {
     let passed = facts::cursor(tx, consumer)?.min(facts::last_seq(tx)? - 1);
     // From the oldest on: a round reads no more rows than it may delete.
     let rows = tx.all("SELECT seq, at_ms FROM facts ORDER BY seq LIMIT $1", &[rows_max.into()])?;
@@ -35,22 +86,23 @@ pub fn facts(
         }
         last = Some(seq);
     }
-    let Some(last) = last else { return Ok(Forgotten::default()) };
-    let count = tx.execute("DELETE FROM facts WHERE seq <= $1", &[last.into()])?;
-    Ok(Forgotten { count, more: count >= usize::try_from(rows_max).unwrap_or(usize::MAX) })
+    Ok(last)
 }
+
+const OLD_INBOX: &str = "SELECT consumer, message FROM inbox WHERE at_ms < $1";
+const OLD_OUTGOING: &str =
+    "SELECT id FROM outgoing WHERE done_ms IS NOT NULL AND done_ms < $1 ORDER BY done_ms";
 
 /// Notes of messages that are older than any redelivery can be.
 pub fn inbox(tx: &mut Tx<'_>, before_ms: i64, rows_max: i64) -> Result<Forgotten, StoreError> {
-    let sql = "DELETE FROM inbox WHERE (consumer, message) IN (SELECT consumer, message FROM inbox WHERE at_ms < $1 LIMIT $2)";
-    rows(tx, sql, before_ms, rows_max)
+    let sql = format!("DELETE FROM inbox WHERE (consumer, message) IN ({OLD_INBOX} LIMIT $2)");
+    rows(tx, &sql, before_ms, rows_max)
 }
 
 /// What others were told before a moment, or were given up to be told.
 pub fn outgoing(tx: &mut Tx<'_>, before_ms: i64, rows_max: i64) -> Result<Forgotten, StoreError> {
-    let sql = "DELETE FROM outgoing WHERE id IN (SELECT id FROM outgoing WHERE done_ms IS NOT NULL AND done_ms < $1 \
-               ORDER BY done_ms LIMIT $2)";
-    rows(tx, sql, before_ms, rows_max)
+    let sql = format!("DELETE FROM outgoing WHERE id IN ({OLD_OUTGOING} LIMIT $2)");
+    rows(tx, &sql, before_ms, rows_max)
 }
 
 fn rows(tx: &mut Tx<'_>, sql: &str, before_ms: i64, rows_max: i64) -> Result<Forgotten, StoreError> {
@@ -58,18 +110,32 @@ fn rows(tx: &mut Tx<'_>, sql: &str, before_ms: i64, rows_max: i64) -> Result<For
     Ok(Forgotten { count, more: count >= usize::try_from(rows_max).unwrap_or(usize::MAX) })
 }
 
-/// Builds of the account that were made and have ended before a moment, with their logs, answers and annotations. Never one
-/// that has not ended, or that an agent still has to clear away.
-pub fn builds(tx: &mut Tx<'_>, scope: Scope, before_ms: i64, rows_max: i64) -> Result<Forgotten, StoreError> {
-    let (mut left, mut count) = (rows_max, 0);
-    let old = tx.all(
+fn old_builds(tx: &mut Tx<'_>, scope: Scope, before_ms: i64, rows_max: i64) -> Result<Vec<Row>, StoreError> {
+    tx.all(
         &format!(
             "SELECT id, created_ms FROM builds WHERE account = $1 AND {ENDED} AND created_ms < $2 \
              AND (finished_ms IS NULL OR finished_ms < $2) AND NOT EXISTS \
              (SELECT 1 FROM agent_builds WHERE agent_builds.build = builds.id AND over_ms IS NULL) ORDER BY created_ms LIMIT $3"
         ),
         &[scope.account().into(), before_ms.into(), rows_max.into()],
-    )?;
+    )
+}
+
+fn old_logs(tx: &mut Tx<'_>, scope: Scope, before_ms: i64, rows_max: i64) -> Result<Vec<Row>, StoreError> {
+    tx.all(
+        &format!(
+            "SELECT id FROM builds WHERE account = $1 AND {ENDED} AND logs_forgotten_ms IS NULL AND created_ms < $2 \
+             AND (finished_ms IS NULL OR finished_ms < $2) ORDER BY created_ms LIMIT $3"
+        ),
+        &[scope.account().into(), before_ms.into(), rows_max.into()],
+    )
+}
+
+/// Builds of the account that were made and have ended before a moment, with their logs, answers and annotations. Never one
+/// that has not ended, or that an agent still has to clear away.
+pub fn builds(tx: &mut Tx<'_>, scope: Scope, before_ms: i64, rows_max: i64) -> Result<Forgotten, StoreError> {
+    let (mut left, mut count) = (rows_max, 0);
+    let old = old_builds(tx, scope, before_ms, rows_max)?;
     for row in &old {
         let id: BuildId = row.id(0)?;
         left -= chunks(tx, id, left)?;
@@ -99,13 +165,7 @@ pub fn logs(
     rows_max: i64,
 ) -> Result<Forgotten, StoreError> {
     let (mut left, mut count) = (rows_max, 0);
-    let old = tx.all(
-        &format!(
-            "SELECT id FROM builds WHERE account = $1 AND {ENDED} AND logs_forgotten_ms IS NULL AND created_ms < $2 \
-             AND (finished_ms IS NULL OR finished_ms < $2) ORDER BY created_ms LIMIT $3"
-        ),
-        &[scope.account().into(), before_ms.into(), rows_max.into()],
-    )?;
+    let old = old_logs(tx, scope, before_ms, rows_max)?;
     for row in &old {
         let id: BuildId = row.id(0)?;
         left -= chunks(tx, id, left)?;

@@ -21,13 +21,23 @@ pub(crate) enum Access {
 pub struct Ask {
     pub(crate) sql: String,
     pub(crate) values: Vec<Value>,
+    /// The one row that it is about, by a name that changes of that row give too ([`crate::Tx::send_row`]).
+    pub(crate) row: Option<String>,
 }
 
 impl Ask {
     pub(crate) fn new(sql: impl Into<String>, values: impl Into<Vec<Value>>) -> Self {
-        Self { sql: sql.into(), values: values.into() }
+        Self { sql: sql.into(), values: values.into(), row: None }
+    }
+
+    pub(crate) fn of_row(mut self, row: impl Into<String>) -> Self {
+        self.row = Some(row.into());
+        self
     }
 }
+
+/// What a job of a group asks for before any of them runs, and under whose rights.
+pub(crate) type Ahead = (Option<Service>, Vec<Ask>);
 
 pub(crate) type EachRow<'a> = dyn FnMut(Row) -> Result<(), StoreError> + 'a;
 
@@ -44,21 +54,29 @@ pub(crate) trait Session: Send {
     fn start_job(&mut self, service: Option<Service>) -> Result<(), StoreError>;
     fn keep_job(&mut self) -> Result<(), StoreError>;
     fn undo_job(&mut self) -> Result<(), StoreError>;
-    /// On disk when this returns. Other processes hear of it.
-    fn commit(&mut self, committed: &Committed) -> Result<(), StoreError>;
+    /// On disk when this returns. Other processes hear of it. Gives the jobs that are not in it after all, by their place.
+    fn commit(&mut self, committed: &Committed) -> Result<Vec<(usize, StoreError)>, StoreError>;
     fn rollback(&mut self);
     /// The end of a snapshot. Nobody waits for it.
     fn end_read(&mut self) {
         self.rollback();
     }
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<usize, StoreError>;
-    /// A change whose count nobody needs. It may fail later: with the next statement, or in [`Self::flush`].
-    fn send(&mut self, sql: &str, values: &[Value]) -> Result<(), StoreError> {
+    /// A change whose count nobody needs. It may fail later: with the next statement, or with the commit.
+    /// `row`: the one row that it changes, by a name that jobs go by which build on what it was before.
+    fn send(&mut self, sql: &str, values: &[Value], row: Option<&str>) -> Result<(), StoreError> {
+        let _ = row;
         self.execute(sql, values).map(drop)
     }
-    /// Everything that was sent has been done when this returns.
-    fn flush(&mut self) -> Result<(), StoreError> {
-        Ok(())
+    /// Which job a failure was of, by its place in the transaction, when that was not the one that ran: nothing of the transaction
+    /// will be.
+    fn culprit(&mut self) -> Option<(usize, StoreError)> {
+        None
+    }
+    /// Asks what all jobs of a group begin with. `None`: nothing is won by that here.
+    fn ahead(&mut self, asked: &[Ahead]) -> Result<Option<Vec<Vec<Vec<Row>>>>, StoreError> {
+        let _ = asked;
+        Ok(None)
     }
     fn each(&mut self, sql: &str, values: &[Value], row: &mut EachRow<'_>) -> Result<(), StoreError>;
     /// Several questions that do not depend on each other's answers. `last`: a snapshot ends with them.
@@ -74,8 +92,6 @@ pub(crate) trait Session: Send {
         };
         asked.iter().map(one).collect()
     }
-    /// What asks for the database's clock: the one clock that all processes of a platform share.
-    fn clock(&self) -> &'static str;
     /// The next numbers of tables that number their own rows follow the rows that are there.
     fn follow_numbers(&mut self, tables: &[&str]) -> Result<(), StoreError>;
 }

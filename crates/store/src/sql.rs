@@ -12,6 +12,7 @@ use slipway_model::{AccountId, Change, ChangeKind};
 
 use crate::engine::{self, Touched};
 use crate::session::{Ask, Session};
+use crate::touching::{Spoilt, Tables, is_change};
 use crate::{Database, StoreError};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -66,8 +67,10 @@ pub struct Tx<'c> {
     pub(crate) touched: Touched,
     /// Ends of audit chains as this transaction left them: nobody else writes before it is over.
     pub(crate) heads: HashMap<String, (i64, String)>,
-    /// Answers to questions that were asked together and not yet used.
+    /// Answers to questions that were asked together.
     fetched: Vec<(Ask, Vec<Row>)>,
+    /// What changed, in this job and in those before it in its group; where answers were asked for ahead.
+    pub(crate) spoilt: Option<Spoilt>,
     failed: Option<String>,
 }
 
@@ -80,7 +83,25 @@ impl<'c> Tx<'c> {
             touched: Touched::default(),
             heads: HashMap::new(),
             fetched: Vec::new(),
+            spoilt: None,
             failed: None,
+        }
+    }
+
+    /// Answers that are there before the work begins; those that jobs before it made untrue are left out.
+    pub(crate) fn know(&mut self, answers: impl IntoIterator<Item = (Ask, Vec<Row>)>) {
+        let spares = |ask: &Ask| self.spoilt.as_ref().is_none_or(|spoilt| spoilt.spares(ask));
+        self.fetched.extend(answers.into_iter().filter(|(ask, _)| spares(ask)));
+    }
+
+    fn changing(&mut self, sql: &str, row: Option<&str>) {
+        if let Some(spoilt) = &mut self.spoilt {
+            spoilt.by(sql, row);
+        }
+        if !self.fetched.is_empty() {
+            let mut now = Spoilt::default();
+            now.by(sql, row);
+            self.fetched.retain(|(ask, _)| now.spares(ask));
         }
     }
 
@@ -106,7 +127,7 @@ impl<'c> Tx<'c> {
     }
 
     pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<usize, StoreError> {
-        self.fetched.clear();
+        self.changing(sql, None);
         let done = self.session.execute(sql, values);
         self.noted(done)
     }
@@ -114,13 +135,20 @@ impl<'c> Tx<'c> {
     /// A change whose count nobody needs: on PostgreSQL it is not waited for, but goes with the next statement or with the
     /// end of the work, and that is where it fails if it does.
     pub fn send(&mut self, sql: &str, values: &[Value]) -> Result<(), StoreError> {
-        self.fetched.clear();
-        let done = self.session.send(sql, values);
+        self.changing(sql, None);
+        let done = self.session.send(sql, values, None);
+        self.noted(done)
+    }
+
+    /// The same of the one row that questions call so ([`Ask::of_row`]): answers about other rows stay true.
+    pub(crate) fn send_row(&mut self, row: &str, sql: &str, values: &[Value]) -> Result<(), StoreError> {
+        self.changing(sql, Some(row));
+        let done = self.session.send(sql, values, Some(row));
         self.noted(done)
     }
 
     /// Asks several questions at once: one round trip on PostgreSQL. Whoever asks one of them next gets the answer that is
-    /// there already, unless something was changed since. Which functions ask is known to those that offer an [`Ask`].
+    /// there already, unless a table that it speaks of was changed since. Which functions ask is known to those that offer an [`Ask`].
     pub fn fetch(&mut self, asked: impl IntoIterator<Item = Ask>) -> Result<(), StoreError> {
         self.fetch_all(asked, false)
     }
@@ -149,7 +177,11 @@ impl<'c> Tx<'c> {
     pub fn all(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, StoreError> {
         let known = self.fetched.iter().position(|(ask, _)| ask.sql == sql && ask.values == values);
         if let Some(place) = known {
-            return Ok(self.fetched.swap_remove(place).1);
+            // What speaks of no table is the time, which passes; everything else stays true until it is changed.
+            return Ok(match Tables::named_in(sql) == Tables::default() {
+                true => self.fetched.swap_remove(place).1,
+                false => self.fetched[place].1.clone(),
+            });
         }
         let mut rows = Vec::new();
         self.each(sql, values, &mut |row| {
@@ -170,6 +202,9 @@ impl<'c> Tx<'c> {
         values: &[Value],
         row: &mut dyn FnMut(Row) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        if is_change(sql) {
+            self.changing(sql, None);
+        }
         let done = self.session.each(sql, values, row);
         self.noted(done)
     }
@@ -182,7 +217,7 @@ impl<'c> Tx<'c> {
 
     /// What [`Self::database_now_ms`] asks.
     pub(crate) fn asks_clock(&self) -> Ask {
-        Ask::new(self.session.clock(), [])
+        asks_clock(self.database())
     }
 
     pub(crate) fn begun_after(&mut self) -> Duration {
@@ -207,11 +242,7 @@ impl<'c> Tx<'c> {
 
     /// PostgreSQL ends a transaction with its first failed statement. The same holds on SQLite, so that nobody
     /// writes code that goes on after one and works on one engine only.
-    pub(crate) fn whole(&mut self) -> Result<(), StoreError> {
-        if self.failed.is_none() {
-            let done = self.session.flush();
-            return self.noted(done);
-        }
+    pub(crate) fn whole(&self) -> Result<(), StoreError> {
         match &self.failed {
             None => Ok(()),
             Some(why) => {
@@ -219,6 +250,11 @@ impl<'c> Tx<'c> {
             }
         }
     }
+}
+
+/// What [`Tx::database_now_ms`] asks, for whoever asks ahead.
+pub(crate) fn asks_clock(database: Database) -> Ask {
+    Ask::new(database.clock(), [])
 }
 
 #[derive(Debug, Clone)]

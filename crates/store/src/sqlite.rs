@@ -97,13 +97,17 @@ fn connect(path: &Path) -> Result<Sqlite, StoreError> {
 
 fn migrate(connection: &mut rusqlite::Connection) -> Result<(), StoreError> {
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    for (version, sql) in migrations::after(found)? {
-        let tx = connection.transaction()?;
+    let mut pending = migrations::after(found)?.peekable();
+    if pending.peek().is_none() {
+        return Ok(());
+    }
+    // One commit for all of them: a new database is there at once, and an old one is as it was or up to date.
+    let tx = connection.transaction()?;
+    for (version, sql) in pending {
         tx.execute_batch(sql)?;
         tx.execute_batch(&format!("PRAGMA user_version = {version}"))?;
-        tx.commit()?;
     }
-    Ok(())
+    Ok(tx.commit()?)
 }
 
 /// SQLite numbers `$2` by where it first stands; `?2` means the second value, as `$2` does in PostgreSQL.
@@ -136,8 +140,9 @@ impl Session for Sqlite {
         Ok(self.connection.execute_batch("ROLLBACK TO job; RELEASE job")?)
     }
 
-    fn commit(&mut self, _: &Committed) -> Result<(), StoreError> {
-        Ok(self.connection.execute_batch("COMMIT")?)
+    fn commit(&mut self, _: &Committed) -> Result<Vec<(usize, StoreError)>, StoreError> {
+        self.connection.execute_batch("COMMIT")?;
+        Ok(Vec::new())
     }
 
     fn rollback(&mut self) {
@@ -169,10 +174,6 @@ impl Session for Sqlite {
             each(Row::new(values))?;
         }
         Ok(())
-    }
-
-    fn clock(&self) -> &'static str {
-        "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
     }
 
     fn follow_numbers(&mut self, _: &[&str]) -> Result<(), StoreError> {

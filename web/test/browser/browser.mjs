@@ -5,6 +5,9 @@ import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { startMock } from '../../mock/server.mjs';
 
+// How long a page may take on a machine that compiles besides. What is promised of time is measured elsewhere, alone.
+export const PATIENCE = 60_000;
+
 const FLAGS = [
   '--no-sandbox',
   '--disable-gpu',

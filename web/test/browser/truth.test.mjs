@@ -1,7 +1,7 @@
 // Rows of the first hour as a new user (D23–D35) that are about what a page shows, in the built pages against the mock.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
-import { open } from './browser.mjs';
+import { PATIENCE, open } from './browser.mjs';
 
 let world;
 let page;
@@ -14,7 +14,7 @@ beforeEach(async () => {
   await page?.close();
   await world.context.clearCookies();
   page = await world.context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(PATIENCE);
 });
 
 const visit = async (path) => {

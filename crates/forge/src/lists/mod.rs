@@ -11,7 +11,7 @@ mod code_commit;
 mod gitea;
 mod github;
 mod gitlab;
-mod paging;
+pub(crate) mod paging;
 
 use serde_json::Value;
 

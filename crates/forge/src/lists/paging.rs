@@ -90,7 +90,7 @@ impl<C: Carrier> Question<'_, C> {
 }
 
 /// `<https://…>; rel="next"`.
-fn next_page(link: &str) -> Option<&str> {
+pub(crate) fn next_page(link: &str) -> Option<&str> {
     link.split(',').find_map(|part| {
         let (address, rest) = part.trim().strip_prefix('<')?.split_once('>')?;
         rest.contains("rel=\"next\"").then_some(address)

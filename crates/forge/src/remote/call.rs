@@ -428,9 +428,12 @@ impl Provider {
                     .then(|| Call::get(format!("{path}&start={start}")));
             }
             Self::BitbucketCloud => value.get("next").is_some_and(Value::is_string),
-            // They say so in a header; a page that is not full is the last one too.
-            Self::GitHub | Self::GitLab => self.items(&value).len() >= 100,
-            Self::Gitea => self.items(&value).len() >= 50,
+            // They say so in a header: how long a page is, their operator may have changed.
+            Self::GitHub | Self::GitLab | Self::Gitea => match &answer.link {
+                Some(link) => value.is_array() && crate::lists::paging::next_page(link).is_some(),
+                // Of some lists they do not; a page that is not full is the last one then.
+                None => self.items(&value).len() >= if self == Self::Gitea { 50 } else { 100 },
+            },
         };
         next.then(|| Call::get(format!("{path}&page={}", page + 1)))
     }

@@ -361,6 +361,12 @@ fn a_list_is_read_to_its_last_page() {
         for last in [full - 1, 0] {
             assert_eq!(provider.next_page(&third, &answer(list(last))), None, "{provider:?}");
         }
+        // What they say in a header counts, however long their pages are.
+        let linked = |count, link: &str| Answer { link: Some(link.into()), ..answer(list(count)) };
+        let more = linked(30, "<https://x/y?page=2>; rel=\"next\", <https://x/y?page=4>; rel=\"last\"");
+        assert_eq!(provider.next_page(&first, &more).unwrap().path, second.path, "{provider:?}");
+        let last = linked(full, "<https://x/y?page=1>; rel=\"first\"");
+        assert_eq!(provider.next_page(&first, &last), None, "{provider:?}");
     }
     let (cloud, first) = (Provider::BitbucketCloud, Provider::BitbucketCloud.hooks("acme/app"));
     let page = json!({"values": [], "next": "https://api.bitbucket.org/2.0/x?page=2"});

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use slipway_store::{Database, StoreError, Tx, leases};
+use slipway_store::{Ask, Database, StoreError, Tx, leases};
 
 use crate::ctx::Server;
 
@@ -36,9 +36,20 @@ impl Lead {
         held
     }
 
+    /// What [`Self::checked`] asks.
+    pub(crate) fn asks(&self, database: Database) -> Vec<Ask> {
+        leases::asks_still_held(database, self.name, &self.holder, self.epoch).into()
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
+}
+
+#[cfg(test)]
+pub(crate) async fn lead(server: &Server, name: &'static str) -> Lead {
+    let epoch = take(server, name).await.unwrap().unwrap();
+    Lead { name, holder: server.inner.holder.clone(), epoch, lost: Arc::default() }
 }
 
 /// Runs `work` while this process leads, again whenever it comes to lead, until shutdown.

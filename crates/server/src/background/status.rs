@@ -142,10 +142,10 @@ mod tests {
     fn a_job_is_failing_after_three_in_a_row_and_fine_after_one_that_went_well() {
         let jobs = Jobs::default();
         for (round, failing) in [(1, false), (2, false), (3, true)] {
-            jobs.note("clock", round, Some("away".into()));
+            jobs.note("schedules", round, Some("away".into()));
             assert_eq!(jobs.list()[0].1.is_failing(), failing);
         }
-        jobs.note("clock", 4, None);
+        jobs.note("schedules", 4, None);
         let job = &jobs.list()[0].1;
         assert_eq!((job.failures, job.failures_total, job.last_success_ms), (0, 3, Some(4)));
         assert_eq!((job.is_failing(), &job.error, job.rounds), (false, &None, 4));
@@ -154,11 +154,11 @@ mod tests {
     #[test]
     fn who_leads_no_longer_does_not_say_when_it_runs_next() {
         let jobs = Jobs::default();
-        jobs.with("clock", |job| job.lease = Some("clock"));
-        jobs.leads("clock", Some(7));
-        jobs.next("clock", 1_000, Duration::from_secs(2));
+        jobs.with("schedules", |job| job.lease = Some("schedules"));
+        jobs.leads("schedules", Some(7));
+        jobs.next("schedules", 1_000, Duration::from_secs(2));
         assert_eq!(jobs.list()[0].1.next_run_ms, Some(3_000));
-        jobs.leads("clock", None);
+        jobs.leads("schedules", None);
         assert_eq!(jobs.list()[0].1.next_run_ms, None);
     }
 }

@@ -71,10 +71,11 @@ pub(crate) static TASKS: [Task; 15] = [
         run: |turn| Box::pin(async move { notifications::round(&turn).await }),
     },
     Task {
-        name: "clock",
+        name: schedules::NAME,
         description: "Finds schedules that are due, and writes down that they were.",
         role: Some(Role::CronExecutor),
-        lease: Some("clock"),
+        // Older versions call it `clock`: beside one of them both look, and a moment is written once by whoever comes first.
+        lease: Some(schedules::NAME),
         wake: Wake::Every(seconds(2)),
         run: |turn| Box::pin(async move { schedules::round(&turn).await }),
     },

@@ -97,7 +97,7 @@ pub(crate) fn require(
         ("git-context", action) => ("use", action),
         (_, action) => ("read", action),
     };
-    access::require(tx, caller, action, look, &entity, &what)?
+    access::require(tx, caller, action, look, &entity, &what)?.map(drop)
 }
 
 /// Takes what is secret out of `data`; gives back what may be shown and, if there was any, what may not.

@@ -59,7 +59,7 @@ pub(crate) fn require_read(tx: &mut Tx<'_>, caller: &Caller, name: &str) -> Resu
         }
         _ => {}
     }
-    access::require(tx, caller, "read", "read", &asked(name, None, build.as_ref()), &what)?
+    access::require(tx, caller, "read", "read", &asked(name, None, build.as_ref()), &what)?.map(drop)
 }
 
 /// Before anything is pushed: is there any reference of it that the caller may move?

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use slipway_bus::Queue;
 use slipway_dialect::path_glob;
 use slipway_forge::remote::{CommitState, CommitStatus};
-use slipway_model::{AccountId, BuildStatus, Fact};
+use slipway_model::{AccountId, BuildId, BuildStatus, Fact};
 use slipway_store::facts::Recorded;
 use slipway_store::outgoing::{self, Outgoing};
 use slipway_store::{Scope, Store, StoreError, Tx, builds, contexts};
@@ -65,6 +65,9 @@ impl Consumer for Notifications {
         let (inner, count) = (server.clone(), facts.len());
         let found = server.store().read(move |tx| {
             let mut contexts = HashMap::new();
+            let about =
+                facts.iter().filter_map(|recorded| Some((recorded.account, build_of(&recorded.fact)?.0)));
+            tx.fetch(about.map(|(account, build)| builds::asks_by_id(Scope::of(account), build)))?;
             Ok(facts.iter().map(|fact| outgoing_of(&inner, tx, fact, &mut contexts)).collect::<Vec<_>>())
         });
         match found.await {
@@ -88,6 +91,16 @@ impl Consumer for Notifications {
 /// Contexts of accounts that messages go by, each account looked up once.
 type Known = HashMap<AccountId, Vec<contexts::Context>>;
 
+/// Which build a fact is about, and how that stands.
+fn build_of(fact: &Fact) -> Option<(BuildId, &str)> {
+    Some(match fact {
+        Fact::BuildCreated { build, .. } => (*build, "pending"),
+        Fact::BuildFinished { build, status, .. } => (*build, status.as_str()),
+        Fact::ApprovalAsked { build, .. } => (*build, BuildStatus::PendingApproval.as_str()),
+        _ => return None,
+    })
+}
+
 /// What has to be told to whom.
 fn outgoing_of(
     server: &Server,
@@ -95,12 +108,7 @@ fn outgoing_of(
     recorded: &Recorded,
     known: &mut Known,
 ) -> Result<Vec<Outgoing>, StoreError> {
-    let (build, status) = match &recorded.fact {
-        Fact::BuildCreated { build, .. } => (*build, "pending"),
-        Fact::BuildFinished { build, status, .. } => (*build, status.as_str()),
-        Fact::ApprovalAsked { build, .. } => (*build, BuildStatus::PendingApproval.as_str()),
-        _ => return Ok(Vec::new()),
-    };
+    let Some((build, status)) = build_of(&recorded.fact) else { return Ok(Vec::new()) };
     let (account, scope) = (recorded.account, Scope::of(recorded.account));
     if let Entry::Vacant(place) = known.entry(account) {
         let mut told = contexts::list(tx, scope)?;

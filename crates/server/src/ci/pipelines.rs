@@ -1,7 +1,7 @@
 //! Which pipelines a caller may see, and what is stored of one.
 
 use crate::http::error::ApiError;
-use crate::identity::access::{self, ProjectTags};
+use crate::identity::access::{self, Granted, ProjectTags};
 use crate::identity::auth::Caller;
 use slipway_access::{Entity, Role, Rule, decide_on};
 use slipway_api::pipeline::Pipeline;
@@ -32,7 +32,7 @@ pub(crate) fn require_by_id(
     pipeline: PipelineId,
     action: &str,
     what: &str,
-) -> Result<(), ApiError> {
+) -> Result<Granted, ApiError> {
     match pipelines::by_name(tx, caller.scope(), &pipeline.to_string())? {
         Some(row) => {
             let (body, tags) = (stored(&row)?, ProjectTags::load(tx, caller.scope())?);
@@ -46,7 +46,7 @@ pub(crate) fn require_by_id(
             )?
         }
         None => {
-            let gone = Entity { kind: "pipeline", name: "(deleted)", ..Entity::default() };
+            let gone = Entity { kind: "pipeline", name: access::GONE, ..Entity::default() };
             access::require(tx, caller, action, "read", &gone, what)?
         }
     }

@@ -97,7 +97,7 @@ impl Connection {
         let address = format!("{}{}", self.api, call.path);
         let answer =
             server.inner.egress.call(call.method, &address, &[(name, &value)], call.body.as_ref()).await?;
-        Ok(Answer { status: answer.status, body: answer.body, link: None })
+        Ok(Answer { status: answer.status, body: answer.body, link: answer.link })
     }
 
     /// A list, page by page; each answer is a page of it.
@@ -185,6 +185,12 @@ pub(crate) async fn commit(
     })
 }
 
+/// Whether an announcement left something out that is needed.
+pub(crate) fn is_incomplete(event: &RepoEvent, needs_files: bool) -> bool {
+    let unknown_commit = event.sha.is_empty() && (event.comment.is_some() || event.release.is_some());
+    unknown_commit || (needs_files && event.changed_paths.is_none())
+}
+
 /// What an announcement left out and a trigger needs is asked of the provider: a webhook is a hint.
 pub(crate) async fn complete(
     server: &Server,
@@ -193,12 +199,12 @@ pub(crate) async fn complete(
     event: &mut RepoEvent,
     needs_files: bool,
 ) -> Result<(), ProviderError> {
+    if !is_incomplete(event, needs_files) {
+        return Ok(());
+    }
     let unknown_pull = event.comment.is_some() && event.sha.is_empty();
     let unknown_commit = event.sha.is_empty() && event.release.is_some();
     let unknown_files = needs_files && event.changed_paths.is_none();
-    if !unknown_pull && !unknown_commit && !unknown_files {
-        return Ok(());
-    }
     let connection = connect(server, account, context).await?;
     let provider = connection.provider;
     if unknown_pull {

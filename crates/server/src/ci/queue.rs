@@ -54,7 +54,8 @@ pub(crate) fn enqueue(
         trigger_of(pipeline, trigger).and_then(|found| found.settings().ok()).unwrap_or_default();
     let priority = of_trigger.priority.or(settings.priority).unwrap_or(0).clamp(-100, 100);
     let (id, now_ms) = (server.seams().new_id(), server.now_ms());
-    let queue = Queue { priority, trigger, branch };
+    let revision = commit.map(|commit| commit.sha.as_str()).unwrap_or_default();
+    let queue = Queue { priority, trigger, branch, revision };
     let new = NewBuild { id, pipeline: row.id, pipeline_name: &row.name, order, cause: why.cause, queue };
     let made = match why.is_new {
         true => builds::create_new(tx, scope, &new, now_ms)?,

@@ -16,6 +16,8 @@ use crate::background::lease::Lead;
 use crate::ci::trigger_events::CRON;
 use crate::ctx::Server;
 
+pub(crate) const NAME: &str = "schedules";
+
 /// More ticks than this were missed: enough to know that only the latest counts.
 const MISSED_MAX: usize = 10_000;
 

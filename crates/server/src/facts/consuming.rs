@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use slipway_bus::{ATTEMPTS_MAX, Delivery, Message, Queue};
 use slipway_model::Next;
-use slipway_store::{Store, StoreError, Tx, inbox};
+use slipway_store::{Ask, Store, StoreError, Tx, inbox};
 
 use crate::background::driver::{Outcome, Round};
 use crate::background::status;
@@ -33,6 +33,11 @@ pub(crate) trait Consumer {
         server: &Server,
         facts: Vec<slipway_store::facts::Recorded>,
     ) -> impl Future<Output = Vec<Result<Option<Self::Work>, Trouble>>> + Send;
+
+    /// What doing it asks first: asked for all messages at once.
+    fn asks(_work: &Self::Work) -> Vec<Ask> {
+        Vec::new()
+    }
 
     /// Does it, in a transaction that others may share.
     fn carry_out(server: &Server, tx: &mut Tx<'_>, work: &Self::Work) -> Result<(), StoreError>;
@@ -129,8 +134,10 @@ async fn write<C: Consumer>(server: &Server, works: Vec<(String, C::Work)>) -> R
         return Ok(());
     }
     let inner = server.clone();
+    let noted = works.iter().map(|(id, _)| inbox::asks_known(C::QUEUE.name, id));
+    let asked = noted.chain(works.iter().flat_map(|(_, work)| C::asks(work))).collect();
     C::store(server)
-        .write(move |tx| {
+        .write_asking(asked, move |tx| {
             let ids: Vec<_> = works.iter().map(|(id, _)| id.as_str()).collect();
             let mut known = inbox::known(tx, C::QUEUE.name, &ids)?;
             for (id, work) in &works {

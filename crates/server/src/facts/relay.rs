@@ -67,9 +67,9 @@ async fn hand_over(server: &Server, lead: &Lead) -> Result<usize, RelayError> {
         })
         .collect::<Result<Vec<_>, StoreError>>()?;
     server.inner.bus.publish(&messages).await?;
-    let lead = lead.clone();
+    let (lead, asked) = (lead.clone(), lead.asks(store.database()));
     store
-        .write(move |tx| {
+        .write_asking(asked, move |tx| {
             lead.checked(tx)?;
             facts::move_cursor(tx, CURSOR, last)
         })

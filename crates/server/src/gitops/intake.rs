@@ -5,6 +5,8 @@
 //! entities and of nothing else, its sizes are limited here, and one entity that cannot be kept does not hold up the others.
 //! What is costly (reading bodies, writing JSON) is done before the transaction.
 
+use std::collections::BTreeMap;
+
 use slipway_api::application::{Application, ApplicationRow};
 use slipway_api::report::{
     APPLICATION, CompletePage, ENTITIES_MAX, ENTITY_BYTES_MAX, Entity, EntityName, PAGES_MAX, Refused,
@@ -12,7 +14,7 @@ use slipway_api::report::{
 };
 use slipway_model::ChangeKind;
 use slipway_store::applications::{self, Runtime};
-use slipway_store::entities::{self, Complete, Known, Name, Reported};
+use slipway_store::entities::{self, Complete, Name, Reported};
 use slipway_store::{Scope, StoreError, Tx, facts};
 
 use super::deployments::{self, Heard};
@@ -113,18 +115,25 @@ impl Intake {
         Ok(ReportTaken { taken: true, missing, refused: self.refused, ..answer })
     }
 
+    /// One question and few statements for a whole page, however many entities it names.
     fn put_all(&mut self, tx: &mut Tx<'_>, scope: Scope, now_ms: i64) -> Result<(), StoreError> {
-        let runtime = &self.runtime.name;
-        for refused in &self.refused {
-            entities::named_again(tx, scope, runtime, place(&refused.entity), self.sequence)?;
+        let Self { runtime, sequence, entities: all, refused, .. } = self;
+        let (runtime, sequence) = (&runtime.name, *sequence);
+        for refused in &*refused {
+            entities::named_again(tx, scope, runtime, place(&refused.entity), sequence)?;
         }
+        let names: Vec<_> = all.iter().map(|ready| place(&ready.name)).collect();
+        let known = entities::known(tx, scope, runtime, &names)?;
         let mut count = None;
-        for ready in &self.entities {
-            let known = entities::known(tx, scope, runtime, place(&ready.name))?;
-            if known.as_ref().is_some_and(|known| known.is_newer_than(self.sequence)) {
+        // By name: of an entity that a page names twice, what it says last is kept.
+        let mut kept: BTreeMap<Name<'_>, (&Ready, String)> = BTreeMap::new();
+        for ready in &*all {
+            let name = place(&ready.name);
+            let known = known.get(&name);
+            if known.is_some_and(|known| known.is_newer_than(sequence)) {
                 continue;
             }
-            if known.is_none() {
+            if known.is_none() && !kept.contains_key(&name) {
                 let count = match &mut count {
                     Some(count) => count,
                     None => count.insert(entities::count(tx, scope, runtime)?),
@@ -132,13 +141,18 @@ impl Intake {
                 *count += 1;
                 if *count > ENTITIES_OF_RUNTIME_MAX {
                     let reason = format!("a runtime may report {ENTITIES_OF_RUNTIME_MAX} entities");
-                    self.refused.push(Refused { entity: ready.name.clone(), reason });
+                    refused.push(Refused { entity: ready.name.clone(), reason });
                     continue;
                 }
             }
-            put(tx, scope, runtime, ready, known.as_ref(), self.sequence, now_ms)?;
+            let before = kept.get(&name).map(|(_, told)| told.clone());
+            let before = before.or_else(|| known.map(|known| known.told.clone())).unwrap_or_default();
+            let told = tell(tx, scope, runtime, ready, before, now_ms)?;
+            kept.insert(name, (ready, told));
         }
-        Ok(())
+        let rows: Vec<_> =
+            kept.iter().map(|(name, (ready, told))| (*name, reported(ready, told, sequence))).collect();
+        entities::put(tx, scope, runtime, &rows)
     }
 
     fn remove_all(&self, tx: &mut Tx<'_>, scope: Scope, now_ms: i64) -> Result<(), StoreError> {
@@ -157,35 +171,34 @@ fn place(name: &EntityName) -> Name<'_> {
     Name { kind: &name.kind, namespace: &name.namespace, name: &name.name }
 }
 
-/// Stores one entity, and with it the facts of what happened to it.
-fn put(
+/// Facts of what happened to an entity since `told`; says what is told now.
+fn tell(
     tx: &mut Tx<'_>,
     scope: Scope,
     runtime: &str,
     ready: &Ready,
-    known: Option<&Known>,
-    sequence: i64,
+    told: String,
     now_ms: i64,
-) -> Result<(), StoreError> {
-    let mut told = known.map(|known| known.told.clone()).unwrap_or_default();
-    if let Some(app) = &ready.application {
-        let heard = Heard { account: scope.account(), runtime, uid: &ready.uid, now_ms };
-        let (now_told, news) = deployments::follow(heard, &told, app);
-        for fact in &news {
-            facts::append(tx, scope.account(), fact, now_ms)?;
-        }
-        told = serde_json::to_string(&now_told).map_err(StoreError::corrupt)?;
+) -> Result<String, StoreError> {
+    let Some(app) = &ready.application else { return Ok(told) };
+    let heard = Heard { account: scope.account(), runtime, uid: &ready.uid, now_ms };
+    let (now_told, news) = deployments::follow(heard, &told, app);
+    for fact in &news {
+        facts::note(tx, scope.account(), fact, now_ms)?;
     }
-    let entity = Reported {
+    serde_json::to_string(&now_told).map_err(StoreError::corrupt)
+}
+
+fn reported<'a>(ready: &'a Ready, told: &'a str, sequence: i64) -> Reported<'a> {
+    Reported {
         uid: &ready.uid,
         resource_version: &ready.resource_version,
         sequence,
         state: &ready.state,
         summary: &ready.summary,
         body: &ready.body,
-        told: &told,
-    };
-    entities::put(tx, scope, runtime, place(&ready.name), &entity)
+        told,
+    }
 }
 
 /// The complete report with this page. One of another number begins anew.

@@ -56,12 +56,15 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
     /// How to prove who one is, of an answer that asks for it.
     pub(crate) challenge: Option<String>,
+    /// What comes after this page of a list, and before it.
+    pub(crate) link: Option<String>,
 }
 
 impl From<Received> for Answer {
     fn from(received: Received) -> Self {
-        let challenge = received.header("www-authenticate").map(str::to_owned);
-        Self { status: received.status, body: received.body, challenge }
+        let header = |name: &str| received.header(name).map(str::to_owned);
+        let (challenge, link) = (header("www-authenticate"), header("link"));
+        Self { status: received.status, body: received.body, challenge, link }
     }
 }
 

@@ -19,8 +19,8 @@ use crate::background::rest::health;
 use crate::ci::git_host;
 use crate::ci::rest::{
     annotations, approvals, badges, builds, connections, contexts, debug, hermes, hooks, images, log_socket,
-    logs, pipelines, projects, registries, repos, revisions, runtime_environments, step_types, texts,
-    triggers, validator,
+    logs, pipelines, projects, registries, repos, restarts, revisions, runs, runtime_environments,
+    step_types, texts, triggers, validator,
 };
 use crate::ctx::Server;
 use crate::facts::rest::messages;
@@ -297,9 +297,9 @@ fn pipelines(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Pipelines), routes!(pipelines::one))
         .with(Policy::Member(Resource::Pipelines), routes!(pipelines::replace))
         .with(Policy::Member(Resource::Pipelines), routes!(pipelines::delete))
-        .with(Policy::Member(Resource::Builds), routes!(pipelines::run))
+        .with(Policy::Member(Resource::Builds), routes!(runs::run))
         .with(Policy::Member(Resource::Builds), routes!(texts::run_text))
-        .with(Policy::Member(Resource::Builds), routes!(pipelines::debug))
+        .with(Policy::Member(Resource::Builds), routes!(runs::debug))
         .with(Policy::Member(Resource::Pipelines), routes!(revisions::list))
         .with(Policy::Member(Resource::Pipelines), routes!(revisions::diff))
         .with(Policy::Member(Resource::Pipelines), routes!(revisions::restore))
@@ -344,12 +344,12 @@ fn pipelines(routes: Routes) -> Routes {
         .with(Policy::Member(Resource::Builds), routes!(debug::shell_printed))
         .quiet(Policy::Member(Resource::Builds), routes!(debug::shell_typed))
         .with(Policy::Member(Resource::Builds), routes!(debug::close_shell))
-        .with(Policy::Member(Resource::Builds), routes!(builds::restart_from))
+        .with(Policy::Member(Resource::Builds), routes!(restarts::restart_from))
         .with(Policy::Member(Resource::Builds), routes!(builds::reports))
         .reading(Policy::Member(Resource::Pipelines), routes!(validator::validate))
         .with(Policy::Member(Resource::Builds), routes!(builds::list))
         .with(Policy::Member(Resource::Builds), routes!(builds::one))
-        .changing(Policy::Member(Resource::Builds), routes!(builds::restart))
+        .changing(Policy::Member(Resource::Builds), routes!(restarts::restart))
         .with(Policy::Member(Resource::Builds), routes!(builds::progress))
         .with(Policy::Member(Resource::Builds), routes!(builds::terminate))
         .with(Policy::Member(Resource::Builds), routes!(logs::whole))

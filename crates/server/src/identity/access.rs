@@ -82,6 +82,29 @@ pub(crate) fn refuse(decision: Decision, visible: bool, what: &str) -> Result<()
     }
 }
 
+/// Proof that the one access decision allowed an action on an entity. Nothing else can make one.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    action: String,
+    kind: String,
+    name: String,
+}
+
+impl Granted {
+    /// Whether it is about one of these actions on this entity.
+    pub(crate) fn covers(&self, kind: &str, name: &str, actions: &[&str]) -> bool {
+        self.kind == kind && self.name == name && actions.contains(&self.action.as_str())
+    }
+
+    /// Of a build whose pipeline is gone, about which rules can say nothing by name.
+    pub(crate) fn covers_gone(&self, kind: &str, actions: &[&str]) -> bool {
+        self.covers(kind, GONE, actions)
+    }
+}
+
+/// The name under which a pipeline is asked about that is not there any more.
+pub(crate) const GONE: &str = "(deleted)";
+
 /// `read` of the kind decides whether it is visible, then `action` is asked for.
 pub(crate) fn require(
     tx: &mut Tx<'_>,
@@ -90,11 +113,12 @@ pub(crate) fn require(
     look: &str,
     entity: &Entity<'_>,
     what: &str,
-) -> Result<Result<(), ApiError>, StoreError> {
+) -> Result<Result<Granted, ApiError>, StoreError> {
     let rules = rules_about(tx, caller, entity.kind)?;
     let sees = action == look || decide_on(&caller.principal, &rules, look, entity).allowed;
     let decision = decide_on(&caller.principal, &rules, action, entity);
-    Ok(refuse(decision, sees && action != look, what))
+    let granted = || Granted { action: action.into(), kind: entity.kind.into(), name: entity.name.into() };
+    Ok(refuse(decision, sees && action != look, what).map(|()| granted()))
 }
 
 pub(crate) fn tags(pipeline: &Pipeline) -> Vec<&str> {

@@ -122,3 +122,77 @@ async fn a_push_to_gitea_is_built_once_also_when_nobody_announced_it() {
     .await;
     assert_eq!(builds(&platform).await[0]["revision"], json!(missed));
 }
+
+/// Gitea answers 50 at a time. What is on the second page counts as much: a hook that is there is not registered again, and a
+/// push to a branch there is found when nobody announced it.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_of_a_provider_are_read_to_their_last_page() {
+    const BRANCHES: usize = 55;
+    let server = tokio::task::spawn_blocking(gitea::shared).await.unwrap();
+    let owner = server.name("pages");
+    let (repo, token) = tokio::task::block_in_place(|| {
+        server.user(&owner);
+        server.repo(&owner, "app");
+        (format!("{owner}/app"), server.token(&owner))
+    });
+    tokio::task::block_in_place(|| {
+        commit(server, &repo, "a.md", "main", "First");
+        for number in 0..BRANCHES {
+            let body =
+                json!({"new_branch_name": format!("branch-number-{number:03}"), "old_branch_name": "main"});
+            server.api("POST", &format!("/repos/{repo}/branches"), Some(body));
+        }
+        for number in 0..BRANCHES {
+            let config = json!({"url": format!("http://127.0.0.1:9/{number}"), "content_type": "json"});
+            let body = json!({"type": "gitea", "active": false, "events": ["push"], "config": config});
+            server.api("POST", &format!("/repos/{repo}/hooks"), Some(body));
+        }
+    });
+    let network =
+        Network { egress_allowed: EgressRules::parse(&["127.0.0.1"]).unwrap(), ..Network::default() };
+    let platform = Platform::start_with(network).await;
+    let data = json!({"auth": {"type": "basic", "password": token, "apiHost": server.url()}});
+    let context = json!({"metadata": {"name": "forge"}, "spec": {"type": "git.gitea", "data": data}});
+    platform.post("/api/contexts", context).await;
+    let trigger =
+        json!({"name": "push", "type": "git", "repo": repo, "context": "forge", "events": ["push.heads"]});
+    let spec = json!({"triggers": [trigger], "steps": {"a": {"image": "x", "commands": ["true"]}}});
+    platform.post("/api/pipelines", json!({"metadata": {"name": "g/pages"}, "spec": spec})).await;
+    let registered = async || {
+        until("the webhook is registered", async || {
+            let all = platform.get("/api/hooks").await;
+            (all[0]["registered"] == true).then(|| all[0]["url"].as_str().unwrap().to_owned())
+        })
+        .await
+    };
+    let url = registered().await;
+    let ours = || {
+        let pages = ["1", "2"]
+            .map(|page| server.api("GET", &format!("/repos/{repo}/hooks?limit=50&page={page}"), None));
+        let all = pages.iter().flat_map(|page| page.as_array().unwrap().clone());
+        all.filter(|hook| hook["config"]["url"] == json!(url)).count()
+    };
+    assert_eq!(tokio::task::block_in_place(ours), 1);
+
+    // The platform died before it wrote down what it registered: it finds its hook, which is the last of all.
+    platform.sql("UPDATE hooks SET remote = NULL");
+    registered().await;
+    assert_eq!(tokio::task::block_in_place(ours), 1, "it was not registered a second time");
+
+    // The first look takes note of every branch; then nobody announces a push to the last one.
+    let last = format!("branch-number-{:03}", BRANCHES - 1);
+    until("every branch is known", async || platform.holds(&last).then_some(())).await;
+    let missed = tokio::task::block_in_place(|| {
+        let (first, second) = (
+            server.api("GET", &format!("/repos/{repo}/hooks?limit=50&page=1"), None),
+            server.api("GET", &format!("/repos/{repo}/hooks?limit=50&page=2"), None),
+        );
+        for hook in first.as_array().unwrap().iter().chain(second.as_array().unwrap()) {
+            server.api("DELETE", &format!("/repos/{repo}/hooks/{}", hook["id"]), None);
+        }
+        commit(server, &repo, "b.md", &last, "Unannounced")
+    });
+    platform.pass(3 * 60 * 1000);
+    let found = until("the missed push", async || builds(&platform).await.pop()).await;
+    assert_eq!((&found["revision"], &found["branchName"]), (&json!(missed), &json!(last)));
+}

@@ -42,22 +42,21 @@ async fn a_job_that_keeps_failing_shows_in_readiness_health_and_metrics() {
         assert_eq!(status, 200, "others are still served: {text}");
         text.as_str().unwrap().to_owned()
     };
-    until("the clock ran", async || {
+    until("schedules were looked at", async || {
         let health = platform.get("/api/admin/health").await;
-        let ran = health["jobs"].as_array().unwrap().iter().any(|job| job["name"] == "clock");
+        let ran = health["jobs"].as_array().unwrap().iter().any(|job| job["name"] == "schedules");
         ran.then_some(())
     })
     .await;
     assert_eq!(ready().await, "ready");
     platform.sql("ALTER TABLE cron_ticks RENAME TO cron_ticks_gone");
-    let said =
-        until("the clock is failing", async || Some(ready().await).filter(|text| text != "ready")).await;
-    assert!(said.contains("background job `clock` has failed"), "{said}");
+    let said = until("the job is failing", async || Some(ready().await).filter(|text| text != "ready")).await;
+    assert!(said.contains("background job `schedules` has failed"), "{said}");
     let health = platform.get("/api/admin/health").await;
-    let clock = health["jobs"].as_array().unwrap().iter().find(|job| job["name"] == "clock").unwrap();
-    assert_eq!(clock["failing"], true, "{clock}");
-    assert!(clock["error"].as_str().unwrap().contains("cron_ticks"), "{clock}");
-    assert!(value(&metrics(&platform).await, "slipway_job_failures{job=\"clock\"}").unwrap() >= 3.0);
+    let schedules = health["jobs"].as_array().unwrap().iter().find(|job| job["name"] == "schedules").unwrap();
+    assert_eq!(schedules["failing"], true, "{schedules}");
+    assert!(schedules["error"].as_str().unwrap().contains("cron_ticks"), "{schedules}");
+    assert!(value(&metrics(&platform).await, "slipway_job_failures{job=\"schedules\"}").unwrap() >= 3.0);
     platform.sql("ALTER TABLE cron_ticks_gone RENAME TO cron_ticks");
     until("it is well again", async || Some(ready().await).filter(|text| text == "ready")).await;
     let text = metrics(&platform).await;
@@ -65,12 +64,12 @@ async fn a_job_that_keeps_failing_shows_in_readiness_health_and_metrics() {
         "slipway_part_up{part=\"database\"} 1",
         "slipway_part_up{part=\"bus\"} 1",
         "slipway_part_up{part=\"cache\"} 1",
-        "slipway_leading{work=\"clock\"}",
+        "slipway_leading{work=\"schedules\"}",
         "slipway_facts_waiting ",
         "slipway_deferred_messages{state=\"dead\"} 0",
         "slipway_store_write_wait_seconds_count",
         "slipway_store_connections",
-        "slipway_lease_remaining_seconds{work=\"clock\"}",
+        "slipway_lease_remaining_seconds{work=\"schedules\"}",
     ] {
         assert!(text.contains(name), "{name} is not in\n{text}");
     }
@@ -85,19 +84,19 @@ fn job<'h>(health: &'h Value, name: &str) -> &'h Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_background_job_is_listed_to_those_who_run_the_platform() {
     let platform = Platform::start().await;
-    let health = until("the clock waits for its next run", async || {
+    let health = until("the job waits for its next run", async || {
         let health = platform.get("/api/admin/health").await;
-        (job(&health, "clock")["nextRun"].is_string()).then_some(health)
+        (job(&health, "schedules")["nextRun"].is_string()).then_some(health)
     })
     .await;
-    let clock = job(&health, "clock");
+    let schedules = job(&health, "schedules");
     for field in ["lastRun", "lastSuccess", "leader"] {
-        assert!(clock[field].is_string(), "{field}: {clock}");
+        assert!(schedules[field].is_string(), "{field}: {schedules}");
     }
-    assert!(clock["tookMs"].is_u64() && clock["rounds"].as_u64().unwrap() > 0, "{clock}");
+    assert!(schedules["tookMs"].is_u64() && schedules["rounds"].as_u64().unwrap() > 0, "{schedules}");
     assert_eq!(
-        (&clock["here"], &clock["lease"], &clock["state"]),
-        (&json!(true), &json!("clock"), &json!("waiting"))
+        (&schedules["here"], &schedules["lease"], &schedules["state"]),
+        (&json!(true), &json!("schedules"), &json!("waiting"))
     );
     for row in health["jobs"].as_array().unwrap() {
         assert!(row["description"].as_str().unwrap().ends_with('.'), "{row}");
@@ -148,20 +147,24 @@ async fn one_process_leads_and_every_process_says_which() {
     };
     let (one, two) = until("somebody leads", async || {
         let (one, two) = (health(&processes[0]).await, health(&processes[1]).await);
-        let led = job(&one, "clock")["leader"].is_string() && job(&two, "clock")["leader"].is_string();
+        let led =
+            job(&one, "schedules")["leader"].is_string() && job(&two, "schedules")["leader"].is_string();
         led.then_some((one, two))
     })
     .await;
     assert_ne!(one["process"], two["process"]);
-    assert_eq!(job(&one, "clock")["leader"], job(&two, "clock")["leader"]);
-    let (leader, other) = match job(&one, "clock")["here"].as_bool().unwrap() {
+    assert_eq!(job(&one, "schedules")["leader"], job(&two, "schedules")["leader"]);
+    let (leader, other) = match job(&one, "schedules")["here"].as_bool().unwrap() {
         true => (&one, &two),
         false => (&two, &one),
     };
-    assert_eq!(job(leader, "clock")["leader"], leader["process"]);
-    assert_eq!(job(other, "clock")["here"], false);
-    assert_eq!(job(other, "clock")["state"], "standby");
-    assert_eq!((&job(other, "clock")["rounds"], &job(other, "clock")["lastRun"]), (&json!(0), &Value::Null));
+    assert_eq!(job(leader, "schedules")["leader"], leader["process"]);
+    assert_eq!(job(other, "schedules")["here"], false);
+    assert_eq!(job(other, "schedules")["state"], "standby");
+    assert_eq!(
+        (&job(other, "schedules")["rounds"], &job(other, "schedules")["lastRun"]),
+        (&json!(0), &Value::Null)
+    );
     // What each does for itself both do.
     assert_eq!(
         (&job(&one, "key-usage")["here"], &job(&two, "key-usage")["here"]),

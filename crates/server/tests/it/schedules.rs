@@ -88,7 +88,7 @@ async fn a_schedule_that_was_due_starts_one_build_whoever_dies_before_it_is_made
         .await;
     let rounds = |health: &Value| {
         let jobs = health["jobs"].as_array().unwrap();
-        jobs.iter().find(|job| job["name"] == "clock").and_then(|job| job["rounds"].as_u64()).unwrap_or(0)
+        jobs.iter().find(|job| job["name"] == "schedules").and_then(|job| job["rounds"].as_u64()).unwrap_or(0)
     };
     second
         .until("it looked again, and everything was followed up", &key, "/api/admin/health", |health| {

@@ -38,11 +38,11 @@ mod tests {
 
     #[test]
     fn a_row_says_who_leads_and_how_it_went() {
-        let mut job = json!({"name": "clock", "state": "failing", "failures": 4, "error": "away", "tookMs": 12,
-            "lease": "clock", "leader": "1-ab", "here": true});
+        let mut job = json!({"name": "schedules", "state": "failing", "failures": 4, "error": "away", "tookMs": 12,
+            "lease": "schedules", "leader": "1-ab", "here": true});
         assert_eq!(
             row(&job),
-            ["clock", "failing", "-", "12 ms", "-", "this process", "failed 4 in a row: away"]
+            ["schedules", "failing", "-", "12 ms", "-", "this process", "failed 4 in a row: away"]
         );
         job["here"] = false.into();
         assert_eq!(row(&job)[5], "1-ab");

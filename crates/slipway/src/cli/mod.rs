@@ -20,4 +20,5 @@ pub(crate) mod pipelines;
 mod render;
 pub(crate) mod repos;
 pub(crate) mod retention;
+pub(crate) mod rollouts;
 mod watch;

@@ -14,7 +14,7 @@ use slipway_runner::signing;
 
 use super::output::{self, Format, OutputArguments};
 
-const UNREADABLE: u8 = 2;
+pub(super) const UNREADABLE: u8 = 2;
 
 #[derive(Args)]
 pub(crate) struct LintArguments {
@@ -58,6 +58,8 @@ pub(crate) enum ConformanceCommand {
     Pipelines { dir: PathBuf },
     /// GitOps: health of objects in DIR
     Gitops { dir: PathBuf },
+    /// Rollouts: manifests in DIR
+    Rollouts { dir: PathBuf },
 }
 
 pub(super) fn read(path: &Path) -> anyhow::Result<String> {
@@ -253,6 +255,7 @@ pub(crate) fn conformance(command: &ConformanceCommand) -> ExitCode {
             verdict(dir, report.passed, report.failed.len(), report.failed.is_empty())
         }
         ConformanceCommand::Gitops { dir } => gitops(dir),
+        ConformanceCommand::Rollouts { dir } => rollouts(dir),
     }
 }
 
@@ -281,4 +284,20 @@ fn gitops(dir: &Path) -> ExitCode {
     // The bar: 95 of 100, and never a Healthy that is not.
     let good = report.agreed * 100 >= report.rows * 95 && report.wrongly_healthy().next().is_none();
     verdict(dir, report.agreed, report.differences.len(), good)
+}
+
+fn rollouts(dir: &Path) -> ExitCode {
+    let rows = std::fs::read_to_string(dir.join("manifests.jsonl")).unwrap_or_default();
+    match super::rollouts::compare(&rows) {
+        Ok(report) => {
+            report.lines.iter().for_each(|line| say!("{line}"));
+            // Some rows are meant to be refused, and do not say so.
+            let good = report.passed * 100 >= (report.passed + report.failed) * 95 && report.checked > 0;
+            verdict(dir, report.passed, report.failed, good)
+        }
+        Err(error) => {
+            note!("error: {} cannot be read: {error}", dir.join("manifests.jsonl").display());
+            ExitCode::from(UNREADABLE)
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod process;
 mod refusals;
 mod render;
 mod restarts;
+mod rollout;
 mod scaled;
 mod sign;
 mod watch;

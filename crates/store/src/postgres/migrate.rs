@@ -152,8 +152,11 @@ fn grant(tx: &mut Transaction<'_>, service: Service) -> Result<(), StoreError> {
 }
 
 /// From the files' SQL to PostgreSQL's: 64-bit integers, text that sorts by its bytes as SQLite's does, numbered
-/// rows whose number may be given. Only definitions of tables are touched.
+/// rows whose number may be given. Only definitions of tables are touched, and the one function that is called otherwise.
 fn translate(statement: &str) -> String {
+    if statement.starts_with("UPDATE ") {
+        return statement.replace("instr(", "strpos(");
+    }
     if !statement.starts_with("CREATE TABLE") && !statement.starts_with("ALTER TABLE") {
         return statement.to_owned();
     }
@@ -201,5 +204,6 @@ mod tests {
         );
         let index = "CREATE INDEX i ON t (n) WHERE a = 'INTEGER'";
         assert_eq!(translate(index), index);
+        assert_eq!(translate("UPDATE t SET a = instr(b, 'x')"), "UPDATE t SET a = strpos(b, 'x')");
     }
 }

@@ -7,8 +7,10 @@
 mod address;
 mod listen;
 mod migrate;
+mod questions;
 mod session;
 mod tls;
+mod together;
 mod values;
 mod wire;
 

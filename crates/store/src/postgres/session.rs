@@ -2,20 +2,27 @@
 //!
 //! Every round trip of a writer is one during which all other writers of the platform wait, so what needs no answer of its
 //! own travels with the next thing that does: the beginning with the first statement, savepoints and roles with the job's
-//! first, changes that nobody asks about ([`Session::send`]) with whatever is asked next.
+//! first, changes that nobody asks about ([`Session::send`]) with whatever is asked next. A job that asked ahead and only sends
+//! says nothing to the server by itself: its changes go with the commit of its group. When one of those fails, they are said
+//! again one job after the other, without the one that failed and those that build on it.
+
+mod jobs;
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::wire::Wire;
+use super::together::Change;
+use super::wire::{Asked, Wire};
 use super::{Address, LOCKS, WRITER_LOCK, listen};
 use crate::engine::Committed;
 use crate::services::Service;
-use crate::session::{Access, Ask, EachRow, Session};
+use crate::session::{Access, Ahead, Ask, EachRow, Session};
 use crate::sql::{Row, Value};
 use crate::{Database, StoreError};
+use jobs::Kept;
 
 /// A server that restarts is back within this time, and callers wait that long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,22 +41,37 @@ pub(super) struct Postgres {
     wire: Option<Wire>,
     writing: Option<Writing>,
     access: Access,
-    role: Option<Service>,
     /// The transaction has begun for the caller but not for the server: its beginning goes with the first statement.
     unsaid: bool,
-    /// A role may be set in the transaction.
-    acting: bool,
-    job: Job,
+    /// Whose rights the job that runs has, and whose the server thinks we have.
+    role: Option<Service>,
+    acting: Option<Service>,
+    /// The job that runs, by its place in the transaction.
+    job: usize,
+    savepoint: Savepoint,
+    /// What the job that runs changed and the server has not heard of.
+    unheard: Vec<Change>,
+    /// The same of jobs before it, which are to stay.
+    kept: Vec<Kept>,
+    /// A savepoint `kept` was set, and nothing but what is kept came after it.
+    before_kept: bool,
+    /// Jobs that the server was asked something for while they ran.
+    spoke: HashSet<usize>,
+    /// Jobs that are not to stay after all, and the rows that others build on which they would have left.
+    failed: Vec<(usize, StoreError)>,
+    lost: HashSet<String>,
+    culprit: Option<(usize, StoreError)>,
     begun_after: Duration,
 }
 
 /// Where the savepoint of jobs stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Job {
-    /// Nothing was done since it was set.
-    Fresh,
-    /// What was done since is to stay.
-    Kept,
+enum Savepoint {
+    None,
+    /// Of a job before; what was done since is to stay.
+    Old,
+    /// Of the job that runs, with the role that it began with.
+    Mine(Option<Service>),
 }
 
 /// What the connection that writes shares with the rest of the process.
@@ -67,10 +89,18 @@ impl Postgres {
             wire: None,
             writing,
             access: Access::Read,
-            role: None,
             unsaid: true,
-            acting: false,
-            job: Job::Fresh,
+            role: None,
+            acting: None,
+            job: 0,
+            savepoint: Savepoint::None,
+            unheard: Vec::new(),
+            kept: Vec::new(),
+            before_kept: false,
+            spoke: HashSet::new(),
+            failed: Vec::new(),
+            lost: HashSet::new(),
+            culprit: None,
             begun_after: Duration::ZERO,
         }
     }
@@ -106,23 +136,22 @@ impl Postgres {
         }
     }
 
-    fn beginning(&self) -> String {
-        let role =
-            self.role.map(|service| format!("; SET LOCAL ROLE {}", service.role())).unwrap_or_default();
-        match self.access {
-            Access::Read => format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY{role}"),
-            Access::Write => format!(
-                "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS}, {WRITER_LOCK}); SAVEPOINT job{role}"
-            ),
-        }
-    }
-
     fn say_beginning(&mut self) -> Result<(), StoreError> {
-        if self.unsaid {
-            let beginning = self.beginning();
-            self.wire()?.send_batch(beginning);
-            self.unsaid = false;
+        if !self.unsaid {
+            return Ok(());
         }
+        let beginning = match self.access {
+            Access::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned(),
+            Access::Write => format!(
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCKS}, {WRITER_LOCK}); SAVEPOINT kept"
+            ),
+        };
+        self.before_kept = self.access == Access::Write;
+        let role = self.role.filter(|_| self.access == Access::Read);
+        let acting = role.map(|service| format!("; {}", set_role(Some(service)))).unwrap_or_default();
+        self.wire()?.send_batch(beginning + &acting);
+        self.acting = role;
+        self.unsaid = false;
         Ok(())
     }
 
@@ -138,11 +167,16 @@ impl Postgres {
         }
         let began = Instant::now();
         let (until, mut pause) = (began + PATIENCE, PAUSE);
+        let buffered = (self.unheard.clone(), self.kept.clone());
         loop {
             match self.connect().and_then(|()| work(self)) {
-                Err(StoreError::Unavailable { .. }) if !given.get() && Instant::now() + pause < until => {
+                Err(StoreError::Unavailable { .. })
+                    if !given.get() && self.culprit.is_none() && Instant::now() + pause < until =>
+                {
                     self.rollback();
                     self.unsaid = true;
+                    (self.unheard, self.kept) = buffered.clone();
+                    (self.savepoint, self.acting) = (Savepoint::None, None);
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
@@ -161,9 +195,14 @@ impl Postgres {
 
     fn batch(&mut self, sql: String) -> Result<(), StoreError> {
         let wire = self.wire()?;
+        wire.sending_for = usize::MAX;
         wire.send_batch(sql);
         wire.flush().map(drop)
     }
+}
+
+fn set_role(role: Option<Service>) -> String {
+    role.map_or_else(|| "SET LOCAL ROLE NONE".into(), |service| format!("SET LOCAL ROLE {}", service.role()))
 }
 
 impl Drop for Postgres {
@@ -180,9 +219,16 @@ impl Session for Postgres {
     fn begin(&mut self, access: Access) -> Result<(), StoreError> {
         self.access = access;
         self.unsaid = true;
-        self.acting = false;
-        self.role = None;
-        self.job = Job::Kept;
+        (self.role, self.acting) = (None, None);
+        self.job = 0;
+        self.savepoint = Savepoint::None;
+        self.unheard.clear();
+        self.kept.clear();
+        self.before_kept = false;
+        self.spoke.clear();
+        self.failed.clear();
+        self.lost.clear();
+        self.culprit = None;
         self.begun_after = Duration::ZERO;
         Ok(())
     }
@@ -193,56 +239,94 @@ impl Session for Postgres {
 
     fn start_job(&mut self, service: Option<Service>) -> Result<(), StoreError> {
         self.role = service;
-        if self.unsaid {
-            self.acting = service.is_some();
-            return Ok(());
-        }
-        let role = match service {
-            Some(service) => format!("SET LOCAL ROLE {}", service.role()),
-            None if self.acting => "SET LOCAL ROLE NONE".into(),
-            None => String::new(),
-        };
-        self.acting = service.is_some();
-        let savepoint = match std::mem::replace(&mut self.job, Job::Kept) {
-            Job::Fresh if role.is_empty() => return Ok(()),
-            Job::Fresh => "",
-            Job::Kept => "RELEASE SAVEPOINT job; SAVEPOINT job;",
-        };
-        self.wire()?.send_batch(format!("{savepoint} {role}"));
         Ok(())
     }
 
-    /// The savepoint goes with the next job, or with the commit.
+    /// Its changes go with the next thing that the server is asked, at the latest with the commit.
     fn keep_job(&mut self) -> Result<(), StoreError> {
+        let (job, role) = (self.job, self.role);
+        self.kept.extend(self.unheard.drain(..).map(|change| Kept { job, role, change }));
+        if matches!(self.savepoint, Savepoint::Mine(_)) {
+            self.savepoint = Savepoint::Old;
+        }
+        self.job += 1;
         if self.unsaid { Ok(()) } else { self.wire().map(drop) }
     }
 
     fn undo_job(&mut self) -> Result<(), StoreError> {
-        if self.unsaid {
-            return Ok(());
-        }
-        // The role goes back too, to what it was before the savepoint: set it anew for the next job.
-        self.acting = true;
-        self.job = Job::Fresh;
+        self.unheard.clear();
+        self.job += 1;
+        let Savepoint::Mine(role) = self.savepoint else { return Ok(()) };
         let wire = self.wire()?;
         wire.forget();
+        wire.failed_for = None;
+        // The role goes back too, to what it was before the savepoint.
         wire.send_batch("ROLLBACK TO SAVEPOINT job".into());
+        (self.savepoint, self.acting) = (Savepoint::Old, role);
         Ok(())
     }
 
-    fn commit(&mut self, committed: &Committed) -> Result<(), StoreError> {
+    fn culprit(&mut self) -> Option<(usize, StoreError)> {
+        self.culprit.take()
+    }
+
+    fn ahead(&mut self, asked: &[Ahead]) -> Result<Option<Vec<Vec<Vec<Row>>>>, StoreError> {
+        // Jobs of a group often ask the same.
+        let mut distinct: Vec<(Option<Service>, &Ask)> = Vec::new();
+        let mut places = Vec::with_capacity(asked.len());
+        for (service, asks) in asked {
+            let place = |ask| match distinct.iter().position(|known| *known == (*service, ask)) {
+                Some(place) => place,
+                None => {
+                    distinct.push((*service, ask));
+                    distinct.len() - 1
+                }
+            };
+            places.push(asks.iter().map(place).collect::<Vec<_>>());
+        }
+        let found = self.run(&Cell::new(false), |session| {
+            let mut items = Vec::new();
+            let mut acting = None;
+            for some in distinct.chunk_by(|(one, _), (other, _)| one == other) {
+                let service = some[0].0;
+                if service != acting {
+                    items.push(Asked::Batch(set_role(service)));
+                    acting = service;
+                }
+                let asks: Vec<_> = some.iter().map(|(_, ask)| *ask).collect();
+                items.extend(session.wire()?.questions(&asks)?.into_iter().map(Asked::Question));
+            }
+            session.say_beginning()?;
+            session.acting = acting;
+            session.wire()?.all(&items)
+        })?;
+        let of_job = |places: Vec<usize>| places.into_iter().map(|place| found[place].clone()).collect();
+        Ok(Some(places.into_iter().map(of_job).collect()))
+    }
+
+    fn commit(&mut self, committed: &Committed) -> Result<Vec<(usize, StoreError)>, StoreError> {
         // A COMMIT of a failed transaction rolls back without an error; a statement before it does not.
         let quiet = self.writing.as_ref().is_some_and(|writing| writing.quiet_logs.load(Ordering::Relaxed));
         let first = match listen::announcement(committed, quiet) {
             Some(text) => format!("SELECT pg_notify('{}', '{}')", listen::CHANNEL, text.replace('\'', "''")),
-            None if self.unsaid => return Ok(()),
+            None if self.unsaid && self.kept.is_empty() => return Ok(Vec::new()),
             None => "SELECT 1".into(),
         };
         if self.unsaid {
-            self.connect()?;
-            self.say_beginning()?;
+            // By itself, because this may be tried again and what follows may not.
+            self.run(&Cell::new(false), |session| {
+                session.say_beginning()?;
+                session.wire()?.flush().map(drop)
+            })?;
         }
-        self.batch(format!("{first}; COMMIT"))
+        let commit = format!("{first}; COMMIT");
+        let kept = self.say_kept()?;
+        if let Err(error) = self.batch(commit.clone()) {
+            // It was not committed if something before it failed.
+            self.settled(kept, Err(error))?;
+            self.batch(commit)?;
+        }
+        Ok(std::mem::take(&mut self.failed))
     }
 
     fn rollback(&mut self) {
@@ -274,7 +358,7 @@ impl Session for Postgres {
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<usize, StoreError> {
         let count = self.run(&Cell::new(false), |session| {
             let statement = session.wire()?.prepared(sql, values)?;
-            session.say_beginning()?;
+            session.catch_up()?;
             let wire = session.wire()?;
             wire.send(statement, values.to_vec());
             wire.flush()
@@ -282,28 +366,20 @@ impl Session for Postgres {
         usize::try_from(count).map_err(StoreError::corrupt)
     }
 
-    fn send(&mut self, sql: &str, values: &[Value]) -> Result<(), StoreError> {
-        if self.unsaid {
+    fn send(&mut self, sql: &str, values: &[Value], row: Option<&str>) -> Result<(), StoreError> {
+        if self.access == Access::Read {
             return self.execute(sql, values).map(drop);
         }
-        let wire = self.wire()?;
-        let statement = wire.prepared(sql, values)?;
-        wire.send(statement, values.to_vec());
+        let row = row.map(str::to_owned);
+        self.unheard.push(Change { sql: sql.to_owned(), values: values.to_vec(), row });
         Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), StoreError> {
-        match &mut self.wire {
-            Some(wire) if !self.unsaid => wire.flush().map(drop),
-            _ => Ok(()),
-        }
     }
 
     fn each(&mut self, sql: &str, values: &[Value], each: &mut EachRow<'_>) -> Result<(), StoreError> {
         let given = Cell::new(false);
         self.run(&given, |session| {
             let statement = session.wire()?.prepared(sql, values)?;
-            session.say_beginning()?;
+            session.catch_up()?;
             session.wire()?.each(&statement, values, &mut |row| {
                 given.set(true);
                 each(row)
@@ -313,21 +389,21 @@ impl Session for Postgres {
 
     fn all(&mut self, asked: &[Ask], last: bool) -> Result<Vec<Vec<Row>>, StoreError> {
         self.run(&Cell::new(false), |session| {
-            let wire = session.wire()?;
-            let prepared = asked
-                .iter()
-                .map(|ask| Ok((wire.prepared(&ask.sql, &ask.values)?, ask)))
-                .collect::<Result<Vec<_>, StoreError>>()?;
-            session.say_beginning()?;
+            let mut items: Vec<_> =
+                session.wire()?.questions(asked)?.into_iter().map(Asked::Question).collect();
             let ends = last && session.access == Access::Read;
-            let found = session.wire()?.all(&prepared, ends.then_some("COMMIT"))?;
+            // One statement is a snapshot by itself.
+            if ends && session.unsaid && session.role.is_none() && items.len() == 1 {
+                return session.wire()?.all(&items);
+            }
+            session.catch_up()?;
+            if ends {
+                items.push(Asked::Batch("COMMIT".into()));
+            }
+            let found = session.wire()?.all(&items)?;
             session.unsaid = ends;
             Ok(found)
         })
-    }
-
-    fn clock(&self) -> &'static str {
-        "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
     }
 
     fn follow_numbers(&mut self, tables: &[&str]) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@
 //! of round trips is the number of answers that decide something, not of statements. Transactions and what to do when
 //! the connection breaks are the business of [`super::session`].
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -14,13 +15,13 @@ use std::task::{Context, Poll, Waker};
 
 use futures::StreamExt;
 use futures::future::join_all;
-use postgres::types::ToSql;
+use postgres::types::{ToSql, Type};
 use postgres::{NoTls, Statement};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error};
 
-use super::{failure, tls, values};
+use super::{failure, questions, tls, values};
 use crate::StoreError;
 use crate::session::{Ask, EachRow};
 use crate::sql::{Row, Value};
@@ -35,8 +36,12 @@ pub(super) struct Wire {
     client: Option<Arc<Client>>,
     connection: Driver,
     runtime: Runtime,
-    /// In the order in which they were sent; nobody has looked at them.
-    unread: Vec<Answer>,
+    /// In the order in which they were sent, each with what it was sent for; nobody has looked at them.
+    unread: Vec<(usize, Answer)>,
+    /// What is sent now is sent for this.
+    pub(super) sending_for: usize,
+    /// What the first failure of those that were sent was for.
+    pub(super) failed_for: Option<usize>,
     /// By text, then by the types of the values.
     statements: HashMap<String, HashMap<Vec<u8>, Statement>>,
     kept: usize,
@@ -58,12 +63,42 @@ fn lost() -> StoreError {
 }
 
 /// The first failure of those that were sent, or the count of the last.
-async fn read(unread: Vec<Answer>) -> Result<u64, Error> {
+async fn read(unread: Vec<(usize, Answer)>, failed_for: &mut Option<usize>) -> Result<u64, Error> {
     let mut count = 0;
-    for answer in unread {
-        count = answer.await?;
+    for (sent_for, answer) in unread {
+        count = answer.await.inspect_err(|_| *failed_for = Some(sent_for))?;
     }
     Ok(count)
+}
+
+/// What is asked at once.
+pub(super) enum Asked {
+    /// Several statements in one text, without values.
+    Batch(String),
+    Question(Question),
+}
+
+/// A statement that answers one question, or several.
+pub(super) struct Question {
+    statement: Statement,
+    values: Vec<Value>,
+    /// Columns of each of several; empty of one.
+    parts: Vec<Vec<Type>>,
+}
+
+impl Question {
+    /// Rows of each question that it answers.
+    fn answers(&self, rows: Vec<Row>) -> Result<Vec<Vec<Row>>, StoreError> {
+        if self.parts.is_empty() {
+            return Ok(vec![rows]);
+        }
+        let mut answers = vec![Vec::new(); self.parts.len()];
+        for row in &rows {
+            let (place, row) = questions::answer(row, &self.parts)?;
+            answers[place].push(row);
+        }
+        Ok(answers)
+    }
 }
 
 impl Wire {
@@ -92,6 +127,8 @@ impl Wire {
             connection,
             runtime,
             unread,
+            sending_for: 0,
+            failed_for: None,
             statements,
             kept: 0,
             over: false,
@@ -160,10 +197,11 @@ impl Wire {
         let mut answer: Answer = Box::pin(answer);
         // Being asked once puts it into the connection's queue.
         let asked = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        self.unread.push(match asked {
+        let answer = match asked {
             Poll::Ready(done) => Box::pin(std::future::ready(done)),
             Poll::Pending => answer,
-        });
+        };
+        self.unread.push((self.sending_for, answer));
     }
 
     /// Several statements in one text, without values.
@@ -182,8 +220,9 @@ impl Wire {
         if self.unread.is_empty() {
             return Ok(0);
         }
-        let unread = std::mem::take(&mut self.unread);
-        let done = self.drive(async { read(unread).await.map_err(|error| failure(&error)) });
+        let (unread, mut failed_for) = (std::mem::take(&mut self.unread), None);
+        let done = self.drive(async { read(unread, &mut failed_for).await.map_err(|error| failure(&error)) });
+        self.failed_for = self.failed_for.or(failed_for);
         self.noted(done)
     }
 
@@ -219,9 +258,11 @@ impl Wire {
         each: &mut EachRow<'_>,
     ) -> Result<(), StoreError> {
         let (unread, client) = (std::mem::take(&mut self.unread), self.client());
-        let done = self.drive(async move {
+        let mut failed_for = None;
+        let done = self.drive(async {
             let parameters = values.iter().map(|value| value as &(dyn ToSql + Sync));
-            let (before, rows) = tokio::join!(read(unread), client.query_raw(statement, parameters));
+            let (before, rows) =
+                tokio::join!(read(unread, &mut failed_for), client.query_raw(statement, parameters));
             before.map_err(|error| failure(&error))?;
             let mut rows = pin!(rows.map_err(|error| failure(&error))?);
             while let Some(row) = rows.next().await {
@@ -230,40 +271,60 @@ impl Wire {
             }
             Ok(())
         });
+        self.failed_for = self.failed_for.or(failed_for);
         self.noted(done)
     }
 
-    /// Several that do not depend on each other's answers: one round trip, with what comes after them.
-    pub(super) fn all(
-        &mut self,
-        asked: &[(Statement, &Ask)],
-        after: Option<&str>,
-    ) -> Result<Vec<Vec<Row>>, StoreError> {
+    /// Questions as few statements as they can be.
+    pub(super) fn questions(&mut self, asks: &[impl Borrow<Ask>]) -> Result<Vec<Question>, StoreError> {
+        asks.chunks(questions::TOGETHER_MAX).map(|some| self.question(some)).collect()
+    }
+
+    fn question(&mut self, asks: &[impl Borrow<Ask>]) -> Result<Question, StoreError> {
+        let mut parts = Vec::with_capacity(asks.len());
+        for ask in asks {
+            let ask = ask.borrow();
+            let statement = self.prepared(&ask.sql, &ask.values)?;
+            if asks.len() == 1 {
+                return Ok(Question { statement, values: ask.values.clone(), parts });
+            }
+            parts.push(statement.columns().iter().map(|column| column.type_().clone()).collect());
+        }
+        let (sql, values) = questions::united(asks, &parts);
+        Ok(Question { statement: self.prepared(&sql, &values)?, values, parts })
+    }
+
+    /// Several that do not depend on each other's answers: one round trip. Gives the rows of each question.
+    pub(super) fn all(&mut self, asked: &[Asked]) -> Result<Vec<Vec<Row>>, StoreError> {
         let (unread, client) = (std::mem::take(&mut self.unread), self.client());
-        let one = async |statement: &Statement, ask: &Ask| {
-            let parameters = ask.values.iter().map(|value| value as &(dyn ToSql + Sync));
-            let mut found =
-                pin!(client.query_raw(statement, parameters).await.map_err(|error| failure(&error))?);
+        let mut failed_for = None;
+        let one = async |asked: &Asked| {
+            let question = match asked {
+                Asked::Question(question) => question,
+                Asked::Batch(sql) => {
+                    return client
+                        .batch_execute(sql)
+                        .await
+                        .map(|()| Vec::new())
+                        .map_err(|error| failure(&error));
+                }
+            };
+            let parameters = question.values.iter().map(|value| value as &(dyn ToSql + Sync));
+            let found = client.query_raw(&question.statement, parameters).await;
+            let mut found = pin!(found.map_err(|error| failure(&error))?);
             let mut rows = Vec::new();
             while let Some(row) = found.next().await {
                 rows.push(values::row(&row.map_err(|error| failure(&error))?)?);
             }
-            Ok(rows)
+            question.answers(rows)
         };
         let done = self.drive(async {
-            let asking = join_all(asked.iter().map(|(statement, ask)| one(statement, ask)));
-            let after = async {
-                match after {
-                    Some(sql) => client.batch_execute(sql).await,
-                    None => Ok(()),
-                }
-            };
-            let (before, found, after) = tokio::join!(read(unread), asking, after);
+            let asking = join_all(asked.iter().map(&one));
+            let (before, found) = tokio::join!(read(unread, &mut failed_for), asking);
             before.map_err(|error| failure(&error))?;
-            let found = found.into_iter().collect::<Result<_, StoreError>>()?;
-            after.map_err(|error| failure(&error))?;
-            Ok(found)
+            Ok(found.into_iter().collect::<Result<Vec<_>, StoreError>>()?.into_iter().flatten().collect())
         });
+        self.failed_for = self.failed_for.or(failed_for);
         self.noted(done)
     }
 

@@ -7,6 +7,7 @@ mod backup;
 mod bookkeeping;
 mod contract;
 mod durability;
+mod groups;
 mod pipelining;
 mod postgres;
 mod statements;

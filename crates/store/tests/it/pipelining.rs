@@ -25,6 +25,7 @@ crate::on_both!(
     hooks_and_reports_are_due_until_they_are_done,
     types_approvals_and_debug_orders_are_kept,
     applications_are_counted_with_their_runtime,
+    a_page_of_entities_is_asked_for_and_put_together,
     what_cannot_be_followed_up_is_due_again_until_it_is_given_up,
     builds_are_numbered_within_their_pipeline_and_found_by_what_is_shown,
 );
@@ -329,13 +330,16 @@ async fn applications_are_counted_with_their_runtime(on: On) {
                 told: "",
             };
             let of = entities::Name { kind: entities::APPLICATION, namespace: "default", name };
-            entities::put(tx, scope, "one", of, &app)?;
+            entities::put(tx, scope, "one", &[(of, app)])?;
         }
         let api = entities::Name { kind: entities::APPLICATION, namespace: "default", name: "api" };
+        let gone = |tx: &mut Tx<'_>| {
+            Ok::<_, StoreError>(entities::known(tx, scope, "one", &[api])?.get(&api).map(|known| known.gone))
+        };
         entities::remove(tx, scope, "one", api, 0, 9)?;
-        assert_eq!(entities::known(tx, scope, "one", api)?.map(|known| known.gone), Some(false), "late");
+        assert_eq!(gone(tx)?, Some(false), "late");
         entities::remove(tx, scope, "one", api, 2, 9)?;
-        assert_eq!(entities::known(tx, scope, "one", api)?.map(|known| known.gone), Some(true));
+        assert_eq!(gone(tx)?, Some(true));
         assert_eq!((entities::count(tx, scope, "one")?, entities::forget_gone(tx, scope, "one", 9)?), (2, 0));
         assert_eq!(entities::forget_gone(tx, scope, "one", 10)?, 1);
         let runtimes = applications::runtimes(tx, scope)?;
@@ -428,4 +432,46 @@ async fn what_cannot_be_followed_up_is_due_again_until_it_is_given_up(on: On) {
         Ok(())
     });
     done.await.unwrap();
+}
+
+/// Also one that no statement holds whole: 32 of them go together, then 8, then the rest one by one.
+async fn a_page_of_entities_is_asked_for_and_put_together(on: On) {
+    let (store, scope, _folder) = store(on).await;
+    const COUNT: usize = 32 + 8 + 3;
+    let page = |sequence: i64, from: usize| {
+        store.write(move |tx| {
+            let names: Vec<_> = (from..from + COUNT).map(|number| format!("app{number:03}")).collect();
+            let of = |name| entities::Name { kind: "example.com/Thing", namespace: "ns", name };
+            let named: Vec<_> = names.iter().map(|name| of(name)).collect();
+            let known = entities::known(tx, scope, "one", &named)?;
+            let rows: Vec<_> = named
+                .iter()
+                .map(|of| {
+                    let (uid, told) = (of.name, if known.contains_key(of) { "again" } else { "new" });
+                    let (state, body) = ("{}", "{}");
+                    let entity = entities::Reported {
+                        uid,
+                        resource_version: "1",
+                        sequence,
+                        state,
+                        summary: "",
+                        body,
+                        told,
+                    };
+                    (*of, entity)
+                })
+                .collect();
+            entities::put(tx, scope, "one", &rows)?;
+            let after = entities::known(tx, scope, "one", &named)?;
+            assert_eq!(after.len(), COUNT);
+            for (name, one) in &after {
+                assert_eq!((one.uid.as_str(), one.sequence, one.gone), (name.name, sequence, false));
+            }
+            let again = after.values().filter(|one| one.told == "again").count();
+            Ok((known.len(), again, entities::count(tx, scope, "one")?))
+        })
+    };
+    let count = i64::try_from(COUNT).unwrap();
+    assert_eq!(page(1, 0).await.unwrap(), (0, 0, count));
+    assert_eq!(page(2, COUNT / 2).await.unwrap(), (COUNT - COUNT / 2, COUNT - COUNT / 2, count + count / 2));
 }

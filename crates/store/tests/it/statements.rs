@@ -23,9 +23,12 @@ const PIECES: &[(&str, &str)] = &[
     ("{bare}", " OR name NOT LIKE '%/%'"),
     ("{length}", "3"),
     ("{places}", "($2, $3), ($4, $5)"),
+    ("{named}", "($3, $4, $5), ($6, $7, $8)"),
+    ("{rows}", "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
     ("{newest}", "1 = 1"),
     ("{order}", "DESC"),
     ("${limit} OFFSET ${offset}", "$1 OFFSET $2"),
+    ("LIMIT ${place}", "LIMIT $1"),
 ];
 
 struct Found {
@@ -44,7 +47,7 @@ fn sources() -> Vec<PathBuf> {
                 if !path.ends_with("postgres") {
                     folders.push(path);
                 }
-            } else if !["sqlite.rs", "services.rs", "tests.rs", "backup.rs"]
+            } else if !["sqlite.rs", "services.rs", "tests.rs", "backup.rs", "database.rs"]
                 .contains(&path.file_name().unwrap().to_str().unwrap())
             {
                 files.push(path);

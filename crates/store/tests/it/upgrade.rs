@@ -11,6 +11,7 @@ const NUMBERS: &str = include_str!("../../migrations/0020_build_numbers.sql");
 crate::on_both!(
     builds_of_an_older_database_are_numbered_in_their_order,
     applications_of_an_older_database_are_there_until_their_runtime_reports_again,
+    builds_of_an_older_database_are_found_by_their_commit,
 );
 
 async fn builds_of_an_older_database_are_numbered_in_their_order(on: On) {
@@ -61,6 +62,52 @@ async fn builds_of_an_older_database_are_numbered_in_their_order(on: On) {
         Ok(builds::by_id(tx, scope, id)?.unwrap().number)
     });
     assert_eq!(next.await.unwrap(), 4);
+}
+
+async fn builds_of_an_older_database_are_found_by_their_commit(on: On) {
+    const FOUND: &str = include_str!("../../migrations/0031_found_builds.sql");
+    let folder = tempfile::tempdir().unwrap();
+    let url = crate::engines::url(on, folder.path());
+    Store::connect(&url).unwrap().close();
+    let (account, long) = ("ac0000000000000000000001", "ab".repeat(32));
+    let mut sql = format!(
+        "DROP INDEX builds_by_revision; DROP INDEX builds_by_status; ALTER TABLE builds DROP COLUMN revision;
+         INSERT INTO accounts (id, name, created_ms) VALUES ('{account}', 'acme', 5);"
+    );
+    let orders = [
+        r#"{"source":{}}"#.to_owned(),
+        r#"{"commit":{"repo":"a/b","sha":"ABC1234","message":"m"}}"#.to_owned(),
+        format!(r#"{{"commit":{{"sha":"{long}"}}}}"#),
+        r#"{"commit":{"sha":"abcdef"}}"#.to_owned(),
+    ];
+    for (id, order) in orders.iter().enumerate() {
+        sql += &format!(
+            "INSERT INTO builds (id, account, pipeline, pipeline_name, status, created_ms, order_body, steps, cause, number) \
+             VALUES ('ac000000000000000000010{id}', '{account}', 'ac0000000000000000000011', 'p', 'success', 1, '{order}', '[]', '{id}', {id});"
+        );
+    }
+    match on {
+        On::Sqlite => {
+            let old = rusqlite::Connection::open(folder.path().join("slipway.db")).unwrap();
+            old.execute_batch(&format!("{sql} {FOUND}")).unwrap();
+        }
+        On::Postgres => {
+            let database = url.to_string().rsplit('/').next().unwrap().to_owned();
+            let found = FOUND.replace("instr(", "strpos(").replace("TEXT", "TEXT COLLATE \"C\"");
+            let sql = format!("SET search_path = pipeline_manager, pipelines_api, slipway; {sql} {found}");
+            slipway_testkit::postgres::shared().psql(&database, &sql).unwrap();
+        }
+    }
+    let store = Store::connect(&url).unwrap();
+    let scope = Scope::of(account.parse::<AccountId>().unwrap());
+    for (first, numbers) in
+        [("abc", vec![3, 1]), ("ABC12", vec![1]), ("abab", vec![2]), (&*long, vec![2]), ("c", vec![])]
+    {
+        let filter = builds::Filter { revision: Some(first.into()), limit: 9, ..Default::default() };
+        let (found, total) = store.read(move |tx| builds::list(tx, scope, &filter)).await.unwrap();
+        assert_eq!(found.iter().map(|build| build.number).collect::<Vec<_>>(), numbers, "{first}");
+        assert_eq!(total, i64::try_from(numbers.len()).unwrap());
+    }
 }
 
 #[tokio::test]

@@ -1,13 +1,10 @@
-//! Builds: list, look, terminate, restart.
+//! Builds: list, look, terminate. [`super::restarts`] starts one again.
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::{Deserialize, Serialize};
 use slipway_api::agent::BuiltImage;
-use slipway_api::build::{
-    Build, BuildDocs, BuildPage, BuildStep, Progress, ProgressLocation, RestartRequest,
-};
-use slipway_api::debug::Breakpoints;
+use slipway_api::build::{Build, BuildDocs, BuildPage, Progress, ProgressLocation};
 use slipway_api::error::ErrorBody;
 use slipway_model::{BuildId, BuildStatus};
 use slipway_store::builds::{self, Filter};
@@ -19,12 +16,12 @@ use utoipa::{IntoParams, ToSchema};
 use crate::ci::rest::logs as logs_url;
 
 use crate::ci::builds::{SHORT, shown};
-use crate::ci::orders::{Order, Restart, RestartPoint};
+use crate::ci::orders::Order;
 use crate::ci::queue;
-use crate::ci::start::{self, Asked, Cause};
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::http::limits;
+use crate::identity::access::Granted;
 use crate::identity::auth::Caller;
 use crate::identity::trail::Entry;
 use crate::seams;
@@ -170,10 +167,20 @@ pub(crate) fn find_in(
     id: &str,
     action: &str,
 ) -> Result<builds::Build, ApiError> {
+    find_granted(tx, caller, id, action).map(|(row, _)| row)
+}
+
+/// The same with the decision, for what asks for one.
+pub(super) fn find_granted(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    id: &str,
+    action: &str,
+) -> Result<(builds::Build, Granted), ApiError> {
     let what = format!("build `{id}`");
     let row = named(tx, caller.scope(), id)?.ok_or_else(|| ApiError::not_found(&what))?;
-    crate::ci::pipelines::require_by_id(tx, caller, row.pipeline, action, &what)?;
-    Ok(row)
+    let granted = crate::ci::pipelines::require_by_id(tx, caller, row.pipeline, action, &what)?;
+    Ok((row, granted))
 }
 
 /// One build with its steps.
@@ -221,102 +228,6 @@ pub(crate) async fn one(
         step.log_bytes = held.get(&step.name).copied().unwrap_or(0);
     }
     Ok(Json(build))
-}
-
-/// How a build is started again.
-#[derive(Default)]
-struct Again {
-    from: Option<RestartPoint>,
-    debug: bool,
-    breakpoints: Breakpoints,
-}
-
-/// The same order once more, from the start or from a step.
-fn order_again(
-    tx: &mut Tx<'_>,
-    server: &Server,
-    caller: &Caller,
-    id: &str,
-    again: Again,
-) -> Result<BuildId, ApiError> {
-    let Again { from, debug, breakpoints } = again;
-    let old = find_in(tx, caller, id, if debug { "debug" } else { "run" })?;
-    let mut order: Order = old.order()?;
-    // Whoever starts it again may not be who debugged it before.
-    (order.options.debug, order.options.breakpoints) = (debug, breakpoints);
-    let row = pipelines::by_name(tx, caller.scope(), &old.pipeline.to_string())?;
-    let pipeline = row.as_ref().map(crate::ci::pipelines::stored).transpose()?;
-    if let Some(pipeline) = pipeline.as_ref().filter(|_| debug) {
-        for (step, phases) in crate::ci::orders::breakpoints(pipeline) {
-            order.options.breakpoints.entry(step).or_insert(phases);
-        }
-    }
-    if from.is_some() {
-        if !old.status.is_final() {
-            return Err(ApiError::conflict(format!("build `{id}` has not finished: terminate it, or wait")));
-        }
-        let settings =
-            pipeline.as_ref().and_then(|pipeline| pipeline.spec.settings().ok()).unwrap_or_default();
-        if settings.permit_restart_from_failed_steps == Some(false) {
-            return Err(ApiError::forbidden(
-                "the pipeline does not allow restarts from a step: restart it from the beginning",
-            ));
-        }
-        if let Some(RestartPoint::Step(name)) = &from {
-            let steps: Vec<BuildStep> = old.steps()?;
-            if !steps.iter().any(|step| step.name == *name) {
-                return Err(ApiError::not_found(format!("step `{name}` of build `{id}`")));
-            }
-        }
-    }
-    let word = if from.is_some() { "restart-from-step" } else { "restart" };
-    order.initiator = Some(crate::ci::orders::initiator(&caller.principal));
-    order.restart = Some(Restart { build: old.id.to_string(), from });
-    let asked = Asked { caller, entry: Entry::new(word, "build", old.id, &old.pipeline_name) };
-    let made = match (&row, &pipeline) {
-        (Some(row), Some(pipeline)) => {
-            let of = start::Current { row, pipeline };
-            start::start(server, tx, caller.scope(), of, &order, Cause::Restart, Some(asked))
-        }
-        // Its pipeline is gone; what was ordered is all there is to know.
-        _ => start::again(server, tx, caller.scope(), &old, &order, asked),
-    };
-    Ok(made?)
-}
-
-/// Start a build again with the same commit and variables. The answer is the id of the new build.
-#[utoipa::path(get, path = "/api/builds/rebuild/{id}", tag = "builds", params(("id" = String, Path)),
-    responses((status = 200, body = String), (status = 404, body = ErrorBody)))]
-pub(crate) async fn restart(
-    State(server): State<Server>,
-    caller: Caller,
-    Path(id): Path<String>,
-) -> Result<Json<String>, ApiError> {
-    let inner = server.clone();
-    let made = server.change(move |tx| order_again(tx, &inner, &caller, &id, Again::default())).await?;
-    Ok(Json(made.to_string()))
-}
-
-/// Start a build again: from the beginning, from the first failed step, or from a given one.
-#[utoipa::path(post, path = "/api/builds/{id}/restart", tag = "builds", params(("id" = String, Path)), request_body = RestartRequest,
-    responses((status = 200, body = String), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody)))]
-pub(crate) async fn restart_from(
-    State(server): State<Server>,
-    caller: Caller,
-    Path(id): Path<String>,
-    Json(request): Json<RestartRequest>,
-) -> Result<Json<String>, ApiError> {
-    let from = match (request.from_step.filter(|name| !name.is_empty()), request.from_failed) {
-        (Some(name), _) => Some(RestartPoint::Step(name)),
-        (None, true) => Some(RestartPoint::FirstFailed),
-        (None, false) => None,
-    };
-    crate::ci::rest::debug::check(&request.breakpoints)?;
-    let debug = request.debug || !request.breakpoints.is_empty();
-    let again = Again { from, debug, breakpoints: request.breakpoints };
-    let inner = server.clone();
-    let made = server.change(move |tx| order_again(tx, &inner, &caller, &id, again)).await?;
-    Ok(Json(made.to_string()))
 }
 
 /// What others were told of a build, or why they were not.

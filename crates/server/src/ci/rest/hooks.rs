@@ -68,9 +68,10 @@ pub(crate) async fn receive(
         .delivery(&headers)
         .unwrap_or_else(|| hex::encode(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &body)));
     let now_ms = server.now_ms();
+    let of_hook = format!("hook:{}", hook.id);
     let noted = server
-        .change(move |tx| {
-            if !inbox::first_time(tx, &format!("hook:{}", hook.id), &delivery, now_ms)? {
+        .change_asking(vec![inbox::asks_known(&of_hook, &delivery)], move |tx| {
+            if !inbox::first_time(tx, &of_hook, &delivery, now_ms)? {
                 return Ok(0);
             }
             hooks::heard(tx, hook.id, now_ms)?;

@@ -11,7 +11,8 @@ use slipway_api::error::ErrorBody;
 use slipway_api::pipeline::{Pipeline, RunRequest};
 use slipway_store::{StoreError, pipelines as rows};
 
-use crate::ci::rest::pipelines::{self, How, RunQuery};
+use crate::ci::rest::pipelines;
+use crate::ci::rest::runs::{self, How, RunQuery};
 use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::access::{self, ProjectTags};
@@ -63,5 +64,5 @@ pub(crate) async fn run_text(
             _ => {}
         }
     }
-    pipelines::begin(server, caller, NAME.to_owned(), query, request, How::Text).await
+    runs::begin(server, caller, NAME.to_owned(), query, request, How::Text).await
 }

@@ -11,7 +11,7 @@ use slipway_store::{Scope, StoreError, Tx, pipelines, trigger_events};
 use super::Candidate;
 use crate::ci::orders::Run;
 use crate::ci::queue;
-use crate::ci::start::{self, Cause};
+use crate::ci::start::{self, Happened};
 use crate::ctx::Server;
 
 /// The pipelines that an image starts.
@@ -83,8 +83,8 @@ pub(super) fn carry_out(
         let of = start::Current { row: &row, pipeline: &pipeline };
         match start::order(tx, scope, of, run) {
             Ok(order) => {
-                let cause = Cause::Image { event: &image.event, delivery: &image.delivery };
-                start::start(server, tx, scope, of, &order, cause, None)?;
+                let cause = Happened::Image { event: &image.event, delivery: &image.delivery };
+                start::start(server, tx, scope, of, &order, cause)?;
             }
             Err(error) => {
                 tracing::warn!(pipeline = row.name, %error, "An image matched a pipeline that cannot run.");

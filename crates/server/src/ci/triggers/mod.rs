@@ -5,6 +5,7 @@
 //! and the bus hears of it after the commit: dying between any two lines of this starts nothing twice and loses
 //! nothing.
 
+mod ended;
 pub(crate) mod images;
 pub(crate) mod matching;
 mod scheduled;
@@ -13,25 +14,21 @@ use std::borrow::Cow;
 
 use slipway_api::agent::{PullRequest, TriggerCommit};
 use slipway_api::build::Initiator;
-use slipway_api::pipeline::{Pipeline, PipelineTrigger, Variable};
+use slipway_api::pipeline::Pipeline;
 use slipway_bus::Queue;
 use slipway_model::{AccountId, BuildId, BuildStatus, Fact, ImageEvent, PushedCommit, RepoEvent};
-use slipway_store::annotations::{self, Annotation};
-use slipway_store::builds::Build;
 use slipway_store::facts::Recorded;
-use slipway_store::{Scope, Service, Store, StoreError, Tx, builds, hooks, pipelines, projects};
+use slipway_store::{Ask, Scope, Service, Store, StoreError, Tx, builds, hooks, pipelines, projects};
 
-use crate::ci::orders::{Order, Run};
-use crate::ci::start::{self, Cause};
-use crate::ci::{providers, queue};
+use crate::ci::orders::Run;
+use crate::ci::providers;
+use crate::ci::start::{self, Happened};
 use crate::ctx::Server;
 use crate::facts::consuming::Consumer;
 use crate::facts::later::Trouble;
 use crate::identity::access::project_of;
 
 pub(crate) const CONSUMER: &str = "triggers";
-/// So many pipelines may start each other one after the other.
-const CHAIN_MAX: usize = 5;
 
 /// Starts the pipelines that wait for what happened.
 pub(crate) struct Triggers;
@@ -50,11 +47,30 @@ impl Consumer for Triggers {
     type Work = Work;
 
     async fn prepare(server: &Server, facts: Vec<Recorded>) -> Vec<Result<Option<Work>, Trouble>> {
-        let mut prepared = Vec::with_capacity(facts.len());
-        for fact in facts {
-            prepared.push(prepare(server, fact).await);
+        let count = facts.len();
+        let found = match server.store().read(move |tx| find_all(tx, facts)).await {
+            Ok(found) => found,
+            Err(error) => return (0..count).map(|_| Err(error.again().into())).collect(),
+        };
+        let mut prepared = Vec::with_capacity(count);
+        for one in found {
+            prepared.push(match one {
+                Found::Follows(work) => Ok(work),
+                Found::Asks(fact) => prepare(server, fact).await,
+                Found::Fails(error) => Err(error.into()),
+            });
         }
         prepared
+    }
+
+    fn asks(work: &Work) -> Vec<Ask> {
+        match work {
+            Work::Happened { scope, event, candidates } => {
+                let asks = |candidate: &Candidate| candidate.asks(*scope, event);
+                candidates.iter().flat_map(asks).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn carry_out(server: &Server, tx: &mut Tx<'_>, work: &Work) -> Result<(), StoreError> {
@@ -68,7 +84,7 @@ impl Consumer for Triggers {
             }
             Work::Due(due) => scheduled::carry_out(server, tx, due),
             Work::Ended { scope, build, status, candidates } => {
-                ended(server, tx, *scope, *build, *status, candidates)
+                ended::carry_out(server, tx, *scope, *build, *status, candidates)
             }
         }
     }
@@ -118,11 +134,26 @@ impl Candidate {
         Ok(Self { row, pipeline })
     }
 
+    /// What starting it for this event asks first.
+    fn asks(&self, scope: Scope, event: &RepoEvent) -> Vec<Ask> {
+        let fired =
+            self.pipeline.spec.triggers.iter().filter(|trigger| matching::fires(trigger, event).is_ok());
+        let causes = fired.map(|trigger| {
+            let cause = Happened::Repository { event, trigger: &trigger.name }.text(self.row.id);
+            builds::asks_by_cause(scope, &cause)
+        });
+        self.asks_now(scope).into_iter().chain(causes).collect()
+    }
+
+    /// What [`Self::now`] asks, and for its project, which is asked for next.
+    fn asks_now(&self, scope: Scope) -> [Ask; 2] {
+        let project = projects::asks_by_name(scope, project_of(&self.row.name));
+        [pipelines::asks_by_name(scope, &self.row.id.to_string()), project]
+    }
+
     /// What it is now: somebody may have changed or deleted it since.
     pub(super) fn now(&self, tx: &mut Tx<'_>, scope: Scope) -> Result<Option<Current<'_>>, StoreError> {
-        // Its project is asked for next.
-        let project = projects::asks_by_name(scope, project_of(&self.row.name));
-        tx.fetch([pipelines::asks_by_name(scope, &self.row.id.to_string()), project])?;
+        tx.fetch(self.asks_now(scope))?;
         let Some(row) = pipelines::by_name(tx, scope, &self.row.id.to_string())? else { return Ok(None) };
         let pipeline = match row.revision == self.row.revision {
             true => Cow::Borrowed(&self.pipeline),
@@ -134,6 +165,39 @@ impl Candidate {
 
 type Current<'c> = (pipelines::Pipeline, Cow<'c, Pipeline>);
 
+/// What one snapshot says of a fact.
+enum Found {
+    Follows(Option<Work>),
+    /// Somebody else has to be asked first.
+    Asks(Recorded),
+    Fails(StoreError),
+}
+
+/// Looks at all facts of a batch on one snapshot: they are often about the same repository.
+fn find_all(tx: &mut Tx<'_>, facts: Vec<Recorded>) -> Result<Vec<Found>, StoreError> {
+    let mut asked = Vec::new();
+    for recorded in &facts {
+        if let Fact::Repository { event, .. } = &recorded.fact {
+            asked.push(pipelines::asks_naming(Scope::of(recorded.account), &event.repo)?);
+        }
+    }
+    tx.fetch(asked)?;
+    let one = |recorded: Recorded| {
+        let incomplete = match &recorded.fact {
+            Fact::Scheduled { .. } => Ok(true),
+            Fact::Repository { account, event } => looks_at_files(tx, *account, &event.repo)
+                .map(|needs_files| providers::is_incomplete(event, needs_files)),
+            _ => Ok(false),
+        };
+        match incomplete {
+            Ok(true) => Found::Asks(recorded),
+            Ok(false) => find(tx, recorded).map_or_else(Found::Fails, Found::Follows),
+            Err(error) => Found::Fails(error),
+        }
+    };
+    Ok(facts.into_iter().map(one).collect())
+}
+
 async fn prepare(server: &Server, mut recorded: Recorded) -> Result<Option<Work>, Trouble> {
     if let Fact::Scheduled { account, pipeline, schedule, due_ms } = &recorded.fact {
         let due = scheduled::prepare(server, *account, *pipeline, schedule, *due_ms).await?;
@@ -142,8 +206,9 @@ async fn prepare(server: &Server, mut recorded: Recorded) -> Result<Option<Work>
     if let Fact::Repository { account, event } = &mut recorded.fact {
         // What the provider left out is asked for before the transaction.
         let context = event.context.clone();
-        let needs_files =
-            event.changed_paths.is_none() && asks_for_files(server, *account, &event.repo).await?;
+        let (of, repo) = (*account, event.repo.clone());
+        let needs_files = event.changed_paths.is_none()
+            && server.store().read(move |tx| looks_at_files(tx, of, &repo)).await?;
         match providers::complete(server, *account, &context, event, needs_files).await {
             Ok(()) => {}
             Err(providers::ProviderError::Store(error)) => return Err(error.into()),
@@ -160,13 +225,9 @@ async fn prepare(server: &Server, mut recorded: Recorded) -> Result<Option<Work>
 }
 
 /// Whether a trigger of the repository looks at which files changed: most do not, and their provider is not asked.
-async fn asks_for_files(server: &Server, account: AccountId, repo: &str) -> Result<bool, StoreError> {
-    let repo = repo.to_owned();
-    let found = server.store().read(move |tx| {
-        let all = pipelines::naming(tx, Scope::of(account), &repo)?;
-        Ok(all.iter().any(|row| row.body.contains("modifiedFilesGlob")))
-    });
-    found.await
+fn looks_at_files(tx: &mut Tx<'_>, account: AccountId, repo: &str) -> Result<bool, StoreError> {
+    let all = pipelines::naming(tx, Scope::of(account), repo)?;
+    Ok(all.iter().any(|row| row.body.contains("modifiedFilesGlob")))
 }
 
 /// What follows from a fact, on a snapshot.
@@ -232,27 +293,11 @@ fn wait_for(
     let mut candidates = Vec::new();
     for row in rows {
         let candidate = Candidate::read(row)?;
-        if after_others(&candidate.pipeline).iter().any(|trigger| waits_for(trigger, &before, status)) {
+        if ended::starts(&candidate.pipeline, &before, status) {
             candidates.push(candidate);
         }
     }
     Ok((!candidates.is_empty()).then_some(Work::Ended { scope, build, status, candidates }))
-}
-
-fn after_others(pipeline: &Pipeline) -> Vec<PipelineTrigger> {
-    let mut triggers = pipeline.spec.settings().unwrap_or_default().pipeline_triggers.unwrap_or_default();
-    triggers.retain(|trigger| !trigger.disabled);
-    triggers
-}
-
-fn waits_for(trigger: &PipelineTrigger, before: &Build, status: BuildStatus) -> bool {
-    let named = trigger.pipeline == before.pipeline_name || trigger.pipeline == before.pipeline.to_string();
-    let wanted = match trigger.statuses.as_slice() {
-        [] => status == BuildStatus::Success,
-        some => some.iter().any(|word| word == status.as_str()),
-    };
-    let branch = trigger.branch_regex.as_deref().is_none_or(|pattern| queue::fits(pattern, &before.branch));
-    named && wanted && branch
 }
 
 /// A push to the built-in host in the words of every provider.
@@ -313,8 +358,8 @@ fn happened(
             let of = start::Current { row: &row, pipeline: &pipeline };
             match start::order(tx, scope, of, run) {
                 Ok(order) => {
-                    let cause = Cause::Repository { event, trigger: &trigger.name };
-                    start::start(server, tx, scope, of, &order, cause, None)?;
+                    let cause = Happened::Repository { event, trigger: &trigger.name };
+                    start::start(server, tx, scope, of, &order, cause)?;
                 }
                 Err(error) => {
                     tracing::warn!(pipeline = row.name, %error, "A push matched a pipeline that cannot run.");
@@ -349,100 +394,4 @@ fn commit(event: &RepoEvent, trigger: &str) -> TriggerCommit {
         url: event.url.clone(),
         pull_request,
     }
-}
-
-/// A build has ended: the pipelines that wait for its pipeline start.
-fn ended(
-    server: &Server,
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    build: BuildId,
-    status: BuildStatus,
-    candidates: &[Candidate],
-) -> Result<(), StoreError> {
-    let Some(before) = builds::by_id(tx, scope, build)? else { return Ok(()) };
-    let order: Order = before.order()?;
-    for candidate in candidates {
-        let Some((row, pipeline)) = candidate.now(tx, scope)? else { continue };
-        for trigger in after_others(&pipeline).iter().filter(|trigger| waits_for(trigger, &before, status)) {
-            let mut chain = order.chain.clone();
-            chain.push(before.pipeline_name.clone());
-            if chain.len() > CHAIN_MAX || chain.contains(&row.name) {
-                let again = chain.contains(&row.name);
-                let chain = chain.join(" → ");
-                let why = if again {
-                    "it is already in this chain"
-                } else {
-                    "the chain has reached its maximum length"
-                };
-                let text = format!("pipeline `{}` was not started after {chain}: {why}", row.name);
-                tracing::warn!(
-                    chain,
-                    pipeline = row.name,
-                    "Pipelines trigger each other in a loop; not starting this one."
-                );
-                note_unstarted(server, tx, scope, build, &text)?;
-                continue;
-            }
-            let text = |key: &str, value: String| Variable { key: key.into(), value, encrypted: false };
-            let run = Run {
-                commit: order
-                    .commit
-                    .clone()
-                    .map(|commit| TriggerCommit { trigger_name: trigger.name.clone(), ..commit }),
-                trigger_variables: vec![
-                    text("PREDECESSOR_BUILD_ID", build.to_string()),
-                    text("PREDECESSOR_PIPELINE", before.pipeline_name.clone()),
-                    text("PREDECESSOR_STATUS", status.as_str().into()),
-                ],
-                annotations: [(queue::PREDECESSOR.to_owned(), build.to_string().into())].into(),
-                chain,
-                initiator: Some(Initiator {
-                    kind: "pipeline".into(),
-                    name: before.pipeline_name.clone(),
-                    by: None,
-                }),
-                ..Run::default()
-            };
-            let of = start::Current { row: &row, pipeline: &pipeline };
-            match start::order(tx, scope, of, run) {
-                Ok(mut next) => {
-                    next.git_context.clone_from(&order.git_context);
-                    let cause = Cause::Ended { build, trigger: &trigger.name };
-                    start::start(server, tx, scope, of, &next, cause, None)?;
-                }
-                Err(error) => {
-                    tracing::warn!(pipeline = row.name, %error, "A pipeline that another one triggers cannot run.");
-                    let text = format!("pipeline `{}` was not started after this build: {error}", row.name);
-                    note_unstarted(server, tx, scope, build, &text)?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The annotation of a build that says which pipelines did not start after it, and why.
-pub(crate) const UNSTARTED: &str = "not_started";
-
-/// Where people look: the build that would have started it.
-fn note_unstarted(
-    server: &Server,
-    tx: &mut Tx<'_>,
-    scope: Scope,
-    build: BuildId,
-    text: &str,
-) -> Result<(), StoreError> {
-    let entity = build.to_string();
-    let known =
-        annotations::of(tx, scope, "build", &entity)?.into_iter().find(|known| known.name == UNSTARTED);
-    let mut all: Vec<String> =
-        known.and_then(|known| serde_json::from_str(&known.value).ok()).unwrap_or_default();
-    if all.iter().any(|known| known == text) {
-        return Ok(());
-    }
-    all.push(text.to_owned());
-    let value = serde_json::to_string(&all).map_err(StoreError::corrupt)?;
-    let annotation = Annotation { name: UNSTARTED.into(), value, at_ms: server.now_ms() };
-    annotations::set(tx, scope, "build", &entity, &annotation)
 }

@@ -13,7 +13,7 @@ use super::Candidate;
 use crate::ci::orders::Run;
 use crate::ci::providers;
 use crate::ci::schedules;
-use crate::ci::start::{self, Cause};
+use crate::ci::start::{self, Happened};
 use crate::ci::trigger_events::CRON;
 use crate::ctx::Server;
 use crate::facts::later::Trouble;
@@ -138,10 +138,10 @@ pub(super) fn carry_out(server: &Server, tx: &mut Tx<'_>, due: &Due) -> Result<(
         annotations: [("cron".to_owned(), due.cron.message.clone().into())].into(),
         ..Run::default()
     };
-    let cause = Cause::Schedule { name: &due.cron.name, due_ms: due.due_ms };
+    let cause = Happened::Schedule { name: &due.cron.name, due_ms: due.due_ms };
     let of = start::Current { row: &row, pipeline: &pipeline };
     match start::order(tx, due.scope, of, run) {
-        Ok(order) => start::start(server, tx, due.scope, of, &order, cause, None).map(drop),
+        Ok(order) => start::start(server, tx, due.scope, of, &order, cause).map(drop),
         Err(error) => {
             tracing::warn!(pipeline = row.name, %error, "A schedule fired for a pipeline that cannot run.");
             Ok(())

@@ -1,0 +1,129 @@
+//! `slipway rollout`: Rollouts and analysis templates in files, without a cluster.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use slipway_rollout::lint::{self, Finding};
+use slipway_rollout::{conformance, preview};
+
+use super::offline::{UNREADABLE, read};
+use super::output::{self, Format, OutputArguments};
+
+#[derive(clap::Subcommand)]
+pub(crate) enum RolloutCommand {
+    /// Check Rollouts, analysis templates and experiments: exit 0 when valid, 1 with findings, 2 when a file cannot be read
+    Lint(FileArguments),
+    /// Print the pods and weights that each step of a canary leads to
+    Preview(FileArguments),
+}
+
+#[derive(clap::Args)]
+pub(crate) struct FileArguments {
+    /// Files with manifests, or - for standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+pub(crate) fn run(command: &RolloutCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        RolloutCommand::Lint(arguments) => check(arguments),
+        RolloutCommand::Preview(arguments) => show(arguments),
+    }
+}
+
+fn check(arguments: &FileArguments) -> anyhow::Result<ExitCode> {
+    let format = arguments.output.output;
+    let for_people = matches!(format, Format::Table | Format::Wide);
+    let (mut unreadable, mut wrong) = (false, false);
+    let mut all = Vec::new();
+    for file in &arguments.files {
+        let text = match read(file) {
+            Ok(text) => text,
+            Err(error) => {
+                note!("error: {error:#}");
+                unreadable = true;
+                continue;
+            }
+        };
+        let report = lint::check(&text);
+        wrong |= report.errors() > 0;
+        if for_people {
+            report.findings.iter().for_each(|finding| say!("{}:{finding}", file.display()));
+            if report.findings.is_empty() && report.checked == 0 {
+                note!("{}: there is no Rollout, analysis or experiment in it", file.display());
+            } else if report.findings.is_empty() && output::is_terminal() {
+                say!("{}: valid", file.display());
+            }
+        }
+        let findings: Vec<Value> = report.findings.iter().map(finding).collect();
+        all.push(json!({"file": file, "valid": report.errors() == 0, "checked": report.checked, "findings": findings}));
+    }
+    if !for_people {
+        output::print(format, &all, &["FILE"], |file| vec![text(file, "file")], "")?;
+    }
+    Ok(match (unreadable, wrong) {
+        (true, _) => ExitCode::from(UNREADABLE),
+        (_, true) => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+fn finding(finding: &Finding) -> Value {
+    let Finding { level, line, column, object, path, message } = finding;
+    json!({"level": level.as_str(), "line": line, "column": column, "object": object, "path": path, "message": message})
+}
+
+fn text(value: &Value, key: &str) -> String {
+    match &value[key] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn show(arguments: &FileArguments) -> anyhow::Result<ExitCode> {
+    let mut rows = Vec::new();
+    for file in &arguments.files {
+        let documents = slipway_yaml::load_all_json(&read(file)?).map_err(|errors| {
+            let lines: Vec<String> =
+                errors.iter().map(|error| format!("{}:{error}", file.display())).collect();
+            anyhow::anyhow!("{}", lines.join("\n"))
+        })?;
+        for (document, place) in documents.into_iter().filter(|(document, _)| document["kind"] == "Rollout") {
+            let name = text(&document["metadata"], "name");
+            let rollout = serde_json::from_value(document).map_err(|error| {
+                anyhow::anyhow!(
+                    "{}:{}: Rollout {name} cannot be read: {error}; `slipway rollout lint` says where",
+                    file.display(),
+                    place.line
+                )
+            })?;
+            let Some(steps) = preview::steps(&rollout) else {
+                note!("note: Rollout {name} is no canary: it has no steps");
+                continue;
+            };
+            rows.extend(steps.iter().enumerate().map(|(at, row)| {
+                json!({"rollout": name, "step": format!("{}/{}", at + 1, steps.len()), "what": row.step, "weight": row.weight,
+                    "new": row.sizes.new, "stable": row.sizes.stable, "mostPods": row.most_pods, "fewestAvailable": row.fewest_available})
+            }));
+        }
+    }
+    let cells = ["rollout", "step", "what", "weight", "new", "stable", "mostPods", "fewestAvailable"];
+    output::print(
+        arguments.output.output,
+        &rows,
+        &["ROLLOUT", "STEP", "WHAT", "WEIGHT", "NEW", "STABLE", "MOST PODS", "FEWEST AVAILABLE"],
+        |row| cells.iter().map(|cell| text(row, cell)).collect(),
+        "There is no canary in it.",
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Rows of acceptance data; the lines to print, and how many rows were judged as they should be.
+pub(super) fn compare(rows: &str) -> anyhow::Result<conformance::Report> {
+    let rows: Result<Vec<Value>, _> =
+        rows.lines().filter(|line| !line.is_empty()).map(serde_json::from_str).collect();
+    Ok(conformance::run(&rows?))
+}
