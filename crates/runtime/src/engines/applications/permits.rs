@@ -147,7 +147,7 @@ impl Permits {
     }
 
     /// Where the project wants to know of orphans, whatever comes and goes there is looked at.
-    pub(crate) fn oversee(
+    pub(crate) fn watch_orphans(
         &self,
         app: &Application,
         project: &AppProject,
@@ -157,9 +157,10 @@ impl Permits {
         let namespace = &app.spec.destination.namespace;
         let wanted =
             project.spec.orphaned_resources.as_ref().map(|_| namespace).filter(|name| !name.is_empty());
-        if memory.oversees.as_ref() != wanted && !memory.read_only {
-            to.cluster.oversee(&app.instance_name(self.settings.namespace()), wanted.map(String::as_str));
-            memory.oversees = wanted.cloned();
+        if memory.watched_for_orphans.as_ref() != wanted && !memory.read_only {
+            to.cluster
+                .watch_unowned(&app.instance_name(self.settings.namespace()), wanted.map(String::as_str));
+            memory.watched_for_orphans = wanted.cloned();
         }
     }
 
