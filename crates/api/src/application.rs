@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 pub use slipway_access::Operation as ProxyOperation;
 use slipway_access::Verb;
+use slipway_model::{HealthCode, SyncCode, Word};
 use utoipa::ToSchema;
 
 /// What somebody wants to do through a runtime's app-proxy. `POST /api/runtimes/{runtime}/pass` answers with a [`Pass`] for it, or why not.
@@ -82,9 +83,11 @@ pub struct Application {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Synced, OutOfSync, Unknown.
-    pub sync_status: String,
+    #[schema(value_type = String)]
+    pub sync_status: Word<SyncCode>,
     /// Healthy, Progressing, Degraded, Suspended, Missing, Unknown.
-    pub health_status: String,
+    #[schema(value_type = String)]
+    pub health_status: Word<HealthCode>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_message: Option<String>,
     /// Since when it has this health; RFC 3339.
@@ -173,9 +176,11 @@ pub struct ResourceNode {
     pub parent_uid: String,
     /// Synced, OutOfSync, Unknown; absent for children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub status: Option<Word<SyncCode>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub health: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub health: Option<Word<HealthCode>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_message: Option<String>,
     #[serde(default)]
@@ -347,9 +352,11 @@ pub struct ApplicationRow {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Synced, OutOfSync, Unknown.
-    pub sync_status: String,
+    #[schema(value_type = String)]
+    pub sync_status: Word<SyncCode>,
     /// Healthy, Progressing, Degraded, Suspended, Missing, Unknown.
-    pub health_status: String,
+    #[schema(value_type = String)]
+    pub health_status: Word<HealthCode>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

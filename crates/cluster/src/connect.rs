@@ -176,8 +176,8 @@ impl Cluster {
     }
 
     /// From now on this tracker hears of changes of what nobody owns in this namespace; `None`: of none.
-    pub fn oversee(&self, tracker: &str, namespace: Option<&str>) {
-        self.inner.cache.oversee(tracker, namespace);
+    pub fn watch_unowned(&self, tracker: &str, namespace: Option<&str>) {
+        self.inner.cache.watch_unowned(tracker, namespace);
     }
 
     /// The same cluster, written to in the name of somebody else. The connection's own user has to be allowed to.
@@ -252,8 +252,8 @@ impl Cluster {
     }
 
     /// Keeps which fields these managers own. Asking for a new one reads everything again.
-    pub fn keep_managers(&self, names: &[&str]) {
-        if !names.is_empty() && self.inner.cache.keep_managers(names) {
+    pub fn retain_managers(&self, names: &[&str]) {
+        if !names.is_empty() && self.inner.cache.retain_managers(names) {
             self.read_again();
         }
     }
@@ -323,7 +323,7 @@ pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, Clust
     // A credential program of a kubeconfig runs in here, and waits for whatever it likes.
     let making = tokio::task::spawn_blocking(move || make(connection, keeper));
     match tokio::time::timeout(CREDENTIALS, making).await {
-        Ok(Ok(Err(error @ kube::Error::Auth(_)))) => Err(unusable(crate::error::said(&error))),
+        Ok(Ok(Err(error @ kube::Error::Auth(_)))) => Err(unusable(crate::error::describe(&error))),
         Ok(Ok(made)) => made.map_err(|error| unreadable(error.into())),
         Ok(Err(error)) => Err(unreadable(error.into())),
         Err(_) => {

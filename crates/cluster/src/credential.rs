@@ -157,7 +157,7 @@ impl Keeper {
     pub(crate) fn new(program: Program, cluster: Option<Value>, first: &Credential) -> Option<Self> {
         let header = Arc::new(RwLock::new(header_of(first)?));
         let (kept, until) = (header.clone(), first.expiration_timestamp);
-        let task = tokio::spawn(async move { keep(&program, cluster.as_ref(), until, &kept).await });
+        let task = tokio::spawn(async move { renew(&program, cluster.as_ref(), until, &kept).await });
         Some(Self { header, task })
     }
 
@@ -166,7 +166,7 @@ impl Keeper {
     }
 }
 
-async fn keep(
+async fn renew(
     program: &Program,
     cluster: Option<&Value>,
     mut until: Option<jiff::Timestamp>,

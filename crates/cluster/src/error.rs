@@ -76,13 +76,13 @@ impl ClusterError {
                 message: status.message.clone(),
             },
             kube::Error::SerdeError(source) => Self::Unreadable { what: what.into(), source },
-            other => Self::Unreachable { detail: said(&other) },
+            other => Self::Unreachable { detail: describe(&other) },
         }
     }
 }
 
 /// What an error says, without what kube repeats of a credential program: its environment and what it printed.
-pub(crate) fn said(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = Some(error);
     while let Some(at) = cause {
         if let Some(error) = at.downcast_ref::<AuthError>() {

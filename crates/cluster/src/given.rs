@@ -87,7 +87,7 @@ impl Given {
     }
 
     /// The cluster as a credential program is told of it.
-    fn told(&self) -> Value {
+    fn for_program(&self) -> Value {
         let tls = &self.config.tls_client_config;
         json!({"server": self.server, "tls-server-name": tls.server_name, "insecure-skip-tls-verify": tls.insecure,
             "certificate-authority-data": tls.ca_data, "proxy-url": self.config.proxy_url})
@@ -106,7 +106,7 @@ impl Given {
             ..ClusterEntry::default()
         };
         let program = config.exec_provider_config.as_ref();
-        let asked = self.told();
+        let asked = self.for_program();
         let given = match program {
             Some(program) => Some(program.run(Some(&asked)).await?),
             None => None,

@@ -55,7 +55,7 @@ impl Subscription {
 pub(crate) struct Subscriptions(pub(crate) Vec<Subscription>);
 
 impl Subscriptions {
-    pub(crate) fn keeps(&self, key: &ObjectKey) -> bool {
+    pub(crate) fn retains(&self, key: &ObjectKey) -> bool {
         // Discovery compares them with what the server says it serves.
         let own = key.group == "apiextensions.k8s.io" && key.kind == "CustomResourceDefinition";
         own || self.0.iter().any(|one| one.covers(key))

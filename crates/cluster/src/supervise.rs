@@ -146,7 +146,7 @@ impl Supervisor {
             // Not only what was watched: our own writes bring in objects of a kind before its watch begins.
             let served =
                 |key: &ObjectKey| self.cluster.discovery().preferred(&key.group, &key.kind).is_some();
-            self.cluster.inner.cache.keep_kinds(served);
+            self.cluster.inner.cache.retain_kinds(served);
         }
         for (key, resource) in wanted {
             if self.running.contains_key(&key) {
@@ -167,12 +167,12 @@ impl Supervisor {
 impl Cluster {
     /// The first complete list of a kind is in the copy.
     pub(crate) fn was_read(&self, resource: &ApiResource) {
-        self.note(resource, Reading::Done);
+        self.record(resource, Reading::Done);
     }
 
     /// The first list of a kind failed: it stays unread, but the others need not wait for it.
     pub(crate) fn could_not_read(&self, resource: &ApiResource, error: &ClusterError) {
-        if self.note(resource, Reading::Failed) == Some(Reading::Waiting) {
+        if self.record(resource, Reading::Failed) == Some(Reading::Waiting) {
             tracing::warn!(
                 kind = %resource.kind, group = %resource.group, %error,
                 "A kind cannot be read; nothing of it will be thought gone."
@@ -181,7 +181,7 @@ impl Cluster {
     }
 
     /// Gives what was known before; a kind that is not watched any more stays forgotten.
-    fn note(&self, resource: &ApiResource, now: Reading) -> Option<Reading> {
+    fn record(&self, resource: &ApiResource, now: Reading) -> Option<Reading> {
         let mut kinds = self.inner.kinds.write().expect("no panic while locked");
         let before = kinds
             .get_mut(&(resource.group.clone(), resource.kind.clone()))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::{AsyncBufReadExt, FutureExt, StreamExt};
 use http::Request;
 use serde_json::Value;
+use slipway_model::Backoff;
 
 use crate::ClusterError;
 use crate::connect::Cluster;
@@ -19,6 +20,7 @@ pub(crate) const SERVER_TIMEOUT: Duration = Duration::from_secs(290);
 /// A watch that says nothing for so long (servers send bookmarks every minute) may be a connection to nobody.
 const IDLE: Duration = Duration::from_secs(100);
 const PAGE: usize = 500;
+const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(15);
 
 /// Runs until cancelled by being dropped. An object that makes us panic must not make us blind for its kind.
@@ -44,7 +46,7 @@ async fn follow(cluster: Cluster, resource: ApiResource) {
 }
 
 async fn follow_place(cluster: &Cluster, resource: &ApiResource, place: &str, unread: &AtomicUsize) {
-    let mut backoff = Backoff::default();
+    let mut backoff = Backoff::new(BACKOFF_FIRST, BACKOFF_MAX);
     let mut first = true;
     loop {
         let version = match list(cluster, resource, place).await {
@@ -52,7 +54,7 @@ async fn follow_place(cluster: &Cluster, resource: &ApiResource, place: &str, un
             Err(error) => {
                 // Forbidden or broken kinds must not keep everybody else waiting for the first complete read.
                 cluster.could_not_read(resource, &error);
-                backoff.wait(cluster).await;
+                wait(&mut backoff, cluster).await;
                 continue;
             }
         };
@@ -65,14 +67,14 @@ async fn follow_place(cluster: &Cluster, resource: &ApiResource, place: &str, un
         let mut version = version;
         loop {
             match watch(cluster, resource, place, &mut version).await {
-                Ok(()) => backoff = Backoff::default(),
+                Ok(()) => backoff.reset(),
                 Err(Ended::Expired) => {
                     tracing::debug!(kind = %resource.kind, group = %resource.group, "A watch expired; everything is listed again.");
                     break;
                 }
                 Err(Ended::Broken(error)) => {
                     tracing::debug!(kind = %resource.kind, group = %resource.group, %error, "A watch broke; it is put again.");
-                    backoff.wait(cluster).await;
+                    wait(&mut backoff, cluster).await;
                 }
             }
         }
@@ -183,22 +185,14 @@ fn announce_definitions(cluster: &Cluster, resource: &ApiResource) {
     }
 }
 
-#[derive(Default)]
-struct Backoff {
-    tries: u32,
-}
-
-impl Backoff {
-    /// Waits longer each time, but not longer than until somebody else reached the server again.
-    async fn wait(&mut self, cluster: &Cluster) {
-        let base = Duration::from_millis(200).saturating_mul(1 << self.tries.min(8)).min(BACKOFF_MAX);
-        self.tries += 1;
-        // Half of it is left to chance, so that a restarted server is not asked by everybody at once.
-        let back = cluster.inner.reached.notified();
-        tokio::select! {
-            () = tokio::time::sleep(base / 2 + base.mul_f64(chance() / 2.0)) => {}
-            () = back => tokio::time::sleep(Duration::from_millis(20).mul_f64(1.0 + 10.0 * chance())).await,
-        }
+/// Waits longer each time, but not longer than until somebody else reached the server again.
+async fn wait(backoff: &mut Backoff, cluster: &Cluster) {
+    let base = backoff.failed();
+    // Half of it is left to chance, so that a restarted server is not asked by everybody at once.
+    let back = cluster.inner.reached.notified();
+    tokio::select! {
+        () = tokio::time::sleep(base / 2 + base.mul_f64(chance() / 2.0)) => {}
+        () = back => tokio::time::sleep(Duration::from_millis(20).mul_f64(1.0 + 10.0 * chance())).await,
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::meta::{ObjectMeta, Time};
 use crate::status::ResourceStatus;
 use crate::wire::wire_struct;
+use crate::words::SetConditionType;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -94,7 +95,7 @@ wire_struct! {
 wire_struct! {
     /// A condition of an ApplicationSet.
     ApplicationSetCondition {
-        keep { kind as "type": String, status: String, message: String, reason: String, }
+        keep { kind as "type": SetConditionType, status: String, message: String, reason: String, }
         omit { last_transition_time: Option<Time>, }
     }
 }

@@ -4,7 +4,8 @@ use crate::application::{Destination, IgnoreDifference, InitiatedBy, NamespaceMe
 use crate::meta::Time;
 use crate::source::{ApplicationSource, SourceHydrator};
 use crate::wire::wire_struct;
-use crate::words::{HydratePhase, OperationPhase, ResultCode};
+use crate::words::{ConditionType, HydratePhase, OperationPhase, ResultCode};
+use slipway_model::{HealthCode, SyncCode, Word};
 
 wire_struct! {
     /// `status`.
@@ -32,7 +33,7 @@ wire_struct! {
 wire_struct! {
     /// `status.sync`.
     SyncStatus {
-        keep { status: String, }
+        keep { status: Word<SyncCode>, }
         omit { compared_to: ComparedTo, revision: String, revisions: Vec<String>, }
     }
 }
@@ -51,7 +52,7 @@ wire_struct! {
 
 wire_struct! {
     /// Health of an application or a resource.
-    HealthStatus { omit { status: String, message: String, last_transition_time: Option<Time>, } }
+    HealthStatus { omit { status: Word<HealthCode>, message: String, last_transition_time: Option<Time>, } }
 }
 
 wire_struct! {
@@ -63,7 +64,7 @@ wire_struct! {
             kind: String,
             namespace: String,
             name: String,
-            status: String,
+            status: Word<SyncCode>,
             health: Option<HealthStatus>,
             hook: bool,
             requires_pruning: bool,
@@ -91,7 +92,7 @@ wire_struct! {
 wire_struct! {
     /// A condition; the type's suffix (`Error`, `Warning`) says how bad it is.
     Condition {
-        keep { kind as "type": String, message: String, }
+        keep { kind as "type": ConditionType, message: String, }
         omit { last_transition_time: Option<Time>, }
     }
 }

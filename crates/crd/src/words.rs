@@ -97,6 +97,36 @@ impl OperationPhase {
 }
 
 words! {
+    /// The type of an Application's condition.
+    ConditionType {
+        InvalidSpecError,
+        ComparisonError,
+        SyncError,
+        DeletionError,
+        UnknownError,
+        SharedResourceWarning,
+        ServerSideDiffWarning,
+        RepeatedResourceWarning,
+        ExcludedResourceWarning,
+        OrphanedResourceWarning,
+        /// Ours: it waits for other Applications.
+        DependencyWarning,
+    }
+}
+
+impl ConditionType {
+    /// The suffix says how bad it is.
+    pub fn is_error(&self) -> bool {
+        self.as_str().ends_with("Error")
+    }
+}
+
+words! {
+    /// The type of an ApplicationSet's condition.
+    SetConditionType { ErrorOccurred, ParametersGenerated, ResourcesUpToDate, RolloutProgressing, }
+}
+
+words! {
     /// What a sync did to an object.
     ResultCode { Synced, SyncFailed, Pruned, PruneSkipped, }
 }
@@ -104,6 +134,13 @@ words! {
 words! {
     /// Where a hydration is.
     HydratePhase { Hydrating, Hydrated, Failed, }
+}
+
+/// Unknown words pass, as unknown fields do.
+impl<T> crate::schema::Schema for slipway_model::Word<T> {
+    fn schema() -> serde_json::Value {
+        <String as crate::schema::Schema>::schema()
+    }
 }
 
 #[cfg(test)]

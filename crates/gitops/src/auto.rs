@@ -6,8 +6,8 @@ use crate::project::ClusterNames;
 use crate::windows::{self, WindowQuery, WindowVerdict};
 use jiff::{SignedDuration, Timestamp};
 use slipway_crd::{
-    Application, Automated, Condition, InitiatedBy, Operation, OperationPhase, OperationState, RetryStrategy,
-    SyncOperation, SyncResource, SyncWindow,
+    Application, Automated, Condition, ConditionType, InitiatedBy, Operation, OperationPhase, OperationState,
+    RetryStrategy, SyncOperation, SyncResource, SyncWindow,
 };
 use slipway_dialect::duration;
 
@@ -158,12 +158,16 @@ fn skip(why: &str) -> AutoSync {
 }
 
 fn refuse(input: &AutoSyncInput<'_>, message: String) -> AutoSync {
-    let before =
-        input.application.status.conditions.iter().find(|c| c.kind == "SyncError" && c.message == message);
+    let before = input
+        .application
+        .status
+        .conditions
+        .iter()
+        .find(|c| c.kind == ConditionType::SyncError && c.message == message);
     let time = before.and_then(|c| c.last_transition_time.clone()).unwrap_or_else(|| rfc3339(input.now));
     AutoSync::Refuse {
         condition: Condition {
-            kind: "SyncError".into(),
+            kind: ConditionType::SyncError,
             message,
             last_transition_time: Some(time),
             ..Condition::default()

@@ -16,7 +16,8 @@ use crate::options::{self, Deletion, SyncOptions};
 use crate::{project, tracking};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_crd::{AppProject, Application, Condition, NamespaceMetadata};
+use slipway_crd::{AppProject, Application, Condition, ConditionType, NamespaceMetadata};
+pub use slipway_model::SyncCode;
 use std::collections::{BTreeMap, BTreeSet};
 use summary::{application_health, condition};
 
@@ -33,24 +34,6 @@ pub struct CompareInput<'a> {
     /// None: the project permits everything (it was checked elsewhere).
     pub project: Option<&'a AppProject>,
     pub now: Timestamp,
-}
-
-/// Whether live is as desired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SyncCode {
-    Synced,
-    OutOfSync,
-    Unknown,
-}
-
-impl SyncCode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Synced => "Synced",
-            Self::OutOfSync => "OutOfSync",
-            Self::Unknown => "Unknown",
-        }
-    }
 }
 
 /// One resource of the application: desired, live or both.
@@ -110,7 +93,7 @@ pub struct PlanContext {
 pub fn failed(
     application: &Application,
     settings: &Settings,
-    kind: &str,
+    kind: ConditionType,
     message: &str,
     now: Timestamp,
 ) -> Comparison {
@@ -195,7 +178,7 @@ impl<'a> Comparer<'a> {
         // What was meant to be ignored must not be reverted because we cannot read it: nothing is done until it is clear.
         for problem in self.rules.problems().to_vec() {
             self.failed = true;
-            self.warn("ComparisonError", format!("ignoreDifferences: {problem}"));
+            self.warn(ConditionType::ComparisonError, format!("ignoreDifferences: {problem}"));
         }
         let targets = self.targets();
         let pairs = self.pair(targets);
@@ -212,8 +195,7 @@ impl<'a> Comparer<'a> {
         let mut context = self.context.plan_context(self.input.cluster, self.namespace_exists());
         context.shared = self.shared;
         if self.failed {
-            context.error =
-                self.conditions.iter().find(|c| c.kind.ends_with("Error")).map(|c| c.message.clone());
+            context.error = self.conditions.iter().find(|c| c.kind.is_error()).map(|c| c.message.clone());
         }
         Comparison { sync_status, health, resources, conditions: self.conditions, context }
     }
@@ -223,7 +205,7 @@ impl<'a> Comparer<'a> {
         self.input.live.iter().any(|o| is_namespace(o) && object::name(o) == wanted)
     }
 
-    fn warn(&mut self, kind: &str, message: String) {
+    fn warn(&mut self, kind: ConditionType, message: String) {
         self.conditions.push(condition(self.context.application, kind, &message, self.input.now));
     }
 
@@ -239,7 +221,7 @@ impl<'a> Comparer<'a> {
             let server = &self.context.application.spec.destination.server;
             if self.input.settings.is_excluded(object::group(manifest), object::kind(manifest), server) {
                 self.warn(
-                    "ExcludedResourceWarning",
+                    ConditionType::ExcludedResourceWarning,
                     format!(
                         "Resource {} {} is excluded in the settings",
                         slashed(&ResourceKey::of(manifest)),
@@ -267,7 +249,7 @@ impl<'a> Comparer<'a> {
         }
         for (key, count) in counts.iter().filter(|(_, count)| **count > 1) {
             self.warn(
-                "RepeatedResourceWarning",
+                ConditionType::RepeatedResourceWarning,
                 format!("Resource {} appeared {count} times among application resources.", slashed(key)),
             );
         }
@@ -297,7 +279,7 @@ impl<'a> Comparer<'a> {
                         let name = object::name(target).to_string();
                         self.failed = true;
                         self.warn(
-                            "InvalidSpecError",
+                            ConditionType::InvalidSpecError,
                             format!(
                                 "Namespace for {name} {group}/{}, Kind={kind} is missing.",
                                 object::version(target)
@@ -387,7 +369,7 @@ impl<'a> Comparer<'a> {
                 self.context.instance
             );
             self.shared.push(message.clone());
-            self.warn("SharedResourceWarning", message);
+            self.warn(ConditionType::SharedResourceWarning, message);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Applications that wait for others: `slipway.io/depends-on` names them, and an automated sync begins when all of them
 //! are synced and healthy. A person's own sync waits for nobody.
 
-use slipway_crd::Application;
+use slipway_crd::{Application, HealthCode, SyncCode};
 use std::collections::BTreeSet;
 
 /// Names of Applications of the same namespace, separated by commas.
@@ -23,9 +23,13 @@ pub fn unmet(app: &Application, find: impl Fn(&str) -> Option<Application>) -> O
             None => reasons.push(format!("{name}, which does not exist")),
             Some(other) => {
                 let (sync, health) = (&other.status.sync.status, &other.status.health.status);
-                if sync != "Synced" || health != "Healthy" {
+                if *sync != SyncCode::Synced || *health != HealthCode::Healthy {
                     let known = |text: &str| if text.is_empty() { "Unknown" } else { text }.to_owned();
-                    reasons.push(format!("{name}, which is {} and {}", known(sync), known(health)));
+                    reasons.push(format!(
+                        "{name}, which is {} and {}",
+                        known(sync.as_str()),
+                        known(health.as_str())
+                    ));
                 }
             }
         }

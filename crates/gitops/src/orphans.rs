@@ -1,7 +1,7 @@
 //! Objects that nobody owns.
 
 use crate::object::ResourceKey;
-use slipway_crd::{AppProject, Condition};
+use slipway_crd::{AppProject, Condition, ConditionType};
 use slipway_dialect::glob;
 
 /// Which of the objects of a namespace that neither an application nor another object owns are worth a word.
@@ -34,7 +34,7 @@ fn is_of_kubernetes(key: &ResourceKey) -> bool {
 pub fn warning(project: &AppProject, orphans: &[ResourceKey]) -> Option<Condition> {
     let warn = project.spec.orphaned_resources.as_ref()?.warn == Some(true);
     (warn && !orphans.is_empty()).then(|| Condition {
-        kind: "OrphanedResourceWarning".into(),
+        kind: ConditionType::OrphanedResourceWarning,
         message: format!("Application has {} orphaned resources", orphans.len()),
         ..Condition::default()
     })

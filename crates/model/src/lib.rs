@@ -3,12 +3,15 @@
 //! In: nothing. Out: plain values that every other room shares. It knows no clock, no randomness,
 //! no storage and no wire; those who need a new id bring the time and the random bytes.
 
+mod backoff;
 mod build;
 mod fact;
 mod id;
 mod next;
 mod secret;
+mod words;
 
+pub use backoff::Backoff;
 pub use build::BuildStatus;
 pub use fact::{
     ApplicationEvent, Change, ChangeKind, Comment, Fact, ImageEvent, PullRequestEvent, PushedCommit,
@@ -20,3 +23,4 @@ pub use id::{
 };
 pub use next::Next;
 pub use secret::Secret;
+pub use words::{HealthCode, SyncCode, Vocabulary, Word};

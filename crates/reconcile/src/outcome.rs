@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use slipway_cluster::ClusterError;
-use slipway_model::Next;
+use slipway_model::{Backoff, Next};
 
 /// When to reconcile again although nothing happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,10 +72,7 @@ impl Retry {
     /// `failures`: how often in a row, this one included.
     pub fn delay(self, next: Next, failures: u32) -> Duration {
         match next {
-            Next::Retry => {
-                let doubled = self.first.saturating_mul(1 << failures.saturating_sub(1).min(16));
-                doubled.min(self.max)
-            }
+            Next::Retry => Backoff::pause(self.first, self.max, failures),
             Next::WaitMs(ms) => Duration::from_millis(ms),
             Next::NeedsHuman => self.max,
         }

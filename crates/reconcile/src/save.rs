@@ -11,7 +11,7 @@ use crate::{Key, Stop, Wake};
 pub struct Written(String);
 
 impl Written {
-    pub fn note(&mut self, resource_version: &str) {
+    pub fn record(&mut self, resource_version: &str) {
         resource_version.clone_into(&mut self.0);
     }
 

@@ -149,7 +149,7 @@ impl<R: Reconciler> Controller<R> {
         }
     }
 
-    /// Notes the outcome, and when the key is due again.
+    /// Records the outcome, and when the key is due again.
     fn settle(&self, key: &Key, wake: Wake, took: Duration, outcome: Option<Result<Requeue, Stop>>) {
         let queue = self.task.queue();
         // Whatever the wake asked for is still to be done after a failure.
@@ -157,7 +157,7 @@ impl<R: Reconciler> Controller<R> {
         let now = Instant::now();
         match outcome {
             Some(Ok(requeue)) => {
-                self.task.note(key, took, None);
+                self.task.record(key, took, None);
                 match requeue {
                     Requeue::Unchanged => {}
                     Requeue::Never => queue.clear_timers(key),
@@ -170,28 +170,28 @@ impl<R: Reconciler> Controller<R> {
                 }
             }
             Some(Err(Stop::Gone)) => {
-                self.task.note(key, took, None);
+                self.task.record(key, took, None);
                 queue.clear_timers(key);
             }
             Some(Err(Stop::Changed)) => {
-                self.task.note(key, took, None);
+                self.task.record(key, took, None);
                 queue.add(key.clone(), same);
             }
             Some(Err(Stop::Fenced)) => {
                 tracing::info!(engine = R::NAME, object = %key, "The lease ran out during a reconcile; whoever holds it now goes on.");
-                self.task.note(key, took, None);
+                self.task.record(key, took, None);
                 queue.add(key.clone(), same);
             }
             Some(Err(Stop::Failed(failure))) => {
-                let failures = self.task.note(key, took, Some(&failure.message));
+                let failures = self.task.record(key, took, Some(&failure.message));
                 let delay = R::RETRY.delay(failure.next, failures);
                 let person = failure.next == Next::NeedsHuman;
                 tracing::warn!(engine = R::NAME, object = %key, error = %failure.message, failures, person, after = ?delay, "Reconcile failed; trying again.");
                 queue.add_at(key.clone(), now + delay, same);
             }
             None => {
-                self.task.note_panic();
-                self.task.note(key, took, Some("the engine panicked; see its log"));
+                self.task.record_panic();
+                self.task.record(key, took, Some("the engine panicked; see its log"));
                 queue.add_at(key.clone(), now + AFTER_PANIC, Wake::STATE);
             }
         }

@@ -86,8 +86,8 @@ impl Task {
         !self.fenced || self.queue.is_idle(of)
     }
 
-    /// Notes how a reconcile ended; gives how often the key failed in a row.
-    pub(crate) fn note(&self, key: &Key, took: Duration, error: Option<&str>) -> u32 {
+    /// Records how a reconcile ended; gives how often the key failed in a row.
+    pub(crate) fn record(&self, key: &Key, took: Duration, error: Option<&str>) -> u32 {
         let now = Timestamp::now();
         let mut work = self.work.lock().expect("no panic while locked");
         work.runs += 1;
@@ -105,7 +105,7 @@ impl Task {
         failing.failures
     }
 
-    pub(crate) fn note_panic(&self) {
+    pub(crate) fn record_panic(&self) {
         self.work.lock().expect("no panic while locked").panics += 1;
     }
 

@@ -31,6 +31,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use slipway_cluster::{Cluster, ClusterConfig, ClusterError};
+use slipway_model::Backoff;
 use slipway_source::{
     ChartCache, ChartError, ChartLimits, GitCache, GitError, GitOptions, RenderError, RenderLimits, Renderer,
 };
@@ -241,19 +242,18 @@ async fn connect(
     config: &Config,
     shutdown: &CancellationToken,
 ) -> Result<Option<(Cluster, String)>, RuntimeError> {
-    let mut tries = 0_u32;
+    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_millis(6_400));
     loop {
         match connect_once(config).await {
             Ok(connected) => return Ok(Some(connected)),
             Err(error @ ClusterError::Kubeconfig { .. }) => return Err(RuntimeError::Cluster(error)),
             Err(error) => {
-                tries += 1;
-                if tries == 1 {
+                if backoff.failures() == 0 {
                     tracing::warn!(%error, "The cluster cannot be used yet; trying again.");
                 }
                 tokio::select! {
                     () = shutdown.cancelled() => return Ok(None),
-                    () = tokio::time::sleep(Duration::from_millis(100 << tries.min(6))) => {}
+                    () = tokio::time::sleep(backoff.failed()) => {}
                 }
             }
         }

@@ -9,6 +9,7 @@ use slipway_api::Client;
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents};
 use slipway_cluster::{Cluster, WriteOptions};
 use slipway_crd::{Application, ApplicationSource, names};
+use slipway_model::Backoff;
 use slipway_reconcile::{Key, Shards, Task, Wake};
 use slipway_source::normalise_repo_url;
 
@@ -44,7 +45,7 @@ impl Pushes {
     pub(crate) async fn follow(&self, server: Option<&Client>) {
         let Some(server) = server else { return std::future::pending().await };
         let mut after: Option<i64> = None;
-        let mut failures = 0_u32;
+        let mut backoff = Backoff::new(Duration::from_millis(400), Duration::from_millis(12_800));
         loop {
             // The first question only asks where we are, so that nothing can happen between it and the second.
             let from = match after {
@@ -56,9 +57,9 @@ impl Pushes {
             // A connection that died silently must not keep us deaf for ever.
             match tokio::time::timeout(HOLD + Duration::from_secs(20), question).await {
                 Ok(Ok(answer)) => {
-                    if failures > 0 || after.is_none() {
+                    if backoff.failures() > 0 || after.is_none() {
                         // Something may have been pushed while nobody listened.
-                        failures = 0;
+                        backoff.reset();
                         for key in self.inventory.applications() {
                             self.applications.wake(key, Wake::latest(Instant::now()));
                         }
@@ -73,17 +74,17 @@ impl Pushes {
                     after = Some(answer.next);
                 }
                 Ok(Err(error)) => {
-                    failures += 1;
-                    if failures == 1 {
+                    if backoff.failures() == 0 {
                         tracing::warn!(%error, "The control plane does not tell of pushes; asking again.");
                     }
                     // Its memory may have been cut: then only what comes from now on counts.
                     if error.status() == Some(410) {
                         after = None;
                     }
-                    tokio::time::sleep(Duration::from_millis(200 << failures.min(6))).await;
+                    tokio::time::sleep(backoff.failed()).await;
                 }
-                Err(_) => failures += 1,
+                // The answer was waited for long enough.
+                Err(_) => _ = backoff.failed(),
             }
         }
     }

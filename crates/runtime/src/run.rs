@@ -28,7 +28,7 @@ pub(crate) async fn run(context: Context, peers: &Peers, pushes: Arc<Pushes>, st
     let of = context.clone();
     tasks.spawn(async move { of.events.run(of.cluster()).await });
     let of = context.clone();
-    tasks.spawn(async move { of.shards.keep(of.cluster(), &of.config.namespace, &shell).await });
+    tasks.spawn(async move { of.shards.renew(of.cluster(), &of.config.namespace, &shell).await });
     tokio::select! {
         () = stop.cancelled() => {}
         // None of these ends by itself; if one does, it panicked, and a restart is the cure.

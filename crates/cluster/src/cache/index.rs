@@ -72,7 +72,7 @@ impl Inner {
         let keep = tracker.is_some()
             || !owners.is_empty()
             || self.interest.contains_key(&key)
-            || taking.subscriptions.keeps(&key);
+            || taking.subscriptions.retains(&key);
         let live = Arc::new(Live {
             version: group_version(object["apiVersion"].as_str().unwrap_or_default()).1.to_owned(),
             body: keep.then(|| serde_json::to_vec(&object).expect("JSON is writable").into_boxed_slice()),

@@ -49,7 +49,7 @@ pub(crate) struct Cache {
     /// Whose fields somebody wants to know apart, besides our own.
     managers: RwLock<BTreeSet<String>>,
     /// Namespace → trackers that want to hear of what nobody owns there.
-    overseers: RwLock<HashMap<String, BTreeSet<String>>>,
+    watchers_of_unowned: RwLock<HashMap<String, BTreeSet<String>>>,
     pub(crate) feed: Feed,
     subscriptions: Subscriptions,
     /// Who applies on this connection: whose fields are always kept apart.
@@ -62,7 +62,7 @@ impl Cache {
             inner: RwLock::default(),
             tracking: RwLock::new(tracking),
             managers: RwLock::default(),
-            overseers: RwLock::default(),
+            watchers_of_unowned: RwLock::default(),
             feed: Feed::default(),
             subscriptions,
             manager,
@@ -81,7 +81,7 @@ impl Cache {
     }
 
     /// From now on it is kept which fields these managers own. True: everything has to be read again for that.
-    pub(crate) fn keep_managers(&self, names: &[&str]) -> bool {
+    pub(crate) fn retain_managers(&self, names: &[&str]) -> bool {
         {
             let known = self.managers.read().expect("no panic while locked");
             if names.iter().all(|name| known.contains(*name)) {
@@ -233,7 +233,7 @@ impl Cache {
 
     /// Forgets the objects of kinds that are not served any more. They are not marked as gone: the kind may come back,
     /// and with it, from a backup, objects of the same uid.
-    pub(crate) fn keep_kinds(&self, is_served: impl Fn(&ObjectKey) -> bool) {
+    pub(crate) fn retain_kinds(&self, is_served: impl Fn(&ObjectKey) -> bool) {
         let changes: Vec<_> = {
             let mut inner = self.inner.write().expect("no panic while locked");
             let gone = inner.objects.values().filter(|live| !is_served(&live.key));
@@ -248,24 +248,24 @@ impl Cache {
     }
 
     /// From now on this tracker hears of objects in this namespace that are nobody's; `None`: of none.
-    pub(crate) fn oversee(&self, tracker: &str, namespace: Option<&str>) {
-        let mut overseers = self.overseers.write().expect("no panic while locked");
-        overseers.retain(|of, set| {
+    pub(crate) fn watch_unowned(&self, tracker: &str, namespace: Option<&str>) {
+        let mut watchers_of_unowned = self.watchers_of_unowned.write().expect("no panic while locked");
+        watchers_of_unowned.retain(|of, set| {
             if Some(of.as_str()) != namespace {
                 set.remove(tracker);
             }
             !set.is_empty()
         });
         if let Some(namespace) = namespace {
-            overseers.entry(namespace.to_owned()).or_default().insert(tracker.to_owned());
+            watchers_of_unowned.entry(namespace.to_owned()).or_default().insert(tracker.to_owned());
         }
     }
 
     fn announce(&self, change: Option<Change>) {
         let change = change.map(|mut change| {
             if change.trackers().next().is_none() {
-                let overseers = self.overseers.read().expect("no panic while locked");
-                let names = overseers.get(&change.key.namespace).into_iter().flatten().cloned();
+                let watchers_of_unowned = self.watchers_of_unowned.read().expect("no panic while locked");
+                let names = watchers_of_unowned.get(&change.key.namespace).into_iter().flatten().cloned();
                 change.subjects.extend(names.map(Subject::Tracker));
             }
             change

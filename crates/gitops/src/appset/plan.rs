@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_crd::{ApplicationSet, ApplicationSetStatus, HealthStatus, ResourceStatus, names};
+use slipway_crd::{
+    ApplicationSet, ApplicationSetStatus, HealthStatus, ResourceStatus, SetConditionType, names,
+};
 
-use super::conditions::{ERROR_OCCURRED, RESOURCES_UP_TO_DATE, ROLLOUT_PROGRESSING, after, condition, set};
+use super::conditions::{after, condition, set};
 use super::generate::{Generated, GenerationError};
 use super::needs::ClusterEntry;
 use super::progressive::{deletes_in_reverse, roll, step_by_name, steps_of};
@@ -122,7 +124,7 @@ impl SetPlan {
     ) -> ApplicationSetStatus {
         let mut status = self.status.clone();
         status.conditions = set_before.status.conditions.clone();
-        let found = condition(ERROR_OCCURRED, true, reason, message);
+        let found = condition(SetConditionType::ErrorOccurred, true, reason, message);
         set(&mut status, after(found, true), &[], &now_text(now));
         status
     }
@@ -155,10 +157,11 @@ pub fn plan(input: &PlanInput<'_>) -> SetPlan {
     let mut status = input.set.status.clone();
     resources(&mut status, &owned);
     let rolling = steps_of(input.set);
-    let gone: &[&str] = if rolling.is_some() { &[] } else { &[ROLLOUT_PROGRESSING] };
+    let gone: &[SetConditionType] =
+        if rolling.is_some() { &[] } else { &[SetConditionType::RolloutProgressing] };
     let generated = match input.outcome {
         Err(error) => {
-            let found = condition(ERROR_OCCURRED, true, error.reason, &error.message);
+            let found = condition(SetConditionType::ErrorOccurred, true, error.reason, &error.message);
             set(&mut status, after(found, false), gone, &now);
             let notes = vec![format!("nothing is touched, because generating failed: {}", error.message)];
             let requeue_after_seconds = Some(RETRY_SECONDS);
@@ -204,12 +207,17 @@ pub fn plan(input: &PlanInput<'_>) -> SetPlan {
     notes.extend(held.clone());
     let found = if let Some(first) = faults.first() {
         let more = if faults.len() > 1 { format!(" (and {} more)", faults.len() - 1) } else { String::new() };
-        condition(ERROR_OCCURRED, true, "ApplicationValidationError", &format!("{first}{more}"))
+        condition(
+            SetConditionType::ErrorOccurred,
+            true,
+            "ApplicationValidationError",
+            &format!("{first}{more}"),
+        )
     } else if let Some(message) = &held {
-        condition(RESOURCES_UP_TO_DATE, false, "EmptyGenerator", message)
+        condition(SetConditionType::ResourcesUpToDate, false, "EmptyGenerator", message)
     } else {
         condition(
-            RESOURCES_UP_TO_DATE,
+            SetConditionType::ResourcesUpToDate,
             true,
             "ApplicationSetUpToDate",
             "All applications have been generated successfully",

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use slipway_crd::{
-    Application, ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition, OperationPhase,
+    Application, ApplicationSet, ApplicationSetApplicationStatus, ApplicationSetCondition, ConditionType,
+    HealthCode, OperationPhase, SetConditionType, SyncCode,
 };
 
-use super::conditions::{ROLLOUT_PROGRESSING, condition};
+use super::conditions::condition;
 use super::update::{difference, normal};
 
 const WAITING: &str = "Waiting";
@@ -168,8 +169,8 @@ fn next_status(
         };
         move_to(&mut status, WAITING, message);
     }
-    let synced = application.status.sync.status == "Synced";
-    let healthy = application.status.health.status == "Healthy";
+    let synced = application.status.sync.status == SyncCode::Synced;
+    let healthy = application.status.health.status == HealthCode::Healthy;
     if status.status == WAITING {
         if synced && healthy {
             move_to(&mut status, HEALTHY, "Application resource has synced, updating status to Healthy");
@@ -209,7 +210,7 @@ fn pending_next(
         .status
         .conditions
         .iter()
-        .any(|c| matches!(c.kind.as_str(), "InvalidSpecError" | "UnknownError"));
+        .any(|c| matches!(c.kind, ConditionType::InvalidSpecError | ConditionType::UnknownError));
     match operation {
         Some(state) => {
             let message = match state.phase {
@@ -314,13 +315,13 @@ fn progress(steps: usize, statuses: &[ApplicationSetApplicationStatus]) -> Appli
     });
     match unfinished {
         Some(step) => condition(
-            ROLLOUT_PROGRESSING,
+            SetConditionType::RolloutProgressing,
             true,
             "ApplicationSetModified",
             &format!("ApplicationSet is performing rollout of step {step}"),
         ),
         None => condition(
-            ROLLOUT_PROGRESSING,
+            SetConditionType::RolloutProgressing,
             false,
             "ApplicationSetRolloutComplete",
             "ApplicationSet Rollout has completed",

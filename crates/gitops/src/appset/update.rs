@@ -44,7 +44,7 @@ pub(super) fn to_update(
 ) -> Result<Option<Value>, String> {
     let mut wanted = normal(desired)?;
     let mut found = normal(live)?;
-    keep(set, &mut wanted, live);
+    preserve(set, &mut wanted, live);
     let others = live["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     let mut owners: Vec<Value> = others.filter(|owner| owner["controller"] != json!(true)).cloned().collect();
     owners.push(owner_reference(set));
@@ -95,7 +95,7 @@ pub(super) fn normal(application: &Value) -> Result<Value, String> {
 }
 
 /// What others wrote and the ApplicationSet leaves alone.
-fn keep(set: &ApplicationSet, wanted: &mut Value, live: &Value) {
+fn preserve(set: &ApplicationSet, wanted: &mut Value, live: &Value) {
     let fields = set.spec.preserved_fields.clone().unwrap_or_default();
     let annotations = KEPT_ANNOTATIONS.into_iter().chain(fields.annotations.iter().map(String::as_str));
     for (map, keys) in [

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_crd::Application;
+use slipway_crd::{Application, ConditionType};
 
 use super::summary::condition;
 use super::{Comparison, ResourceState, SyncCode, counts_as_drift};
@@ -50,7 +50,7 @@ impl Comparison {
         for (key, problem) in problems {
             let message =
                 format!("server-side diff of {}: {problem}; it was compared without the server", key.short());
-            self.conditions.push(condition(application, "ServerSideDiffWarning", &message, now));
+            self.conditions.push(condition(application, ConditionType::ServerSideDiffWarning, &message, now));
         }
         if self.sync_status != SyncCode::Unknown {
             let drifted = self.resources.iter().any(counts_as_drift);

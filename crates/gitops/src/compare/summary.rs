@@ -4,18 +4,18 @@ use super::{Comparison, ResourceState, rfc3339};
 use crate::health::{Health, HealthCode};
 use crate::object;
 use jiff::Timestamp;
-use slipway_crd::{Application, Condition, HealthStatus, ResourceStatus, SyncStatus};
+use slipway_crd::{Application, Condition, ConditionType, HealthStatus, ResourceStatus, SyncStatus};
 
 /// A condition; its time stays when the same one stood there before.
-pub(super) fn condition(application: &Application, kind: &str, message: &str, now: Timestamp) -> Condition {
+pub(super) fn condition(
+    application: &Application,
+    kind: ConditionType,
+    message: &str,
+    now: Timestamp,
+) -> Condition {
     let before = application.status.conditions.iter().find(|c| c.kind == kind && c.message == message);
     let time = before.and_then(|c| c.last_transition_time.clone()).unwrap_or_else(|| rfc3339(now));
-    Condition {
-        kind: kind.into(),
-        message: message.into(),
-        last_transition_time: Some(time),
-        ..Condition::default()
-    }
+    Condition { kind, message: message.into(), last_transition_time: Some(time), ..Condition::default() }
 }
 
 /// The worst health of what counts. Missing resources count only when nothing at all is live.
@@ -65,7 +65,7 @@ impl Comparison {
         let spec = &application.spec;
         let several = spec.has_several_sources();
         let mut sync = application.status.sync.clone();
-        self.sync_status.as_str().clone_into(&mut sync.status);
+        sync.status = self.sync_status.into();
         sync.compared_to.source = spec.effective_sources().first().cloned().filter(|_| !several);
         sync.compared_to.sources = if several { spec.sources.clone() } else { Vec::new() };
         sync.compared_to.destination = spec.destination.clone();
@@ -87,10 +87,10 @@ impl Comparison {
                 kind: r.key.kind.clone(),
                 namespace: r.key.namespace.clone(),
                 name: r.key.name.clone(),
-                status: r.status.map(|s| s.as_str().to_string()).unwrap_or_default(),
+                status: r.status.map(Into::into).unwrap_or_default(),
                 // Of what is left out on purpose nobody asks how it is.
                 health: r.health.as_ref().filter(|_| r.hook || r.status.is_some()).map(|h| HealthStatus {
-                    status: h.status.as_str().into(),
+                    status: h.status.into(),
                     message: h.message.clone(),
                     ..HealthStatus::default()
                 }),
@@ -105,7 +105,7 @@ impl Comparison {
 
     /// `status.health`; its time moves only when the status changes.
     pub fn health_status(&self, before: &HealthStatus, now: Timestamp) -> HealthStatus {
-        let status = self.health.status.as_str();
+        let status = self.health.status;
         let kept = before.last_transition_time.clone().filter(|_| before.status == status);
         HealthStatus {
             status: status.into(),

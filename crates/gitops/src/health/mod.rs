@@ -14,36 +14,7 @@ use crate::object;
 use jiff::Timestamp;
 use serde_json::Value;
 use slipway_crd::names;
-
-/// How well an object is, from best to worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HealthCode {
-    Healthy,
-    Suspended,
-    Progressing,
-    Missing,
-    Degraded,
-    Unknown,
-}
-
-impl HealthCode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Healthy => "Healthy",
-            Self::Suspended => "Suspended",
-            Self::Progressing => "Progressing",
-            Self::Missing => "Missing",
-            Self::Degraded => "Degraded",
-            Self::Unknown => "Unknown",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Healthy, Self::Suspended, Self::Progressing, Self::Missing, Self::Degraded, Self::Unknown]
-            .into_iter()
-            .find(|code| code.as_str() == text)
-    }
-}
+pub use slipway_model::HealthCode;
 
 /// One answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

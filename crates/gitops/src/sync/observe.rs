@@ -12,9 +12,9 @@ use slipway_crd::{OperationPhase, ResourceResult, ResultCode};
 use std::collections::BTreeSet;
 
 impl<'a> Planner<'a> {
-    /// Notes, before anything is done, what the cluster cannot say afterwards: the waves of what will be pruned (or the
+    /// Records, before anything is done, what the cluster cannot say afterwards: the waves of what will be pruned (or the
     /// mirrored waves of the others would move) and which resources were out of sync (or they would not be waited for).
-    pub(super) fn note(&mut self, tasks: &[Task<'a>]) {
+    pub(super) fn record(&mut self, tasks: &[Task<'a>]) {
         let own_wave = |task: &Task<'_>| task.live.map_or(0, |live| hooks::wave(live));
         let prunes = || tasks.iter().filter(|t| t.kind == TaskKind::Prune && self.without_step(t).is_none());
         let waves: BTreeSet<i64> = prunes().map(own_wave).collect();

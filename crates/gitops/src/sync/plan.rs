@@ -240,7 +240,7 @@ impl<'a> Planner<'a> {
             self.plan.outcome = Some(failed);
             return;
         }
-        self.note(tasks);
+        self.record(tasks);
         let states = self.observe(tasks);
         let running: Vec<&Task<'_>> =
             pick(tasks, &states, |t, s| *s == State::Running && t.kind != TaskKind::Prune);

@@ -88,9 +88,13 @@ impl World {
         let shell = Shell::new(&[], vec![config("a", &value.to_string(), &[])]);
         let comparison = match &found {
             Ok(_) => shell.compare(&self.cluster),
-            Err(why) => {
-                compare::failed(&shell.application, &shell.settings, "ComparisonError", why, shell.started_at)
-            }
+            Err(why) => compare::failed(
+                &shell.application,
+                &shell.settings,
+                slipway_crd::ConditionType::ComparisonError,
+                why,
+                shell.started_at,
+            ),
         };
         (shell, comparison, found.ok())
     }

@@ -101,7 +101,7 @@ impl Shards {
     }
 
     /// Renews the lease and takes or gives back shards until it is dropped.
-    pub async fn keep(&self, cluster: &Cluster, namespace: &str, shell: &Shell) {
+    pub async fn renew(&self, cluster: &Cluster, namespace: &str, shell: &Shell) {
         let Some(sharer) = self.sharer(cluster, namespace) else { return std::future::pending().await };
         let lease = sharer.sharing.lease;
         let mut witness = Witness::default();

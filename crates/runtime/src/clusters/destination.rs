@@ -35,14 +35,14 @@ impl Destination {
 
     /// What is served, in the planner's words; made anew when discovery was.
     pub(crate) fn info(&self) -> Arc<ClusterInfo> {
-        self.learn().0
+        self.served().0
     }
 
     pub(crate) fn facts(&self) -> Arc<Facts> {
-        self.learn().1
+        self.served().1
     }
 
-    fn learn(&self) -> (Arc<ClusterInfo>, Arc<Facts>) {
+    fn served(&self) -> (Arc<ClusterInfo>, Arc<Facts>) {
         let discovery = self.cluster.discovery();
         {
             let known = self.known.read().expect("no panic while locked");

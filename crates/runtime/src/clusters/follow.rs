@@ -4,6 +4,7 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use slipway_cluster::{Change, Cluster, ClusterConfig, Given};
+use slipway_model::Backoff;
 use slipway_reconcile::{Task, Wake};
 use tokio_util::sync::CancellationToken;
 
@@ -91,7 +92,7 @@ impl Following {
 
     /// `None`: it was time to stop.
     async fn connect(&self) -> Option<Destination> {
-        let mut wait = Duration::from_secs(1);
+        let mut backoff = Backoff::new(Duration::from_secs(1), RETRY_MAX);
         loop {
             let config = ClusterConfig { tracking: self.listener.settings.tracking(), ..self.config.clone() };
             let began = Instant::now();
@@ -113,7 +114,7 @@ impl Following {
                     return Some(Destination::new(cluster, &self.server, &self.name, version));
                 }
                 Err(error) => {
-                    if wait.as_secs() == 1 {
+                    if backoff.failures() == 0 {
                         tracing::warn!(server = %self.server, %error, after = ?began.elapsed(), "A cluster cannot be used; it is tried again.");
                     }
                     *self.state.write().expect("no panic while locked") = State::Away(error.to_string());
@@ -121,9 +122,8 @@ impl Following {
             }
             tokio::select! {
                 () = self.stop.cancelled() => return None,
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(backoff.failed()) => {}
             }
-            wait = (wait * 2).min(RETRY_MAX);
         }
     }
 }

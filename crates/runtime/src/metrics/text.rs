@@ -171,8 +171,8 @@ fn info(app: &Application) -> Labels {
         ("repo", source),
         ("dest_server", server.to_owned()),
         ("dest_namespace", destination.namespace.clone()),
-        ("sync_status", or_unknown(&app.status.sync.status)),
-        ("health_status", or_unknown(&app.status.health.status)),
+        ("sync_status", or_unknown(app.status.sync.status.as_str())),
+        ("health_status", or_unknown(app.status.health.status.as_str())),
         ("operation", operation.to_owned()),
     ]);
     labels

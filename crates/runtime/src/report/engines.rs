@@ -124,7 +124,7 @@ fn changed_set(reported: &ReportedSets, change: &Change) -> Vec<Key> {
 fn application_set(set: &slipway_crd::ApplicationSet) -> ApplicationSet {
     let status = &set.status;
     let conditions = status.conditions.iter().map(|condition| SetCondition {
-        kind: condition.kind.clone(),
+        kind: condition.kind.to_string(),
         status: condition.status.clone(),
         reason: condition.reason.clone(),
         message: condition.message.clone(),
@@ -132,8 +132,8 @@ fn application_set(set: &slipway_crd::ApplicationSet) -> ApplicationSet {
     });
     let applications = status.resources.iter().map(|resource| SetApplication {
         name: resource.name.clone(),
-        sync: resource.status.clone(),
-        health: resource.health.as_ref().map(|health| health.status.clone()).unwrap_or_default(),
+        sync: resource.status.to_string(),
+        health: resource.health.as_ref().map(|health| health.status.to_string()).unwrap_or_default(),
     });
     ApplicationSet { conditions: conditions.collect(), applications: applications.collect() }
 }

@@ -86,8 +86,8 @@ fn entity_name(key: &Key) -> EntityName {
 
 fn state_of(app: &wire::Application) -> EntityState {
     EntityState {
-        health: app.health_status.clone(),
-        sync: app.sync_status.clone(),
+        health: app.health_status.to_string(),
+        sync: app.sync_status.to_string(),
         phase: app.operation.as_ref().map(|operation| operation.phase.clone()).unwrap_or_default(),
         message: app.summary.clone(),
     }

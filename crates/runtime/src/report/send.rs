@@ -10,6 +10,8 @@ use std::time::Duration;
 use slipway_api::report::{CompletePage, ENTITY_BYTES_MAX, Entity, EntityName, ReportTaken, RuntimeReport};
 use slipway_api::{Client, ClientError};
 
+use slipway_model::Backoff;
+
 use super::{Reporter, Round};
 use crate::Config;
 use crate::inventory::Inventory;
@@ -173,7 +175,7 @@ pub(crate) async fn send_reports(config: &Config, reporter: &Reporter, inventory
     let refused = Mutex::default();
     let sender = Sender { server: &server, config, reporter, refused: &refused };
     let mut owed = true;
-    let mut failures = 0_u32;
+    let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(16));
     loop {
         // A complete report takes away what it does not name, so it must not be early.
         let complete = owed && reporter.has_reconciled(all());
@@ -185,17 +187,16 @@ pub(crate) async fn send_reports(config: &Config, reporter: &Reporter, inventory
         };
         match sent {
             Ok(()) => {
-                failures = 0;
+                backoff.reset();
                 owed &= !complete;
                 reporter.told.send_replace(ordered);
             }
             Err(error) => {
-                failures += 1;
                 owed = true;
-                if failures == 1 {
+                if backoff.failures() == 0 {
                     tracing::warn!(%error, "A report could not be sent; everything is sent again later.");
                 }
-                tokio::time::sleep(Duration::from_millis(250 << failures.min(6))).await;
+                tokio::time::sleep(backoff.failed()).await;
                 continue;
             }
         }

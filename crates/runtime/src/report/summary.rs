@@ -1,7 +1,6 @@
 //! One sentence about an Application in plain words: what it is doing or waiting for, or what a person has to do.
 
-use slipway_crd::{Application, OperationPhase, names};
-use slipway_gitops::health::HealthCode;
+use slipway_crd::{Application, ConditionType, HealthCode, OperationPhase, SyncCode, names};
 use slipway_gitops::refresh;
 
 use super::view::compared_revision;
@@ -19,12 +18,14 @@ pub(super) fn summary(app: &Application, waiting: &[String], anything_live: bool
     if refresh::is_skipped(app) {
         return format!("Reconciliation is paused by the annotation {}.", names::SKIP_RECONCILE);
     }
-    let unreadable =
-        status.conditions.iter().find(|c| matches!(c.kind.as_str(), "InvalidSpecError" | "ComparisonError"));
+    let unreadable = status
+        .conditions
+        .iter()
+        .find(|c| matches!(c.kind, ConditionType::InvalidSpecError | ConditionType::ComparisonError));
     if let Some(error) = unreadable {
         let why = error.message.trim_end_matches('.');
-        let what = match error.kind.as_str() {
-            "InvalidSpecError" => "The Application's spec is not valid",
+        let what = match error.kind {
+            ConditionType::InvalidSpecError => "The Application's spec is not valid",
             _ => "Can't render the manifests in Git",
         };
         let rest = if anything_live { "The deployed version keeps running." } else { "Nothing is deployed." };
@@ -46,12 +47,12 @@ pub(super) fn summary(app: &Application, waiting: &[String], anything_live: bool
             _ => format!("Syncing to {what}: {why}."),
         };
     }
-    if let Some(condition) = status.conditions.iter().find(|c| c.kind == "SyncError") {
+    if let Some(condition) = status.conditions.iter().find(|c| c.kind == ConditionType::SyncError) {
         let why = condition.message.trim_end_matches('.');
         return format!("{why}. Push a fix, or sync manually.");
     }
-    let differing = status.resources.iter().filter(|r| r.status == "OutOfSync").count();
-    if status.sync.status == "OutOfSync" {
+    let differing = status.resources.iter().filter(|r| r.status == SyncCode::OutOfSync).count();
+    if status.sync.status == SyncCode::OutOfSync {
         let total = status.resources.len();
         let differ = if differing == 1 { "differs" } else { "differ" };
         let what = format!("{differing} of {total} resources {differ} from {at}");
@@ -66,7 +67,7 @@ pub(super) fn summary(app: &Application, waiting: &[String], anything_live: bool
             (None, _) => format!("{what}; sync to apply the changes."),
         };
     }
-    let Some(code) = HealthCode::parse(&status.health.status) else {
+    let Some(code) = status.health.status.known() else {
         return "Not compared yet.".to_owned();
     };
     let culprits = status.health.message.trim_end_matches('.');

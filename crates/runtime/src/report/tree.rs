@@ -19,8 +19,12 @@ pub(super) fn declared(app: &Application) -> Vec<wire::ResourceNode> {
         kind: resource.kind.clone(),
         namespace: resource.namespace.clone(),
         name: resource.name.clone(),
-        status: text(&resource.status),
-        health: resource.health.as_ref().and_then(|health| text(&health.status)),
+        status: Some(resource.status.clone()).filter(|status| !status.is_empty()),
+        health: resource
+            .health
+            .as_ref()
+            .map(|health| health.status.clone())
+            .filter(|status| !status.is_empty()),
         health_message: resource.health.as_ref().and_then(|health| text(&health.message)),
         requires_pruning: resource.requires_pruning,
         ..wire::ResourceNode::default()
@@ -48,8 +52,8 @@ pub(super) fn resources(observed: &Observed, family: &[Value]) -> Vec<wire::Reso
             name: resource.key.name.clone(),
             uid: uid.to_owned(),
             parent_uid: String::new(),
-            status: resource.status.map(|status| status.as_str().to_owned()),
-            health: resource.health.as_ref().map(|health| health.status.as_str().to_owned()),
+            status: resource.status.map(Into::into),
+            health: resource.health.as_ref().map(|health| health.status.into()),
             health_message: resource.health.as_ref().map(|h| h.message.clone()).filter(|m| !m.is_empty()),
             requires_pruning: resource.requires_pruning,
             info: live.and_then(|live| info(live)),
@@ -67,7 +71,7 @@ pub(super) fn resources(observed: &Observed, family: &[Value]) -> Vec<wire::Reso
             name: node.key.name.clone(),
             parent_uid: node.parents.first().cloned().unwrap_or_default(),
             status: None,
-            health: node.health.as_ref().map(|health| health.status.as_str().to_owned()),
+            health: node.health.as_ref().map(|health| health.status.into()),
             health_message: node.health.as_ref().map(|h| h.message.clone()).filter(|m| !m.is_empty()),
             requires_pruning: false,
             info: by_uid.get(node.uid.as_str()).and_then(|live| info(live)),

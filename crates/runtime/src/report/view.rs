@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_api::application as wire;
-use slipway_crd::{Application, ApplicationSource, InitiatedBy, Operation, RevisionHistory, names};
+use slipway_crd::{
+    Application, ApplicationSource, HealthCode, InitiatedBy, Operation, RevisionHistory, SyncCode, names,
+};
 use slipway_source::GitCache;
 
 use crate::engines::applications::is_running;
@@ -119,7 +121,7 @@ pub(crate) fn application(app: &Application, place: Place, beside: Option<Beside
             .conditions
             .iter()
             .map(|condition| wire::Condition {
-                kind: condition.kind.clone(),
+                kind: condition.kind.to_string(),
                 message: condition.message.clone(),
                 last_transition_time: condition.last_transition_time.clone().unwrap_or_default(),
             })
@@ -139,7 +141,8 @@ pub(crate) fn application(app: &Application, place: Place, beside: Option<Beside
 fn is_anything_there(app: &Application) -> bool {
     let health = |resource: &slipway_crd::ResourceStatus| resource.health.as_ref().map(|h| h.status.clone());
     app.status.resources.iter().any(|resource| {
-        resource.status == "Synced" || health(resource).is_some_and(|health| health != "Missing")
+        resource.status == SyncCode::Synced
+            || health(resource).is_some_and(|health| health != HealthCode::Missing)
     })
 }
 

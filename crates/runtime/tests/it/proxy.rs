@@ -40,7 +40,7 @@ async fn a_push_is_deployed_and_reported_without_polling() {
         |kind: &str| app.resources.iter().find(|node| node.kind == kind).unwrap_or_else(|| panic!("{kind}"));
     assert_eq!(node("Pod").parent_uid, node("ReplicaSet").uid);
     assert_eq!(node("ReplicaSet").parent_uid, node("Deployment").uid);
-    assert_eq!(node("Deployment").status.as_deref(), Some("Synced"));
+    assert_eq!(node("Deployment").status, Some(slipway_model::SyncCode::Synced.into()));
     assert!(
         node("Pod").info.as_deref().is_some_and(|info| info.starts_with("0/1 ready")),
         "{:?}",

@@ -35,7 +35,8 @@ async fn an_application_whose_engine_is_switched_off_is_reported_from_its_resour
     let app = plane.until("shop", |app| app.health_status == "Degraded").await;
     assert_eq!((app.sync_status.as_str(), app.destination.as_str()), ("OutOfSync", "shop"));
     assert_eq!(app.health_changed_at.as_deref(), Some("2026-01-02T03:04:05Z"));
-    assert_eq!((app.resources.len(), app.resources[0].health.as_deref()), (1, Some("Degraded")));
+    let degraded = Some(slipway_model::HealthCode::Degraded.into());
+    assert_eq!((app.resources.len(), &app.resources[0].health), (1, &degraded));
     assert_eq!(app.operation.map(|operation| operation.phase).as_deref(), Some("Succeeded"));
     assert_eq!((app.history[0].id, app.history[0].images.clone()), (4, vec!["web:1".to_owned()]));
     assert!(world.get("ConfigMap", "a").await.is_none(), "nobody syncs it here");

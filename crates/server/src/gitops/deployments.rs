@@ -166,7 +166,7 @@ impl News<'_> {
     }
 
     fn health(&self, before: &Told) -> Option<(i64, Fact)> {
-        let health = short(&self.app.health_status);
+        let health = short(self.app.health_status.as_str());
         if health.is_empty() || before.health.is_empty() || before.health == health {
             return None;
         }

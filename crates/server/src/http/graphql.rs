@@ -152,8 +152,8 @@ impl Query {
             runtime: app.runtime,
             namespace: app.namespace,
             name: app.name,
-            sync_status: app.sync_status,
-            health_status: app.health_status,
+            sync_status: app.sync_status.to_string(),
+            health_status: app.health_status.to_string(),
             summary: app.summary,
             revision: app.revision.map(|revision| revision.sha),
         });

@@ -61,7 +61,7 @@ fn row(app: &ApplicationRow) -> Vec<String> {
     let sha =
         app.revision.as_ref().map(|revision| revision.sha.chars().take(8).collect()).unwrap_or_default();
     let name = format!("{}/{}", app.namespace, app.name);
-    vec![name, app.sync_status.clone(), app.health_status.clone(), sha, app.summary.clone()]
+    vec![name, app.sync_status.to_string(), app.health_status.to_string(), sha, app.summary.clone()]
 }
 
 fn key(app: &ApplicationRow) -> String {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use slipway_api::Client;
 use slipway_api::application::{Application, OperationOrdered};
+use slipway_model::{HealthCode, SyncCode};
 use tokio::time::Instant;
 
 use super::changes::{Changes, patiently};
@@ -127,7 +128,7 @@ fn is_settled(app: &Application, revision: Option<&str>) -> bool {
     let of_it =
         revision.is_none_or(|commit| app.revision.as_ref().is_some_and(|at| at.sha.starts_with(commit)));
     let busy = app.operation.as_ref().is_some_and(|operation| !operation.is_over());
-    app.sync_status == "Synced" && app.health_status == "Healthy" && !busy && of_it
+    app.sync_status == SyncCode::Synced && app.health_status == HealthCode::Healthy && !busy && of_it
 }
 
 pub(crate) async fn wait(

@@ -13,6 +13,7 @@ use slipway_api::application::{
     ActionRequest, Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow,
     OperationOrdered, ResourceAction, ResourceActions, ResourceNode, SyncPolicyRequest,
 };
+use slipway_model::Word;
 
 use super::app_list::ListFilter;
 use super::output::{Format, OutputArguments, done, print, print_one};
@@ -417,7 +418,9 @@ async fn diff(
 
 fn tree(nodes: &[ResourceNode], parent: &str, depth: usize) {
     for node in nodes.iter().filter(|node| node.parent_uid == parent) {
-        let words = [node.status.as_deref(), node.health.as_deref(), node.info.as_deref()];
+        let (status, health) =
+            (node.status.as_ref().map(Word::as_str), node.health.as_ref().map(Word::as_str));
+        let words = [status, health, node.info.as_deref()];
         let state = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
         say!("{}{}/{}   {state}", "  ".repeat(depth), node.kind, node.name);
         if !node.uid.is_empty() && depth < 20 {

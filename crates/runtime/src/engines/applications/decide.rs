@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use slipway_crd::{Application, Condition, Operation, OperationPhase};
+use slipway_crd::{Application, Condition, ConditionType, Operation, OperationPhase};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::dependencies;
 use slipway_gitops::{AutoSync, AutoSyncInput, InFlight, auto_sync_decision};
@@ -15,8 +15,6 @@ use super::{Applications, is_running, operate, status};
 use crate::clusters::IN_CLUSTER;
 use crate::engines::APPLICATION;
 
-/// The condition of an Application that waits for others.
-const DEPENDENCY: &str = "DependencyWarning";
 /// How often it is looked whether they are ready.
 const OTHERS: Duration = Duration::from_secs(2);
 
@@ -55,7 +53,7 @@ impl Applications {
             AutoSync::Start { operation, why } => {
                 tracing::info!(application = %session.key, %why, "A sync starts.");
                 session.app.operation = Some(*operation);
-                let over = ["SyncError", DEPENDENCY];
+                let over = [ConditionType::SyncError, ConditionType::DependencyWarning];
                 status::set_conditions(&mut session.app.status.conditions, &over, &[]);
                 operate::begin(session, now);
                 return self.operator.operate(session, observed).await;
@@ -67,8 +65,12 @@ impl Applications {
             AutoSync::Refuse { condition } => refused.push(condition),
             AutoSync::Skip { .. } | AutoSync::Supersede { .. } => {}
         }
-        status::set_conditions(&mut session.app.status.conditions, &["SyncError"], &refused);
-        status::set_conditions(&mut session.app.status.conditions, &[DEPENDENCY], &waiting);
+        status::set_conditions(&mut session.app.status.conditions, &[ConditionType::SyncError], &refused);
+        status::set_conditions(
+            &mut session.app.status.conditions,
+            &[ConditionType::DependencyWarning],
+            &waiting,
+        );
         Ok(observed)
     }
 
@@ -79,9 +81,13 @@ impl Applications {
             self.context.inventory.application(&key).map(|(other, _)| other)
         };
         let Some(message) = dependencies::unmet(app, find) else { return Vec::new() };
-        let known = app.status.conditions.iter().find(|c| c.kind == DEPENDENCY && c.message == message);
+        let known = app
+            .status
+            .conditions
+            .iter()
+            .find(|c| c.kind == ConditionType::DependencyWarning && c.message == message);
         vec![known.cloned().unwrap_or_else(|| Condition {
-            kind: DEPENDENCY.into(),
+            kind: ConditionType::DependencyWarning,
             message,
             last_transition_time: Some(rfc3339(Timestamp::now())),
             ..Condition::default()

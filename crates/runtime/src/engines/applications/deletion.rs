@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use slipway_cluster::Cluster;
-use slipway_crd::{Application, Condition, names};
+use slipway_crd::{Application, Condition, ConditionType, names};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::deletion::{DeletionInput, DeletionPlan, plan_deletion};
 use slipway_gitops::hooks::{self, HookType};
@@ -198,15 +198,23 @@ impl Deleter {
     }
 
     async fn deletion_waits(&self, session: &mut Session<'_>, message: &str) -> Result<(), Stop> {
-        let known =
-            session.app.status.conditions.iter().find(|c| c.kind == "DeletionError" && c.message == message);
+        let known = session
+            .app
+            .status
+            .conditions
+            .iter()
+            .find(|c| c.kind == ConditionType::DeletionError && c.message == message);
         let condition = known.cloned().unwrap_or_else(|| Condition {
-            kind: "DeletionError".into(),
+            kind: ConditionType::DeletionError,
             message: message.to_owned(),
             last_transition_time: Some(rfc3339(Timestamp::now())),
             ..Condition::default()
         });
-        status::set_conditions(&mut session.app.status.conditions, &["DeletionError"], &[condition]);
+        status::set_conditions(
+            &mut session.app.status.conditions,
+            &[ConditionType::DeletionError],
+            &[condition],
+        );
         session.requeue_after(Duration::from_secs(15));
         self.recorder.save(session).await
     }

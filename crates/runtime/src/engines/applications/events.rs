@@ -11,11 +11,11 @@ pub(crate) fn between(before: &Application, after: &Application) -> Vec<Note> {
     let note = |reason, message| Note { reason, warning: false, message };
     let moved = |from: &str, to: &str| from != to && !to.is_empty();
     let (was, is) = (&before.status, &after.status);
-    if moved(&was.sync.status, &is.sync.status) {
+    if moved(was.sync.status.as_str(), is.sync.status.as_str()) {
         let message = format!("Updated sync status: {} -> {}", was.sync.status, is.sync.status);
         notes.push(note("ResourceUpdated", message));
     }
-    if moved(&was.health.status, &is.health.status) {
+    if moved(was.health.status.as_str(), is.health.status.as_str()) {
         let cause = &is.health.message;
         let why = if cause.is_empty() { String::new() } else { format!(" ({cause})") };
         let message = format!("Updated health status: {} -> {}{why}", was.health.status, is.health.status);

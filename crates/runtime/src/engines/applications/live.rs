@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use slipway_cluster::{Cluster, Live, ObjectKey};
-use slipway_crd::Application;
+use slipway_crd::{Application, ConditionType};
 use slipway_gitops::{ClusterInfo, Comparison, ResourceKey, Settings, object};
 
 use super::manifests::{Failure, RETRY};
@@ -33,7 +33,7 @@ pub(super) async fn live_objects(
     let mut keys: HashSet<ObjectKey> =
         wanted.iter().map(|(key, _)| key.clone()).filter(|key| !key.name.is_empty()).collect();
     if let Some(message) = keys.iter().find_map(|key| cluster.out_of_sight(key)) {
-        return Err(Failure { condition: "ComparisonError", message, again_at: None });
+        return Err(Failure { condition: ConditionType::ComparisonError, message, again_at: None });
     }
     if !namespace.is_empty() && !cluster.is_confined() {
         keys.insert(ObjectKey::new("", "Namespace", "", namespace));
@@ -103,7 +103,7 @@ pub(crate) fn family(cluster: &Cluster, instance: &str, comparison: &Comparison)
 
 fn unreadable(error: &slipway_cluster::ClusterError) -> Failure {
     Failure {
-        condition: "ComparisonError",
+        condition: ConditionType::ComparisonError,
         message: format!("live objects cannot be read: {error}"),
         again_at: Some(Instant::now() + RETRY),
     }

@@ -130,7 +130,7 @@ impl ChartLookup {
         if resources.is_empty() {
             return missing(&format!("the cluster serves no kinds of `{named}`"));
         }
-        said(
+        answered(
             &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": named, "resources": resources}),
         )
     }
@@ -150,7 +150,7 @@ impl ChartLookup {
             return Ok(self.forbidden(resource, namespace));
         }
         if let Some(name) = name {
-            self.note(ObjectKey::new(&resource.group, &resource.kind, namespace, name));
+            self.record(ObjectKey::new(&resource.group, &resource.kind, namespace, name));
         }
         let mut found = match self.writer.ask(resource, namespace, name, OBJECTS_MAX).await {
             Ok(found) => found,
@@ -181,11 +181,11 @@ impl ChartLookup {
         }
         forget_managers(&mut found);
         let sensitive = resource.group.is_empty() && resource.kind == "Secret";
-        Ok(LookupAnswer { sensitive, ..said(&found) })
+        Ok(LookupAnswer { sensitive, ..answered(&found) })
     }
 
     /// Before it is asked for: what changes meanwhile counts as changed. Only what is watched anyway is followed.
-    fn note(&self, key: ObjectKey) {
+    fn record(&self, key: ObjectKey) {
         let cluster = &self.to.cluster;
         if cluster.is_read(&key.group, &key.kind) {
             let version = version_in_copy(cluster, &key);
@@ -217,7 +217,7 @@ impl ChartLookup {
     }
 }
 
-fn said(value: &Value) -> LookupAnswer {
+fn answered(value: &Value) -> LookupAnswer {
     LookupAnswer { status: 200, body: value.to_string().into_bytes(), sensitive: false }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use slipway_crd::{Application, ApplicationSource, names};
+use slipway_crd::{Application, ApplicationSource, ConditionType, names};
 use slipway_gitops::refresh::Standing;
 use slipway_model::Next;
 use slipway_reconcile::Wake;
@@ -42,14 +42,14 @@ pub(crate) struct Unreadable {
 /// Why there is nothing to compare with.
 #[derive(Clone)]
 pub(crate) struct Failure {
-    pub(crate) condition: &'static str,
+    pub(crate) condition: ConditionType,
     pub(crate) message: String,
     pub(crate) again_at: Option<Instant>,
 }
 
 impl Failure {
     pub(crate) fn spec(message: impl Into<String>) -> Self {
-        Self { condition: "InvalidSpecError", message: message.into(), again_at: None }
+        Self { condition: ConditionType::InvalidSpecError, message: message.into(), again_at: None }
     }
 }
 

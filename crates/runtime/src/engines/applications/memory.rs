@@ -24,7 +24,7 @@ pub(crate) struct Memory {
     pub(crate) interest: HashSet<ObjectKey>,
     pub(crate) looked_up: lookup::Seen,
     /// The namespace whose orphans its project wants to know.
-    pub(crate) oversees: Option<String>,
+    pub(crate) watched_for_orphans: Option<String>,
     /// Where it went at the last reconcile.
     pub(crate) destination: Option<Arc<Destination>>,
     /// What the API server said an apply would do.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_crd::{AppProject, Application};
+use slipway_crd::{AppProject, Application, ConditionType};
 use slipway_gitops::{CompareInput, Comparison, SyncCode, compare};
 use slipway_reconcile::{Key, Wake};
 
@@ -81,10 +81,10 @@ impl Observer {
             let instance = app.instance_name(self.settings.namespace());
             // Taking interest back asks the cluster nothing.
             let _ = before.cluster.set_interest(&instance, HashSet::new()).await;
-            before.cluster.oversee(&instance, None);
+            before.cluster.watch_unowned(&instance, None);
             memory.interest.clear();
             memory.looked_up.clear();
-            memory.oversees = None;
+            memory.watched_for_orphans = None;
         }
     }
 
@@ -97,7 +97,7 @@ impl Observer {
         project: Arc<AppProject>,
         memory: &Memory,
     ) -> Observed {
-        let judged = failure.condition == "ComparisonError";
+        let judged = failure.condition == ConditionType::ComparisonError;
         let failed = self.failed(app, failure, Some(project.clone()));
         if !judged {
             return failed;
@@ -148,7 +148,7 @@ impl Observer {
                 let again_at = Some(Instant::now() + RETRY);
                 return self.failed(
                     app,
-                    Failure { condition: "ComparisonError", message, again_at },
+                    Failure { condition: ConditionType::ComparisonError, message, again_at },
                     Some(project),
                 );
             }
@@ -159,9 +159,9 @@ impl Observer {
         let rules = app.spec.ignore_differences.iter().chain(&settings.ignore_differences);
         let managers: Vec<&str> =
             rules.flat_map(|rule| &rule.managed_fields_managers).map(String::as_str).collect();
-        destination.cluster.keep_managers(&managers);
+        destination.cluster.retain_managers(&managers);
         let key = crate::engines::key_of(app);
-        self.permits().oversee(app, &project, &destination, memory);
+        self.permits().watch_orphans(app, &project, &destination, memory);
         let fingerprint = Some(self.fingerprint(&key, memory));
         let orphans = self.permits().orphans(app, &project, &destination);
         let live = match live_objects(app, &destination, &objects, &info, &settings, memory).await {
@@ -222,7 +222,7 @@ impl Observer {
         versions.dedup();
         let mut hasher = std::hash::DefaultHasher::new();
         versions.hash(&mut hasher);
-        if let Some(namespace) = &memory.oversees {
+        if let Some(namespace) = &memory.watched_for_orphans {
             let mut unowned = cluster.unowned(namespace);
             unowned.sort_unstable();
             unowned.hash(&mut hasher);

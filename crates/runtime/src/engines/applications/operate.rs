@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use slipway_crd::{OperationPhase, OperationState, SyncOperation, SyncResult};
+use slipway_crd::{ConditionType, OperationPhase, OperationState, SyncOperation, SyncResult};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::sync::{self, Outcome, OutcomePhase, SyncPlan, SyncProgress, WaitingOn};
 use slipway_gitops::windows::{self, WindowQuery, WindowVerdict};
@@ -188,7 +188,11 @@ impl Operator {
                 Ok(found) if found.stale.is_none() => found.desired,
                 Ok(found) => {
                     let message = found.stale.unwrap_or_default();
-                    let failure = Failure { condition: "ComparisonError", message, again_at: found.again_at };
+                    let failure = Failure {
+                        condition: ConditionType::ComparisonError,
+                        message,
+                        again_at: found.again_at,
+                    };
                     return (self.observer.failed(&app, failure, Some(project)), false);
                 }
                 Err(failure) => return (self.observer.failed(&app, failure, Some(project)), false),

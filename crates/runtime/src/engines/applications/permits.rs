@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use slipway_cluster::{Cluster, ObjectKey};
-use slipway_crd::{AppProject, Application, ApplicationSource, names};
+use slipway_crd::{AppProject, Application, ApplicationSource, ConditionType, names};
 use slipway_gitops::{ResourceKey, appset, orphans, project};
 
 use super::manifests::{Failure, RETRY};
@@ -63,9 +63,11 @@ impl Permits {
         let destination = &app.spec.destination;
         let to = self.clusters.destination(app).map_err(|error| match error {
             NoCluster::Unknown(message) => Failure::spec(message),
-            NoCluster::Away(message) => {
-                Failure { condition: "ComparisonError", message, again_at: Some(Instant::now() + RETRY) }
-            }
+            NoCluster::Away(message) => Failure {
+                condition: ConditionType::ComparisonError,
+                message,
+                again_at: Some(Instant::now() + RETRY),
+            },
         })?;
         let project = self.project(app)?;
         check_sources(&project, app, &app.spec.effective_sources())?;
@@ -145,7 +147,7 @@ impl Permits {
     }
 
     /// Where the project wants to know of orphans, whatever comes and goes there is looked at.
-    pub(crate) fn oversee(
+    pub(crate) fn watch_orphans(
         &self,
         app: &Application,
         project: &AppProject,
@@ -155,9 +157,10 @@ impl Permits {
         let namespace = &app.spec.destination.namespace;
         let wanted =
             project.spec.orphaned_resources.as_ref().map(|_| namespace).filter(|name| !name.is_empty());
-        if memory.oversees.as_ref() != wanted && !memory.read_only {
-            to.cluster.oversee(&app.instance_name(self.settings.namespace()), wanted.map(String::as_str));
-            memory.oversees = wanted.cloned();
+        if memory.watched_for_orphans.as_ref() != wanted && !memory.read_only {
+            to.cluster
+                .watch_unowned(&app.instance_name(self.settings.namespace()), wanted.map(String::as_str));
+            memory.watched_for_orphans = wanted.cloned();
         }
     }
 

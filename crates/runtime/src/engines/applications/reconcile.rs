@@ -51,7 +51,7 @@ impl Applications {
         // Taking interest back asks the cluster nothing.
         let cluster = memory.destination.as_ref().map_or(self.context.cluster(), |to| &to.cluster);
         let _ = cluster.set_interest(&instance, Default::default()).await;
-        cluster.oversee(&instance, None);
+        cluster.watch_unowned(&instance, None);
     }
 
     async fn reconcile_with(&self, key: &Key, wake: Wake, memory: &mut Memory) -> Result<Requeue, Stop> {

@@ -91,7 +91,7 @@ impl Recorder {
         let version = &before.resource_version;
         let answer = save(&self.cluster, session.key, names::API_VERSION, patch, version).await?;
         let saved: Application = serde_json::from_value(answer).unwrap_or_else(|_| session.app.clone());
-        session.memory.written.note(&saved.metadata.resource_version);
+        session.memory.written.record(&saved.metadata.resource_version);
         session.refresh = false;
         session.finalizers.clear();
         self.record_events(&session.saved, &saved);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_crd::{Application, ApplicationStatus, Condition, RevisionHistory, Summary};
+use slipway_crd::{Application, ApplicationStatus, Condition, ConditionType, RevisionHistory, Summary};
 use slipway_gitops::compare::rfc3339;
 use slipway_gitops::{Comparison, images};
 
@@ -10,15 +10,15 @@ use super::observe::Observed;
 use super::sources::Desired;
 
 /// Conditions that a comparison sets and takes back.
-const COMPARED: [&str; 8] = [
-    "InvalidSpecError",
-    "ComparisonError",
-    "UnknownError",
-    "SharedResourceWarning",
-    "ServerSideDiffWarning",
-    "RepeatedResourceWarning",
-    "ExcludedResourceWarning",
-    "OrphanedResourceWarning",
+const COMPARED: [ConditionType; 8] = [
+    ConditionType::InvalidSpecError,
+    ConditionType::ComparisonError,
+    ConditionType::UnknownError,
+    ConditionType::SharedResourceWarning,
+    ConditionType::ServerSideDiffWarning,
+    ConditionType::RepeatedResourceWarning,
+    ConditionType::ExcludedResourceWarning,
+    ConditionType::OrphanedResourceWarning,
 ];
 
 /// The status after a comparison. Times move only with what they date.
@@ -84,10 +84,14 @@ fn external_urls(live: &Value) -> Vec<String> {
 }
 
 /// Replaces the conditions of the evaluated types; a condition that stays keeps its time.
-pub(crate) fn set_conditions(conditions: &mut Vec<Condition>, evaluated: &[&str], found: &[Condition]) {
-    conditions.retain(|condition| !evaluated.contains(&condition.kind.as_str()));
+pub(crate) fn set_conditions(
+    conditions: &mut Vec<Condition>,
+    evaluated: &[ConditionType],
+    found: &[Condition],
+) {
+    conditions.retain(|condition| !evaluated.contains(&condition.kind));
     conditions.extend(found.iter().cloned());
-    conditions.sort_by(|a, b| (&a.kind, &a.message).cmp(&(&b.kind, &b.message)));
+    conditions.sort_by(|a, b| (a.kind.as_str(), &a.message).cmp(&(b.kind.as_str(), &b.message)));
     conditions.dedup_by(|a, b| a.kind == b.kind && a.message == b.message);
 }
 

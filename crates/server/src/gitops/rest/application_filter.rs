@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use slipway_api::application::{ApplicationFacets, ApplicationList, ApplicationRow};
+use slipway_model::{HealthCode, SyncCode};
 use utoipa::IntoParams;
 
 use crate::http::error::ApiError;
@@ -164,15 +165,25 @@ fn several(text: Option<&str>) -> Vec<String> {
 }
 
 fn facets_of(row: &ApplicationRow) -> [&str; FACETS] {
-    [&row.health_status, &row.sync_status, &row.runtime, &row.namespace, &row.project]
+    [row.health_status.as_str(), row.sync_status.as_str(), &row.runtime, &row.namespace, &row.project]
 }
 
 /// What a person should look at first: broken, then unknown, then on its way, then what differs from Git.
 fn severity(row: &ApplicationRow) -> (usize, usize, Reverse<String>) {
-    let health = ["Degraded", "Missing", "Unknown", "Progressing", "Suspended", "Healthy"];
-    let sync = ["Unknown", "OutOfSync", "Synced"];
-    let at = |order: &[&str], word: &str| order.iter().position(|each| *each == word).unwrap_or(0);
-    let (health, sync) = (at(&health, &row.health_status), at(&sync, &row.sync_status));
+    // A word that nobody knows is looked at as the worst.
+    let health = match row.health_status.known() {
+        Some(HealthCode::Degraded) | None => 0,
+        Some(HealthCode::Missing) => 1,
+        Some(HealthCode::Unknown) => 2,
+        Some(HealthCode::Progressing) => 3,
+        Some(HealthCode::Suspended) => 4,
+        Some(HealthCode::Healthy) => 5,
+    };
+    let sync = match row.sync_status.known() {
+        Some(SyncCode::Unknown) | None => 0,
+        Some(SyncCode::OutOfSync) => 1,
+        Some(SyncCode::Synced) => 2,
+    };
     // An Application whose manifests cannot be read is as urgent as one that is degraded, however well the old version runs.
     let failed =
         row.operation.as_ref().is_some_and(|operation| matches!(&*operation.phase, "Failed" | "Error"));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use slipway_crd::{AppProject, Application, ApplicationSource};
+use slipway_crd::{AppProject, Application, ApplicationSource, ConditionType};
 use slipway_gitops::cluster::KustomizeSettings;
 use slipway_model::Next;
 use slipway_source::{
@@ -85,10 +85,10 @@ impl SourceError {
     }
 
     /// The condition's type.
-    pub(crate) fn condition(&self) -> &'static str {
+    pub(crate) fn condition(&self) -> ConditionType {
         match self {
-            Self::Spec(_) => "InvalidSpecError",
-            _ => "ComparisonError",
+            Self::Spec(_) => ConditionType::InvalidSpecError,
+            _ => ConditionType::ComparisonError,
         }
     }
 }
