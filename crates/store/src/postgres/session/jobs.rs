@@ -109,7 +109,11 @@ impl Postgres {
 
     /// After what was kept was said. Where one of those failed, the others are said again, each by itself: it is undone alone, with
     /// those that build on a row that it would have left.
-    pub(super) fn settled(&mut self, kept: Vec<Kept>, done: Result<(), StoreError>) -> Result<(), StoreError> {
+    pub(super) fn settled(
+        &mut self,
+        kept: Vec<Kept>,
+        done: Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let Err(error) = done else { return Ok(()) };
         let blamed = self.wire.as_mut().and_then(|wire| wire.failed_for.take());
         let Some(blamed) = blamed.filter(|blamed| *blamed != usize::MAX) else { return Err(error) };
