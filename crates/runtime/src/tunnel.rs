@@ -103,6 +103,15 @@ fn proxy_for(server: &Server, variable: impl Fn(&str) -> Option<String>) -> Resu
     Ok(Some(Proxy { host, port: url.port().unwrap_or(80), credential }))
 }
 
+/// The platform refuses with the body that every refusal has; its sentence is enough.
+fn in_words(error: String) -> String {
+    let Some((before, body)) = error.split_once('{') else { return error };
+    match serde_json::from_str::<slipway_api::ErrorBody>(&format!("{{{body}")) {
+        Ok(body) => format!("{before}{}", body.message),
+        Err(_) => error,
+    }
+}
+
 /// Keeps a tunnel open that ends at `local`, until it is stopped.
 pub async fn keep_tunnel(
     dial: TunnelDial,
@@ -118,7 +127,7 @@ pub async fn keep_tunnel(
             let now = match heard.borrow_and_update().clone() {
                 Connection::Connecting => TunnelState::Connecting,
                 Connection::Open => TunnelState::Open,
-                Connection::Waiting { error, .. } => TunnelState::Waiting(error),
+                Connection::Waiting { error, .. } => TunnelState::Waiting(in_words(error)),
             };
             match &now {
                 TunnelState::Open => tracing::info!("The tunnel to the platform is open."),
@@ -151,6 +160,14 @@ mod tests {
             let credential = proxy.credential.map(|credential| credential.expose().clone());
             format!("{}@{}:{}", credential.unwrap_or_default(), proxy.host, proxy.port)
         }))
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_its_own_words() {
+        let body = r#"{"status":401,"code":"2001","name":"X","message":"the API key is not valid here"}"#;
+        let told = in_words(format!("the platform refused the tunnel (401 Unauthorized): {body}"));
+        assert_eq!(told, "the platform refused the tunnel (401 Unauthorized): the API key is not valid here");
+        assert_eq!(in_words("no answer {x}".into()), "no answer {x}");
     }
 
     #[test]

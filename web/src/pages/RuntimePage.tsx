@@ -100,30 +100,32 @@ function RuntimeActions({ runtime }: { runtime: RuntimeDetail }) {
 function RuntimeFacts({ runtime }: { runtime: RuntimeDetail }) {
   return (
     <>
-      <div className="panel">
-        <Properties>
-          <Property name="State">
-            <RuntimeState runtime={runtime} />
-          </Property>
-          <Property name="Access">{accessText(runtime)}</Property>
-          <Property name="Deploys to">{runtime.cluster || '–'}</Property>
-          <Property name="Version">{runtime.version || '–'}</Property>
-          <Property name="Last seen">
-            <Ago at={runtime.lastSeen} />
-          </Property>
-          <Property name="Registered">
-            <Ago at={runtime.created} />
-          </Property>
-          <Property name="Applications">
-            <Link to="/applications" search={{ runtime: runtime.name }}>
-              {runtime.applications}
-            </Link>
-          </Property>
-          <Property name="Allowed networks">
-            {runtime.allowedAddresses.length > 0 ? runtime.allowedAddresses.join(', ') : 'All'}
-          </Property>
-        </Properties>
-      </div>
+      <section className="panel" aria-label="Facts">
+        <div className="body">
+          <Properties>
+            <Property name="State">
+              <RuntimeState runtime={runtime} />
+            </Property>
+            <Property name="Access">{accessText(runtime)}</Property>
+            <Property name="Deploys to">{runtime.cluster || '–'}</Property>
+            <Property name="Version">{runtime.version || '–'}</Property>
+            <Property name="Last seen">
+              <Ago at={runtime.lastSeen} />
+            </Property>
+            <Property name="Registered">
+              <Ago at={runtime.created} />
+            </Property>
+            <Property name="Applications">
+              <Link to="/applications" search={{ runtime: runtime.name }}>
+                {runtime.applications}
+              </Link>
+            </Property>
+            <Property name="Allowed networks">
+              {runtime.allowedAddresses.length > 0 ? runtime.allowedAddresses.join(', ') : 'All'}
+            </Property>
+          </Properties>
+        </div>
+      </section>
       <section className="panel" aria-labelledby="tunnels">
         <header>
           <h2 id="tunnels">Tunnels</h2>

@@ -121,14 +121,24 @@ pub(crate) async fn render(server: &Server) -> String {
     }
     let tunnels = server.inner.tunnels.count();
     for (name, kind, count, help) in [
-        ("slipway_tunnels", "gauge", tunnels.open as u64, "Open tunnels of runtimes at this process."),
-        ("slipway_tunnel_requests_in_flight", "gauge", tunnels.in_flight as u64, "Requests in tunnels."),
-        ("slipway_tunnels_opened_total", "counter", tunnels.opened, "Tunnels that were opened."),
-        ("slipway_tunnel_requests_total", "counter", tunnels.answered, "Requests that a runtime answered."),
-        ("slipway_tunnel_failures_total", "counter", tunnels.failed, "Requests that no runtime answered."),
+        ("slipway_tunnels", Kind::Gauge, tunnels.open as u64, "Open tunnels of runtimes at this process."),
+        ("slipway_tunnel_requests_in_flight", Kind::Gauge, tunnels.in_flight as u64, "Requests in tunnels."),
+        ("slipway_tunnels_opened_total", Kind::Counter, tunnels.opened, "Tunnels that were opened."),
+        (
+            "slipway_tunnel_requests_total",
+            Kind::Counter,
+            tunnels.answered,
+            "Requests that a runtime answered.",
+        ),
+        (
+            "slipway_tunnel_failures_total",
+            Kind::Counter,
+            tunnels.failed,
+            "Requests that no runtime answered.",
+        ),
     ] {
-        head(&mut out, name, kind, help);
-        let _ = writeln!(out, "{name} {count}");
+        out.family(name, kind, help);
+        out.plain(name, count);
     }
     render_parts(server, &mut out, counted.is_some()).await;
     let Some(Counted { totals, backlog, deferred, leases }) = counted else { return out.finish() };

@@ -127,7 +127,7 @@ async fn a_push_to_gitea_is_built_once_also_when_nobody_announced_it() {
 /// push to a branch there is found when nobody announced it.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_of_a_provider_are_read_to_their_last_page() {
-    const BRANCHES: usize = 55;
+    const BRANCHES: usize = 51;
     let server = tokio::task::spawn_blocking(gitea::shared).await.unwrap();
     let owner = server.name("pages");
     let (repo, token) = tokio::task::block_in_place(|| {

@@ -112,6 +112,9 @@ impl Postgres {
         self.disconnect();
         let mut wire = self.address.wire()?;
         if let Some(Writing { pid, .. }) = &self.writing {
+            // Its statements look for single rows. One that is planned while its table is nearly empty would read all of it for
+            // as long as the plan is kept, however many there are then.
+            wire.send_batch("SET enable_seqscan = off".into());
             let statement = wire.prepared("SELECT pg_backend_pid()", &[])?;
             wire.each(&statement, &[], &mut |row| {
                 pid.store(i32::try_from(row.int(0)?).map_err(StoreError::corrupt)?, Ordering::Relaxed);

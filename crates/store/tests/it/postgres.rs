@@ -6,8 +6,8 @@ use std::time::Duration;
 use slipway_model::{AccountId, BuildId, ChangeKind, Fact, PipelineId};
 use slipway_store::builds::NewBuild;
 use slipway_store::{
-    Committed, DatabaseUrl, Service, Store, StoreError, audit, builds, entities, facts, identity, pipelines,
-    projects,
+    Committed, DatabaseUrl, Service, Store, StoreError, audit, builds, entities, facts, identity, inbox,
+    pipelines, projects,
 };
 use slipway_testkit::postgres;
 use tokio::sync::broadcast::Receiver;
@@ -352,6 +352,29 @@ async fn only_answers_that_decide_something_are_waited_for() {
         least = least.min(read(&store).await);
     }
     assert_eq!(least, 1, "a snapshot of one batch is one round trip");
+}
+
+/// A statement that was planned while its table was empty is used when there are thousands: it goes by the index all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_writer_planned_on_an_empty_table_does_not_read_all_of_a_full_one() {
+    let url = database();
+    let store = Store::connect(&url).unwrap();
+    for round in 0..20 {
+        store
+            .write(move |tx| {
+                for number in 0..100 {
+                    inbox::first_time(tx, "triggers", &format!("{round}/{number}"), 1)?;
+                }
+                Ok(())
+            })
+            .await
+            .unwrap();
+    }
+    store.close();
+    let name = url.to_string().rsplit('/').next().unwrap().to_owned();
+    let read = "SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables WHERE relname = 'inbox'";
+    let read: i64 = postgres::shared().psql(&name, read).unwrap().trim().parse().unwrap();
+    assert!(read < 2_000, "{read} rows were read to find 2,000 by their key");
 }
 
 /// However many entities a page of a report names: one question for all, and their rows with the commit.
