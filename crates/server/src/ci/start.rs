@@ -55,7 +55,7 @@ pub(crate) struct Asked<'a> {
 /// Why a build starts.
 pub(crate) enum Cause<'a> {
     Happened(Happened<'a>),
-    Asked(Asked<'a>),
+    Asked(Box<Asked<'a>>),
 }
 
 impl<'a> From<Happened<'a>> for Cause<'a> {
@@ -66,7 +66,7 @@ impl<'a> From<Happened<'a>> for Cause<'a> {
 
 impl<'a> From<Asked<'a>> for Cause<'a> {
     fn from(asked: Asked<'a>) -> Self {
-        Self::Asked(asked)
+        Self::Asked(Box::new(asked))
     }
 }
 
@@ -146,7 +146,8 @@ pub(crate) fn start<'a>(
     };
     let why = queue::Why { cause: &text, is_new };
     let made = queue::enqueue(server, tx, scope, of.row, of.pipeline, order, why)?;
-    if let Some(Asked { caller, entry, .. }) = asked {
+    if let Some(asked) = asked {
+        let Asked { caller, entry, .. } = *asked;
         caller.trail.allowed(tx, &caller.actor(), &entry.after(made))?;
     }
     Ok(made)
