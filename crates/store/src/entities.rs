@@ -218,10 +218,14 @@ pub fn remove_unnamed(
          AND gone_ms IS NULL",
         &[scope.account().into(), runtime.into(), sequence.into()],
     )?;
+    tx.send(
+        "UPDATE entities SET gone_ms = $4, sequence = $3, state = '', summary = '', body = '' \
+         WHERE account = $1 AND runtime = $2 AND sequence < $3 AND gone_ms IS NULL",
+        &[scope.account().into(), runtime.into(), sequence.into(), now_ms.into()],
+    )?;
     for row in &unnamed {
         let (kind, namespace, name) = (row.text(0)?, row.text(1)?, row.text(2)?);
-        let of = Name { kind: &kind, namespace: &namespace, name: &name };
-        remove(tx, scope, runtime, of, sequence, now_ms)?;
+        changed(tx, scope, runtime, Name { kind: &kind, namespace: &namespace, name: &name });
     }
     Ok(unnamed.len())
 }

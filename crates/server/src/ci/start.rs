@@ -146,7 +146,8 @@ pub(crate) fn start<'a>(
     };
     let why = queue::Why { cause: &text, is_new };
     let made = queue::enqueue(server, tx, scope, of.row, of.pipeline, order, why)?;
-    if let Some(Asked { caller, entry, .. }) = asked.map(|asked| *asked) {
+    if let Some(asked) = asked {
+        let Asked { caller, entry, .. } = *asked;
         caller.trail.allowed(tx, &caller.actor(), &entry.after(made))?;
     }
     Ok(made)
