@@ -38,7 +38,7 @@ fn rollouts_are_checked_and_previewed_in_files() {
     assert_eq!(
         said,
         format!(
-            "{bad}:12:15: error: Rollout/shop: spec.strategy.canary.steps[0].setWeight: 125 is not between 0 and 100\n"
+            "{bad}:12:16: error: Rollout/shop: spec.strategy.canary.steps[0].setWeight: 125 is not between 0 and 100\n"
         )
     );
     let (code, _, said) = run(&["rollout", "lint", "/nowhere/a.yaml"]);
