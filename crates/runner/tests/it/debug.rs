@@ -121,9 +121,14 @@ steps:
     server.change(&id, |record| record.debug.push(shell.clone()));
     ask(server, &id, &shell.id, "/codefresh/volume/cf_export ANSWER=forty-two && echo o''k\n", "ok").await;
     server.change(&id, |record| record.debug.push(order("continue", &id, "mine", "override")));
-    let record = paused(server, &id, "fails", "after").await;
-    assert!(record.log("fails").contains("after it failed with exit code 3"), "{}", record.log("fails"));
-    assert!(record.log("fails").contains("forty-two"), "{}", record.log("fails"));
+    paused(server, &id, "fails", "after").await;
+    // The pause may be told before the last lines of the log.
+    server
+        .wait(&id, "what the failed step printed", |record| {
+            let log = record.log("fails");
+            log.contains("after it failed with exit code 3") && log.contains("forty-two")
+        })
+        .await;
     server.change(&id, |record| record.debug.push(order("continue", &id, "fails", "after")));
     let record = server.finish(&id).await;
     assert_eq!((record.status(), record.step("fails").exit_code), ("error", Some(3)));
