@@ -5,15 +5,17 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Platform, until } from "../platform.mjs";
-import { codefresh as cli, codefreshEnvironment } from "../published.mjs";
 
 const platform = new Platform(["--no-demo", "--executor", "host"]);
+const cli = resolve(import.meta.dirname, "../node_modules/codefresh/lib/interface/cli/codefresh");
 
 // Its own home: it keeps contexts in ~/.cfconfig and caches beside it.
 async function codefresh(...args) {
   const home = join(platform.folder, "cf-home");
   mkdirSync(home, { recursive: true });
-  const env = codefreshEnvironment(platform.environment(), home);
+  const env = { ...platform.environment(), HOME: home, CF_URL: "", CF_API_KEY: "", DISABLE_VERSION_CHECK: "true", NO_COLOR: "1" };
+  delete env.CF_URL;
+  delete env.CF_API_KEY;
   return platform.command(process.execPath, [cli, ...args], { env, cwd: home, timeout: 60_000 });
 }
 
