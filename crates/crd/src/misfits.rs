@@ -38,20 +38,25 @@ fn compare(schema: &Value, value: &Value, place: &mut Place, found: &mut Vec<Mis
         return;
     }
     if schema["x-kubernetes-int-or-string"] == true {
-        if !(value.is_i64() || value.is_string()) {
+        if !(is_whole(value) || value.is_string()) {
             found.push(Misfit { place: place.clone(), message: "expected a whole number or a text".into() });
         }
         return;
     }
     let expected = match schema["type"].as_str() {
         Some("string") if !value.is_string() => "a text",
-        Some("integer") if !value.is_i64() => "a whole number",
+        Some("integer") if !is_whole(value) => "a whole number",
         Some("boolean") if !value.is_boolean() => "true or false",
         Some("array") if !value.is_array() => "a list",
         Some("object") if !value.is_object() => "a map",
         _ => return below(schema, value, place, found),
     };
     found.push(Misfit { place: place.clone(), message: format!("expected {expected}") });
+}
+
+/// As Go reads it in these kinds: 32 bits, so that whoever counts with it cannot overflow.
+fn is_whole(value: &Value) -> bool {
+    value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
 }
 
 fn below(schema: &Value, value: &Value, place: &mut Place, found: &mut Vec<Misfit>) {
@@ -91,6 +96,7 @@ mod tests {
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "a", "anything": 1},
             "spec": {
                 "replicas": "3",
+                "minReadySeconds": 9_000_000_000_000_000_000_i64,
                 "template": {"spec": {"whatever": true}},
                 "strategy": {"canary": {"maxSurge": "25%", "maxUnavailable": 0, "steps": [{"setWeigth": 1}, {"pause": {"duration": true}}]}},
                 "paused": null,
@@ -104,13 +110,14 @@ mod tests {
         assert_eq!(
             found,
             [
+                ("spec.minReadySeconds".into(), "expected a whole number".into()),
                 ("spec.replicas".into(), "expected a whole number".into()),
                 ("spec.strategy.canary.steps.0.setWeigth".into(), "unknown field `setWeigth`".into()),
                 (
                     "spec.strategy.canary.steps.1.pause.duration".into(),
                     "expected a whole number or a text".to_owned()
                 ),
-            ] as [(String, String); 3]
+            ] as [(String, String); 4]
         );
         assert_eq!(misfits("Deployment", &object), None);
     }

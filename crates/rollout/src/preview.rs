@@ -7,6 +7,9 @@ use slipway_crd::rollout::{Canary, CanaryStep, Rollout};
 
 use crate::replicas::{self, MAX_WEIGHT, Pods, Scale, Sizes, Wanted};
 
+/// A million pods one by one would take a while.
+const ROUNDS_MAX: usize = 10_000;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// `setWeight: 20`.
@@ -92,16 +95,17 @@ impl Play<'_> {
     fn basic(&mut self) -> (i64, i64) {
         let all = |size: i64| Some(Pods { wanted: size, available: size });
         let (mut most, mut fewest) = (self.sizes.new + self.sizes.stable, i64::MAX);
-        // Each round changes at least one pod, or it is the last.
-        for _ in 0..=2 * (self.wanted.replicas + self.wanted.surge) {
+        // Each round changes at least one pod, or it is the last; of very many pods not all rounds are played.
+        for _ in 0..ROUNDS_MAX {
             let before = self.sizes;
             self.sizes = replicas::basic(&self.wanted, all(before.new), all(before.stable), 0);
             most = most.max(self.sizes.new + self.sizes.stable);
             fewest = fewest.min(before.new.min(self.sizes.new) + before.stable.min(self.sizes.stable));
             if before == self.sizes {
-                break;
+                return (most, fewest);
             }
         }
+        self.sizes = replicas::closest(&self.wanted);
         (most, fewest)
     }
 }

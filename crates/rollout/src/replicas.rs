@@ -93,8 +93,10 @@ pub fn closest(wanted: &Wanted) -> Sizes {
     let down = (replicas * weight).div_euclid(max_weight);
     // From 1 to 99 % there is a pod of each version, where there can be two.
     let may_be_none = weight == 0 || weight == max_weight || (replicas == 1 && surge == 0);
+    // Wider than what is counted: products of three numbers are compared.
     let tied = |total: i64| {
-        (total * weight * 2).rem_euclid(max_weight) == 0 && (total * weight * 2 / max_weight) % 2 == 1
+        let (twice, of) = (i128::from(total) * i128::from(weight) * 2, i128::from(max_weight));
+        twice.rem_euclid(of) == 0 && (twice / of) % 2 == 1
     };
     let mut options = Vec::with_capacity(4);
     if up < replicas || may_be_none {
@@ -110,8 +112,10 @@ pub fn closest(wanted: &Wanted) -> Sizes {
         }
     }
     // Compared as fractions: |new/total - weight/max|. The first of equals wins.
-    let distance =
-        |(new, total): (i64, i64)| ((new * max_weight - weight * total).unsigned_abs(), total.unsigned_abs());
+    let distance = |(new, total): (i64, i64)| {
+        let off = i128::from(new) * i128::from(max_weight) - i128::from(weight) * i128::from(total);
+        (off.unsigned_abs(), i128::from(total).unsigned_abs())
+    };
     let closer = |a: (i64, i64), b: (i64, i64)| {
         let ((a_off, a_total), (b_off, b_total)) = (distance(a), distance(b));
         a_off * b_total < b_off * a_total

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { settled, violations } from './axe.mjs';
-import { open } from './browser.mjs';
+import { PATIENCE, open } from './browser.mjs';
 
 let world;
 let page;
@@ -15,7 +15,7 @@ beforeEach(async () => {
   await page?.close();
   await world.context.clearCookies();
   page = await world.context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(PATIENCE);
 });
 
 const visit = async (path) => {

@@ -150,3 +150,19 @@ fn a_canary_is_shown_step_by_step_before_it_runs() {
     );
     assert!(rows.iter().all(|row| row.most_pods <= 11 && row.fewest_available >= 10), "{rows:?}");
 }
+
+#[test]
+fn the_largest_numbers_that_are_read_neither_overflow_nor_take_long() {
+    let most = i64::from(i32::MAX);
+    let rollout = serde_json::json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "a"},
+        "spec": {"replicas": most, "strategy": {"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}]}}},
+    });
+    let rows = preview::steps(&serde_json::from_value(rollout).unwrap()).unwrap();
+    let total = rows[0].sizes.new + rows[0].sizes.stable;
+    assert!((most..=most + 1).contains(&total), "{total}");
+    let wanted =
+        Wanted { replicas: most, weight: most - 1, max_weight: most, surge: most, unavailable: most };
+    let sizes = closest(&wanted);
+    assert!(sizes.new > 0 && sizes.stable > 0, "{sizes:?}");
+}

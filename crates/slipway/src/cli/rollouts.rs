@@ -86,7 +86,15 @@ fn text(value: &Value, key: &str) -> String {
 fn show(arguments: &FileArguments) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();
     for file in &arguments.files {
-        let documents = slipway_yaml::load_all_json(&read(file)?).map_err(|errors| {
+        let manifests = read(file)?;
+        // What is wrong has no steps worth showing, and its numbers may be anything.
+        let report = lint::check(&manifests);
+        if report.errors() > 0 {
+            let lines: Vec<String> =
+                report.findings.iter().map(|finding| format!("{}:{finding}", file.display())).collect();
+            anyhow::bail!("{}", lines.join("\n"));
+        }
+        let documents = slipway_yaml::load_all_json(&manifests).map_err(|errors| {
             let lines: Vec<String> =
                 errors.iter().map(|error| format!("{}:{error}", file.display())).collect();
             anyhow::anyhow!("{}", lines.join("\n"))
