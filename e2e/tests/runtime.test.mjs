@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { execFile, execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
@@ -94,6 +94,17 @@ function commit(value) {
   return git("rev-parse", "HEAD");
 }
 
+const image = "localhost/slipway-e2e-talker:1";
+
+function makeImage() {
+  const tree = join(folder, "tree");
+  mkdirSync(join(tree, "bin"), { recursive: true });
+  mkdirSync(join(tree, "tmp"));
+  copyFileSync(execFileSync("sh", ["-c", "command -v busybox"], { encoding: "utf8" }).trim(), join(tree, "bin/busybox"));
+  for (const name of ["sh", "sleep", "cat", "echo"]) symlinkSync("busybox", join(tree, "bin", name));
+  execFileSync("sh", ["-c", `tar -C ${tree} -c . | podman import -q --change 'CMD ["/bin/sh"]' - ${image}`]);
+}
+
 before(async () => {
   mkdirSync(join(repo, "app"), { recursive: true });
   git("init", "-q", "-b", "main");
@@ -167,6 +178,66 @@ test("plan, diff and sync go through the tunnel", { timeout: 120_000 }, async ()
   assert.ok((await seen()).sessions[0].served >= 3);
   const record = (await slipway("get", "audit", "--filter", "entity=application", "-o", "json"));
   assert.match(record, /"action": ?"sync"/);
+});
+
+test("logs, commands and deletion go through the tunnel, and commands need a right of their own", { timeout: 180_000 }, async () => {
+  makeImage();
+  writeFileSync(
+    join(repo, "app/talker.yaml"),
+    `apiVersion: v1
+kind: Pod
+metadata: {name: talker}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+    - name: main
+      image: ${image}
+      imagePullPolicy: IfNotPresent
+      command: [sh, -c, "echo hello; n=0; while true; do n=$((n+1)); echo tick $n; sleep 0.3; done"]
+`,
+  );
+  git("add", ".");
+  git("commit", "-q", "-m", "A talker");
+  await slipway("app", "refresh", "shop");
+  await until("the pod is planned", async () => /Pod shop\/talker/.test(await slipway("app", "plan", "shop")));
+  await slipway("app", "sync", "shop", "--wait");
+  await until("the pod is reported", async () => /Pod\/talker +Synced, Healthy/.test(await slipway("app", "tree", "shop")));
+  assert.match(await slipway("app", "logs", "shop"), /^\[talker\/main\] hello$/m);
+  assert.match(await slipway("app", "logs", "shop", "--name", "talker", "--tail", "1"), /^tick \d+\n$/);
+  await assert.rejects(slipway("app", "logs", "shop", "--name", "other"), /has no resource/);
+  await assert.rejects(slipway("app", "logs", "shop", "-c", "none"), /no container is called none: there are main/);
+  // Followed: it goes on until whoever reads leaves.
+  const following = new Program(["app", "logs", "shop", "--name", "talker", "--tail", "1", "-f"], { SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey }).start();
+  let heard = "";
+  following.child.stdout.on("data", (text) => (heard += text));
+  await until("what is printed later comes", () => heard.split("tick").length > 4);
+  await following.end("SIGTERM");
+
+  const said = await slipway("app", "exec", "shop", "--", "sh", "-c", "echo from inside; cat /proc/1/comm");
+  assert.match(said, /^from inside\nsh\n$/);
+  const failed = await run(binary, ["app", "exec", "shop", "--", "sh", "-c", "echo no >&2; exit 7"], { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey } }).catch((error) => error);
+  assert.deepEqual([failed.code, failed.stderr], [7, "no\n"]);
+  const typing = run(binary, ["app", "exec", "shop", "-i", "--", "cat"], { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey } });
+  typing.child.stdin.end("typed\n");
+  assert.equal((await typing).stdout, "typed\n");
+  const records = JSON.parse(await slipway("get", "audit", "--filter", "entity=application", "-o", "json"));
+  const of = (action) => records.filter((record) => record.action === action).map((record) => record.detail.after.session).toSorted();
+  assert.equal(of("exec").length, 3);
+  await until("every command's end is recorded", async () => {
+    const all = JSON.parse(await slipway("get", "audit", "--filter", "action=exec-end", "-o", "json"));
+    return JSON.stringify(all.map((record) => record.detail.after.session).toSorted()) === JSON.stringify(of("exec"));
+  });
+  // A key that only reads sees logs and runs nothing.
+  const reader = (await slipway("key", "create", "reader", "--scope", "gitops:read")).trim().split("\n").pop();
+  const asReader = { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: reader } };
+  assert.match((await run(binary, ["app", "logs", "shop", "--tail", "1"], asReader)).stdout, /tick/);
+  for (const args of [["exec", "shop", "--", "sh"], ["delete-resource", "shop", "Pod/talker"]]) {
+    await assert.rejects(run(binary, ["app", ...args], asReader), /limited to other scopes/);
+  }
+  assert.match(await slipway("app", "delete-resource", "shop", "Pod/talker", "--force"), /Pod\/talker is deleted/);
+  await until("it is gone", async () => (await kubectl("-n", "shop", "get", "pods", "-o", "name")) === "");
+  git("rm", "-q", "app/talker.yaml");
+  git("commit", "-q", "-m", "No talker");
 });
 
 test("killed and started again it is online again, and works", { timeout: 120_000 }, async () => {

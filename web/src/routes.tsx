@@ -124,7 +124,7 @@ const applications = createRoute({
   component: page(() => import('./pages/ApplicationsPage'), 'ApplicationsPage'),
 });
 
-export const applicationTabs = ['tree', 'table', 'diff', 'plan', 'history'] as const;
+export const applicationTabs = ['tree', 'table', 'diff', 'plan', 'logs', 'history'] as const;
 export type ApplicationTab = (typeof applicationTabs)[number];
 
 const application = createRoute({

@@ -2,7 +2,8 @@
 //!
 //! Only what something asks about is listed: a rule about anything else would guard nothing, and is refused.
 //! Pipelines look at tags and are closed until a rule opens them (a new account has rules that open them to
-//! its team `users`). Applications look at attributes and are open until a rule restricts them. Repositories of the
+//! its team `users`). Applications look at attributes and are open until a rule restricts them, but for commands in their pods, which are
+//! closed until a rule opens them. Repositories of the
 //! built-in Git host look at attributes; reading is open until a rule restricts it, pushing is closed until one opens it.
 
 use crate::scope::{Resource, Verb};
@@ -134,6 +135,10 @@ const KINDS: [Kind; 6] = [
             open("TERMINATE_SYNC", Verb::Write),
             open("APP_ROLLBACK", Verb::Write),
             open("RESOURCE_ACTION", Verb::Write),
+            open("VIEW_POD_LOGS", Verb::Read),
+            open("DELETE_RESOURCE", Verb::Write),
+            // A shell in a pod is more than the Application: nobody but Administrators until a rule says so.
+            writes("EXEC_TO_POD", Resource::Gitops),
         ],
         attributes: &["CLUSTER", "NAMESPACE", "RUNTIME", "GIT_SOURCE", "LABEL"],
     },

@@ -8,9 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::entity;
 use crate::scope::Verb;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Operation {
+macro_rules! operations {
+    ($($(#[$note:meta])* $name:ident),+ $(,)?) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Operation {
+            $($(#[$note])* $name,)+
+        }
+
+        impl Operation {
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+        }
+    };
+}
+
+operations! {
     Manifests,
     Diff,
     Plan,
@@ -23,22 +35,14 @@ pub enum Operation {
     SyncPolicy,
     /// Does it.
     Action,
+    /// What its pods print.
+    Logs,
+    DeleteResource,
+    /// A command in a container of one of its pods.
+    Exec,
 }
 
 impl Operation {
-    pub const ALL: [Self; 10] = [
-        Self::Manifests,
-        Self::Diff,
-        Self::Plan,
-        Self::Actions,
-        Self::Sync,
-        Self::Refresh,
-        Self::Rollback,
-        Self::Terminate,
-        Self::SyncPolicy,
-        Self::Action,
-    ];
-
     /// Its last word in a path, and in the audit trail.
     pub fn word(self) -> &'static str {
         match self {
@@ -52,6 +56,9 @@ impl Operation {
             Self::SyncPolicy => "sync-policy",
             Self::Actions => "actions",
             Self::Action => "action",
+            Self::Logs => "logs",
+            Self::DeleteResource => "delete-resource",
+            Self::Exec => "exec",
         }
     }
 
@@ -65,6 +72,9 @@ impl Operation {
             Self::Rollback => "APP_ROLLBACK",
             Self::Terminate => "TERMINATE_SYNC",
             Self::Action => "RESOURCE_ACTION",
+            Self::Logs => "VIEW_POD_LOGS",
+            Self::DeleteResource => "DELETE_RESOURCE",
+            Self::Exec => "EXEC_TO_POD",
         }
     }
 
@@ -72,6 +82,17 @@ impl Operation {
     pub fn verb(self) -> Verb {
         let scope = entity::action("gitopsApplications", self.action()).and_then(|action| action.scope);
         scope.map_or(Verb::Write, |(_, verb)| verb)
+    }
+
+    /// Whether it is recorded: what changes something, and what pods print, which may be anything.
+    pub fn is_recorded(self) -> bool {
+        self.verb() == Verb::Write || self == Self::Logs
+    }
+
+    /// Whether it goes on after it was answered: whoever opened it is asked about again while it does, and one that is
+    /// recorded by its beginning and its end is [`Self::Exec`].
+    pub fn goes_on(self) -> bool {
+        matches!(self, Self::Logs | Self::Exec)
     }
 }
 
@@ -81,11 +102,13 @@ mod tests {
 
     #[test]
     fn looking_reads_and_everything_else_writes() {
-        for operation in Operation::ALL {
-            use Operation::{Actions, Diff, Manifests, Plan};
-            let looks = matches!(operation, Manifests | Diff | Plan | Actions);
+        let mut words = std::collections::BTreeSet::new();
+        for operation in Operation::ALL.iter().copied() {
+            use Operation::{Actions, Diff, Logs, Manifests, Plan};
+            let looks = matches!(operation, Manifests | Diff | Plan | Actions | Logs);
             assert_eq!(operation.verb() == Verb::Read, looks, "{operation:?}");
             assert!(entity::action("gitopsApplications", operation.action()).is_some(), "{operation:?}");
+            assert!(words.insert(operation.word()), "{operation:?}");
         }
     }
 }

@@ -13,7 +13,8 @@ use utoipa::ToSchema;
 /// What somebody wants to do through a runtime's app-proxy. `POST /api/runtimes/{runtime}/pass` answers with a [`Pass`] for it, or why not.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProxyQuestion {
-    /// `manifests`, `diff`, `plan`, `actions`, `sync`, `refresh`, `rollback`, `terminate`, `sync-policy` or `action`.
+    /// `manifests`, `diff`, `plan`, `actions`, `sync`, `refresh`, `rollback`, `terminate`, `sync-policy`, `action`, `logs`,
+    /// `delete-resource` or `exec`.
     #[schema(value_type = String)]
     pub operation: ProxyOperation,
     pub namespace: String,
@@ -41,6 +42,30 @@ pub struct PassQuestion {
     pub pass: String,
     #[serde(flatten)]
     pub question: ProxyQuestion,
+    #[serde(default, skip_serializing_if = "PassMoment::is_shown")]
+    pub moment: PassMoment,
+    /// With `ended`: how, in a few words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+}
+
+/// When a runtime asks about a pass.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PassMoment {
+    /// Its bearer has just come with it.
+    #[default]
+    Shown,
+    /// What it opened (a log that is followed, a command in a pod) still goes on: may its bearer still?
+    Ongoing,
+    /// What it opened is over; that is recorded. No more than that is asked.
+    Ended,
+}
+
+impl PassMoment {
+    pub fn is_shown(&self) -> bool {
+        *self == Self::Shown
+    }
 }
 
 /// The caller may. Nothing that opens anything is in it.

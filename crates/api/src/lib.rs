@@ -15,6 +15,7 @@ pub mod debug;
 pub mod error;
 pub mod identity;
 pub mod pipeline;
+pub mod proxy;
 pub mod registry;
 pub mod repo;
 pub mod report;

@@ -134,6 +134,28 @@ impl Cluster {
         propagation: Propagation,
         dry_run: bool,
     ) -> Result<bool, ClusterError> {
+        self.delete_as(key, uid, propagation, dry_run, None).await
+    }
+
+    /// The same, with the time that it has to end in order; `None`: its own.
+    pub async fn delete_within(
+        &self,
+        key: &ObjectKey,
+        uid: Option<&str>,
+        propagation: Propagation,
+        grace_seconds: Option<u32>,
+    ) -> Result<bool, ClusterError> {
+        self.delete_as(key, uid, propagation, false, grace_seconds).await
+    }
+
+    async fn delete_as(
+        &self,
+        key: &ObjectKey,
+        uid: Option<&str>,
+        propagation: Propagation,
+        dry_run: bool,
+        grace_seconds: Option<u32>,
+    ) -> Result<bool, ClusterError> {
         let discovery = self.discovery();
         let resource = discovery.preferred(&key.group, &key.kind).ok_or_else(|| {
             ClusterError::UnknownKind { api_version: key.group.clone(), kind: key.kind.clone() }
@@ -146,6 +168,9 @@ impl Cluster {
         }
         if dry_run {
             body["dryRun"] = json!(["All"]);
+        }
+        if let Some(seconds) = grace_seconds {
+            body["gracePeriodSeconds"] = seconds.into();
         }
         let request = Request::delete(path)
             .header(http::header::CONTENT_TYPE, "application/json")

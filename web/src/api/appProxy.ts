@@ -7,7 +7,18 @@
 import createClient from 'openapi-fetch';
 import { ApiError, http, unwrap } from './client';
 import type { paths } from './generated/app-proxy';
-import type { ApplicationDiff, ApplicationPlan, Done, Pass, SyncRequest } from './types';
+import { readEvents } from './podLog';
+import type {
+  ApplicationDiff,
+  ApplicationPlan,
+  DeleteResourceRequest,
+  Done,
+  LogsRequest,
+  Pass,
+  PodLog,
+  PodLogFailed,
+  SyncRequest,
+} from './types';
 
 export interface ApplicationRef {
   runtime: string;
@@ -89,5 +100,28 @@ export const appProxy = {
   rollback: async (ref: ApplicationRef, id: number): Promise<Done> => {
     const pass = await passFor(ref, 'rollback', { id });
     return ask(ref, pass.url, client(pass).POST(`${BASE}/rollback`, { params: at(ref), body: { id } }));
+  },
+  deleteResource: async (ref: ApplicationRef, body: DeleteResourceRequest): Promise<Done> => {
+    const pass = await passFor(ref, 'delete-resource', { ...body });
+    return ask(ref, pass.url, client(pass).POST(`${BASE}/delete-resource`, { params: at(ref), body }));
+  },
+  /** Until the log ends; `false` when it broke off before. */
+  logs: async (
+    ref: ApplicationRef,
+    body: LogsRequest,
+    heard: { text: (log: PodLog) => void; failed: (failure: PodLogFailed) => void; open: () => void },
+    signal: AbortSignal,
+  ): Promise<boolean> => {
+    const pass = await passFor(ref, 'logs', { ...body }, signal);
+    const stream = await ask(
+      ref,
+      pass.url,
+      client(pass).POST(`${BASE}/logs`, { params: at(ref), body, signal, parseAs: 'stream' }),
+    );
+    heard.open();
+    return readEvents(stream as unknown as ReadableStream<Uint8Array>, (name, data) => {
+      if (name === 'failed') heard.failed(JSON.parse(data) as PodLogFailed);
+      else if (name === 'message') heard.text(JSON.parse(data) as PodLog);
+    });
   },
 };

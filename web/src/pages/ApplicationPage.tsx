@@ -8,6 +8,7 @@ import { ApplicationActions } from '../components/application/ApplicationActions
 import { ApplicationFacts, Conditions } from '../components/application/ApplicationFacts';
 import { DiffTab } from '../components/application/DiffTab';
 import { HistoryTab } from '../components/application/HistoryTab';
+import { LogsTab } from '../components/application/LogsTab';
 import { PlanTab } from '../components/application/PlanTab';
 import { ResourceDetails } from '../components/application/ResourceDetails';
 import { ResourceTable } from '../components/application/ResourceTable';
@@ -32,6 +33,7 @@ const TABS: { value: ApplicationTab; label: string }[] = [
   { value: 'table', label: 'Table' },
   { value: 'diff', label: 'Diff' },
   { value: 'plan', label: 'Plan' },
+  { value: 'logs', label: 'Logs' },
   { value: 'history', label: 'History' },
 ];
 
@@ -150,13 +152,28 @@ function ApplicationTabs({ application, disabledReason }: ApplicationTabsProps) 
           <Tabs.Panel value="plan">
             <PlanTab reference={reference} />
           </Tabs.Panel>
+          <Tabs.Panel value="logs">
+            <LogsTab key={resource} resource={selected} {...{ reference, disabledReason }} />
+          </Tabs.Panel>
           <Tabs.Panel value="history">
             <HistoryTab {...{ application, reference, disabledReason }} />
           </Tabs.Panel>
         </Tabs>
       </div>
       {selected && (
-        <ResourceDetails key={idOf(selected)} resource={selected} onClose={() => select(undefined)} />
+        <ResourceDetails
+          key={idOf(selected)}
+          resource={selected}
+          onClose={() => select(undefined)}
+          onLogs={() =>
+            void navigate({
+              search: { tab: 'logs', resource: idOf(selected) },
+              replace: true,
+              resetScroll: false,
+            })
+          }
+          {...{ reference, disabledReason }}
+        />
       )}
     </div>
   );

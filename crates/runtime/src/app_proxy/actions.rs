@@ -1,6 +1,6 @@
 //! Actions on one live object of an Application: restart, pause, scale, run now, and what argocd-cm adds in Lua.
 //!
-//! Only objects that the Application deployed, and what those own, can be acted on; what an action creates stays in the
+//! Only objects of the Application's tree ([`super::tree`]) can be acted on; what an action creates stays in the
 //! namespace of the object, and the project has to permit its kind. Writes go out as a sync's do.
 
 use axum::Json;
@@ -16,7 +16,8 @@ use slipway_gitops::actions::{self, ActionError, ActionInfo, Impact};
 use slipway_gitops::{lua, object, project};
 use slipway_reconcile::merge_patch;
 
-use super::{AppPath, Proxy, Refusal, Running, app_key, done};
+use super::tree::Tree;
+use super::{AppPath, Proxy, Refusal, Running, done};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -35,19 +36,11 @@ fn unprocessable(message: impl Into<String>) -> Refusal {
 
 /// The live object, if the Application deployed it or what it belongs to.
 async fn target(proxy: &Proxy, path: AppPath, of: &OfResource) -> Result<(Application, Value), Refusal> {
-    let running = proxy.running()?;
-    let app = proxy.application(&app_key(path))?;
-    let to = running.permits().clusters.destination(&app).map_err(|error| unprocessable(error.message()))?;
-    let roots = to.cluster.tracked(&running.inventory.instance(&crate::engines::key_of(&app)));
+    let tree = Tree::of(proxy, path)?;
     let wanted = ObjectKey::new(&of.group, &of.kind, &of.namespace, &of.resource_name);
-    let owned = to.cluster.descendants(&roots);
-    let known = roots.iter().chain(&owned).any(|live| live.key == wanted);
-    let found = if known { to.cluster.read(&wanted).await? } else { None };
-    let found = found.ok_or_else(|| {
-        let message = format!("application {} has no {}/{}", app.metadata.name, of.kind, of.resource_name);
-        Refusal::new(StatusCode::NOT_FOUND, "NOT_FOUND", message)
-    })?;
-    Ok((app, found))
+    tree.find(&wanted)?;
+    let found = tree.to.cluster.read(&wanted).await?.ok_or_else(|| tree.nothing(&wanted))?;
+    Ok((tree.app, found))
 }
 
 /// What can be done to the object, and the script of each action that argocd-cm defines.

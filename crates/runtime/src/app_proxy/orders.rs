@@ -53,7 +53,7 @@ fn busy(app: &Application) -> Result<(), Refusal> {
 
 pub(super) async fn sync_now(
     State(proxy): State<Proxy>,
-    Extension(Asker(username)): Extension<Asker>,
+    Extension(Asker { name: username, .. }): Extension<Asker>,
     path: AppPath,
     body: Option<Json<SyncRequest>>,
 ) -> Result<Json<OperationOrdered>, Refusal> {
@@ -105,7 +105,7 @@ pub(super) struct RollbackRequest {
 /// Syncs what was deployed before. Automation would undo it at once, so it is switched off in the same write.
 pub(super) async fn rollback(
     State(proxy): State<Proxy>,
-    Extension(Asker(username)): Extension<Asker>,
+    Extension(Asker { name: username, .. }): Extension<Asker>,
     path: AppPath,
     Json(request): Json<RollbackRequest>,
 ) -> Result<Json<OperationOrdered>, Refusal> {

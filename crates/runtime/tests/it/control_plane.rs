@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use slipway_api::application::{Application, PassQuestion, ProxyQuestion, changes_something};
+use slipway_api::application::{Application, PassMoment, PassQuestion, ProxyQuestion, changes_something};
 use slipway_api::report::{APPLICATION, Entity, EntityName, ReportTaken, RuntimeReport};
 use slipway_api::runtime::{RuntimeEvent, RuntimeEvents};
 use slipway_model::Secret;
@@ -29,6 +29,10 @@ struct Inner {
     named: Mutex<BTreeSet<EntityName>>,
     reports: Mutex<Vec<(bool, usize)>>,
     asked: Mutex<Vec<ProxyQuestion>>,
+    /// Whose passes are good no more.
+    revoked: Mutex<BTreeSet<String>>,
+    /// What the app-proxy said of ends.
+    ended: Mutex<Vec<(ProxyQuestion, String)>>,
 }
 
 impl ControlPlane {
@@ -66,6 +70,23 @@ impl ControlPlane {
     /// What the app-proxy asked, in order.
     pub(crate) fn asked(&self) -> Vec<ProxyQuestion> {
         self.inner.asked.lock().unwrap().clone()
+    }
+
+    /// From now on passes of `user` or `read` are good for nothing.
+    pub(crate) fn revoke(&self, who: &str) {
+        self.inner.revoked.lock().unwrap().insert(format!("pass.{who}"));
+    }
+
+    /// Waits for the end of the so manieth thing that went on: how it ended.
+    pub(crate) async fn until_ended(&self, count: usize) -> (ProxyQuestion, String) {
+        let started = Instant::now();
+        loop {
+            if let Some(last) = self.inner.ended.lock().unwrap().get(count - 1) {
+                return last.clone();
+            }
+            assert!(started.elapsed() < Duration::from_secs(90), "no end was told");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Waits until the reported Application is as the question wants it.
@@ -162,14 +183,25 @@ async fn report(State(plane): State<ControlPlane>, Json(report): Json<RuntimeRep
 async fn may(
     State(plane): State<ControlPlane>,
     headers: HeaderMap,
-    Json(PassQuestion { pass, question }): Json<PassQuestion>,
+    Json(PassQuestion { pass, question, moment, outcome }): Json<PassQuestion>,
 ) -> Result<Json<Value>, StatusCode> {
     let operation = question.operation;
-    plane.inner.asked.lock().unwrap().push(question);
+    match moment {
+        PassMoment::Shown => plane.inner.asked.lock().unwrap().push(question),
+        PassMoment::Ongoing => {}
+        PassMoment::Ended => {
+            plane.inner.ended.lock().unwrap().push((question, outcome.unwrap_or_default()));
+            return Ok(Json(json!({"userName": ""})));
+        }
+    }
     if headers.get("authorization").and_then(|value| value.to_str().ok()) != Some("agent-key") {
         return Err(StatusCode::BAD_REQUEST);
     }
-    match pass.split('-').next() {
+    let who = pass.split('-').next();
+    if who.is_some_and(|who| plane.inner.revoked.lock().unwrap().contains(who)) {
+        return Err(StatusCode::UNAUTHORIZED);
+    }
+    match who {
         Some("pass.user") => {}
         Some("pass.read") if !changes_something(operation) => {}
         Some("pass.read") => return Err(StatusCode::FORBIDDEN),

@@ -15,6 +15,7 @@ mod kube;
 mod lookup;
 mod many;
 mod permits;
+mod pods;
 mod proxy;
 mod refresh;
 mod reports;

@@ -37,7 +37,7 @@ impl Site<'static> {
     }
 
     /// Starts an engine in this process.
-    pub(crate) fn start(&mut self, change: impl FnOnce(&mut Config)) {
+    pub(crate) fn start(&mut self, change: impl FnOnce(&mut Config)) -> slipway_runtime::Handle {
         let (kube, folder, control) = (Kube::shared(), &self.folder, &self.control);
         let mut config = Config::new("test", Some(kube.kubeconfig().to_owned()), folder.path().join("data"));
         config.namespace = control.name().to_owned();
@@ -45,13 +45,15 @@ impl Site<'static> {
         config.tools = ["helm", "kustomize"].iter().map(|name| folder_of(&tool(name))).collect();
         change(&mut config);
         let stopping = self.stop.clone();
+        let engine = Runtime::new(config);
+        let handle = engine.handle();
         // A thread of its own: kubectl blocks the test's.
         let running = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            let engine = Runtime::new(config).run(stopping);
-            runtime.expect("a runtime").block_on(engine).expect("the engine runs");
+            runtime.expect("a runtime").block_on(engine.run(stopping)).expect("the engine runs");
         });
         self.running = Some(running);
+        handle
     }
 }
 

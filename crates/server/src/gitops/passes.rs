@@ -9,13 +9,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use slipway_api::application::{ProxyOperation, ProxyQuestion};
+use slipway_api::application::{PassMoment, ProxyOperation, ProxyQuestion};
 
 use crate::identity::auth::Credential;
 use crate::seal::DataKey;
 use crate::seams::Seams;
 
 pub(crate) const LIVES_MS: i64 = 2 * 60 * 1000;
+
+/// What was opened with a pass in time may go on for so long: nobody follows a log for longer, nor leaves a shell open.
+const GOES_ON_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// A pass is known by its beginning wherever it comes by.
 pub(crate) const PREFIX: &str = "pass.";
@@ -31,8 +34,8 @@ pub(crate) struct Claims {
     /// Whose it is: asked about again when the pass is shown.
     pub(crate) bearer: Bearer,
     expires_ms: i64,
-    /// No two are alike, so that one can be used up.
-    nonce: String,
+    /// No two are alike, so that one can be used up; beginning and end of what it opens are recorded with it.
+    pub(crate) nonce: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +63,7 @@ impl Claims {
         now_ms: i64,
     ) -> Self {
         Self {
+            nonce: hex::encode(seams.random::<8>()),
             runtime: runtime.to_owned(),
             operation: question.operation,
             namespace: question.namespace.clone(),
@@ -67,7 +71,6 @@ impl Claims {
             detail: fingerprint(question.detail.as_ref()),
             bearer,
             expires_ms: now_ms + LIVES_MS,
-            nonce: hex::encode(seams.random::<8>()),
         }
     }
 
@@ -84,7 +87,13 @@ impl Claims {
     }
 
     /// Why this pass is not for that, shown by this runtime at this moment; `None` when it is.
-    pub(crate) fn unfit(&self, runtime: &str, question: &ProxyQuestion, now_ms: i64) -> Option<&'static str> {
+    pub(crate) fn unfit(
+        &self,
+        runtime: &str,
+        question: &ProxyQuestion,
+        moment: PassMoment,
+        now_ms: i64,
+    ) -> Option<&'static str> {
         if self.runtime != runtime {
             return Some("this pass is for another runtime");
         }
@@ -97,7 +106,11 @@ impl Claims {
         if self.detail != fingerprint(question.detail.as_ref()) {
             return Some("this pass is for another body: what it was given for is what is recorded");
         }
-        (self.expires_ms < now_ms).then_some("this pass has expired: ask for a new one")
+        if !moment.is_shown() && !self.operation.goes_on() {
+            return Some("what this pass is for is over when it is answered");
+        }
+        let longer = if moment.is_shown() { 0 } else { GOES_ON_MS };
+        (self.expires_ms + longer < now_ms).then_some("this pass has expired: ask for a new one")
     }
 }
 
@@ -148,14 +161,16 @@ mod tests {
         ProxyQuestion { operation, namespace: "argocd".into(), name: "shop".into(), detail }
     }
 
+    const SHOWN: PassMoment = PassMoment::Shown;
+
     #[test]
     fn a_pass_is_for_one_thing_at_one_runtime_for_two_minutes() {
         let asked = question(ProxyOperation::Sync, Some(json!({"prune": true, "revision": "a"})));
         let claims = Claims::new(&Seams::system(), "prod", &asked, Bearer::Key("k".into()), 1_000);
         let turned = question(ProxyOperation::Sync, Some(json!({"revision": "a", "prune": true})));
-        assert_eq!(claims.unfit("prod", &turned, 1_000 + LIVES_MS), None, "names have no order");
-        assert!(claims.unfit("prod", &asked, 1_001 + LIVES_MS).is_some(), "too late");
-        assert!(claims.unfit("dev", &asked, 1_000).is_some(), "another runtime");
+        assert_eq!(claims.unfit("prod", &turned, SHOWN, 1_000 + LIVES_MS), None, "names have no order");
+        assert!(claims.unfit("prod", &asked, SHOWN, 1_001 + LIVES_MS).is_some(), "too late");
+        assert!(claims.unfit("dev", &asked, SHOWN, 1_000).is_some(), "another runtime");
         for other in [
             question(ProxyOperation::Rollback, asked.detail.clone()),
             question(ProxyOperation::Sync, None),
@@ -163,7 +178,20 @@ mod tests {
             ProxyQuestion { name: "till".into(), ..asked.clone() },
             ProxyQuestion { namespace: "other".into(), ..asked.clone() },
         ] {
-            assert!(claims.unfit("prod", &other, 1_000).is_some(), "{other:?}");
+            assert!(claims.unfit("prod", &other, SHOWN, 1_000).is_some(), "{other:?}");
+        }
+    }
+    #[test]
+    fn what_was_opened_in_time_goes_on_for_a_day_and_nothing_else_does() {
+        let later = 1_001 + LIVES_MS;
+        for operation in ProxyOperation::ALL.iter().copied() {
+            let asked = question(operation, None);
+            let claims = Claims::new(&Seams::system(), "prod", &asked, Bearer::Key("k".into()), 1_000);
+            for moment in [PassMoment::Ongoing, PassMoment::Ended] {
+                let fits = |now_ms| claims.unfit("prod", &asked, moment, now_ms).is_none();
+                assert_eq!(fits(later), operation.goes_on(), "{operation:?} {moment:?}");
+                assert!(!fits(later + GOES_ON_MS), "{operation:?} {moment:?}");
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use http_body_util::BodyExt as _;
@@ -158,7 +159,8 @@ pub(crate) async fn forward(
         tracing::debug!(%name, %error, "A request did not reach a runtime.");
         ApiError::gateway(error.status(), error.to_string())
     })?;
-    harmless(answer.headers_mut(), named);
+    let upgraded = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+    harmless(answer.headers_mut(), named, upgraded);
     Ok(answer.map(Body::new))
 }
 
@@ -197,17 +199,23 @@ fn strip(headers: &mut HeaderMap) -> Result<(), ApiError> {
 
 /// What of a runtime's answer a browser may see. Cookies could be set for the platform's domain from a host below it; on the
 /// platform's own address nothing is left that a browser would run, follow or remember.
-fn harmless(headers: &mut HeaderMap, named: Named) {
+fn harmless(headers: &mut HeaderMap, named: Named, upgraded: bool) {
     const KEPT: [HeaderName; 4] =
         [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::RETRY_AFTER, header::ALLOW];
+    /// Of a WebSocket, which nothing but a page's own program reads.
+    const OF_SOCKETS: [HeaderName; 3] = [header::CONNECTION, header::UPGRADE, header::SEC_WEBSOCKET_ACCEPT];
     headers.remove(header::SET_COOKIE);
     headers.remove("clear-site-data");
     if named == Named::Host {
         return;
     }
-    let others: Vec<_> = headers.keys().filter(|name| !KEPT.contains(name)).cloned().collect();
+    let kept = |name: &&HeaderName| KEPT.contains(name) || (upgraded && OF_SOCKETS.contains(name));
+    let others: Vec<_> = headers.keys().filter(|name| !kept(name)).cloned().collect();
     for name in others {
         headers.remove(name);
+    }
+    if upgraded {
+        return;
     }
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -254,7 +262,7 @@ mod tests {
             ("retry-after", "3"),
         ];
         let mut answer = headers(&all);
-        harmless(&mut answer, Named::Path);
+        harmless(&mut answer, Named::Path, false);
         let mut left: Vec<_> = answer.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(
@@ -263,7 +271,7 @@ mod tests {
         );
         assert_eq!(answer[header::CONTENT_TYPE], "text/plain; charset=utf-8");
         let mut answer = headers(&all);
-        harmless(&mut answer, Named::Host);
+        harmless(&mut answer, Named::Host, false);
         assert!(answer.get(header::SET_COOKIE).is_none() && answer.get("clear-site-data").is_none());
         assert_eq!(answer[header::CONTENT_TYPE], "text/html", "an origin of its own");
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use slipway_store::identity::Subject;
 
-use crate::keys::{OPERATIONS, app, proxied, report};
+use crate::keys::{Row, app, every_action, operations, proxied, report};
 use crate::knock::{Knock, limited, without_rules};
 use crate::socket::Socket;
 use crate::support::Platform;
@@ -74,21 +74,22 @@ async fn m8_every_operation_on_an_application_is_recorded_when_it_is_decided() {
     let runtime = platform.agent(Subject::Runtime, "local").await;
     report(&platform, &runtime, vec![app("dev", json!({})), app("prod", json!({}))]).await;
     let (user, key) = platform.member("ada@example.com", "User").await;
-    let actions = ["VIEW", "SYNC", "REFRESH", "APP_ROLLBACK", "TERMINATE_SYNC", "RESOURCE_ACTION"];
-    let rule = json!({"entityType": "gitopsApplications", "teams": ["users"], "actions": actions,
+    let rule = json!({"entityType": "gitopsApplications", "teams": ["users"], "actions": every_action(),
         "entityAttributes": [{"name": "NAMESPACE", "value": "dev"}]});
     platform.post("/api/abac", rule).await;
     let (_, elsewhere) = platform.account("elsewhere").await;
-    for (operation, changes) in OPERATIONS {
+    for Row { word: operation, recorded, .. } in operations() {
         let dev = proxied(&platform, operation, "dev");
-        if changes {
+        if recorded {
             let record = dev.leaves(&key, operation, "application", "allowed").await;
             assert_eq!(
                 (&record["userId"], &record["entityId"]),
                 (&json!(user), &json!("local/dev/app")),
                 "{record}"
             );
-            assert_eq!(record["detail"]["after"], json!({"id": 7}), "{record}");
+            let after = &record["detail"]["after"];
+            let asked = if operation == "exec" { &after["request"] } else { after };
+            assert_eq!(*asked, json!({"id": 7}), "{record}");
         } else {
             let before = records(&platform).await;
             assert_eq!(dev.by(&key).await.0, 200);

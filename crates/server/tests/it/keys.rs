@@ -3,24 +3,55 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use slipway_api::application::ProxyOperation;
 use slipway_store::identity::Subject;
 
 use crate::knock::{Knock, limited, member_in, without_rules};
 use crate::socket::Socket;
 use crate::support::Platform;
 
-pub(crate) const OPERATIONS: [(&str, bool); 10] = [
-    ("actions", false),
-    ("action", true),
-    ("manifests", false),
-    ("diff", false),
-    ("plan", false),
-    ("sync", true),
-    ("refresh", true),
-    ("rollback", true),
-    ("terminate", true),
-    ("sync-policy", true),
-];
+/// What every operation of the app-proxy has to hold: a new one has no row and does not compile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row {
+    pub(crate) word: &'static str,
+    /// Needs the scope `gitops`, and from a browser the token of the page; without it `gitops:read` is enough.
+    pub(crate) changes: bool,
+    /// Leaves a record when it is allowed; refused ones always do.
+    pub(crate) recorded: bool,
+    /// What a rule has to name.
+    pub(crate) action: &'static str,
+    /// Every member may until a rule names the action.
+    pub(crate) open: bool,
+}
+
+pub(crate) fn operations() -> Vec<Row> {
+    use ProxyOperation as Op;
+    let row = |operation: &Op| {
+        let word = operation.word();
+        let looks = |action| Row { word, changes: false, recorded: false, action, open: true };
+        let changes = |action| Row { word, changes: true, recorded: true, action, open: true };
+        match operation {
+            Op::Manifests | Op::Diff | Op::Plan | Op::Actions => looks("VIEW"),
+            Op::Sync | Op::SyncPolicy => changes("SYNC"),
+            Op::Refresh => changes("REFRESH"),
+            Op::Rollback => changes("APP_ROLLBACK"),
+            Op::Terminate => changes("TERMINATE_SYNC"),
+            Op::Action => changes("RESOURCE_ACTION"),
+            Op::Logs => Row { recorded: true, ..looks("VIEW_POD_LOGS") },
+            Op::DeleteResource => changes("DELETE_RESOURCE"),
+            Op::Exec => Row { open: false, ..changes("EXEC_TO_POD") },
+        }
+    };
+    Op::ALL.iter().map(row).collect()
+}
+
+/// Everything that a rule about Applications may allow.
+pub(crate) fn every_action() -> Vec<&'static str> {
+    let mut all: Vec<_> = operations().into_iter().map(|row| row.action).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
 
 pub(crate) fn app(namespace: &str, extra: Value) -> Value {
     let mut app = json!({"namespace": namespace, "name": "app", "project": "default", "repoUrl": "r",
@@ -66,7 +97,7 @@ async fn h5_a_limited_key_does_through_the_app_proxy_what_its_scopes_say() {
     let runtime = platform.agent(Subject::Runtime, "local").await;
     report(&platform, &runtime, vec![app("dev", json!({}))]).await;
     let (_, elsewhere) = platform.account("elsewhere").await;
-    for (operation, changes) in OPERATIONS {
+    for Row { word: operation, changes, .. } in operations() {
         let door = proxied(&platform, operation, "dev");
         door.needs_scope(if changes { "gitops" } else { "gitops:read" }).await;
         door.needs_somebody().await;
@@ -79,7 +110,7 @@ async fn h5_a_limited_key_does_through_the_app_proxy_what_its_scopes_say() {
     }
     // With a cookie, what changes something needs the token of the page, whatever else is sent.
     let browser = platform.sign_in(&platform.email, &platform.password).await.unwrap();
-    for (operation, changes) in OPERATIONS {
+    for Row { word: operation, changes, .. } in operations() {
         let alone = proxied(&platform, operation, "dev").header("cookie", &browser.cookie);
         assert_eq!(alone.by("").await.0, if changes { 403 } else { 200 }, "{operation}");
         assert_eq!(alone.by("Basic YWJj").await.0, 401, "{operation}: a header that names nobody");
@@ -89,6 +120,99 @@ async fn h5_a_limited_key_does_through_the_app_proxy_what_its_scopes_say() {
         assert_eq!(page.by("").await.0, 200, "{operation}");
         assert!(!page.by("").await.1.to_string().contains(&browser.csrf), "a runtime learns no token");
     }
+}
+
+/// Each operation by itself: a member with the right to everything else, then with the right to this; a key that was revoked
+/// between the pass and its showing.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_operation_of_the_app_proxy_needs_its_own_right_and_a_key_that_is_still_good() {
+    let platform = Platform::start().await;
+    let runtime = platform.agent(Subject::Runtime, "local").await;
+    report(&platform, &runtime, vec![app("dev", json!({}))]).await;
+    let (_, ada) = member_in(&platform, "ada@example.com", "devs").await;
+    for Row { word, action, open, .. } in operations() {
+        let door = proxied(&platform, word, "dev");
+        // Before any rule names it.
+        assert_eq!(door.by(&ada).await.0, if open { 200 } else { 403 }, "{word} without a rule");
+        // SYNC implies REFRESH.
+        let others = every_action()
+            .into_iter()
+            .filter(|other| *other != action && !(action == "REFRESH" && *other == "SYNC"));
+        let rule = |teams: &str, actions: Vec<&str>| {
+            json!({"entityType": "gitopsApplications", "teams": [teams], "actions": actions,
+                "entityAttributes": [{"name": "NAMESPACE", "value": "dev"}]})
+        };
+        // Somebody else's team has the action, so that it is not open any more; ada's has all the others.
+        platform.post("/api/team", json!({"name": format!("others of {word}")})).await;
+        let taken = platform.post("/api/abac", rule(&format!("others of {word}"), vec![action])).await;
+        let rest = platform.post("/api/abac", rule("devs", others.collect())).await;
+        let (status, answer) = door.by(&ada).await;
+        assert_eq!(status, if action == "VIEW" { 404 } else { 403 }, "{word} by another right: {answer}");
+        let own = platform.post("/api/abac", rule("devs", vec![action])).await;
+        let key = platform.call("POST", "/api/auth/key", &ada, Some(json!({"name": word}))).await.1;
+        let key = key.as_str().unwrap().to_owned();
+        let (status, pass) = door.by(&key).await;
+        assert_eq!(status, 200, "{word} with its right: {pass}");
+        let pass = pass["token"].as_str().unwrap();
+        assert_eq!(shown(&platform, &runtime, pass, word, "dev").await.0, 200, "{word}");
+        // The right ends, then the key: the pass was given before, and is good no more.
+        let own = format!("/api/abac/{}", own[0]["id"].as_str().unwrap());
+        platform.call("DELETE", &own, &platform.admin_key, None).await;
+        let status = shown(&platform, &runtime, pass, word, "dev").await.0;
+        assert_eq!(status, if action == "VIEW" { 404 } else { 403 }, "{word} after its right ended");
+        let id = key.split('.').next().unwrap();
+        assert_eq!(platform.call("DELETE", &format!("/api/auth/key/{id}"), &ada, None).await.0, 200);
+        assert_eq!(shown(&platform, &runtime, pass, word, "dev").await.0, 401, "{word} with a revoked key");
+        for made in [taken, rest] {
+            let path = format!("/api/abac/{}", made[0]["id"].as_str().unwrap());
+            assert_eq!(platform.call("DELETE", &path, &platform.admin_key, None).await.0, 200);
+        }
+    }
+}
+
+/// A command in a pod has a record of its beginning and one of its end, and goes on for as long as its bearer may.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_on_is_asked_about_again_and_a_command_is_recorded_at_both_ends() {
+    let platform = Platform::start().await;
+    let runtime = platform.agent(Subject::Runtime, "local").await;
+    let other = platform.agent(Subject::Runtime, "west").await;
+    report(&platform, &runtime, vec![app("dev", json!({}))]).await;
+    let key = platform.post("/api/auth/key", json!({"name": "k"})).await.as_str().unwrap().to_owned();
+    let exec = proxied(&platform, "exec", "dev");
+    let began = exec.leaves(&key, "exec", "application", "allowed").await;
+    let session = began["detail"]["after"]["session"].as_str().unwrap().to_owned();
+    assert_eq!(began["detail"]["after"]["request"], json!({"id": 7}), "{began}");
+    let (_, pass) = exec.by(&key).await;
+    let ask = async |by: &str, operation: &str, moment: &str| {
+        let mut body = question(operation, "dev");
+        body["pass"] = pass["token"].clone();
+        body["moment"] = moment.into();
+        body["outcome"] = "exit code 0".repeat(100).into();
+        platform.call("POST", "/api/access/application", by, Some(body)).await.0
+    };
+    assert_eq!(ask(&runtime, "exec", "shown").await, 200);
+    platform.pass(3 * 60 * 1000);
+    assert_eq!(ask(&runtime, "exec", "shown").await, 401, "nothing new is opened with it");
+    assert_eq!(ask(&runtime, "exec", "ongoing").await, 200, "what was opened goes on");
+    for (by, operation) in [(&other, "exec"), (&runtime, "logs"), (&runtime, "sync")] {
+        for moment in ["ongoing", "ended"] {
+            assert_eq!(ask(by, operation, moment).await, 401, "{operation} {moment}");
+        }
+    }
+    assert_eq!(ask(&key, "exec", "ended").await, 403, "a person is no runtime");
+    let id = key.split('.').next().unwrap();
+    platform.call("DELETE", &format!("/api/auth/key/{id}"), &platform.admin_key, None).await;
+    assert_eq!(ask(&runtime, "exec", "ongoing").await, 401, "its key was revoked");
+    // Its end is recorded all the same, as the runtime's word.
+    let ends = "/api/audit?limit=1000&action=exec-end&entity=application&outcome=allowed";
+    assert_eq!(platform.get(ends).await["total"], 0);
+    assert_eq!(ask(&runtime, "exec", "ended").await, 200);
+    let ended = platform.get(ends).await;
+    let ended = &ended["docs"][0];
+    assert_eq!(ended["entityId"], "local/dev/app", "{ended}");
+    assert_ne!(ended["detail"]["after"]["session"], json!(session), "that was another command");
+    assert_eq!(ended["detail"]["after"]["outcome"].as_str().unwrap().len(), 200, "{ended}");
+    assert!(ended.to_string().contains("runtime"), "the runtime says so: {ended}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipway_store::identity::Subject;
 
-use crate::keys::{OPERATIONS, app, proxied, report};
+use crate::keys::{Row, app, every_action, operations, proxied, report};
 use crate::knock::{Knock, member_in, without_rules};
 use crate::support::{Platform, commit, git, working_copy};
 
@@ -20,8 +20,7 @@ async fn every_attribute_of_an_application_decides_at_every_door() {
     let door = |attributes: Value| {
         let (platform, key) = (&platform, key.clone());
         async move {
-            let actions = ["VIEW", "SYNC", "REFRESH", "APP_ROLLBACK", "TERMINATE_SYNC", "RESOURCE_ACTION"];
-            let rule = json!({"entityType": "gitopsApplications", "teams": ["devs"], "actions": actions,
+            let rule = json!({"entityType": "gitopsApplications", "teams": ["devs"], "actions": every_action(),
                 "entityAttributes": attributes});
             let rule = platform.post("/api/abac", rule).await[0]["id"].as_str().unwrap().to_owned();
             let (_, list) = platform.call("GET", "/api/applications", &key, None).await;
@@ -39,7 +38,7 @@ async fn every_attribute_of_an_application_decides_at_every_door() {
                     if seen { 200 } else { 404 },
                     "{namespace}"
                 );
-                for (operation, _) in OPERATIONS {
+                for Row { word: operation, .. } in operations() {
                     let (status, answer) = proxied(platform, operation, namespace).by(&key).await;
                     assert_eq!(status, if seen { 200 } else { 404 }, "{operation} {namespace}: {answer}");
                 }

@@ -13,12 +13,15 @@ use slipway_api::application::{
     ActionRequest, Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow,
     OperationOrdered, ResourceAction, ResourceActions, ResourceNode, SyncPolicyRequest,
 };
+use slipway_api::proxy::{DeletePropagation, DeleteResourceRequest};
 use slipway_model::Word;
 
+use super::app_exec::ExecArguments;
 use super::app_list::ListFilter;
+use super::app_logs::LogsArguments;
 use super::output::{Format, OutputArguments, done, print, print_one};
 use super::watch::WatchArguments;
-use super::{app_list, app_wait, context, proxy};
+use super::{app_exec, app_list, app_logs, app_wait, context, proxy};
 
 #[derive(Args)]
 pub(crate) struct Name {
@@ -32,6 +35,63 @@ pub(crate) enum SyncPolicy {
     /// Only when somebody asks
     #[value(alias = "manual")]
     None,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ActionsCommand {
+    /// List the actions that there are for a resource
+    List {
+        #[command(flatten)]
+        app: Name,
+        /// The resource as KIND/NAME, or as NAMESPACE/KIND/NAME where several have that name
+        resource: String,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Run an action on a resource
+    Run {
+        #[command(flatten)]
+        app: Name,
+        /// The resource as KIND/NAME, or as NAMESPACE/KIND/NAME where several have that name
+        resource: String,
+        /// restart, pause, resume, scale, …
+        action: String,
+        /// A parameter of the action, as name=value; may be given several times
+        #[arg(long = "param")]
+        parameters: Vec<String>,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Propagation {
+    /// What it owns is deleted first
+    #[default]
+    Foreground,
+    /// What it owns is deleted afterwards
+    Background,
+    /// What it owns stays
+    Orphan,
+}
+
+#[derive(Args)]
+pub(crate) struct DeleteResourceArguments {
+    #[command(flatten)]
+    app: Name,
+    /// The resource as KIND/NAME, or as NAMESPACE/KIND/NAME where several have that name
+    resource: String,
+    /// What becomes of what it owns
+    #[arg(long, value_enum, default_value_t)]
+    propagation: Propagation,
+    /// Leave what it owns where it is: the same as --propagation orphan
+    #[arg(long, conflicts_with = "propagation")]
+    orphan: bool,
+    /// Do not wait for its pods to end in order
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 #[derive(Subcommand)]
@@ -142,6 +202,15 @@ pub(crate) enum AppCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
+    /// Print what its pods print
+    Logs(LogsArguments),
+    /// Delete one of its resources in the cluster; if it is in Git, the next sync makes it again
+    DeleteResource(DeleteResourceArguments),
+    /// List or run actions on its resources
+    #[command(subcommand)]
+    Actions(ActionsCommand),
+    /// Run a command in a container of one of its pods; needs a rule that allows EXEC_TO_POD, or the Administrator role
+    Exec(ExecArguments),
     /// Run an action on one of its resources; without an action, list those that there are
     Action {
         #[command(flatten)]
@@ -298,6 +367,21 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
         AppCommand::Action { app, resource, action, parameters, output } => {
             act(&client, &find(&client, &app).await?, &resource, action, &parameters, output).await?;
         }
+        AppCommand::Actions(ActionsCommand::List { app, resource, output }) => {
+            act(&client, &find(&client, &app).await?, &resource, None, &[], output).await?;
+        }
+        AppCommand::Actions(ActionsCommand::Run { app, resource, action, parameters, output }) => {
+            act(&client, &find(&client, &app).await?, &resource, Some(action), &parameters, output).await?;
+        }
+        AppCommand::Logs(arguments) => {
+            return app_logs::run(&client, &find(&client, &arguments.app).await?, &arguments).await;
+        }
+        AppCommand::DeleteResource(arguments) => {
+            delete(&client, &find(&client, &arguments.app).await?, &arguments).await?;
+        }
+        AppCommand::Exec(arguments) => {
+            return app_exec::run(&client, &find(&client, &arguments.app).await?, &arguments).await;
+        }
         AppCommand::Terminate { app, output } => {
             order(&client, &app, "terminate", &json!({}), output).await?;
         }
@@ -429,14 +513,8 @@ fn tree(nodes: &[ResourceNode], parent: &str, depth: usize) {
     }
 }
 
-async fn act(
-    client: &Client,
-    app: &Application,
-    resource: &str,
-    action: Option<String>,
-    parameters: &[String],
-    output: OutputArguments,
-) -> anyhow::Result<()> {
+/// A resource of the Application as KIND/NAME or NAMESPACE/KIND/NAME.
+pub(super) fn resource<'a>(app: &'a Application, resource: &str) -> anyhow::Result<&'a ResourceNode> {
     let parts: Vec<&str> = resource.split('/').collect();
     let fits = |node: &&ResourceNode| match parts.as_slice() {
         [kind, name] => node.kind.eq_ignore_ascii_case(kind) && node.name == *name,
@@ -446,11 +524,41 @@ async fn act(
         _ => false,
     };
     let found: Vec<&ResourceNode> = app.resources.iter().filter(fits).collect();
-    let node = match found.as_slice() {
-        [node] => *node,
+    match found.as_slice() {
+        [node] => Ok(node),
         [] => bail!("{} has no resource `{resource}`; `slipway app tree {}` shows them", app.name, app.name),
         _ => bail!("several resources are called `{resource}`; say NAMESPACE/KIND/NAME"),
+    }
+}
+
+async fn delete(client: &Client, app: &Application, wish: &DeleteResourceArguments) -> anyhow::Result<()> {
+    let node = resource(app, &wish.resource)?;
+    let request = DeleteResourceRequest {
+        group: node.group.clone(),
+        kind: node.kind.clone(),
+        namespace: node.namespace.clone(),
+        resource_name: node.name.clone(),
+        propagation: match wish.propagation {
+            _ if wish.orphan => DeletePropagation::Orphan,
+            Propagation::Foreground => DeletePropagation::Foreground,
+            Propagation::Background => DeletePropagation::Background,
+            Propagation::Orphan => DeletePropagation::Orphan,
+        },
+        force: wish.force,
     };
+    let answer: Value = proxy::order(client, app, "delete-resource", &request).await?;
+    done(wish.output, &answer, &node.name, answer["message"].as_str().unwrap_or("done"))
+}
+
+async fn act(
+    client: &Client,
+    app: &Application,
+    wanted: &str,
+    action: Option<String>,
+    parameters: &[String],
+    output: OutputArguments,
+) -> anyhow::Result<()> {
+    let node = resource(app, wanted)?;
     let Some(action) = action else {
         let query = format!(
             "actions?group={}&kind={}&namespace={}&resourceName={}",

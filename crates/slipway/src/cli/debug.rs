@@ -185,10 +185,10 @@ fn typed(raw: bool) -> mpsc::Receiver<Vec<u8>> {
 }
 
 /// The terminal gives every key as it is pressed, until this is dropped.
-struct Raw(Termios);
+pub(super) struct Raw(Termios);
 
 impl Raw {
-    fn enter() -> anyhow::Result<Option<Self>> {
+    pub(super) fn enter() -> anyhow::Result<Option<Self>> {
         if !std::io::stdin().is_terminal() {
             return Ok(None);
         }

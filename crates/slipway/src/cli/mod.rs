@@ -1,7 +1,9 @@
 //! CLI verbs. Online ones are clients of the same API as the web UI; offline ones run the pure rooms here.
 
 pub(crate) mod access;
+mod app_exec;
 mod app_list;
+mod app_logs;
 mod app_wait;
 pub(crate) mod apps;
 pub(crate) mod appset;

@@ -31,15 +31,15 @@ pub(crate) async fn order<B: Serialize + ?Sized, A: DeserializeOwned>(
     Ok(runtime.post(&path, &body).await?)
 }
 
-/// A client that shows a pass, and the path to ask.
-async fn admitted(
+/// A client that shows a pass, and the path to ask. `detail` is the body that will be sent: the pass is good for no other.
+pub(crate) async fn admitted(
     client: &Client,
     app: &Application,
     what: &str,
     detail: Option<Value>,
 ) -> anyhow::Result<(Client, String)> {
     let (word, query) = what.split_once('?').map_or((what, None), |(word, query)| (word, Some(query)));
-    let operation = ProxyOperation::ALL.into_iter().find(|operation| operation.word() == word);
+    let operation = ProxyOperation::ALL.iter().copied().find(|operation| operation.word() == word);
     let operation = operation.with_context(|| format!("there is no operation `{word}`"))?;
     let question =
         ProxyQuestion { operation, namespace: app.namespace.clone(), name: app.name.clone(), detail };

@@ -1,6 +1,10 @@
-import { CloseButton } from '@mantine/core';
+import { Button, CloseButton } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
 import { useEffect, useRef } from 'react';
+import { appProxy, type ApplicationRef } from '../../api/appProxy';
 import type { ResourceNode } from '../../api/types';
+import { Action } from '../../ui/Action';
+import { Confirm } from '../../ui/Confirm';
 import { CopyIcon } from '../../ui/CopyText';
 import { Prose } from '../../ui/Prose';
 import { sentence } from '../../ui/States';
@@ -9,11 +13,30 @@ import { HealthStatus, SyncStatus } from '../badges';
 
 interface ResourceDetailsProps {
   resource: ResourceNode;
+  reference: ApplicationRef;
+  /** Why nothing can be asked of the runtime now. */
+  disabledReason: string | undefined;
   onClose: () => void;
+  onLogs: () => void;
 }
 
+/** Kinds that have pods, or are one. */
+const WITH_PODS = new Set([
+  'CronJob',
+  'DaemonSet',
+  'Deployment',
+  'Job',
+  'Pod',
+  'ReplicaSet',
+  'ReplicationController',
+  'Rollout',
+  'StatefulSet',
+]);
+
 /** Everything that is known of one resource, without its manifest: that is in the diff. */
-export function ResourceDetails({ resource, onClose }: ResourceDetailsProps) {
+export function ResourceDetails(props: ResourceDetailsProps) {
+  const { resource, reference, disabledReason, onClose, onLogs } = props;
+  const [deleting, deleteDialog] = useDisclosure();
   const panel = useRef<HTMLElement>(null);
   // On a narrow screen they are below the tree, out of sight.
   useEffect(() => panel.current?.scrollIntoView({ block: 'nearest' }), []);
@@ -48,6 +71,34 @@ export function ResourceDetails({ resource, onClose }: ResourceDetailsProps) {
           <code style={{ overflowWrap: 'anywhere', whiteSpace: 'normal' }}>{command}</code>
           <CopyIcon text={command} what="command" />
         </p>
+        {resource.uid && (
+          <div className="row">
+            {WITH_PODS.has(kind) && (
+              <Button size="xs" variant="default" onClick={onLogs}>
+                Logs
+              </Button>
+            )}
+            <Action
+              disabledReason={disabledReason}
+              size="xs"
+              variant="default"
+              color="red"
+              onClick={deleteDialog.open}
+            >
+              Delete
+            </Action>
+          </div>
+        )}
+        <Confirm
+          opened={deleting}
+          onClose={deleteDialog.close}
+          title={`Delete ${kind} ${name}?`}
+          verb="Delete"
+          danger
+          action={() => appProxy.deleteResource(reference, { group, kind, namespace, resourceName: name })}
+        >
+          It is deleted in the cluster, with what it owns. What is in Git is made again by the next sync.
+        </Confirm>
       </div>
     </section>
   );

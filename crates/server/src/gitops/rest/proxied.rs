@@ -9,8 +9,11 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method};
+use serde_json::json;
 use slipway_access::{Policy, Resource, Verb, Who, decide, decide_on, lacks_scope};
-use slipway_api::application::{Application, Pass, PassQuestion, ProxyAnswer, ProxyOperation, ProxyQuestion};
+use slipway_api::application::{
+    Application, Pass, PassMoment, PassQuestion, ProxyAnswer, ProxyOperation, ProxyQuestion,
+};
 use slipway_api::error::ErrorBody;
 use slipway_store::{Tx, applications, runtimes};
 
@@ -26,6 +29,8 @@ use crate::seams;
 /// Longer ones are not kept: nothing that can be asked for is.
 const DETAIL_BYTES_MAX: usize = 4 << 10;
 
+const OUTCOME_CHARS_MAX: usize = 200;
+
 /// A pass for one operation on one Application of a runtime, and where to show it. Every pass for something that changes anything is
 /// recorded.
 #[utoipa::path(post, path = "/api/runtimes/{runtime}/pass", tag = "gitops", params(("runtime" = String, Path)), request_body = ProxyQuestion,
@@ -39,7 +44,15 @@ pub(crate) async fn pass(
 ) -> Result<Json<Pass>, ApiError> {
     let place = format!("{runtime}/{}/{}", question.namespace, question.name);
     let detail = question.detail.clone().filter(|detail| detail.to_string().len() <= DETAIL_BYTES_MAX);
-    let entry = Entry::new(question.operation.word(), "application", &place, &question.name).after(&detail);
+    let account = caller.principal.account;
+    let now_ms = server.now_ms();
+    let claims = Claims::new(server.seams(), &runtime, &question, Bearer::of(&caller.credential), now_ms);
+    let entry = Entry::new(question.operation.word(), "application", &place, &question.name);
+    let entry = match question.operation {
+        // Its end is recorded too, and found by this.
+        ProxyOperation::Exec => entry.after(json!({"session": claims.nonce, "request": detail})),
+        _ => entry.after(&detail),
+    };
     let asked = Asked { caller: caller.clone(), question, runtime, entry: entry.clone() };
     let decided = match asked.admissible(&headers) {
         Ok(()) => asked.clone().decided(&server).await,
@@ -50,7 +63,6 @@ pub(crate) async fn pass(
         caller.trail.afterwards(caller.actor(), refused, "denied", refusal.status().as_u16()).await?;
     }
     let address = decided?;
-    let account = caller.principal.account;
     let url = reach::url(&server, account, &asked.runtime, &address);
     if url.is_empty() {
         return Err(ApiError::conflict(format!(
@@ -58,9 +70,6 @@ pub(crate) async fn pass(
             asked.runtime
         )));
     }
-    let now_ms = server.now_ms();
-    let bearer = Bearer::of(&caller.credential);
-    let claims = Claims::new(server.seams(), &asked.runtime, &asked.question, bearer, now_ms);
     let token = claims.seal(server.seams(), server.data_key(account).await?.as_ref());
     Ok(Json(Pass { token, url, expires: seams::rfc3339(now_ms + LIVES_MS) }))
 }
@@ -72,7 +81,7 @@ pub(crate) async fn pass(
 pub(crate) async fn application(
     State(server): State<Server>,
     caller: Caller,
-    Json(PassQuestion { pass, question }): Json<PassQuestion>,
+    Json(PassQuestion { pass, question, moment, outcome }): Json<PassQuestion>,
 ) -> Result<Json<ProxyAnswer>, ApiError> {
     let Who::Runtime { name: runtime } = caller.principal.who.clone() else {
         return Err(ApiError::forbidden("this needs a runtime's key"));
@@ -80,8 +89,11 @@ pub(crate) async fn application(
     let key = server.data_key(caller.principal.account).await?;
     let claims = Claims::open(&key, &pass)
         .ok_or_else(|| ApiError::refused_credential("this pass was not given for this runtime"))?;
-    if let Some(why) = claims.unfit(&runtime, &question, server.now_ms()) {
+    if let Some(why) = claims.unfit(&runtime, &question, moment, server.now_ms()) {
         return Err(ApiError::refused_credential(why));
+    }
+    if moment == PassMoment::Ended {
+        return ended(&server, caller, &claims, &question, outcome).await;
     }
     let bearer = auth::bearer_now(&server, &claims.bearer, &caller.trail).await;
     let gone = || ApiError::refused_credential("whose pass this is has signed out, or their key was revoked");
@@ -96,6 +108,28 @@ pub(crate) async fn application(
     asked.scoped()?;
     server.look(move |tx| asked.decide(tx)).await?;
     Ok(Json(ProxyAnswer { user_name }))
+}
+
+/// A runtime says that what a pass opened is over. The record is the runtime's word: its bearer may be nobody by now.
+async fn ended(
+    server: &Server,
+    caller: Caller,
+    claims: &Claims,
+    question: &ProxyQuestion,
+    outcome: Option<String>,
+) -> Result<Json<ProxyAnswer>, ApiError> {
+    let place = format!("{}/{}/{}", claims.runtime, question.namespace, question.name);
+    let outcome: String = outcome.unwrap_or_default().chars().take(OUTCOME_CHARS_MAX).collect();
+    let action = format!("{}-end", question.operation.word());
+    let entry = Entry::new(&action, "application", &place, &question.name)
+        .after(json!({"session": claims.nonce, "outcome": outcome}));
+    server
+        .change(move |tx: &mut Tx<'_>| {
+            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            Ok(())
+        })
+        .await?;
+    Ok(Json(ProxyAnswer { user_name: String::new() }))
 }
 
 /// One question.
@@ -136,10 +170,10 @@ impl Asked {
 
     /// Where an administrator says that the runtime is reached.
     async fn decided(self, server: &Server) -> Result<String, ApiError> {
-        match self.operation().verb() {
-            Verb::Read => server.look(move |tx| self.decide(tx)).await,
+        match self.operation().is_recorded() {
+            false => server.look(move |tx| self.decide(tx)).await,
             // Allowed and recorded, or neither.
-            Verb::Write => {
+            true => {
                 let work = move |tx: &mut Tx<'_>| {
                     let address = self.decide(tx)?;
                     self.caller.trail.allowed(tx, &self.caller.actor(), &self.entry)?;
