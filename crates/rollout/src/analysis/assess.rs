@@ -74,7 +74,17 @@ pub fn assess(
     let requeue_at = if is_completed(phase) {
         end_of_life(&run)
     } else {
-        metrics.iter().filter_map(|metric| next(&run, metric, now)).min()
+        // What is under way and does not say when to look is heard of.
+        let is_heard_of = |metric: &&Metric| {
+            let result = run.status.metric_results.iter().find(|result| result.name == metric.name);
+            let last = result.and_then(|result| result.measurements.last());
+            last.is_some_and(|last| last.finished_at.is_none() && last.resume_at.is_none())
+        };
+        metrics
+            .iter()
+            .filter(|metric| !is_heard_of(metric))
+            .filter_map(|metric| next(&run, metric, now))
+            .min()
     };
     Assessed { status: run.status, events, requeue_at, delete: false }
 }

@@ -4,7 +4,10 @@ use slipway_crd::analysis::{AnalysisRunSpec, AnalysisTemplate, Argument};
 use slipway_crd::rollout::{AnalysisTemplateRef, DryRun, MeasurementRetention};
 
 /// The templates that are named, and those that they name; each once.
-pub fn collect<'a>(named: &[AnalysisTemplateRef], all: &'a [AnalysisTemplate]) -> Result<Vec<&'a AnalysisTemplate>, String> {
+pub fn collect<'a>(
+    named: &[AnalysisTemplateRef],
+    all: &'a [AnalysisTemplate],
+) -> Result<Vec<&'a AnalysisTemplate>, String> {
     let mut found: Vec<&AnalysisTemplate> = Vec::new();
     let mut left: Vec<&AnalysisTemplateRef> = named.iter().rev().collect();
     while let Some(next) = left.pop() {

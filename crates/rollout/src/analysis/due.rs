@@ -32,7 +32,7 @@ pub(super) fn is_terminating(run: &AnalysisRun) -> bool {
 }
 
 pub(super) fn seconds(text: &str) -> Option<i64> {
-    slipway_dialect::duration::parse_or_seconds(text)
+    slipway_dialect::duration::parse_or_seconds(text).map(|ms| ms / 1_000)
 }
 
 /// How often a metric is measured; `None`: until the run is ended.

@@ -6,11 +6,13 @@
 
 mod arguments;
 mod assess;
+mod compose;
 mod due;
 mod judge;
 
 pub use arguments::{placeholders, resolved};
 pub use assess::{Assessed, assess};
+pub use compose::{collect, compose};
 pub use due::{Task, due};
 pub use judge::{judge, shown};
 

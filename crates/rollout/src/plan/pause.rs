@@ -38,7 +38,7 @@ impl Pause {
 pub(super) fn seconds(step: &PauseStep) -> Option<i64> {
     match step.duration.as_ref()? {
         Value::Number(number) => number.as_i64(),
-        Value::String(text) => slipway_dialect::duration::parse_or_seconds(text),
+        Value::String(text) => slipway_dialect::duration::parse_or_seconds(text).map(|ms| ms / 1_000),
         _ => None,
     }
 }

@@ -94,6 +94,27 @@ fn a_canary_pauses_is_promoted_and_becomes_stable() {
 }
 
 #[test]
+fn a_pause_takes_as_long_as_it_says() {
+    for duration in [json!(90), json!("90"), json!("90s"), json!("1m30s")] {
+        let mut sim = Sim::new(1, canary(json!([{"setWeight": 50}, {"pause": {"duration": duration}}])));
+        sim.settle();
+        sim.set_image("b");
+        sim.settle();
+        assert_eq!(
+            sim.plan().requeue_at,
+            Some("2026-01-01T00:01:30Z".parse().expect("a time")),
+            "{duration}"
+        );
+        sim.pass(89);
+        sim.settle();
+        assert_eq!(sim.phase(), ("Paused", "CanaryPauseStep"), "{duration}");
+        sim.pass(1);
+        sim.settle();
+        assert_eq!(sim.phase(), ("Healthy", ""), "{duration}");
+    }
+}
+
+#[test]
 fn an_abort_goes_back_to_stable_and_a_retry_begins_again() {
     let mut sim = paused_at_20();
     sim.order(&Order::Abort);

@@ -18,6 +18,7 @@ mod permits;
 mod proxy;
 mod refresh;
 mod reports;
+mod rollouts;
 mod served;
 mod shards;
 mod site;

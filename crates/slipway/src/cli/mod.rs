@@ -21,5 +21,6 @@ mod proxy;
 mod render;
 pub(crate) mod repos;
 pub(crate) mod retention;
+pub(crate) mod rollout_cluster;
 pub(crate) mod rollouts;
 mod watch;
