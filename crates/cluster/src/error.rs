@@ -54,6 +54,11 @@ impl ClusterError {
             || message.contains("may not change once set") || message.contains("forbidden: updates to"))
     }
 
+    /// A disruption budget forbids it for now, or the server has too much to do.
+    pub fn is_too_many_requests(&self) -> bool {
+        self.code() == Some(429)
+    }
+
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Fenced { .. })
     }

@@ -126,6 +126,21 @@ impl Cluster {
         self.write(request, patch, options, &describe(target)).await
     }
 
+    /// Asks a pod to leave, as far as disruption budgets allow it.
+    pub async fn evict(&self, namespace: &str, name: &str) -> Result<(), ClusterError> {
+        let target =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name}});
+        let resource = self.resource_of(&target).await?;
+        let path = object_path(&resource, &ObjectKey::of(&target))?;
+        let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": namespace, "name": name}});
+        let request = Request::post(format!("{path}/eviction"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string().into_bytes())
+            .expect("paths are built from checked parts");
+        let _slot = self.inner.writes.acquire().await.expect("the semaphore is never closed");
+        self.send(request, &describe(&target)).await.map(|_| ())
+    }
+
     /// Deletes, if the uid is still this one. `false`: there was nothing to delete.
     pub async fn delete(
         &self,

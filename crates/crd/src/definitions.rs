@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions of the Argo CD kinds, as objects ready to be applied.
+//! CustomResourceDefinitions of the kinds of Argo CD and Argo Rollouts, as objects ready to be applied.
 //!
 //! The schemas are those of the types ([`crate::schema`]); here is what a definition says besides. Letting unknown fields pass
 //! keeps them small: upstream's ApplicationSet definition alone has 1.4 MB because it repeats the template inside every
@@ -6,7 +6,9 @@
 
 use serde_json::{Value, json};
 
+use crate::analysis::{AnalysisRun, AnalysisTemplate, Experiment};
 use crate::names::GROUP;
+use crate::rollout::Rollout;
 use crate::schema::root;
 use crate::{AppProject, Application, ApplicationSet};
 
@@ -44,6 +46,61 @@ pub fn manifests() -> Vec<Value> {
             schema: root::<AppProject>(),
         }),
     ]
+}
+
+/// Definitions of Rollout, AnalysisTemplate, ClusterAnalysisTemplate, AnalysisRun and Experiment.
+pub fn rollout_manifests() -> Vec<Value> {
+    let number = |name: &str, path: &str| json!({"name": name, "type": "integer", "jsonPath": path});
+    let age = || json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"});
+    let plain = |kind, plural, short, schema| Names {
+        kind,
+        plural,
+        short,
+        subresources: json!({}),
+        columns: json!([age()]),
+        schema,
+    };
+    let status = json!([column("Status", ".status.phase", None), age()]);
+    let mut all = vec![
+        definition(Names {
+            kind: "Rollout",
+            plural: "rollouts",
+            short: &["ro"],
+            subresources: json!({"status": {}, "scale": {"specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.HPAReplicas", "labelSelectorPath": ".status.selector"}}),
+            columns: json!([
+                number("Desired", ".spec.replicas"),
+                number("Current", ".status.replicas"),
+                number("Up-to-date", ".status.updatedReplicas"),
+                number("Available", ".status.availableReplicas"),
+                age(),
+            ]),
+            schema: root::<Rollout>(),
+        }),
+        definition(plain("AnalysisTemplate", "analysistemplates", &["at"], root::<AnalysisTemplate>())),
+        definition(plain(
+            "ClusterAnalysisTemplate",
+            "clusteranalysistemplates",
+            &["cat"],
+            root::<AnalysisTemplate>(),
+        )),
+        // No status subresource: their status is written with the object.
+        definition(Names {
+            columns: status.clone(),
+            ..plain("AnalysisRun", "analysisruns", &["ar"], root::<AnalysisRun>())
+        }),
+        definition(Names {
+            columns: status,
+            ..plain("Experiment", "experiments", &["exp"], root::<Experiment>())
+        }),
+    ];
+    for one in &mut all {
+        one["metadata"]["labels"]["app.kubernetes.io/part-of"] = "argo-rollouts".into();
+        if one["spec"]["names"]["kind"] == "ClusterAnalysisTemplate" {
+            one["spec"]["scope"] = "Cluster".into();
+        }
+    }
+    all
 }
 
 struct Names<'a> {

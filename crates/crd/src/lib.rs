@@ -20,7 +20,7 @@ mod words;
 
 pub use application::*;
 pub use applicationset::*;
-pub use definitions::manifests;
+pub use definitions::{manifests, rollout_manifests};
 pub use meta::*;
 pub use misfits::{Misfit, Place, misfits};
 pub use project::*;

@@ -110,6 +110,31 @@ impl Play<'_> {
     }
 }
 
+/// A step in the words of events.
+pub fn step_words(step: &CanaryStep) -> String {
+    match (&step.set_canary_scale, &step.analysis, &step.experiment) {
+        (Some(scale), ..) => match (scale.weight, scale.replicas) {
+            (Some(weight), _) => format!("setCanaryScale{{weight: {weight}}}"),
+            (None, _) if scale.match_traffic_weight => "setCanaryScale{matchTrafficWeight: true}".into(),
+            (None, replicas) => format!("setCanaryScale{{replicas: {}}}", replicas.unwrap_or(0)),
+        },
+        (_, Some(_), _) => "analysis".into(),
+        (_, _, Some(_)) => "experiment".into(),
+        _ => match &step.pause {
+            Some(pause) => pause.duration.as_ref().map_or_else(
+                || "pause".into(),
+                |duration| {
+                    format!(
+                        "pause: {}",
+                        duration.as_str().map_or_else(|| duration.to_string(), str::to_owned)
+                    )
+                },
+            ),
+            None => words(step),
+        },
+    }
+}
+
 /// A step in the words that users wrote.
 fn words(step: &CanaryStep) -> String {
     if let Some(weight) = step.set_weight {

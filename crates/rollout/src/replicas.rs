@@ -191,7 +191,9 @@ fn within(
     let available = draining.map_or(0, |pods| pods.available.min(drained)) + pods.available.min(grown);
     let taken = (pods.available - grown).max(0);
     let missing = (least - available).max(0);
-    (drained, grown + taken.min(missing))
+    let grown = grown + taken.min(missing);
+    // What was given back may not pass the surge: then the other one leaves.
+    (drained - (grown + drained - most).max(0), grown)
 }
 
 /// The sizes where a router sends the traffic: the stable version keeps its size unless `stable_follows`. `scale` is what a step

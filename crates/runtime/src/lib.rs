@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use slipway_cluster::{Cluster, ClusterConfig, ClusterError};
 use slipway_model::Backoff;
+use slipway_reconcile::Reconciler as _;
 use slipway_source::{
     ChartCache, ChartError, ChartLimits, GitCache, GitError, GitOptions, RenderError, RenderLimits, Renderer,
 };
@@ -75,6 +76,8 @@ pub struct Config {
     /// Engines that do not run here, by their names in `GET /engines` (`applications`, `application-sets`, …). Their custom
     /// resources are reported all the same: somebody else may look after them.
     pub engines_off: Vec<String>,
+    /// Rollouts are carried out; none: somebody else does it, or nobody.
+    pub rollouts: Option<RolloutsConfig>,
     /// Called before each write to the cluster; for tests that kill.
     pub before_write: Option<slipway_cluster::BeforeWrite>,
     /// Where metrics are served and webhooks come in.
@@ -93,6 +96,13 @@ pub struct Config {
     pub resync: Duration,
 }
 
+/// How Rollouts are looked after.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RolloutsConfig {
+    /// Only those whose label `argo-rollouts.argoproj.io/controller-instance-id` says this; empty: only those without it.
+    pub instance_id: String,
+}
+
 impl Config {
     pub fn new(name: impl Into<String>, kubeconfig: Option<PathBuf>, data: impl Into<PathBuf>) -> Self {
         Self {
@@ -107,6 +117,7 @@ impl Config {
             plugins: None,
             sharing: None,
             engines_off: Vec::new(),
+            rollouts: None,
             before_write: None,
             listen: None,
             argocd_core: None,
@@ -118,8 +129,17 @@ impl Config {
         }
     }
 
+    /// What is switched off where Rollouts alone are looked after.
+    pub fn all_but_rollouts() -> Vec<String> {
+        let others = engines::all_names().into_iter().filter(|name| *name != engines::Rollouts::NAME);
+        others.map(str::to_owned).collect()
+    }
+
     /// Whether an engine does not run in this process.
     pub(crate) fn is_off(&self, engine: &str) -> bool {
+        if engine == engines::Rollouts::NAME && self.rollouts.is_none() {
+            return true;
+        }
         self.engines_off.iter().any(|off| off == engine)
     }
 }
@@ -260,13 +280,23 @@ async fn connect(
     }
 }
 
+/// The definitions of what this process looks after.
+fn definitions(config: &Config) -> Vec<serde_json::Value> {
+    let is_on = |engine: &&str| !config.is_off(engine);
+    let gitops = engines::all_names().iter().any(|name| *name != engines::Rollouts::NAME && is_on(name));
+    let gitops = if gitops { slipway_crd::manifests() } else { Vec::new() };
+    let rollouts =
+        if is_on(&engines::Rollouts::NAME) { slipway_crd::rollout_manifests() } else { Vec::new() };
+    gitops.into_iter().chain(rollouts).collect()
+}
+
 async fn connect_once(config: &Config) -> Result<(Cluster, String), ClusterError> {
     let mut connection = ClusterConfig::new(config.kubeconfig.clone());
-    connection.subscriptions = engines::subscriptions_at_home(&config.namespace);
+    connection.subscriptions = engines::subscriptions_at_home(config);
     connection.tracking = settings::tracking_by(None);
     connection.before_write.clone_from(&config.before_write);
     let cluster = Cluster::connect(connection).await?;
-    cluster.ensure_definitions(&slipway_crd::manifests()).await?;
+    cluster.ensure_definitions(&definitions(config)).await?;
     let namespace = serde_json::json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": config.namespace}});
     if cluster.read(&slipway_cluster::ObjectKey::new("", "Namespace", "", &config.namespace)).await?.is_none()

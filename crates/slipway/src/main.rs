@@ -69,9 +69,9 @@ enum Command {
     /// Try out ApplicationSets
     #[command(subcommand)]
     Appset(cli::appset::AppsetCommand),
-    /// Check Rollouts in files, and see what their steps would do
+    /// Check Rollouts in files, look at those of a cluster, promote and abort them
     #[command(subcommand)]
-    Rollout(cli::rollouts::RolloutCommand),
+    Rollout(Box<cli::rollouts::RolloutCommand>),
     /// Manage projects
     #[command(subcommand)]
     Project(NounCommand<create::ProjectArguments>),
@@ -178,6 +178,24 @@ enum EngineCommand {
         #[command(flatten)]
         engines: Box<runtime::EngineOptions>,
     },
+    /// Carry out Rollouts
+    Rollouts {
+        /// The cluster; the pod's own service account when left out
+        #[arg(long, env = "KUBECONFIG")]
+        kubeconfig: Option<PathBuf>,
+        /// The engine's own namespace; Rollouts of all namespaces are looked after
+        #[arg(long, default_value = "argo-rollouts")]
+        namespace: String,
+        /// A folder of the engine's own
+        #[arg(long, default_value = ".slipway/engine")]
+        data: PathBuf,
+        /// Where metrics are served; nowhere when left out
+        #[arg(long)]
+        listen: Option<std::net::SocketAddr>,
+        /// Only Rollouts whose label argo-rollouts.argoproj.io/controller-instance-id says this
+        #[arg(long, default_value = "")]
+        instance_id: String,
+    },
 }
 
 #[derive(clap::Args)]
@@ -209,7 +227,9 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => return cli::offline::eval(&arguments),
         Command::Schema => return cli::offline::schema(),
         Command::Appset(command) => cli::appset::run(&command),
-        Command::Rollout(command) => cli::rollouts::run(&command),
+        Command::Rollout(command) => {
+            cli::rollouts::run(&command).unwrap_or_else(|| run(Command::Rollout(command)))
+        }
         Command::Conformance(command) => return cli::offline::conformance(&command),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());
@@ -251,6 +271,16 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             engines.apply(&mut config)?;
             up::engine(config).await
         }
+        Command::Engine(EngineCommand::Rollouts { kubeconfig, namespace, data, listen, instance_id }) => {
+            private::folder(&data)?;
+            let mut config = slipway_runtime::Config::new("engine", kubeconfig, data);
+            config.namespace = namespace;
+            config.listen = listen;
+            config.rollouts = Some(slipway_runtime::RolloutsConfig { instance_id });
+            config.engines_off = slipway_runtime::Config::all_but_rollouts();
+            up::engine(config).await
+        }
+        Command::Rollout(command) => cli::rollouts::run_online(*command).await,
         Command::Auth(command) => cli::context::run(command).await,
         Command::Login(arguments) => cli::context::login(arguments).await,
         Command::Whoami(output) => cli::context::whoami(output).await,
@@ -297,6 +327,7 @@ mod tests {
         ("runner", "runs until it is stopped, or prints what its subcommands do"),
         ("devcluster", "runs until it is stopped"),
         ("engine gitops", "runs until it is stopped"),
+        ("engine rollouts", "runs until it is stopped"),
         ("runtime", "runs until it is stopped"),
         ("runtime run", "runs until it is stopped"),
         ("down", "prints its progress"),

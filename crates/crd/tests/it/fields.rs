@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use serde_json::Value;
-use slipway_crd::manifests;
+use slipway_crd::{manifests, rollout_manifests};
 
 /// One line for each node of a schema: where, of which type, and what else it demands.
 fn lines(at: &str, schema: &Value, required: bool, out: &mut String) {
@@ -38,7 +38,7 @@ fn lines(at: &str, schema: &Value, required: bool, out: &mut String) {
 #[test]
 fn the_definitions_have_these_fields() {
     let mut found = String::new();
-    for one in manifests() {
+    for one in manifests().into_iter().chain(rollout_manifests()) {
         let kind = one["spec"]["names"]["kind"].as_str().expect("a kind");
         lines(kind, &one["spec"]["versions"][0]["schema"]["openAPIV3Schema"], false, &mut found);
     }

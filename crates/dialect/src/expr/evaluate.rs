@@ -24,11 +24,17 @@ pub(super) struct Run<'a> {
     now: Timestamp,
     steps: usize,
     item: Option<Value>,
+    /// A measurement is judged: see [`super::Expression::holds_for`].
+    measuring: bool,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(vars: &'a Value, now: Timestamp) -> Self {
-        Self { vars, now, steps: 0, item: None }
+        Self { vars, now, steps: 0, item: None, measuring: false }
+    }
+
+    pub(super) fn measuring(vars: &'a Value, now: Timestamp) -> Self {
+        Self { measuring: true, ..Self::new(vars, now) }
     }
 
     pub(super) fn value(&mut self, node: &Node) -> Result<Thing, String> {
@@ -58,6 +64,9 @@ impl<'a> Run<'a> {
                     Value::String(key) => of.get(key),
                     other => other.as_f64().and_then(|index| of.get(index as usize)),
                 };
+                if found.is_none() && self.measuring && !index.is_string() {
+                    return Err(format!("index out of range: there is no item {index}"));
+                }
                 Thing::Json(found.cloned().unwrap_or_default())
             }
             Node::Call(function, arguments) => self.call(function, arguments)?,
@@ -85,6 +94,18 @@ impl<'a> Run<'a> {
             _ => {}
         }
         let (a, b) = (self.value(left)?, self.value(right)?);
+        if self.measuring
+            && matches!(operator, "<" | "<=" | ">" | ">=")
+            && let (Some(a), Some(b)) = (float(&a), float(&b))
+        {
+            // With what is no number every comparison is false.
+            return Ok(Thing::Json(json!(match operator {
+                "<" => a < b,
+                "<=" => a <= b,
+                ">" => a > b,
+                _ => a >= b,
+            })));
+        }
         let answer = match operator {
             "==" => equal(&a, &b),
             "!=" => !equal(&a, &b),
@@ -159,6 +180,11 @@ impl<'a> Run<'a> {
     fn plain_call(&mut self, name: &str, arguments: &[Node]) -> Result<Thing, String> {
         let first = arguments.first().ok_or_else(|| format!("{name}() needs an argument"))?;
         let of = self.json(first)?;
+        if self.measuring
+            && let Some(answer) = self.measured_call(name, &of, arguments.get(1))?
+        {
+            return Ok(Thing::Json(answer));
+        }
         match (name, arguments.get(1)) {
             ("len", None) => Ok(Thing::Json(json!(match &of {
                 Value::String(text) => text.chars().count(),
@@ -195,6 +221,35 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Functions for measurements alone.
+    fn measured_call(
+        &mut self,
+        name: &str,
+        of: &Value,
+        other: Option<&Node>,
+    ) -> Result<Option<Value>, String> {
+        let value = || float(&Thing::Json(of.clone()));
+        let parsed = || of.as_str().and_then(|text| text.trim().parse::<f64>().ok()).or_else(|| of.as_f64());
+        Ok(Some(match (name, other) {
+            ("isNaN", None) => json!(value().ok_or_else(|| format!("{of} is no number"))?.is_nan()),
+            ("isInf", None) => json!(value().ok_or_else(|| format!("{of} is no number"))?.is_infinite()),
+            ("isNil", None) => json!(of.is_null()),
+            ("asFloat", None) => json!(parsed().ok_or_else(|| format!("{of} is no number"))?),
+            ("asInt", None) => {
+                let whole = parsed().filter(|number| number.fract() == 0.0);
+                json!(whole.ok_or_else(|| format!("{of} is no whole number"))? as i64)
+            }
+            ("default", Some(other)) => {
+                if of.is_null() {
+                    self.json(other)?
+                } else {
+                    of.clone()
+                }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
     fn truth(&mut self, node: &Node) -> Result<bool, String> {
         match self.value(node)? {
             Thing::Json(Value::Bool(answer)) => Ok(answer),
@@ -214,6 +269,20 @@ impl<'a> Run<'a> {
             Thing::Time(time) => json!(time.to_string()),
             Thing::Seconds(seconds) => json!(seconds),
         })
+    }
+}
+
+/// A number, or one of the texts that stand for numbers which JSON does not have.
+fn float(thing: &Thing) -> Option<f64> {
+    match thing {
+        Thing::Json(Value::String(text)) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "+Inf" => Some(f64::INFINITY),
+            "-Inf" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        Thing::Json(value) => value.as_f64(),
+        _ => None,
     }
 }
 

@@ -52,6 +52,17 @@ impl Expression {
         }
     }
 
+    /// Whether a measurement is as a condition wants it: `result` is the answer, and there are functions for what may be wrong with it.
+    /// Numbers that JSON does not have are the texts `NaN`, `+Inf` and `-Inf`; what is not in a list is an error, not nil.
+    pub fn holds_for(&self, result: &Value, now: Timestamp) -> Result<bool, String> {
+        let vars = serde_json::json!({"result": result});
+        match Run::measuring(&vars, now).value(&self.root)? {
+            Thing::Json(Value::Bool(answer)) => Ok(answer),
+            Thing::Json(other) => Err(format!("expected bool, but got {other}")),
+            _ => Err("expected bool, but got a time".into()),
+        }
+    }
+
     /// The value as people write it; nothing is the empty text.
     pub fn text(&self, vars: &Value, now: Timestamp) -> Result<String, String> {
         Ok(match Run::new(vars, now).value(&self.root)? {
@@ -102,6 +113,44 @@ mod tests {
         }
         let once = Expression::parse("app.metadata.name + '!'").expect("readable");
         assert_eq!(once.text(&vars, now), Ok("shop!".to_owned()));
+    }
+
+    #[test]
+    fn a_measurement_is_judged_and_what_is_missing_is_an_error() {
+        let now = Timestamp::UNIX_EPOCH;
+        let holds =
+            |text: &str, result: Value| Expression::parse(text).and_then(|one| one.holds_for(&result, now));
+        for (text, result, wanted) in [
+            ("result[0] >= 0.95", json!([0.97]), true),
+            ("result[0] >= 0.95", json!([0.5]), false),
+            ("result[0] >= 0.95", json!(["NaN"]), false),
+            ("result[0] < 0.95", json!(["NaN"]), false),
+            ("isNaN(result[0]) || result[0] > 1", json!(["NaN"]), true),
+            ("isInf(result[0])", json!(["+Inf"]), true),
+            ("result[0] > 1", json!(["+Inf"]), true),
+            ("len(result) == 0 || result[0] > 1", json!([]), true),
+            ("all(result, # > 0.5)", json!([0.6, 0.7]), true),
+            ("all(result, {# > 0.5})", json!([0.6, 0.4]), false),
+            ("default(result, 0) < 0.05", json!(null), true),
+            ("isNil(result)", json!(null), true),
+            ("asFloat(result) > 1.5", json!("1.7"), true),
+            ("asInt(result) == 3", json!("3"), true),
+            ("result.status == 'ok' && result.count >= 10", json!({"status": "ok", "count": 11}), true),
+            ("result == 'true'", json!("true"), true),
+            ("result", json!(true), true),
+        ] {
+            assert_eq!(holds(text, result.clone()), Ok(wanted), "{text} of {result}");
+        }
+        for (text, result) in [
+            ("result[0] >= 0.95", json!([])),
+            ("result[0] >= 0.95", json!(null)),
+            ("result >= 0.95", json!("abc")),
+            ("result", json!(1)),
+            ("asInt(result) > 1", json!("x")),
+            ("nobody(result)", json!(1)),
+        ] {
+            assert!(holds(text, result.clone()).is_err(), "{text} of {result}");
+        }
     }
 
     #[test]

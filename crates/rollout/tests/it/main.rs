@@ -1,4 +1,10 @@
-//! Manifests and numbers that users of Argo Rollouts know.
+//! Manifests and numbers that users of Argo Rollouts know, and updates that are played on counted pods.
 
+mod analysis;
+mod blue_green;
+mod canary;
+mod identity;
+mod interruption;
 mod lint;
 mod replicas;
+mod sim;

@@ -1,6 +1,6 @@
 //! Runs the engine by itself, without a control plane: `slipway-runtime KUBECONFIG DATA [NAMESPACE]`. For tests that
 //! kill: `SLIPWAY_DIE_BEFORE_WRITE=N` ends it as a SIGKILL would before its N-th write to the cluster, and
-//! `SLIPWAY_LEASE_SECONDS=S` makes it share the namespace with others.
+//! `SLIPWAY_LEASE_SECONDS=S` makes it share the namespace with others. `SLIPWAY_ROLLOUTS=ID` carries out Rollouts with this instance id, too.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +26,9 @@ async fn main() -> std::process::ExitCode {
     config.allow_local_repositories = true;
     if let Some(namespace) = arguments.next() {
         config.namespace = namespace;
+    }
+    if let Ok(instance_id) = std::env::var("SLIPWAY_ROLLOUTS") {
+        config.rollouts = Some(slipway_runtime::RolloutsConfig { instance_id });
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(last) = number("SLIPWAY_DIE_BEFORE_WRITE") {

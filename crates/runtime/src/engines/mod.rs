@@ -4,6 +4,7 @@ pub(crate) mod application_sets;
 pub(crate) mod applications;
 pub(crate) mod hydrator;
 pub(crate) mod notifications;
+pub(crate) mod rollouts;
 
 use std::sync::Arc;
 
@@ -15,7 +16,9 @@ pub(crate) use application_sets::ApplicationSets;
 pub(crate) use applications::Applications;
 pub(crate) use hydrator::Hydrator;
 pub(crate) use notifications::Notifier;
+pub(crate) use rollouts::Rollouts;
 
+use crate::Config;
 use crate::context::Context;
 use crate::report::engines::{ReportedApplications, ReportedSets};
 use hydrator::Hydrations;
@@ -63,18 +66,24 @@ const fn row<E: Engine>() -> Row {
 }
 
 /// The table.
-const ENGINES: [Row; 6] = [
+const ENGINES: [Row; 7] = [
     row::<Applications>(),
     row::<ApplicationSets>(),
     row::<Hydrator>(),
     row::<Notifier>(),
+    row::<Rollouts>(),
     row::<ReportedApplications>(),
     row::<ReportedSets>(),
 ];
 
-/// What can be switched off, by its name: a controller of Argo CD does it then. Reporting is not among them.
-pub const fn engine_names() -> [&'static str; 4] {
-    [Applications::NAME, ApplicationSets::NAME, Hydrator::NAME, Notifier::NAME]
+/// What can be switched off, by its name: a controller of Argo CD or Argo Rollouts does it then. Reporting is not among them.
+pub const fn engine_names() -> [&'static str; 5] {
+    [Applications::NAME, ApplicationSets::NAME, Hydrator::NAME, Notifier::NAME, Rollouts::NAME]
+}
+
+/// Those of the table, reporting included.
+pub(crate) fn all_names() -> Vec<&'static str> {
+    ENGINES.iter().map(|row| row.name).collect()
 }
 
 /// Those that are not switched off.
@@ -85,9 +94,12 @@ pub(crate) fn shell(context: &Context, peers: &Peers) -> Shell {
 }
 
 /// What the home cluster has to keep and to announce: what the engines watch, and what their settings are read from.
-pub(crate) fn subscriptions_at_home(namespace: &str) -> Vec<Subscription> {
-    let settings = ["Secret", "ConfigMap"].map(|kind| Subscription::kind("", kind).in_namespace(namespace));
-    let engines = ENGINES.iter().flat_map(|row| (row.subscriptions)());
+pub(crate) fn subscriptions_at_home(config: &Config) -> Vec<Subscription> {
+    let settings =
+        ["Secret", "ConfigMap"].map(|kind| Subscription::kind("", kind).in_namespace(&config.namespace));
+    // What an engine that is off would watch is kept for nobody; reports are made of the rest all the same.
+    let on = ENGINES.iter().filter(|row| row.name != Rollouts::NAME || !config.is_off(row.name));
+    let engines = on.flat_map(|row| (row.subscriptions)());
     subscriptions_elsewhere().into_iter().chain(settings).chain(engines).collect()
 }
 

@@ -19,6 +19,7 @@ mod pods;
 mod proxy;
 mod refresh;
 mod reports;
+mod rollouts;
 mod served;
 mod shards;
 mod site;

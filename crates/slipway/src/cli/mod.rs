@@ -24,5 +24,6 @@ mod proxy;
 mod render;
 pub(crate) mod repos;
 pub(crate) mod retention;
+pub(crate) mod rollout_cluster;
 pub(crate) mod rollouts;
 mod watch;

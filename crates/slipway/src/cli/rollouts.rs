@@ -1,14 +1,16 @@
-//! `slipway rollout`: Rollouts and analysis templates in files, without a cluster.
+//! `slipway rollout`: Rollouts and analysis templates in files, without a cluster; those in one are in `rollout_cluster`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use slipway_rollout::lint::{self, Finding};
+use slipway_rollout::orders::Order;
 use slipway_rollout::{conformance, preview};
 
 use super::offline::{UNREADABLE, read};
 use super::output::{self, Format, OutputArguments};
+use super::rollout_cluster as online;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum RolloutCommand {
@@ -16,6 +18,28 @@ pub(crate) enum RolloutCommand {
     Lint(FileArguments),
     /// Print the pods and weights that each step of a canary leads to
     Preview(FileArguments),
+    /// Show a Rollout of a cluster, its versions, and why it is not moving
+    Get(online::One),
+    /// List the Rollouts of a cluster
+    List(online::Many),
+    /// Print how a Rollout fares: exit 1 when it is Degraded
+    Status(online::StatusArguments),
+    /// Print what comes next and what it waits for, without doing it
+    Plan(online::One),
+    /// Go on: over a pause, or to the next step
+    Promote(online::PromoteArguments),
+    /// Go back to the stable version
+    Abort(online::One),
+    /// Begin an aborted update again
+    Retry(online::One),
+    /// Hold an update where it is; `promote` goes on
+    Pause(online::One),
+    /// Replace all pods, a few at a time
+    Restart(online::One),
+    /// Go back to an earlier revision
+    Undo(online::UndoArguments),
+    /// Change the images of containers
+    SetImage(online::SetImageArguments),
 }
 
 #[derive(clap::Args)]
@@ -27,10 +51,30 @@ pub(crate) struct FileArguments {
     output: OutputArguments,
 }
 
-pub(crate) fn run(command: &RolloutCommand) -> anyhow::Result<ExitCode> {
+/// Those that need no cluster; `None`: it needs one.
+pub(crate) fn run(command: &RolloutCommand) -> Option<anyhow::Result<ExitCode>> {
     match command {
-        RolloutCommand::Lint(arguments) => check(arguments),
-        RolloutCommand::Preview(arguments) => show(arguments),
+        RolloutCommand::Lint(arguments) => Some(check(arguments)),
+        RolloutCommand::Preview(arguments) => Some(show(arguments)),
+        _ => None,
+    }
+}
+
+pub(crate) async fn run_online(command: RolloutCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        RolloutCommand::Lint(arguments) => check(&arguments),
+        RolloutCommand::Preview(arguments) => show(&arguments),
+        RolloutCommand::Get(one) => online::get(one).await,
+        RolloutCommand::List(arguments) => online::list(arguments).await,
+        RolloutCommand::Status(arguments) => online::status(arguments).await,
+        RolloutCommand::Plan(one) => online::show_plan(one).await,
+        RolloutCommand::Promote(arguments) => online::promote(arguments).await,
+        RolloutCommand::Abort(one) => online::give(one, Order::Abort).await,
+        RolloutCommand::Retry(one) => online::give(one, Order::Retry).await,
+        RolloutCommand::Pause(one) => online::give(one, Order::Pause).await,
+        RolloutCommand::Restart(one) => online::give(one, Order::Restart).await,
+        RolloutCommand::Undo(arguments) => online::undo(arguments).await,
+        RolloutCommand::SetImage(arguments) => online::set_image(arguments).await,
     }
 }
 

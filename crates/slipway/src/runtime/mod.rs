@@ -108,6 +108,9 @@ struct RunArguments {
     /// Where metrics are served; nowhere when left out
     #[arg(long, value_name = "ADDRESS")]
     metrics_listen: Option<SocketAddr>,
+    /// Only Rollouts whose label argo-rollouts.argoproj.io/controller-instance-id says this
+    #[arg(long, default_value = "", value_name = "ID")]
+    rollouts_instance_id: String,
     #[command(flatten)]
     engines: EngineOptions,
 }
@@ -217,6 +220,7 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         None => "the cluster that it runs in".to_owned(),
     });
     config.server = Some(client.clone());
+    config.rollouts = Some(slipway_runtime::RolloutsConfig { instance_id: arguments.rollouts_instance_id });
     config.listen = arguments.metrics_listen;
     arguments.engines.apply(&mut config)?;
     let listener = tokio::net::TcpListener::bind(arguments.listen)

@@ -125,6 +125,7 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         slipway_runtime::Config::new(agents::RUNTIME, Some(kubeconfig.clone()), data.join("runtime"));
     let platform = Client::new(&url, keys.runtime);
     config.server = Some(platform.clone());
+    config.rollouts = Some(slipway_runtime::RolloutsConfig::default());
     config.cluster.clone_from(&cluster_words);
     let app = slipway_server::router(&server);
     let serving = tokio::spawn(slipway_server::serve(listener, app, stop.clone()));

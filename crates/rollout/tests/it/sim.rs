@@ -1,0 +1,280 @@
+//! A cluster that is only counted: ReplicaSets with pods that become available when the test says so, and an engine that can be killed
+//! between any two writes.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use slipway_crd::rollout::Rollout;
+use slipway_rollout::names::HASH;
+use slipway_rollout::orders::{Order, Patch, writes};
+use slipway_rollout::plan::{Action, Event, Observed, Plan, plan};
+
+/// More plans than this at one moment are a loop.
+const PLANS_MAX: usize = 60;
+
+pub(crate) struct Sim {
+    pub(crate) rollout: Rollout,
+    pub(crate) sets: Vec<Value>,
+    pub(crate) services: std::collections::BTreeMap<String, Value>,
+    pub(crate) now: Timestamp,
+    pub(crate) events: Vec<Event>,
+    pub(crate) waiting: String,
+    made: i64,
+    /// Pods of these images never become available.
+    pub(crate) broken: Vec<String>,
+    /// Writes until the engine dies; what is left of the plan is lost.
+    pub(crate) writes_left: Option<usize>,
+}
+
+pub(crate) fn template(image: &str) -> Value {
+    json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": image}]}})
+}
+
+impl Sim {
+    pub(crate) fn new(replicas: i64, strategy: Value) -> Self {
+        let rollout = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "rollout-uid", "generation": 1},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template("a"), "strategy": strategy}});
+        Self {
+            rollout: serde_json::from_value(rollout).expect("a Rollout"),
+            sets: Vec::new(),
+            services: std::collections::BTreeMap::new(),
+            now: "2026-01-01T00:00:00Z".parse().expect("a time"),
+            events: Vec::new(),
+            waiting: String::new(),
+            made: 0,
+            broken: Vec::new(),
+            writes_left: None,
+        }
+    }
+
+    pub(crate) fn with_service(mut self, name: &str) -> Self {
+        let service = json!({"metadata": {"name": name}, "spec": {"selector": {"app": "web"}}});
+        self.services.insert(name.to_owned(), service);
+        self
+    }
+
+    pub(crate) fn observed(&self) -> Observed {
+        Observed {
+            rollout: self.rollout.clone(),
+            replica_sets: self.sets.clone(),
+            services: self.services.clone(),
+            ..Observed::default()
+        }
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        plan(&self.observed(), self.now)
+    }
+
+    /// Plans and carries out until there is nothing to write at this moment, or the engine dies.
+    pub(crate) fn reconcile(&mut self) {
+        for _ in 0..PLANS_MAX {
+            let next = self.plan();
+            let idle = next.actions.is_empty() && next.status == self.rollout.status;
+            self.waiting.clone_from(&next.waiting);
+            if !self.carry_out(next) || idle {
+                return;
+            }
+        }
+        panic!("plans go round in circles: {:?}", self.plan());
+    }
+
+    /// False: the engine died.
+    fn carry_out(&mut self, plan: Plan) -> bool {
+        for action in plan.actions {
+            if self.dies() {
+                return false;
+            }
+            self.act(action);
+        }
+        if plan.status != self.rollout.status {
+            if self.dies() {
+                return false;
+            }
+            self.rollout.status = plan.status;
+        }
+        self.events.extend(plan.events);
+        true
+    }
+
+    fn dies(&mut self) -> bool {
+        match &mut self.writes_left {
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Create(mut object) => {
+                self.made += 1;
+                let created = self.now + SignedDuration::from_millis(self.made);
+                object["metadata"]["uid"] = format!("uid-{}", self.made).into();
+                object["metadata"]["creationTimestamp"] = created.to_string().into();
+                object["metadata"]["generation"] = 1.into();
+                object["status"] = json!({"replicas": 0, "observedGeneration": 1});
+                self.sets.push(object);
+            }
+            Action::Patch { target, patch } => match target.kind.as_str() {
+                "ReplicaSet" => {
+                    let set =
+                        self.sets.iter_mut().find(|set| set["metadata"]["name"] == target.name.as_str());
+                    merge(set.expect("the ReplicaSet is there"), &patch);
+                }
+                "Service" => {
+                    merge(self.services.get_mut(&target.name).expect("the Service is there"), &patch)
+                }
+                "Rollout" => self.change(&patch, false),
+                other => panic!("nobody writes to {other}"),
+            },
+            Action::Delete { target, .. } => {
+                self.sets.retain(|set| set["metadata"]["name"] != target.name.as_str())
+            }
+            Action::Evict { .. } => {}
+        }
+    }
+
+    /// Patches the Rollout as a user would.
+    pub(crate) fn change(&mut self, patch: &Value, new_generation: bool) {
+        let mut object = serde_json::to_value(&self.rollout).expect("writable");
+        merge(&mut object, patch);
+        self.rollout = serde_json::from_value(object).expect("a Rollout");
+        if new_generation {
+            self.rollout.metadata.generation += 1;
+        }
+    }
+
+    pub(crate) fn set_image(&mut self, image: &str) {
+        self.rollout.spec.template = Some(template(image));
+        self.rollout.metadata.generation += 1;
+    }
+
+    pub(crate) fn order(&mut self, order: &Order) {
+        let all = writes(order, &self.rollout, &self.sets, None, self.now).expect("it can be ordered");
+        for write in all {
+            match write.patch {
+                Patch::Merge(patch) => self.change(&patch, write.subresource.is_none()),
+                Patch::Json(operations) => {
+                    self.rollout.spec.template = Some(operations[0]["value"].clone());
+                    self.rollout.metadata.generation += 1;
+                }
+            }
+        }
+    }
+
+    fn image_of(set: &Value) -> String {
+        set["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The controller of ReplicaSets: pods that are not wanted leave, missing ones are made; `ready`: those that exist are available.
+    pub(crate) fn pods(&mut self, ready: bool) {
+        for set in &mut self.sets {
+            let wanted = set["spec"]["replicas"].as_i64().unwrap_or(0);
+            let broken = self.broken.contains(&Self::image_of(set));
+            let before = set["status"]["availableReplicas"].as_i64().unwrap_or(0);
+            let available = if broken {
+                0
+            } else if ready {
+                wanted
+            } else {
+                before.min(wanted)
+            };
+            set["status"]["replicas"] = wanted.into();
+            set["status"]["readyReplicas"] = available.into();
+            set["status"]["availableReplicas"] = available.into();
+            set["status"]["observedGeneration"] = set["metadata"]["generation"].clone();
+        }
+    }
+
+    /// Engine and pods take turns until nothing changes any more.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..200 {
+            let before = (serde_json::to_value(&self.rollout).expect("writable"), self.sets.clone());
+            self.reconcile();
+            self.check();
+            self.pods(false);
+            self.check();
+            self.pods(true);
+            self.check();
+            if before == (serde_json::to_value(&self.rollout).expect("writable"), self.sets.clone()) {
+                return;
+            }
+        }
+        panic!("it does not come to rest: {}", self.waiting);
+    }
+
+    pub(crate) fn pass(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    /// Never more pods than the surge allows, and never a Service that selects a version without pods.
+    pub(crate) fn check(&self) {
+        let replicas = self.rollout.replicas();
+        if let Some(canary) = self.rollout.canary().filter(|canary| canary.traffic_routing.is_none()) {
+            let (surge, _) = slipway_rollout::replicas::bounds(
+                canary.max_surge.as_ref(),
+                canary.max_unavailable.as_ref(),
+                replicas,
+            );
+            let wanted: i64 = self.sets.iter().map(|set| set["spec"]["replicas"].as_i64().unwrap_or(0)).sum();
+            assert!(
+                wanted <= replicas + surge,
+                "{wanted} pods are wanted, {replicas} and {surge} are allowed"
+            );
+        }
+        for (name, service) in &self.services {
+            let Some(hash) = service["spec"]["selector"][HASH].as_str() else { continue };
+            let set = self.sets.iter().find(|set| set["metadata"]["labels"][HASH] == hash);
+            assert!(set.is_some(), "the Service {name} selects a version that is gone");
+        }
+    }
+
+    pub(crate) fn available(&self) -> i64 {
+        self.sets.iter().map(|set| set["status"]["availableReplicas"].as_i64().unwrap_or(0)).sum()
+    }
+
+    /// Pods that are wanted of the version with this image.
+    pub(crate) fn size(&self, image: &str) -> i64 {
+        let of = self.sets.iter().filter(|set| Self::image_of(set) == image);
+        of.map(|set| set["spec"]["replicas"].as_i64().unwrap_or(0)).sum()
+    }
+
+    pub(crate) fn hash(&self, image: &str) -> String {
+        let set = self.sets.iter().find(|set| Self::image_of(set) == image).expect("there is such a version");
+        set["metadata"]["labels"][HASH].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn selector(&self, service: &str) -> String {
+        self.services[service]["spec"]["selector"][HASH].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub(crate) fn phase(&self) -> (&str, &str) {
+        (&self.rollout.status.phase, &self.rollout.status.message)
+    }
+
+    /// The events since the last time.
+    pub(crate) fn reasons(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.events).into_iter().map(|event| event.reason).collect()
+    }
+}
+
+pub(crate) fn merge(object: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (name, value) in fields {
+        if value.is_null() {
+            object.as_object_mut().expect("an object").remove(name);
+        } else {
+            merge(&mut object[name.as_str()], value);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Rollouts: versions of pods take over step by step, or all at once.
+//!
+//! In: Rollouts and what they own and name. Out: what the plan of the pure room `rollout` says, written down in its order, then the status.
+//! Decides nothing: a reconcile that was killed anywhere is planned again from what the cluster holds then.
+
+mod carry_out;
+mod gather;
+mod guard;
+mod named;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use slipway_cluster::{Change, Cluster};
+use slipway_crd::names::GROUP;
+use slipway_crd::rollout::Rollout;
+use slipway_reconcile::{EventWriter, Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch};
+use slipway_rollout::names::INSTANCE_ID;
+use slipway_rollout::plan::plan;
+
+use super::{Engine, Peers};
+use crate::context::Context;
+use guard::Guard;
+use named::Named;
+
+pub(crate) const ROLLOUT: Kind = Kind::new(GROUP, "Rollout");
+const SERVICE: Kind = Kind::new("", "Service");
+const DEPLOYMENT: Kind = Kind::new("apps", "Deployment");
+
+/// Plans that follow each other at once are carried out in one reconcile, up to so many.
+const ROUNDS_MAX: usize = 12;
+/// The safety net, in case that something was not heard.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+
+pub(crate) struct Rollouts {
+    cluster: Cluster,
+    events: Arc<EventWriter>,
+    /// Only Rollouts with this label are ours; empty: those without one.
+    instance_id: String,
+    /// Who names which Service or Deployment.
+    named: Named,
+    guard: Guard,
+}
+
+impl Engine for Rollouts {
+    fn new(context: &Context, _: &Peers) -> Self {
+        let instance_id = context.config.rollouts.as_ref().map(|rollouts| rollouts.instance_id.clone());
+        Self {
+            cluster: context.cluster().clone(),
+            events: context.events.clone(),
+            instance_id: instance_id.unwrap_or_default(),
+            named: Named::default(),
+            guard: Guard::default(),
+        }
+    }
+}
+
+impl Reconciler for Rollouts {
+    const NAME: &'static str = "rollouts";
+    const KIND: Kind = ROLLOUT;
+    const MANAGER: &'static str = "rollouts-controller";
+    const RETRY: Retry = Retry { first: Duration::from_millis(500), max: Duration::from_secs(30) };
+
+    fn workers(&self) -> usize {
+        8
+    }
+
+    fn watches() -> Vec<Watch<Self>> {
+        vec![
+            Watch::itself(),
+            Watch::owned(),
+            Watch::map(SERVICE, whoever_names),
+            Watch::map(DEPLOYMENT, whoever_names),
+        ]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        self.cluster
+            .live_of_kind(GROUP, ROLLOUT.kind)
+            .iter()
+            .filter_map(|live| Key::of(ROLLOUT, &live.key))
+            .collect()
+    }
+
+    async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
+        self.reconcile_one(key).await
+    }
+
+    async fn released(&self, key: &Key) {
+        self.named.forget(key);
+    }
+}
+
+fn whoever_names(engine: &Rollouts, change: &Change) -> Vec<Key> {
+    engine.named.by(&change.key)
+}
+
+impl Rollouts {
+    async fn reconcile_one(&self, key: &Key) -> Result<Requeue, Stop> {
+        let kinds = [(GROUP, "Rollout"), ("apps", "ReplicaSet"), ("", "Pod"), ("", "Service")];
+        if kinds.iter().any(|(group, kind)| self.cluster.is_waiting(group, kind)) {
+            // What is not read yet is not gone.
+            return Ok(Requeue::Again(Duration::from_millis(200)));
+        }
+        for _ in 0..ROUNDS_MAX {
+            let Some((rollout, version)) = self.ours(key) else {
+                self.named.forget(key);
+                return Err(Stop::Gone);
+            };
+            self.guard.check(&self.cluster, &self.instance_id).await?;
+            let mut observed = self.gather(key, rollout).await?;
+            let now = Timestamp::now();
+            let mut next = plan(&observed, now);
+            if carry_out::makes_a_replica_set(&next) {
+                // Before another version is made, the API server is asked whether it is there: a copy may be behind, or a ReplicaSet
+                // nobody's.
+                self.ask_for_replica_sets(key, &mut observed).await?;
+                next = plan(&observed, now);
+            }
+            self.carry_out(key, &observed, &next, version).await?;
+            if !next.again {
+                return Ok(due(next.requeue_at, now));
+            }
+        }
+        Ok(Requeue::At(Instant::now()))
+    }
+
+    /// The Rollout, if it is ours to look after, and the version that was read.
+    fn ours(&self, key: &Key) -> Option<(Rollout, String)> {
+        let live = self.cluster.live(&key.object())?;
+        let rollout: Rollout = serde_json::from_value(live.object()?).ok()?;
+        let id = rollout.metadata.labels.get(INSTANCE_ID).map(String::as_str).unwrap_or_default();
+        (id == self.instance_id).then(|| (rollout, live.resource_version.clone()))
+    }
+}
+
+fn due(at: Option<Timestamp>, now: Timestamp) -> Requeue {
+    let after = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+    Requeue::At(Instant::now() + after.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN))
+}

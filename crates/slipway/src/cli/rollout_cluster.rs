@@ -1,0 +1,392 @@
+//! `slipway rollout get|list|status|plan|promote|…`: Rollouts in a cluster, by its API alone.
+//!
+//! What orders write is decided in the room `rollout`; here they are sent, and answers are printed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use slipway_cluster::{Cluster, ClusterConfig, ObjectKey, WriteOptions};
+use slipway_crd::names::GROUP;
+use slipway_crd::rollout::Rollout;
+use slipway_rollout::orders::{Order, Patch, writes};
+use slipway_rollout::plan::{Action, Observed, Plan, plan, services_of};
+use slipway_rollout::{names, phase};
+
+use super::output::{self, OutputArguments};
+
+/// Objects of one list.
+const MOST: usize = 10_000;
+
+#[derive(clap::Args)]
+pub(crate) struct ClusterArguments {
+    /// The cluster; ~/.kube/config when left out
+    #[arg(long, env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; its current one when left out
+    #[arg(long)]
+    context: Option<String>,
+    /// The namespace of the Rollout
+    #[arg(long, short, default_value = "default")]
+    namespace: String,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct One {
+    /// The Rollout
+    name: String,
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Many {
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    /// In all namespaces
+    #[arg(long, short = 'A')]
+    all_namespaces: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct StatusArguments {
+    #[command(flatten)]
+    one: One,
+    /// Wait until it is Healthy or Degraded, so many seconds at most: exit 1 when it is not Healthy then
+    #[arg(long, value_name = "SECONDS")]
+    wait: Option<u64>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct PromoteArguments {
+    #[command(flatten)]
+    one: One,
+    /// Skip all steps, pauses and analyses that are left
+    #[arg(long)]
+    full: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct UndoArguments {
+    #[command(flatten)]
+    one: One,
+    /// The revision to go back to; the one before when left out
+    #[arg(long)]
+    to_revision: Option<i64>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct SetImageArguments {
+    /// The Rollout
+    name: String,
+    /// CONTAINER=IMAGE, or *=IMAGE for all of them
+    #[arg(required = true, value_parser = image)]
+    images: Vec<(String, String)>,
+    #[command(flatten)]
+    cluster: ClusterArguments,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+fn image(text: &str) -> Result<(String, String), String> {
+    let (container, image) = text.split_once('=').ok_or("write CONTAINER=IMAGE")?;
+    if container.is_empty() || image.is_empty() {
+        return Err("write CONTAINER=IMAGE".into());
+    }
+    Ok((container.to_owned(), image.to_owned()))
+}
+
+struct Session {
+    cluster: Cluster,
+    namespace: String,
+}
+
+impl Session {
+    async fn open(arguments: &ClusterArguments) -> anyhow::Result<Self> {
+        let home = || std::env::home_dir().map(|home| home.join(".kube/config"));
+        let path = arguments.kubeconfig.clone().or_else(home).context("name a cluster with --kubeconfig")?;
+        let mut config = ClusterConfig::new(Some(path));
+        config.context.clone_from(&arguments.context);
+        config.field_manager = "slipway-cli".into();
+        let cluster = Cluster::connect(config).await?;
+        Ok(Self { cluster, namespace: arguments.namespace.clone() })
+    }
+
+    async fn list(&self, group: &str, kind: &str, namespace: &str) -> anyhow::Result<Vec<Value>> {
+        let discovery = self.cluster.discovery();
+        let resource =
+            discovery.preferred(group, kind).with_context(|| format!("the cluster does not know {kind}s"))?;
+        let mut answer = self.cluster.ask(resource, namespace, None, MOST).await?;
+        Ok(answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
+    }
+
+    async fn rollout(&self, name: &str) -> anyhow::Result<Rollout> {
+        let key = ObjectKey::new(GROUP, "Rollout", &self.namespace, name);
+        let object = self.cluster.read(&key).await?;
+        let object =
+            object.with_context(|| format!("there is no Rollout {name} in namespace {}", self.namespace))?;
+        Ok(serde_json::from_value(object)?)
+    }
+
+    async fn workload(&self, rollout: &Rollout) -> anyhow::Result<Option<Value>> {
+        let Some(reference) = &rollout.spec.workload_ref else { return Ok(None) };
+        let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        Ok(self
+            .cluster
+            .read(&ObjectKey::new(group, &reference.kind, &self.namespace, &reference.name))
+            .await?)
+    }
+
+    async fn observe(&self, name: &str) -> anyhow::Result<Observed> {
+        let rollout = self.rollout(name).await?;
+        let mut services = std::collections::BTreeMap::new();
+        for service in services_of(&rollout) {
+            let found = self.cluster.read(&ObjectKey::new("", "Service", &self.namespace, service)).await?;
+            services.extend(found.map(|found| (service.to_owned(), found)));
+        }
+        let workload = self.workload(&rollout).await?;
+        let replica_sets = self.list("apps", "ReplicaSet", &self.namespace).await?;
+        let pods = self.list("", "Pod", &self.namespace).await?;
+        Ok(Observed { rollout, replica_sets, pods, services, workload, refused: Vec::new() })
+    }
+
+    async fn order(&self, name: &str, order: &Order) -> anyhow::Result<Rollout> {
+        let rollout = self.rollout(name).await?;
+        let sets = owned(self.list("apps", "ReplicaSet", &self.namespace).await?, &rollout.metadata.uid);
+        let workload = self.workload(&rollout).await?;
+        let all = writes(order, &rollout, &sets, workload.as_ref(), Timestamp::now())
+            .map_err(anyhow::Error::msg)?;
+        for write in all {
+            let target = write.target.object();
+            match (&write.patch, write.subresource) {
+                (Patch::Merge(patch), Some(subresource)) => {
+                    self.cluster.merge_subresource(&target, subresource, patch).await?
+                }
+                (Patch::Merge(patch), None) => {
+                    self.cluster.merge(&target, patch, WriteOptions::default()).await?
+                }
+                (Patch::Json(patch), _) => {
+                    self.cluster.json_patch(&target, patch, WriteOptions::default()).await?
+                }
+            };
+        }
+        self.rollout(name).await
+    }
+}
+
+fn owned(objects: Vec<Value>, uid: &str) -> Vec<Value> {
+    let is = |object: &Value| {
+        object["metadata"]["ownerReferences"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|owner| owner["uid"] == uid)
+    };
+    objects.into_iter().filter(is).collect()
+}
+
+pub(crate) async fn list(arguments: Many) -> anyhow::Result<ExitCode> {
+    let session = Session::open(&arguments.cluster).await?;
+    let namespace = if arguments.all_namespaces { "" } else { &session.namespace };
+    let rollouts = session.list(GROUP, "Rollout", namespace).await?;
+    let rows: Vec<Value> = rollouts
+        .into_iter()
+        .filter_map(|object| serde_json::from_value(object).ok())
+        .map(|one| summary(&one))
+        .collect();
+    let cells =
+        ["namespace", "name", "strategy", "phase", "step", "desired", "updated", "available", "message"];
+    output::print(
+        arguments.output.output,
+        &rows,
+        &["NAMESPACE", "NAME", "STRATEGY", "PHASE", "STEP", "DESIRED", "UPDATED", "AVAILABLE", "MESSAGE"],
+        |row| cells.iter().map(|cell| text(&row[*cell])).collect(),
+        "There are no Rollouts.",
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(rollout: &Rollout) -> Value {
+    let (phase, message) = phase::of(rollout);
+    let (strategy, step) = match (rollout.canary(), rollout.blue_green()) {
+        (Some(canary), _) => {
+            let of = canary.steps.len();
+            let at = rollout.status.current_step_index.map_or_else(|| "-".into(), |at| format!("{at}/{of}"));
+            ("Canary", if of == 0 { "-".into() } else { at })
+        }
+        (_, Some(_)) => ("BlueGreen", "-".to_owned()),
+        _ => ("-", "-".to_owned()),
+    };
+    let status = &rollout.status;
+    json!({"namespace": rollout.metadata.namespace, "name": rollout.metadata.name, "strategy": strategy, "phase": phase,
+        "message": message, "step": step, "desired": rollout.replicas(), "updated": status.updated_replicas,
+        "available": status.available_replicas})
+}
+
+/// One Rollout with its versions, newest first, and why it is not moving.
+pub(crate) async fn get(one: One) -> anyhow::Result<ExitCode> {
+    let session = Session::open(&one.cluster).await?;
+    let observed = session.observe(&one.name).await?;
+    let next = plan(&observed, Timestamp::now());
+    let status = &observed.rollout.status;
+    let mut sets = owned(observed.replica_sets.clone(), &observed.rollout.metadata.uid);
+    let number =
+        |set: &Value| text(&set["metadata"]["annotations"][names::REVISION]).parse::<i64>().unwrap_or(0);
+    sets.sort_by_key(|set| std::cmp::Reverse(number(set)));
+    let rows: Vec<Value> = sets
+        .iter()
+        .map(|set| {
+            let hash = text(&set["metadata"]["labels"][names::HASH]);
+            let roles = [
+                (&status.stable_rs, "stable"),
+                (&status.blue_green.active_selector, "active"),
+                (&status.blue_green.preview_selector, "preview"),
+            ];
+            let mut roles: Vec<&str> = roles.into_iter().filter(|(of, _)| **of == hash).map(|(_, role)| role).collect();
+            if observed.rollout.canary().is_some() && hash == status.current_pod_hash && hash != status.stable_rs {
+                roles.push("canary");
+            }
+            let containers = set["spec"]["template"]["spec"]["containers"].as_array().into_iter().flatten();
+            let images: Vec<String> = containers.map(|container| text(&container["image"])).collect();
+            json!({"revision": number(set), "name": set["metadata"]["name"], "roles": roles.join(","), "images": images.join(","),
+                "desired": set["spec"]["replicas"].as_i64().unwrap_or(0), "ready": set["status"]["readyReplicas"].as_i64().unwrap_or(0),
+                "available": set["status"]["availableReplicas"].as_i64().unwrap_or(0)})
+        })
+        .collect();
+    let whole = json!({"rollout": summary(&observed.rollout), "waiting": next.waiting, "revisions": rows});
+    output::print_one(one.output.output, &whole, &one.name, || {
+        let head = &whole["rollout"];
+        for (label, name) in [
+            ("Name", "name"),
+            ("Strategy", "strategy"),
+            ("Phase", "phase"),
+            ("Message", "message"),
+            ("Step", "step"),
+        ] {
+            say!("{label}: {}", text(&head[name]));
+        }
+        if !next.waiting.is_empty() {
+            say!("Waiting: {}", next.waiting);
+        }
+        let cells = ["revision", "name", "roles", "desired", "ready", "available", "images"];
+        output::print(
+            one.output.output,
+            &rows,
+            &["REVISION", "REPLICASET", "ROLES", "DESIRED", "READY", "AVAILABLE", "IMAGES"],
+            |row| cells.iter().map(|cell| text(&row[*cell])).collect(),
+            "It has no version yet.",
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the engine would do now, and what it waits for.
+pub(crate) async fn show_plan(one: One) -> anyhow::Result<ExitCode> {
+    let session = Session::open(&one.cluster).await?;
+    let observed = session.observe(&one.name).await?;
+    let next = plan(&observed, Timestamp::now());
+    let rows = steps_of(&next);
+    let whole = json!({"rollout": summary(&observed.rollout), "waiting": next.waiting, "next": rows, "again": next.requeue_at});
+    output::print_one(one.output.output, &whole, &one.name, || {
+        let waiting =
+            if next.waiting.is_empty() { "nothing: it is where it should be" } else { &next.waiting };
+        say!("Waiting: {waiting}");
+        if let Some(at) = next.requeue_at {
+            say!("Looks again: {at}");
+        }
+        output::print(
+            one.output.output,
+            &rows,
+            &["WHAT", "OBJECT", "CHANGE"],
+            |row| ["what", "object", "change"].iter().map(|cell| text(&row[*cell])).collect(),
+            "There is nothing to write.",
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn steps_of(plan: &Plan) -> Vec<Value> {
+    let row = |what: &str, object: String, change: String| json!({"what": what, "object": object, "change": change});
+    plan.actions
+        .iter()
+        .map(|action| match action {
+            Action::Create(object) => row(
+                "create",
+                format!("{}/{}", text(&object["kind"]), text(&object["metadata"]["name"])),
+                String::new(),
+            ),
+            Action::Patch { target, patch } => {
+                row("patch", format!("{}/{}", target.kind, target.name), patch.to_string())
+            }
+            Action::Delete { target, .. } => {
+                row("delete", format!("{}/{}", target.kind, target.name), String::new())
+            }
+            Action::Evict { target } => {
+                row("evict", format!("{}/{}", target.kind, target.name), String::new())
+            }
+        })
+        .collect()
+}
+
+pub(crate) async fn status(arguments: StatusArguments) -> anyhow::Result<ExitCode> {
+    let session = Session::open(&arguments.one.cluster).await?;
+    let until = arguments.wait.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    loop {
+        let rollout = session.rollout(&arguments.one.name).await?;
+        let (phase, _) = phase::of(&rollout);
+        let ended = matches!(phase, "Healthy" | "Degraded");
+        if ended || until.is_none_or(|until| Instant::now() >= until) {
+            say_outcome(&rollout, arguments.one.output)?;
+            let bad = phase == "Degraded" || (until.is_some() && phase != "Healthy");
+            return Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+pub(crate) async fn give(one: One, order: Order) -> anyhow::Result<ExitCode> {
+    let session = Session::open(&one.cluster).await?;
+    let rollout = session.order(&one.name, &order).await?;
+    say_outcome(&rollout, one.output)
+}
+
+pub(crate) async fn promote(arguments: PromoteArguments) -> anyhow::Result<ExitCode> {
+    let order = if arguments.full { Order::PromoteFull } else { Order::Promote };
+    give(arguments.one, order).await
+}
+
+pub(crate) async fn undo(arguments: UndoArguments) -> anyhow::Result<ExitCode> {
+    give(arguments.one, Order::Undo(arguments.to_revision)).await
+}
+
+pub(crate) async fn set_image(arguments: SetImageArguments) -> anyhow::Result<ExitCode> {
+    let session = Session::open(&arguments.cluster).await?;
+    let rollout = session.order(&arguments.name, &Order::SetImage(arguments.images)).await?;
+    say_outcome(&rollout, arguments.output)
+}
+
+fn say_outcome(rollout: &Rollout, output: OutputArguments) -> anyhow::Result<ExitCode> {
+    let row = summary(rollout);
+    output::print_one(output.output, &row, &rollout.metadata.name, || {
+        let (phase, message) = phase::of(rollout);
+        let why = if message.is_empty() { String::new() } else { format!(": {message}") };
+        say!("Rollout {} is {phase}{why}", rollout.metadata.name);
+        Ok(())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
