@@ -131,13 +131,14 @@ impl Config {
 
     /// What is switched off where Rollouts alone are looked after.
     pub fn all_but_rollouts() -> Vec<String> {
-        let others = engines::all_names().into_iter().filter(|name| *name != engines::Rollouts::NAME);
+        let ours = [engines::Rollouts::NAME, engines::Analysis::NAME];
+        let others = engines::all_names().into_iter().filter(|name| !ours.contains(name));
         others.map(str::to_owned).collect()
     }
 
     /// Whether an engine does not run in this process.
     pub(crate) fn is_off(&self, engine: &str) -> bool {
-        if engine == engines::Rollouts::NAME && self.rollouts.is_none() {
+        if [engines::Rollouts::NAME, engines::Analysis::NAME].contains(&engine) && self.rollouts.is_none() {
             return true;
         }
         self.engines_off.iter().any(|off| off == engine)
@@ -282,11 +283,11 @@ async fn connect(
 
 /// The definitions of what this process looks after.
 fn definitions(config: &Config) -> Vec<serde_json::Value> {
+    let ours = [engines::Rollouts::NAME, engines::Analysis::NAME];
     let is_on = |engine: &&str| !config.is_off(engine);
-    let gitops = engines::all_names().iter().any(|name| *name != engines::Rollouts::NAME && is_on(name));
+    let gitops = engines::all_names().iter().any(|name| !ours.contains(name) && is_on(name));
     let gitops = if gitops { slipway_crd::manifests() } else { Vec::new() };
-    let rollouts =
-        if is_on(&engines::Rollouts::NAME) { slipway_crd::rollout_manifests() } else { Vec::new() };
+    let rollouts = if ours.iter().any(is_on) { slipway_crd::rollout_manifests() } else { Vec::new() };
     gitops.into_iter().chain(rollouts).collect()
 }
 

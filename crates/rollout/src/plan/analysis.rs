@@ -66,7 +66,8 @@ impl Runs {
 }
 
 fn told(run: &AnalysisRun) -> RunStatusRef {
-    let (name, status, message) = (run.metadata.name.clone(), run.status.phase.clone(), run.status.message.clone());
+    let (name, status, message) =
+        (run.metadata.name.clone(), run.status.phase.clone(), run.status.message.clone());
     RunStatusRef { name, status, message, ..RunStatusRef::default() }
 }
 
@@ -94,23 +95,35 @@ impl<'a> Play<'a> {
     /// Starts, follows and ends the runs of the update.
     pub(super) fn analyse(&mut self) {
         let prev = self.prev();
-        let over = self.is_fully_promoted() || self.is_aborted() || prev.promote_full || self.is_fast_rollback() || prev.stable_rs.is_empty();
+        let over = self.is_fully_promoted()
+            || self.is_aborted()
+            || prev.promote_full
+            || self.is_fast_rollback()
+            || prev.stable_rs.is_empty();
         let (canary, blue_green) = (&prev.canary, &prev.blue_green);
         if over {
-            for known in [&canary.current_step_analysis_run_status, &canary.current_background_analysis_run_status] {
+            for known in
+                [&canary.current_step_analysis_run_status, &canary.current_background_analysis_run_status]
+            {
                 self.end_run(known.as_ref());
             }
-            for known in [&blue_green.pre_promotion_analysis_run_status, &blue_green.post_promotion_analysis_run_status] {
+            for known in [
+                &blue_green.pre_promotion_analysis_run_status,
+                &blue_green.post_promotion_analysis_run_status,
+            ] {
                 self.end_run(known.as_ref());
             }
             self.runs.pre = self.run_of(blue_green.pre_promotion_analysis_run_status.as_ref()).map(told);
             self.runs.post = self.run_of(blue_green.post_promotion_analysis_run_status.as_ref()).map(told);
         } else if self.canary().is_some() {
             self.runs.step = self.step_run(canary.current_step_analysis_run_status.as_ref());
-            self.runs.background = self.background_run(canary.current_background_analysis_run_status.as_ref());
+            self.runs.background =
+                self.background_run(canary.current_background_analysis_run_status.as_ref());
         } else {
-            self.runs.pre = self.promotion_run(Role::Pre, blue_green.pre_promotion_analysis_run_status.as_ref());
-            self.runs.post = self.promotion_run(Role::Post, blue_green.post_promotion_analysis_run_status.as_ref());
+            self.runs.pre =
+                self.promotion_run(Role::Pre, blue_green.pre_promotion_analysis_run_status.as_ref());
+            self.runs.post =
+                self.promotion_run(Role::Post, blue_green.post_promotion_analysis_run_status.as_ref());
         }
         self.end_others();
     }
@@ -126,7 +139,8 @@ impl<'a> Play<'a> {
             self.end_run(known);
             return None;
         };
-        let of_this_step = current.filter(|run| run.metadata.labels.get(names::STEP_INDEX) == Some(&index.to_string()));
+        let of_this_step =
+            current.filter(|run| run.metadata.labels.get(names::STEP_INDEX) == Some(&index.to_string()));
         if current.is_some() && of_this_step.is_none() {
             self.end_run(known);
         }
@@ -152,7 +166,11 @@ impl<'a> Play<'a> {
 
     fn promotion_run(&mut self, role: Role, known: Option<&RunStatusRef>) -> Option<RunStatusRef> {
         let blue_green = self.blue_green()?;
-        let asked = if role == Role::Pre { &blue_green.pre_promotion_analysis } else { &blue_green.post_promotion_analysis };
+        let asked = if role == Role::Pre {
+            &blue_green.pre_promotion_analysis
+        } else {
+            &blue_green.post_promotion_analysis
+        };
         let current = self.run_of(known);
         let Some(asked) = asked.as_ref() else {
             self.end_run(known);
@@ -176,14 +194,26 @@ impl<'a> Play<'a> {
     }
 
     /// The run that there is, or a new one; its outcome decides about the update.
-    fn follow(&mut self, role: Role, asked: &RolloutAnalysis, current: Option<&'a AnalysisRun>) -> Option<RunStatusRef> {
-        let Some(run) = current.filter(|run| !self.needs_another(run)) else { return self.start_run(role, asked) };
+    fn follow(
+        &mut self,
+        role: Role,
+        asked: &RolloutAnalysis,
+        current: Option<&'a AnalysisRun>,
+    ) -> Option<RunStatusRef> {
+        let Some(run) = current.filter(|run| !self.needs_another(run)) else {
+            return self.start_run(role, asked);
+        };
         let known = told(run);
         match run.status.phase.as_str() {
             INCONCLUSIVE => self.pause.add.push(reasons::INCONCLUSIVE_RUN),
             ERROR | FAILED => {
-                let why = if run.status.message.is_empty() { String::new() } else { format!(": {}", run.status.message) };
+                let why = if run.status.message.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", run.status.message)
+                };
                 self.pause.abort = Some(format!("{}{why}", role.in_words()));
+                self.plan.again = true;
             }
             _ => {}
         }
@@ -211,9 +241,21 @@ impl<'a> Play<'a> {
             ERROR => "AnalysisRunError",
             _ => "AnalysisRunInconclusive",
         };
-        let earlier = before.map(|before| before.status.as_str()).filter(|status| !status.is_empty()).unwrap_or("NoPreviousStatus");
-        let message = format!("{} Analysis Run '{}' Status New: '{}' Previous: '{earlier}'", role.label(), now.name, now.status);
-        if matches!(now.status.as_str(), FAILED | ERROR) { self.warn(reason, message) } else { self.tell(reason, message) }
+        let earlier = before
+            .map(|before| before.status.as_str())
+            .filter(|status| !status.is_empty())
+            .unwrap_or("NoPreviousStatus");
+        let message = format!(
+            "{} Analysis Run '{}' Status New: '{}' Previous: '{earlier}'",
+            role.label(),
+            now.name,
+            now.status
+        );
+        if matches!(now.status.as_str(), FAILED | ERROR) {
+            self.warn(reason, message)
+        } else {
+            self.tell(reason, message)
+        }
     }
 
     /// Somebody went on although it could not tell, or began again after an abort.
@@ -247,7 +289,8 @@ impl<'a> Play<'a> {
         let new = self.new.ok_or("there is no new version")?;
         let hash = &self.sets[new].hash;
         let templates = collect(&asked.templates, &self.observed.templates)?;
-        let arguments: Result<Vec<Argument>, String> = asked.args.iter().map(|argument| self.argument(argument, hash)).collect();
+        let arguments: Result<Vec<Argument>, String> =
+            asked.args.iter().map(|argument| self.argument(argument, hash)).collect();
         let spec = compose(&templates, &arguments?, &asked.dry_run, &asked.measurement_retention)?;
         let revision = self.revision().to_string();
         let mut labels = serde_json::Map::new();
@@ -264,14 +307,17 @@ impl<'a> Play<'a> {
             labels.insert(names::INSTANCE_ID.into(), id.as_str().into());
         }
         let mut annotations = serde_json::Map::new();
-        annotations.extend(metadata.annotations.iter().map(|(name, value)| (name.clone(), value.as_str().into())));
+        annotations
+            .extend(metadata.annotations.iter().map(|(name, value)| (name.clone(), value.as_str().into())));
         annotations.insert(names::REVISION.into(), revision.as_str().into());
         let base = format!("{}-{hash}-{revision}{}", self.ro.metadata.name, role.suffix());
         let mut name = base.clone();
         for counter in 1.. {
             match self.observed.runs.iter().find(|run| run.metadata.name == name) {
                 // It was made a moment ago, and the status does not tell of it yet.
-                Some(run) if !is_completed(&run.status.phase) && !run.spec.terminate => return Ok((json!({"metadata": {"name": name}}), false)),
+                Some(run) if !is_completed(&run.status.phase) && !run.spec.terminate => {
+                    return Ok((json!({"metadata": {"name": name}}), false));
+                }
                 Some(_) => name = format!("{base}.{counter}"),
                 None => break,
             }
@@ -291,7 +337,9 @@ impl<'a> Play<'a> {
             Some("Stable") => self.prev().stable_rs.clone(),
             Some(_) => hash.to_owned(),
             None => match source.and_then(|source| source.field_ref.as_ref()) {
-                Some(field) => self.field(&field.field_path).ok_or_else(|| format!("the Rollout has no {} for argument {}", field.field_path, asked.name))?,
+                Some(field) => self.field(&field.field_path).ok_or_else(|| {
+                    format!("the Rollout has no {} for argument {}", field.field_path, asked.name)
+                })?,
                 None => asked.value.clone().unwrap_or_default(),
             },
         };
@@ -328,7 +376,8 @@ impl<'a> Play<'a> {
 
     fn end(&mut self, run: &AnalysisRun) {
         if !run.spec.terminate && !is_completed(&run.status.phase) {
-            let action = Action::patch(self.run_target(&run.metadata.name), json!({"spec": {"terminate": true}}));
+            let action =
+                Action::patch(self.run_target(&run.metadata.name), json!({"spec": {"terminate": true}}));
             if !self.plan.actions.contains(&action) {
                 self.plan.actions.push(action);
             }
@@ -338,8 +387,12 @@ impl<'a> Play<'a> {
     /// Runs of earlier updates: they are ended, and of those that are over a few are kept.
     fn end_others(&mut self) {
         let current: Vec<String> = self.runs.names().into_iter().map(str::to_owned).collect();
-        let mut others: Vec<&AnalysisRun> = self.observed.runs.iter().filter(|run| !current.contains(&run.metadata.name)).collect();
-        others.sort_by(|a, b| (&b.metadata.creation_timestamp, &b.metadata.name).cmp(&(&a.metadata.creation_timestamp, &a.metadata.name)));
+        let mut others: Vec<&AnalysisRun> =
+            self.observed.runs.iter().filter(|run| !current.contains(&run.metadata.name)).collect();
+        others.sort_by(|a, b| {
+            (&b.metadata.creation_timestamp, &b.metadata.name)
+                .cmp(&(&a.metadata.creation_timestamp, &a.metadata.name))
+        });
         let limits = self.ro.spec.analysis.clone().unwrap_or_default();
         let mut good = limits.successful_run_history_limit.unwrap_or(HISTORY);
         let mut bad = limits.unsuccessful_run_history_limit.unwrap_or(HISTORY);

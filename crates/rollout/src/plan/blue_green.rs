@@ -19,6 +19,7 @@ impl Play<'_> {
         self.blue_green_sets();
         self.blue_green_pause(blue_green);
         self.switch_active(blue_green);
+        self.analyse();
         self.sync_metadata();
         self.blue_green_status(blue_green);
     }
@@ -56,7 +57,7 @@ impl Play<'_> {
     }
 
     /// All of its pods are there, and the number of replicas is the one it was sized for.
-    fn is_saturated(&self, at: usize) -> bool {
+    pub(super) fn is_saturated(&self, at: usize) -> bool {
         let (set, replicas) = (&self.sets[at], self.replicas());
         let noted = set.annotations.get(names::DESIRED_REPLICAS).and_then(|text| text.parse().ok());
         set.wanted == replicas && noted == Some(replicas) && set.available == replicas
@@ -84,6 +85,9 @@ impl Play<'_> {
         let passed = self.prev().blue_green.scale_up_preview_check_point;
         if self.is_fast_tracked(blue_green) || passed || !Self::needs_pause(blue_green) {
             return self.pause.remove(reasons::BLUE_GREEN);
+        }
+        if !self.is_pre_promotion_done() {
+            return;
         }
         match pause::condition_of(self.prev(), reasons::BLUE_GREEN) {
             Some(since) => {
@@ -133,7 +137,8 @@ impl Play<'_> {
         else {
             return;
         };
-        let go = self.is_fast_tracked(blue_green) || self.is_blue_green_pause_over(blue_green);
+        let passed = self.is_blue_green_pause_over(blue_green) && self.is_pre_promotion_done();
+        let go = self.is_fast_tracked(blue_green) || passed;
         if go {
             let hash = self.sets[new].hash.clone();
             self.switch(&blue_green.active_service, &hash);
@@ -167,6 +172,8 @@ impl Play<'_> {
             return true;
         }
         let available = self.new.map(|new| self.sets[new].available);
-        self.is_blue_green_pause_over(blue_green) && available == Some(preview)
+        self.is_blue_green_pause_over(blue_green)
+            && self.is_pre_promotion_done()
+            && available == Some(preview)
     }
 }

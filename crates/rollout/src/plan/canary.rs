@@ -18,6 +18,7 @@ impl Play<'_> {
         self.sync_metadata();
         self.trim_history();
         self.canary_services();
+        self.analyse();
         if self.pause.add.is_empty() && !self.canary_sets(canary) {
             self.pause_step(canary);
         }
@@ -71,6 +72,9 @@ impl Play<'_> {
         if step.set_weight.is_some() {
             let verified = self.status.canary.weights.as_ref().and_then(|weights| weights.verified);
             return self.has_desired_sizes(canary) && verified != Some(false);
+        }
+        if step.analysis.is_some() {
+            return self.is_successful(self.runs.step.as_ref());
         }
         step.set_header_route.is_some() || step.set_mirror_route.is_some()
     }

@@ -23,6 +23,9 @@ pub(super) fn waiting(play: &Play<'_>) -> String {
     if let Some(sentence) = paused(play) {
         return sentence;
     }
+    if let Some(sentence) = analysed(play) {
+        return sentence;
+    }
     if let Some(failure) = conditions::get(status, condition::REPLICA_FAILURE) {
         return format!("pods cannot be made: {}", failure.message);
     }
@@ -53,6 +56,20 @@ pub(super) fn waiting(play: &Play<'_>) -> String {
         return format!("{leaving} pods are leaving");
     }
     status.message.clone()
+}
+
+/// An analysis that decides whether it goes on.
+fn analysed(play: &Play<'_>) -> Option<String> {
+    let (step, index) = play.step();
+    let in_step = step.is_some_and(|step| step.analysis.is_some());
+    let run =
+        play.runs.step.as_ref().filter(|_| in_step).or(play.runs.pre.as_ref()).or(play.runs.post.as_ref())?;
+    if crate::analysis::is_completed(&run.status) {
+        return None;
+    }
+    let of = if in_step { format!("step {} waits for ", index.unwrap_or(0) + 1) } else { String::new() };
+    let phase = if run.status.is_empty() { "Pending" } else { &run.status };
+    Some(format!("{of}the analysis {} ({phase})", run.name))
 }
 
 fn paused(play: &Play<'_>) -> Option<String> {

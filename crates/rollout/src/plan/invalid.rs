@@ -2,9 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use slipway_crd::rollout::{CanaryStep, Rollout, TrafficRouting};
+use slipway_crd::rollout::{CanaryStep, Rollout, RolloutAnalysis, TrafficRouting};
 
 use super::{Observed, Plan, conditions};
+use crate::analysis::collect;
 use crate::lint::{self, Level};
 use crate::names::{condition, reason};
 use crate::{names, phase};
@@ -57,6 +58,11 @@ pub(super) fn problems(observed: &Observed, template: &Value, selector: &Value) 
     if rollout.spec.workload_ref.is_some() && (template["spec"].is_null() || selector.is_null()) {
         problems.push("spec.workloadRef: the workload has no pod template or no selector".into());
     }
+    for (path, analysis) in analyses(rollout) {
+        if let Err(why) = collect(&analysis.templates, &observed.templates) {
+            problems.push(format!("{path}.templates: {why}"));
+        }
+    }
     problems.extend(not_supported(rollout));
     problems.extend(observed.refused.iter().cloned());
     problems
@@ -102,6 +108,28 @@ fn named_services(rollout: &Rollout) -> Vec<(&'static str, &str)> {
     all
 }
 
+/// Every analysis that a Rollout asks for, and where it does.
+fn analyses(rollout: &Rollout) -> Vec<(String, &RolloutAnalysis)> {
+    let mut all: Vec<(String, &RolloutAnalysis)> = Vec::new();
+    if let Some(blue_green) = rollout.blue_green() {
+        let (pre, post) = (&blue_green.pre_promotion_analysis, &blue_green.post_promotion_analysis);
+        all.extend(pre.iter().map(|one| ("spec.strategy.blueGreen.prePromotionAnalysis".to_owned(), one)));
+        all.extend(post.iter().map(|one| ("spec.strategy.blueGreen.postPromotionAnalysis".to_owned(), one)));
+    }
+    if let Some(canary) = rollout.canary() {
+        all.extend(canary.analysis.iter().map(|one| ("spec.strategy.canary.analysis".to_owned(), one)));
+        let steps = canary.steps.iter().enumerate();
+        let steps = steps.filter_map(|(at, step)| Some((at, step.analysis.as_ref()?)));
+        all.extend(steps.map(|(at, one)| (format!("spec.strategy.canary.steps[{at}].analysis"), one)));
+    }
+    all
+}
+
+/// True when analysis templates have to be read for it.
+pub fn is_analysed(rollout: &Rollout) -> bool {
+    !analyses(rollout).is_empty()
+}
+
 /// The names of all Services that a Rollout speaks of.
 pub fn services_of(rollout: &Rollout) -> Vec<&str> {
     named_services(rollout).into_iter().map(|(_, name)| name).collect()
@@ -113,18 +141,7 @@ fn not_supported(rollout: &Rollout) -> Vec<String> {
     let mut refuse = |path: String| {
         all.push(format!("{path}: not supported by Slipway yet; the Argo Rollouts controller carries it out"))
     };
-    if let Some(blue_green) = rollout.blue_green() {
-        if blue_green.pre_promotion_analysis.is_some() {
-            refuse("spec.strategy.blueGreen.prePromotionAnalysis".into());
-        }
-        if blue_green.post_promotion_analysis.is_some() {
-            refuse("spec.strategy.blueGreen.postPromotionAnalysis".into());
-        }
-    }
     let Some(canary) = rollout.canary() else { return all };
-    if canary.analysis.is_some() {
-        refuse("spec.strategy.canary.analysis".into());
-    }
     if canary.ping_pong.is_some() {
         refuse("spec.strategy.canary.pingPong".into());
     }
@@ -134,12 +151,8 @@ fn not_supported(rollout: &Rollout) -> Vec<String> {
         }
     }
     for (at, step) in canary.steps.iter().enumerate() {
-        let CanaryStep { analysis, experiment, plugin, .. } = step;
-        let kinds = [
-            (analysis.is_some(), "analysis"),
-            (experiment.is_some(), "experiment"),
-            (plugin.is_some(), "plugin"),
-        ];
+        let CanaryStep { experiment, plugin, .. } = step;
+        let kinds = [(experiment.is_some(), "experiment"), (plugin.is_some(), "plugin")];
         for (_, name) in kinds.into_iter().filter(|(is, _)| *is) {
             refuse(format!("spec.strategy.canary.steps[{at}].{name}"));
         }

@@ -5,6 +5,7 @@
 //! a part was carried out leads, planned again from what there is then, to the same end. Knows no client and no clock.
 
 mod action;
+mod analysis;
 mod blue_green;
 mod canary;
 mod conditions;
@@ -26,7 +27,7 @@ use serde_json::{Value, json};
 use slipway_crd::rollout::{BlueGreen, Canary, CanaryStep, Rollout, RolloutStatus};
 
 pub use action::{Action, Event, Target};
-pub use invalid::services_of;
+pub use invalid::{is_analysed, services_of};
 pub use observed::Observed;
 
 use crate::{identity, names};
@@ -88,6 +89,8 @@ struct Play<'a> {
     pause: Pause,
     /// The wanted version was about to be scaled down, and somebody went back to it.
     new_is_within_delay: bool,
+    /// The runs of the update that is under way.
+    runs: analysis::Runs,
     /// Only sizes are looked at: what somebody asked for besides is not forgotten.
     only_sizes: bool,
     status: RolloutStatus,
@@ -122,6 +125,7 @@ impl<'a> Play<'a> {
             selectors: services::selectors(observed),
             pause: Pause::default(),
             new_is_within_delay: false,
+            runs: analysis::Runs::default(),
             only_sizes: false,
             status: ro.status.clone(),
             plan: Plan::default(),

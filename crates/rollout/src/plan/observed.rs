@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use slipway_crd::analysis::{AnalysisRun, AnalysisTemplate};
 use slipway_crd::rollout::Rollout;
 
 use crate::names;
@@ -18,6 +19,10 @@ pub struct Observed {
     pub pods: Vec<Value>,
     /// Those that the Rollout names, by name; one that does not exist is not in it.
     pub services: BTreeMap<String, Value>,
+    /// AnalysisRuns that the Rollout owns.
+    pub runs: Vec<AnalysisRun>,
+    /// The analysis templates that may be named: those of the namespace, and the cluster's.
+    pub templates: Vec<AnalysisTemplate>,
     /// What `workloadRef` refers to.
     pub workload: Option<Value>,
     /// Why the Rollout cannot be carried out, beyond what is wrong with it and with its references.

@@ -23,7 +23,7 @@ impl Play<'_> {
         }
     }
 
-    fn owner(&self) -> Value {
+    pub(super) fn owner(&self) -> Value {
         json!({"apiVersion": slipway_crd::names::API_VERSION, "kind": "Rollout", "name": self.ro.metadata.name, "uid": self.ro.metadata.uid,
             "controller": true, "blockOwnerDeletion": true})
     }

@@ -205,6 +205,13 @@ impl Play<'_> {
         if super::pause::condition_of(self.prev(), pause::INCONCLUSIVE_RUN).is_some() {
             return false;
         }
+        let delay = self.blue_green().and_then(|blue_green| blue_green.scale_down_delay_seconds);
+        let switched =
+            self.new.is_some_and(|new| self.sets[new].hash == self.prev().blue_green.active_selector);
+        if delay.is_none() && switched && !self.is_fully_promoted() && !self.is_post_promotion_done() {
+            // It may have to come back.
+            return false;
+        }
         let (mut scaled, mut kept) = (false, 0);
         for at in self.by_revision(others) {
             if self.is_referenced(at) {

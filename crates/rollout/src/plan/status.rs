@@ -50,6 +50,11 @@ impl Play<'_> {
             },
             ..RolloutStatus::default()
         };
+        let runs = self.runs.clone();
+        self.status.canary.current_step_analysis_run_status = runs.step;
+        self.status.canary.current_background_analysis_run_status = runs.background;
+        self.status.blue_green.pre_promotion_analysis_run_status = runs.pre;
+        self.status.blue_green.post_promotion_analysis_run_status = runs.post;
         self.status.promote_full = prev.promote_full && self.status.current_pod_hash != self.status.stable_rs;
         conditions::remove(&mut self.status, condition::INVALID_SPEC);
     }
@@ -135,7 +140,8 @@ impl Play<'_> {
         if *active != self.status.current_pod_hash {
             return None;
         }
-        let done = || (!self.is_aborted()).then(|| "Completed blue-green update".to_owned());
+        let good = !self.is_aborted() && self.is_post_promotion_done();
+        let done = || good.then(|| "Completed blue-green update".to_owned());
         asked().or_else(way_back).or_else(done)
     }
 

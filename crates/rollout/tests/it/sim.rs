@@ -3,6 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use slipway_crd::analysis::{AnalysisRun, AnalysisTemplate};
 use slipway_crd::rollout::Rollout;
 use slipway_rollout::names::HASH;
 use slipway_rollout::orders::{Order, Patch, writes};
@@ -15,6 +16,8 @@ pub(crate) struct Sim {
     pub(crate) rollout: Rollout,
     pub(crate) sets: Vec<Value>,
     pub(crate) services: std::collections::BTreeMap<String, Value>,
+    pub(crate) runs: Vec<AnalysisRun>,
+    pub(crate) templates: Vec<AnalysisTemplate>,
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<Event>,
     pub(crate) waiting: String,
@@ -38,6 +41,8 @@ impl Sim {
             rollout: serde_json::from_value(rollout).expect("a Rollout"),
             sets: Vec::new(),
             services: std::collections::BTreeMap::new(),
+            runs: Vec::new(),
+            templates: Vec::new(),
             now: "2026-01-01T00:00:00Z".parse().expect("a time"),
             events: Vec::new(),
             waiting: String::new(),
@@ -58,6 +63,8 @@ impl Sim {
             rollout: self.rollout.clone(),
             replica_sets: self.sets.clone(),
             services: self.services.clone(),
+            runs: self.runs.clone(),
+            templates: self.templates.clone(),
             ..Observed::default()
         }
     }
@@ -110,6 +117,9 @@ impl Sim {
 
     fn act(&mut self, action: Action) {
         match action {
+            Action::Create(object) if object["kind"] == "AnalysisRun" => {
+                self.runs.push(serde_json::from_value(object).expect("a run"));
+            }
             Action::Create(mut object) => {
                 self.made += 1;
                 let created = self.now + SignedDuration::from_millis(self.made);
@@ -129,8 +139,15 @@ impl Sim {
                     merge(self.services.get_mut(&target.name).expect("the Service is there"), &patch)
                 }
                 "Rollout" => self.change(&patch, false),
+                "AnalysisRun" => {
+                    let run = self.runs.iter_mut().find(|run| run.metadata.name == target.name);
+                    run.expect("the run is there").spec.terminate = patch["spec"]["terminate"] == true;
+                }
                 other => panic!("nobody writes to {other}"),
             },
+            Action::Delete { target, .. } if target.kind == "AnalysisRun" => {
+                self.runs.retain(|run| run.metadata.name != target.name);
+            }
             Action::Delete { target, .. } => {
                 self.sets.retain(|set| set["metadata"]["name"] != target.name.as_str())
             }
@@ -164,6 +181,20 @@ impl Sim {
                 }
             }
         }
+    }
+
+    /// An analysis template with one metric and one argument.
+    pub(crate) fn with_template(mut self, name: &str) -> Self {
+        let template = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AnalysisTemplate", "metadata": {"name": name}, "spec": {
+            "args": [{"name": "hash"}], "metrics": [{"name": "rate", "provider": {"web": {"url": "http://{{args.hash}}"}}}]}});
+        self.templates.push(serde_json::from_value(template).expect("a template"));
+        self
+    }
+
+    /// The run that was made last has this phase now.
+    pub(crate) fn conclude(&mut self, phase: &str, message: &str) {
+        let run = self.runs.last_mut().expect("there is a run");
+        (run.status.phase, run.status.message) = (phase.to_owned(), message.to_owned());
     }
 
     fn image_of(set: &Value) -> String {

@@ -1,5 +1,6 @@
 //! The engines of this process. Adding one is a folder here, and a row in [`ENGINES`].
 
+pub(crate) mod analysis;
 pub(crate) mod application_sets;
 pub(crate) mod applications;
 pub(crate) mod hydrator;
@@ -12,6 +13,7 @@ use slipway_cluster::Subscription;
 use slipway_crd::{Application, names};
 use slipway_reconcile::{Key, Kind, Reconciler, Shell, subscriptions};
 
+pub(crate) use analysis::Analysis;
 pub(crate) use application_sets::ApplicationSets;
 pub(crate) use applications::Applications;
 pub(crate) use hydrator::Hydrator;
@@ -66,19 +68,27 @@ const fn row<E: Engine>() -> Row {
 }
 
 /// The table.
-const ENGINES: [Row; 7] = [
+const ENGINES: [Row; 8] = [
     row::<Applications>(),
     row::<ApplicationSets>(),
     row::<Hydrator>(),
     row::<Notifier>(),
     row::<Rollouts>(),
+    row::<Analysis>(),
     row::<ReportedApplications>(),
     row::<ReportedSets>(),
 ];
 
 /// What can be switched off, by its name: a controller of Argo CD or Argo Rollouts does it then. Reporting is not among them.
-pub const fn engine_names() -> [&'static str; 5] {
-    [Applications::NAME, ApplicationSets::NAME, Hydrator::NAME, Notifier::NAME, Rollouts::NAME]
+pub const fn engine_names() -> [&'static str; 6] {
+    [
+        Applications::NAME,
+        ApplicationSets::NAME,
+        Hydrator::NAME,
+        Notifier::NAME,
+        Rollouts::NAME,
+        Analysis::NAME,
+    ]
 }
 
 /// Those of the table, reporting included.
@@ -98,7 +108,8 @@ pub(crate) fn subscriptions_at_home(config: &Config) -> Vec<Subscription> {
     let settings =
         ["Secret", "ConfigMap"].map(|kind| Subscription::kind("", kind).in_namespace(&config.namespace));
     // What an engine that is off would watch is kept for nobody; reports are made of the rest all the same.
-    let on = ENGINES.iter().filter(|row| row.name != Rollouts::NAME || !config.is_off(row.name));
+    let of_rollouts = [Rollouts::NAME, Analysis::NAME];
+    let on = ENGINES.iter().filter(|row| !of_rollouts.contains(&row.name) || !config.is_off(row.name));
     let engines = on.flat_map(|row| (row.subscriptions)());
     subscriptions_elsewhere().into_iter().chain(settings).chain(engines).collect()
 }

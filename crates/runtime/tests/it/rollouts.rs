@@ -293,6 +293,89 @@ async fn an_engine_looks_after_its_own_instance_alone() {
     assert!(stage.read().await["status"].is_null(), "it is somebody else's");
 }
 
+/// Answers with these texts by path; a path that is not there is a 404.
+async fn answers(texts: &'static [(&'static str, &'static str)]) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let router = texts.iter().fold(axum::Router::new(), |router, (path, text)| {
+        let answer = move |headers: axum::http::HeaderMap| async move {
+            // Only who knows the secret is answered.
+            let known = headers.get("authorization").is_some_and(|value| value == "Bearer hunter2");
+            if known { Ok(*text) } else { Err(axum::http::StatusCode::UNAUTHORIZED) }
+        };
+        router.route(path, axum::routing::any(answer))
+    });
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_analysis_lets_a_good_version_pass_and_sends_a_bad_one_back() {
+    let stage = Stage::new().await;
+    stage.start();
+    let good = r#"{"status":"success","data":{"resultType":"vector","result":[{"value":[1,"0.97"]}]}}"#;
+    let nan = r#"{"status":"success","data":{"resultType":"vector","result":[{"value":[1,"NaN"]}]}}"#;
+    let url = answers(Box::leak(Box::new([
+        ("/good/api/v1/query", good),
+        ("/nan/api/v1/query", nan),
+        ("/web", r#"{"rate": 0.98}"#),
+    ])))
+    .await;
+    stage
+        .world
+        .make(
+            "v1",
+            "Secret",
+            "shop",
+            "token",
+            json!({"stringData": {"key": "hunter2"}, "data": {"key": "aHVudGVyMg=="}}),
+        )
+        .await;
+    let header = json!([{"key": "Authorization", "value": "Bearer {{args.token}}"}]);
+    let metric = |name: &str, provider: Value| json!({"name": name, "provider": provider});
+    let mut rate = metric(
+        "rate",
+        json!({"prometheus": {"address": format!("{url}/{{{{args.source}}}}"), "query": "up{job=\"a b\"}", "headers": header}}),
+    );
+    rate["successCondition"] = "result[0] >= 0.95".into();
+    let mut web = metric(
+        "web",
+        json!({"web": {"url": format!("{url}/web"), "headers": header, "jsonPath": "{$.rate}"}}),
+    );
+    web["successCondition"] = "result > 0.9".into();
+    let secret = json!({"name": "token", "valueFrom": {"secretKeyRef": {"name": "token", "key": "key"}}});
+    let spec = json!({"args": [{"name": "source"}, secret], "metrics": [rate, web]});
+    stage.world.make("argoproj.io/v1alpha1", "AnalysisTemplate", "shop", "rate", json!({"spec": spec})).await;
+    let field = json!({"fieldRef": {"fieldPath": "metadata.labels['source']"}});
+    let analysis =
+        json!({"templates": [{"templateName": "rate"}], "args": [{"name": "source", "valueFrom": field}]});
+    let strategy = json!({"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [{"setWeight": 50}, {"analysis": analysis}]}});
+    stage.rollout(2, strategy).await;
+    stage.patch(None, json!({"metadata": {"labels": {"source": "good"}}})).await;
+    stage.until_phase("Healthy").await;
+    stage.image("two").await;
+    let healthy = stage.until_phase("Healthy").await;
+    let name = format!("web-{}-2-1", healthy["status"]["stableRS"].as_str().expect("a hash"));
+    let run = stage.world.read("argoproj.io/AnalysisRun", "shop", &name).await;
+    assert_eq!(run["status"]["phase"], "Successful", "{run}");
+    assert_eq!(run["status"]["metricResults"][0]["measurements"][0]["value"], "[0.97]");
+    assert!(!run.to_string().contains("hunter2"), "the secret stays where it is");
+
+    stage
+        .patch(
+            None,
+            json!({"metadata": {"labels": {"source": "nan"}}, "spec": {"template": template("three")}}),
+        )
+        .await;
+    let aborted = stage
+        .until("sent back", |rollout| {
+            rollout["status"]["abort"] == true && rollout["status"]["availableReplicas"] == 2
+        })
+        .await;
+    let message = aborted["status"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("Step-based analysis phase error/failed: Metric \"rate\" assessed Failed due to failed (1) > failureLimit (0)"), "{message}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_update_is_carried_on_whatever_write_the_engine_dies_before() {
     let stage = Stage::new().await;

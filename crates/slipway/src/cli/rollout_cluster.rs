@@ -10,10 +10,11 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use slipway_cluster::{Cluster, ClusterConfig, ObjectKey, WriteOptions};
+use slipway_crd::analysis::AnalysisRun;
 use slipway_crd::names::GROUP;
 use slipway_crd::rollout::Rollout;
 use slipway_rollout::orders::{Order, Patch, writes};
-use slipway_rollout::plan::{Action, Observed, Plan, plan, services_of};
+use slipway_rollout::plan::{Action, Observed, Plan, is_analysed, plan, services_of};
 use slipway_rollout::{names, phase};
 
 use super::output::{self, OutputArguments};
@@ -127,6 +128,17 @@ impl Session {
         Ok(answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
     }
 
+    /// Objects of a kind of Argo Rollouts; items of a list do not say what they are.
+    async fn list_as<T: serde::de::DeserializeOwned>(
+        &self,
+        kind: &str,
+        namespace: &str,
+    ) -> anyhow::Result<Vec<T>> {
+        let mut all = self.list(GROUP, kind, namespace).await?;
+        all.iter_mut().for_each(|object| object["kind"] = kind.into());
+        Ok(all.into_iter().filter_map(|object| serde_json::from_value(object).ok()).collect())
+    }
+
     async fn rollout(&self, name: &str) -> anyhow::Result<Rollout> {
         let key = ObjectKey::new(GROUP, "Rollout", &self.namespace, name);
         let object = self.cluster.read(&key).await?;
@@ -154,7 +166,19 @@ impl Session {
         let workload = self.workload(&rollout).await?;
         let replica_sets = self.list("apps", "ReplicaSet", &self.namespace).await?;
         let pods = self.list("", "Pod", &self.namespace).await?;
-        Ok(Observed { rollout, replica_sets, pods, services, workload, refused: Vec::new() })
+        let mut templates = Vec::new();
+        let mut runs = Vec::new();
+        if is_analysed(&rollout) {
+            templates = self.list_as("AnalysisTemplate", &self.namespace).await?;
+            templates.extend(self.list_as("ClusterAnalysisTemplate", "").await?);
+            let all: Vec<AnalysisRun> = self.list_as("AnalysisRun", &self.namespace).await?;
+            let uid = &rollout.metadata.uid;
+            runs = all
+                .into_iter()
+                .filter(|run| run.metadata.owner_references.iter().any(|owner| owner.uid == *uid))
+                .collect();
+        }
+        Ok(Observed { rollout, replica_sets, pods, services, workload, runs, templates, refused: Vec::new() })
     }
 
     async fn order(&self, name: &str, order: &Order) -> anyhow::Result<Rollout> {

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use slipway_cluster::ObjectKey;
+use slipway_crd::analysis::AnalysisTemplate;
+use slipway_crd::names::GROUP;
 use slipway_crd::rollout::Rollout;
 use slipway_reconcile::{Key, Stop};
 use slipway_rollout::names::HASH;
-use slipway_rollout::plan::{Observed, services_of};
+use slipway_rollout::plan::{Observed, is_analysed, services_of};
 
 use super::Rollouts;
 
@@ -32,15 +34,27 @@ impl Rollouts {
             None => None,
         };
         let root = self.cluster.live(&key.object());
-        let (mut replica_sets, mut pods) = (Vec::new(), Vec::new());
+        let (mut replica_sets, mut pods, mut runs) = (Vec::new(), Vec::new(), Vec::new());
         for live in self.cluster.descendants(root.as_slice()) {
             match (live.key.group.as_str(), live.key.kind.as_str()) {
                 ("apps", "ReplicaSet") => replica_sets.extend(live.object()),
                 ("", "Pod") => pods.extend(live.object()),
+                (GROUP, "AnalysisRun") => {
+                    runs.extend(live.object().and_then(|run| serde_json::from_value(run).ok()));
+                }
                 _ => {}
             }
         }
-        Ok(Observed { rollout, replica_sets, pods, services, workload, refused: Vec::new() })
+        let templates = if is_analysed(&rollout) { self.templates(&key.namespace) } else { Vec::new() };
+        Ok(Observed { rollout, replica_sets, pods, services, workload, runs, templates, refused: Vec::new() })
+    }
+
+    /// The analysis templates that a Rollout of the namespace may name.
+    fn templates(&self, namespace: &str) -> Vec<AnalysisTemplate> {
+        let of = |kind: &str| self.cluster.live_of_kind(GROUP, kind);
+        let all = of("AnalysisTemplate").into_iter().filter(|live| live.key.namespace == namespace);
+        let all = all.chain(of("ClusterAnalysisTemplate"));
+        all.filter_map(|live| serde_json::from_value(live.object()?).ok()).collect()
     }
 
     /// Everything that could be a version of the Rollout, as the API server has it now.

@@ -1,0 +1,176 @@
+//! AnalysisRuns: metrics are measured when they are due, and judged.
+//!
+//! In: AnalysisRuns, the Secrets that their arguments name, and what providers answer. Out: their status. What a measurement means is decided in
+//! the pure room `rollout`; values of Secrets are put into questions and nowhere else.
+
+mod job;
+mod prometheus;
+mod provider;
+mod secrets;
+mod web;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::json;
+use slipway_cluster::{Cluster, Propagation};
+use slipway_crd::analysis::{AnalysisRun, Measurement, Metric};
+use slipway_crd::names::{API_VERSION, GROUP};
+use slipway_net::Rules;
+use slipway_reconcile::{
+    EventWriter, Key, Kind, Note, Reconciler, Requeue, Retry, Stop, Wake, Watch, merge_patch, save,
+};
+use slipway_rollout::analysis::{Assessed, Task, assess, due, is_completed, resolved};
+use slipway_rollout::names::INSTANCE_ID;
+
+use super::{Engine, Peers};
+use crate::context::Context;
+
+const ANALYSIS_RUN: Kind = Kind::new(GROUP, "AnalysisRun");
+/// The safety net, in case that something was not heard.
+const LOOK_AGAIN: Duration = Duration::from_secs(600);
+
+pub(crate) struct Analysis {
+    cluster: Cluster,
+    events: Arc<EventWriter>,
+    instance_id: String,
+    /// Which addresses may be asked.
+    egress: Rules,
+}
+
+impl Engine for Analysis {
+    fn new(context: &Context, _: &Peers) -> Self {
+        let instance_id = context.config.rollouts.as_ref().map(|rollouts| rollouts.instance_id.clone());
+        Self {
+            cluster: context.cluster().clone(),
+            events: context.events.clone(),
+            instance_id: instance_id.unwrap_or_default(),
+            egress: context.config.egress.clone(),
+        }
+    }
+}
+
+impl Reconciler for Analysis {
+    const NAME: &'static str = "analysis";
+    const KIND: Kind = ANALYSIS_RUN;
+    const MANAGER: &'static str = "rollouts-controller";
+    const RETRY: Retry = Retry { first: Duration::from_millis(500), max: Duration::from_secs(30) };
+
+    /// Measurements wait for answers of others.
+    fn workers(&self) -> usize {
+        16
+    }
+
+    fn watches() -> Vec<Watch<Self>> {
+        vec![Watch::itself(), Watch::owned()]
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        let runs = self.cluster.live_of_kind(GROUP, ANALYSIS_RUN.kind);
+        runs.iter().filter_map(|live| Key::of(ANALYSIS_RUN, &live.key)).collect()
+    }
+
+    async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
+        self.reconcile_one(key).await
+    }
+}
+
+impl Analysis {
+    async fn reconcile_one(&self, key: &Key) -> Result<Requeue, Stop> {
+        if [(GROUP, "AnalysisRun"), ("batch", "Job")]
+            .iter()
+            .any(|(group, kind)| self.cluster.is_waiting(group, kind))
+        {
+            return Ok(Requeue::Again(Duration::from_millis(200)));
+        }
+        let live = self.cluster.live(&key.object()).ok_or(Stop::Gone)?;
+        let run: Option<AnalysisRun> = live.object().and_then(|object| serde_json::from_value(object).ok());
+        let id = |run: &AnalysisRun| run.metadata.labels.get(INSTANCE_ID).cloned().unwrap_or_default();
+        let Some(run) = run.filter(|run| id(run) == self.instance_id) else { return Ok(Requeue::Never) };
+        if run.metadata.deletion_timestamp.is_some() {
+            return Ok(Requeue::Never);
+        }
+        let now = Timestamp::now();
+        let assessed = if is_completed(&run.status.phase) {
+            assess(&run, &[], Vec::new(), now)
+        } else {
+            match self.measured(&run, now).await {
+                Ok(assessed) => assessed,
+                Err(why) => cannot_be_run(&run, why, now),
+            }
+        };
+        if assessed.delete {
+            let uid = Some(run.metadata.uid.as_str());
+            self.cluster.delete(&key.object(), uid, Propagation::Background, false).await?;
+            return Ok(Requeue::Never);
+        }
+        self.write_down(key, &run, &assessed, &live.resource_version).await?;
+        let after = assessed
+            .requeue_at
+            .map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
+        Ok(Requeue::At(Instant::now() + after.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN)))
+    }
+
+    async fn measured(&self, run: &AnalysisRun, now: Timestamp) -> Result<Assessed, String> {
+        // When something is due is decided without the Secrets.
+        let (plain, hidden) = secrets::without(&run.spec.args);
+        let metrics: Result<Vec<Metric>, String> =
+            run.spec.metrics.iter().map(|metric| resolved(metric, &plain)).collect();
+        let metrics = metrics?;
+        let tasks = due(run, &metrics, now);
+        let arguments = if tasks.is_empty() {
+            secrets::Arguments::default()
+        } else {
+            self.arguments(run, plain, &hidden).await?
+        };
+        let taken: Vec<(usize, Measurement)> =
+            futures::future::join_all(tasks.into_iter().map(|task| self.take(run, task, &arguments))).await;
+        Ok(assess(run, &metrics, taken, Timestamp::now()))
+    }
+
+    async fn take(
+        &self,
+        run: &AnalysisRun,
+        task: Task,
+        arguments: &secrets::Arguments,
+    ) -> (usize, Measurement) {
+        let started = task.under_way.as_ref().and_then(|before| before.started_at.clone());
+        let started = started.unwrap_or_else(|| provider::written(Timestamp::now()));
+        let mut measurement = match resolved(&run.spec.metrics[task.at], &arguments.values) {
+            Ok(metric) => self.ask(run, &metric, &task).await,
+            Err(why) => provider::failed(why),
+        };
+        measurement.started_at = Some(started);
+        arguments.hide(&mut measurement);
+        (task.at, measurement)
+    }
+
+    /// Writes the status if it differs, onto the version that was looked at, and tells what happened.
+    async fn write_down(
+        &self,
+        key: &Key,
+        run: &AnalysisRun,
+        assessed: &Assessed,
+        version: &str,
+    ) -> Result<(), Stop> {
+        let json = |status| serde_json::to_value(status).unwrap_or_default();
+        if let Some(status) = merge_patch(&json(&run.status), &json(&assessed.status)) {
+            save(&self.cluster, key, API_VERSION, json!({"status": status}), version).await?;
+        }
+        let about = json!({"apiVersion": API_VERSION, "kind": "AnalysisRun", "metadata": run.metadata});
+        for event in &assessed.events {
+            let note = Note { reason: event.reason, warning: event.warning, message: event.message.clone() };
+            self.events.record(&about, Self::MANAGER, &note);
+        }
+        Ok(())
+    }
+}
+
+fn cannot_be_run(run: &AnalysisRun, why: String, now: Timestamp) -> Assessed {
+    let mut status = run.status.clone();
+    status.phase = slipway_rollout::analysis::ERROR.to_owned();
+    status.message = format!("Unable to resolve metric arguments: {why}");
+    status.completed_at = Some(provider::written(now));
+    Assessed { status, events: Vec::new(), requeue_at: None, delete: false }
+}
