@@ -43,6 +43,10 @@ pub(crate) struct ServerArguments {
     /// Where people, agents and `git` reach the platform; the address it listens on when left out
     #[arg(long, env = "SLIPWAY_PUBLIC_URL")]
     public_url: Option<String>,
+    /// Where other processes of the platform reach this one, `http://HOST:PORT` on a network of yours: requests for runtimes whose
+    /// tunnels it holds come that way; the address it listens on when that is a single one
+    #[arg(long, env = "SLIPWAY_PEER_URL")]
+    peer_url: Option<String>,
     /// How to say that it is ready: text for people, or one line of JSON for programs
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -83,7 +87,8 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
         roles: roles.clone(),
     };
     let stop = CancellationToken::new();
-    let network = arguments.network.read()?;
+    let mut network = arguments.network.read()?;
+    network.peer_url = peer_url(arguments.peer_url, listener.local_addr()?)?;
     let (server, first) = {
         // Processes that start together make the key and the first administrator once.
         let _turn = turn(&data).await?;
@@ -134,6 +139,16 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
     let closing = tokio::task::spawn_blocking(move || server.close());
     let _ = tokio::time::timeout(Duration::from_secs(2), closing).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where other processes find this one; none when nobody says and it listens everywhere.
+fn peer_url(given: Option<String>, listens: SocketAddr) -> anyhow::Result<Option<String>> {
+    let Some(given) = given else {
+        return Ok((!listens.ip().is_unspecified()).then(|| format!("http://{listens}")));
+    };
+    let server =
+        slipway_server::peer_address(&given).map_err(|error| anyhow::anyhow!("--peer-url: {error}"))?;
+    Ok(Some(server))
 }
 
 /// Held while a process starts; the folder is shared, so the lock is too.
