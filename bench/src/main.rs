@@ -1,10 +1,12 @@
 //! The control plane's API and its durable intake, beside a bare handler and the disk itself, in one run.
 //!
-//! `slipway-bench [--database URL] [--builds N] [--seconds N]`, or `slipway-bench writer`, see [`writer`]. Ratios are what to compare: the machine is shared, and
+//! `slipway-bench [--database URL] [--builds N] [--seconds N]`, `slipway-bench writer`, see [`writer`], `slipway-bench tunnel`, see [`tunnel`], or `slipway-bench reports`, see [`reports`]. Ratios are what to compare: the machine is shared, and
 //! the generator runs on the same cores.
 
 mod bare;
 mod load;
+mod reports;
+mod tunnel;
 mod writer;
 
 use std::io::Write;
@@ -48,6 +50,12 @@ fn argument(name: &str) -> Option<String> {
 async fn main() -> anyhow::Result<()> {
     if std::env::args().nth(1).as_deref() == Some("writer") {
         return writer::run().await;
+    }
+    if std::env::args().nth(1).as_deref() == Some("tunnel") {
+        return tunnel::run().await;
+    }
+    if std::env::args().nth(1).as_deref() == Some("reports") {
+        return reports::run().await;
     }
     let number =
         |name: &str, usual: usize| argument(name).and_then(|text| text.parse().ok()).unwrap_or(usual);

@@ -489,6 +489,7 @@ export function createAdmin(user) {
       auditRecords: audit.length,
       builds: { success: 53, error: 9, pending: 1, terminated: 1 },
       rotating: false,
+      withoutEgress: [],
     }),
   };
 

@@ -55,6 +55,9 @@ pub enum ClientError {
     Untrusted { url: String, why: String },
     #[error("{}", .0.message)]
     Refused(ErrorBody),
+    /// The server has too much to do, and says for how long.
+    #[error("{}", .body.message)]
+    Later { body: ErrorBody, after: Duration },
     #[error("{0}")]
     Untrusting(String),
     #[error("{url} answered with something that is not what this version of slipway expects")]
@@ -64,7 +67,7 @@ pub enum ClientError {
 impl ClientError {
     pub fn status(&self) -> Option<u16> {
         match self {
-            Self::Refused(body) => Some(body.status),
+            Self::Refused(body) | Self::Later { body, .. } => Some(body.status),
             _ => None,
         }
     }
@@ -72,7 +75,10 @@ impl ClientError {
     pub fn next(&self) -> Next {
         match self {
             // A certificate may be mended without us.
-            Self::Unreachable { .. } | Self::Untrusted { .. } | Self::Unexpected { .. } => Next::Retry,
+            Self::Unreachable { .. }
+            | Self::Untrusted { .. }
+            | Self::Unexpected { .. }
+            | Self::Later { .. } => Next::Retry,
             Self::Refused(body) if body.status >= 500 || body.status == 429 => Next::Retry,
             Self::Refused(_) | Self::Untrusting(_) => Next::NeedsHuman,
         }
@@ -162,8 +168,9 @@ impl Client {
         if status < 300 {
             return Ok(response);
         }
+        let after = response.headers().get("retry-after").and_then(|after| after.to_str().ok()?.parse().ok());
         let text = response.text().await.unwrap_or_default();
-        Err(ClientError::Refused(serde_json::from_str(&text).unwrap_or_else(|_| ErrorBody {
+        let body: ErrorBody = serde_json::from_str(&text).unwrap_or_else(|_| ErrorBody {
             status,
             code: status.to_string(),
             name: "HTTP_ERROR".into(),
@@ -174,7 +181,11 @@ impl Client {
             ),
             details: Vec::new(),
             request_id: None,
-        })))
+        });
+        match after.filter(|_| status == 429) {
+            Some(seconds) => Err(ClientError::Later { body, after: Duration::from_secs(seconds) }),
+            None => Err(ClientError::Refused(body)),
+        }
     }
 
     async fn json<A: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> Result<A, ClientError> {

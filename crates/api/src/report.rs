@@ -19,6 +19,8 @@ pub const SEQUENCE_MAX: i64 = (1 << 53) - 1;
 pub const ENTITIES_MAX: usize = 10_000;
 /// Pages that a complete report may have.
 pub const PAGES_MAX: u32 = 10_000;
+/// Processes of one runtime whose complete reports are remembered.
+pub const REPLICAS_MAX: usize = 64;
 /// What one entity may weigh as JSON.
 pub const ENTITY_BYTES_MAX: usize = 4 << 20;
 
@@ -44,6 +46,12 @@ pub struct RuntimeReport {
     /// What is gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<EntityName>,
+    /// Which of the runtime's processes this is, where several share its objects; empty: it is alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub replica: String,
+    /// Of a complete report: the parts of the runtime's objects (0 to 63, by a hash of namespace and name) that it is about. Empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<u16>,
 }
 
 /// Which page of a complete report. When all of them have come, in any order, what none of them named is taken away. A report
@@ -119,6 +127,14 @@ pub struct ReportTaken {
     /// Of a complete report whose last page has come: the pages that have not. A hundred at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<u32>,
+    /// What was said of these came late: a body with a higher number, or a complete report, was there before. Whoever still has them
+    /// says it again with a higher number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<EntityName>,
+    /// The highest number that was heard before this body. Lower than one that was taken before: the control plane has lost something,
+    /// and everything is to be said again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<i64>,
     /// What was left out, and why. A hundred at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refused>,

@@ -48,7 +48,7 @@ pub struct Runtime {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
     pub applications: i64,
-    /// Open tunnels of this runtime at the process that answers.
+    /// Open tunnels of this runtime, at whichever processes of the platform.
     #[serde(default)]
     pub tunnels: usize,
 }
@@ -61,7 +61,7 @@ pub struct RuntimeDetail {
     pub runtime: Runtime,
     /// Networks from which callers may use the tunnel; empty: all.
     pub allowed_addresses: Vec<String>,
-    /// For Administrators: the open tunnels at the process that answers.
+    /// For Administrators: its open tunnels.
     pub sessions: Vec<TunnelSession>,
 }
 
@@ -70,6 +70,9 @@ pub struct RuntimeDetail {
 pub struct TunnelSession {
     /// Where it was dialled from.
     pub peer: String,
+    /// The process of the platform that holds it.
+    #[serde(default)]
+    pub process: String,
     pub since: String,
     /// Requests that have no answer yet.
     pub in_flight: usize,

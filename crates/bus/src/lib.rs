@@ -8,14 +8,18 @@
 //!
 //! Live: whoever listens now hears it, others never do, and a gap is told. Nothing durable may rest on it.
 //!
+//! Held: which process holds which name at this moment ([`Holders`]); it is forgotten when a process falls silent.
+//!
 //! It knows no SQL, no HTTP, and not what a message means.
 
 mod address;
+mod holders;
 mod in_process;
 mod live;
 mod rabbit;
 
 pub use address::{BadBusUrl, BusUrl, LiveUrl};
+pub use holders::{Holder, Holders, SILENCE};
 pub use live::{Heard, Live};
 
 use slipway_model::Next;
@@ -43,6 +47,8 @@ pub enum BusError {
     Unsafe { queue: String, why: String },
     #[error("the message broker refused this: {why}")]
     Refused { why: String },
+    #[error("the cache does not answer ({why})")]
+    CacheAway { why: String },
     #[error("the bus is shutting down")]
     Closed,
 }
@@ -50,7 +56,7 @@ pub enum BusError {
 impl BusError {
     pub fn next(&self) -> Next {
         match self {
-            Self::Unavailable { .. } | Self::Closed => Next::Retry,
+            Self::Unavailable { .. } | Self::CacheAway { .. } | Self::Closed => Next::Retry,
             Self::Unsafe { .. } | Self::Refused { .. } => Next::NeedsHuman,
         }
     }

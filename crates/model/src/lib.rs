@@ -9,6 +9,7 @@ mod fact;
 mod id;
 mod next;
 mod secret;
+mod share;
 mod words;
 
 pub use backoff::Backoff;
@@ -23,4 +24,5 @@ pub use id::{
 };
 pub use next::Next;
 pub use secret::Secret;
+pub use share::{SHARES, share_of};
 pub use words::{HealthCode, SyncCode, Vocabulary, Word};

@@ -24,6 +24,6 @@ pub use outcome::{Failure, Requeue, Retry, Stop};
 pub use queue::{Queue, Wake};
 pub use reconciler::{Reconciler, Watch, subscriptions};
 pub use save::{Written, merge_patch, save};
-pub use shards::{Shards, Sharing, SharingError};
+pub use shards::{Shards, Share, Sharing, SharingError};
 pub use shell::Shell;
 pub use status::{Failing, Task, TaskStatus, Tasks};

@@ -1,7 +1,7 @@
 //! The request router: everything that may be asked of a runtime from outside, on one listener.
 //!
-//! `/app-proxy/…` for people, `/webhooks/git` for Git providers, `/healthz` and `/readyz`; everything else is 404. The tunnel ends
-//! here and nowhere else, and so does an ingress. Pages of the platform's origin may read the answers, also those of failures;
+//! `/app-proxy/…` for people, `/webhooks/git` for Git providers, `/healthz` and `/readyz`, event sources and configured services
+//! ([`crate::services`]); everything else is 404. The tunnel ends here and nowhere else, and so does an ingress. Pages of the platform's origin may read the answers, also those of failures;
 //! no other page may. Does not know who somebody is: that the app-proxy asks, and webhooks are believed by their signature.
 
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::services::Services;
 use crate::tunnel::TunnelState;
 use crate::{Handle, app_proxy_router, webhook};
 
@@ -31,6 +32,8 @@ pub struct Front {
     pub external_host: Option<String>,
     /// None: callers come without a tunnel.
     pub tunnel: Option<watch::Receiver<TunnelState>>,
+    /// What else is reached.
+    pub services: Services,
 }
 
 struct Inner {
@@ -47,9 +50,9 @@ pub fn front_router(front: Front) -> Router {
         .route("/webhooks/git", post(hook).layer(DefaultBodyLimit::max(webhook::BODY_BYTES_MAX)))
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
+        .fallback(serve_other)
         .with_state(inner.clone())
         .merge(proxy)
-        .fallback(|| async { refusal(StatusCode::NOT_FOUND, "NOT_FOUND", "a runtime serves nothing here") })
         .layer(from_fn_with_state(inner, around))
 }
 
@@ -140,6 +143,14 @@ async fn ready(State(inner): State<Arc<Inner>>) -> Response {
     }
 }
 
+async fn serve_other(State(inner): State<Arc<Inner>>, request: Request) -> Response {
+    match inner.front.services.answer(request).await {
+        Some(Ok(response)) => response,
+        Some(Err(why)) => refusal(StatusCode::BAD_GATEWAY, "SERVICE_AWAY", why),
+        None => refusal(StatusCode::NOT_FOUND, "NOT_FOUND", "a runtime serves nothing here"),
+    }
+}
+
 async fn hook(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) -> Response {
     match inner.front.handle.running.get() {
         Some(running) => webhook::receive(&running.webhooks, &headers, &body).into_response(),
@@ -154,7 +165,19 @@ mod tests {
     use super::*;
 
     async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, HeaderMap) {
+        let (status, headers, _) = ask_with(Vec::new(), method, path, headers, "").await;
+        (status, headers)
+    }
+
+    async fn ask_with(
+        routes: Vec<crate::Route>,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &'static str,
+    ) -> (u16, HeaderMap, String) {
         let router = front_router(Front {
+            services: Services::new(routes, vec!["argocd".into()]),
             handle: Handle::default(),
             platform_url: "https://slipway.test/".into(),
             external_host: Some("hooks.test".into()),
@@ -164,8 +187,41 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let answer = router.oneshot(request.body(axum::body::Body::empty()).unwrap()).await.unwrap();
-        (answer.status().as_u16(), answer.headers().clone())
+        let answer = router.oneshot(request.body(axum::body::Body::from(body)).unwrap()).await.unwrap();
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let bytes = axum::body::to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        (status, headers, String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    #[tokio::test]
+    async fn a_configured_service_gets_what_callers_send_without_what_opens_anything() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let service = Router::new().fallback(|request: Request| async move {
+            let (parts, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+            let secrets = ["cookie", "authorization"].map(|name| parts.headers.contains_key(name));
+            let signature =
+                parts.headers.get("x-signature").and_then(|value| value.to_str().ok()).unwrap_or("");
+            let said = format!("{} {} {signature} {} {secrets:?}", parts.method, parts.uri, body.len());
+            ([("set-cookie", "a=b"), ("access-control-allow-origin", "*"), ("x-kept", "1")], said)
+        });
+        tokio::spawn(async move { axum::serve(listener, service).await });
+        let routes = || vec![format!("/workflows=http://{address}/api").parse().unwrap()];
+        let sent = [("cookie", "session=x"), ("authorization", "Bearer pass.x"), ("x-signature", "abc")];
+        let (status, headers, said) = ask_with(routes(), "POST", "/workflows/a?b=c", &sent, "hello").await;
+        assert_eq!((status, said.as_str()), (200, "POST /api/a?b=c abc 5 [false, false]"));
+        assert!(headers.contains_key("x-kept") && !headers.contains_key("set-cookie"));
+        assert!(
+            !headers.contains_key("access-control-allow-origin"),
+            "only the platform's pages read answers"
+        );
+        // One that is away is told of where the platform's pages can read it.
+        let away = vec!["/workflows=http://127.0.0.1:1".parse().unwrap()];
+        let origin = [("origin", "https://slipway.test")];
+        let (status, headers, _) = ask_with(away, "GET", "/workflows", &origin, "").await;
+        assert_eq!((status, headers.contains_key("access-control-allow-origin")), (502, true));
+        assert_eq!(ask_with(routes(), "GET", "/workflows/../metrics", &[], "").await.0, 404);
     }
 
     const APP: &str = "/app-proxy/api/applications/argocd/shop/diff";

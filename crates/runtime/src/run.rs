@@ -24,7 +24,7 @@ pub(crate) async fn run(context: Context, peers: &Peers, pushes: Arc<Pushes>, st
     let config = context.config.clone();
     tasks.spawn(async move { pushes.follow(config.server.as_ref()).await });
     let of = context.clone();
-    tasks.spawn(async move { send_reports(&of.config, &of.reporter, &of.inventory).await });
+    tasks.spawn(async move { send_reports(&of.config, &of.reporter, &of.inventory, &of.shards).await });
     let of = context.clone();
     tasks.spawn(async move { of.events.run(of.cluster()).await });
     let of = context.clone();

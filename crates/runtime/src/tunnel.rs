@@ -44,6 +44,7 @@ impl TunnelDial {
             tls: Arc::new(trust(server.tls, ca)?),
             credential: Arc::new(client.key().clone()),
             carrier: if raw { Carrier::Raw } else { Carrier::WebSocket },
+            path: slipway_tunnel::PATH,
             server,
             proxy,
         }))

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use slipway_bus::{Bus, BusError, BusUrl, Live, LiveUrl, Queue};
+use slipway_bus::{Bus, BusError, BusUrl, Holders, Live, LiveUrl, Queue};
 use slipway_forge::builtin::Repository;
 use slipway_model::{AccountId, RepoId};
 use slipway_store::{Ask, Database, DatabaseUrl, Store, StoreError, Tx};
@@ -18,6 +18,7 @@ use crate::ci::git_host::Pushes;
 use crate::ci::log_views::Views;
 use crate::ci::shells::Shells;
 use crate::facts::consuming::Consumer;
+use crate::gitops::peers::Peers;
 use crate::gitops::tunnels::Tunnels;
 use crate::http::egress::{Egress, EgressRules};
 use crate::http::error::ApiError;
@@ -44,10 +45,15 @@ pub struct Network {
     pub trusted_proxies: Vec<std::net::IpAddr>,
     /// Hosts and networks inside that the server may call although they are private (an identity provider, say).
     pub egress_allowed: EgressRules,
+    /// The server opens no connection to anybody; what it stands on aside.
+    pub egress_none: bool,
     /// After so much silence the builds of a runner go to others; [`Network::RUNNER_SILENCE_SECONDS`] when absent.
     pub runner_silence_seconds: Option<u32>,
     /// Below it every tunnel of a runtime has a host of its own; none: tunnels are paths of the platform's address.
     pub tunnel_domain: Option<String>,
+    /// Where other processes of the platform reach this one (`http://HOST:PORT`), for requests through tunnels that it holds;
+    /// none: they cannot.
+    pub peer_url: Option<String>,
     /// What runs in the pods that agents of the published runner make; [`Network::RUNNER_IMAGE`] when absent.
     pub runner_image: Option<String>,
 }
@@ -80,6 +86,28 @@ pub enum StartError {
     Lonely { which: &'static str, flag: &'static str },
 }
 
+/// How processes hear of each other, and what this one is called among them.
+struct Between {
+    bus: Bus,
+    live: Live,
+    holder: String,
+    holders: Holders,
+}
+
+impl Between {
+    /// SQLite has one process, which takes up its own leases at once after a crash.
+    const ONLY: &str = "the only process";
+
+    fn in_process() -> Self {
+        Self {
+            bus: Bus::in_process(&QUEUES),
+            live: Live::in_process(),
+            holder: Self::ONLY.to_owned(),
+            holders: Holders::in_process(),
+        }
+    }
+}
+
 /// Who consumes from the bus.
 pub(crate) const QUEUES: [Queue<'static>; 2] =
     [crate::ci::triggers::Triggers::QUEUE, crate::ci::notifications::Notifications::QUEUE];
@@ -110,6 +138,7 @@ pub(crate) struct Inner {
     pub(crate) heard: Heard,
     pub(crate) shells: Shells,
     pub(crate) tunnels: Tunnels,
+    pub(crate) peers: Peers,
     pub(crate) views: Views,
     pub(crate) jobs: Jobs,
     /// One look at the database at a time for whoever asks whether this process is ready.
@@ -121,8 +150,8 @@ impl Server {
     /// Everything in this process: SQLite in the data folder, an in-process bus, every role. Nothing runs yet.
     pub fn open(config: Config, seams: Seams, shutdown: CancellationToken) -> Result<Self, StoreError> {
         let store = Store::open(&config.data)?;
-        let (bus, live) = (Bus::in_process(&QUEUES), Live::in_process());
-        Self::assemble(config, store, bus, live, Roles::all(), seams, shutdown)
+        let between = Between::in_process();
+        Self::assemble(config, store, between, Roles::all(), seams, shutdown)
     }
 
     /// One of the processes of a platform. Settings that could lose what was acknowledged are refused here.
@@ -141,7 +170,14 @@ impl Server {
         }
         let bus = Bus::connect(&parts.bus, &QUEUES).await?;
         let live = Live::connect(&parts.cache).await?;
-        Ok(Self::assemble(config, store, bus, live, parts.roles, seams, shutdown)?)
+        let holder = match store.database() {
+            Database::Sqlite => Between::ONLY.to_owned(),
+            Database::Postgres => format!("{}-{}", std::process::id(), hex::encode(seams.random::<6>())),
+        };
+        let address = config.network.peer_url.as_deref().unwrap_or_default();
+        let holders = Holders::new(&parts.cache, &holder, address)?;
+        let between = Between { bus, live, holder, holders };
+        Ok(Self::assemble(config, store, between, parts.roles, seams, shutdown)?)
     }
 
     /// On a store that is open already, with everything else in this process. Nothing runs yet.
@@ -151,27 +187,26 @@ impl Server {
         seams: Seams,
         shutdown: CancellationToken,
     ) -> Result<Self, StoreError> {
-        let (bus, live) = (Bus::in_process(&QUEUES), Live::in_process());
-        Self::assemble(config, store, bus, live, Roles::all(), seams, shutdown)
+        let between = Between::in_process();
+        Self::assemble(config, store, between, Roles::all(), seams, shutdown)
     }
 
     fn assemble(
         config: Config,
         store: Store,
-        bus: Bus,
-        live: Live,
+        between: Between,
         roles: Roles,
         seams: Seams,
         shutdown: CancellationToken,
     ) -> Result<Self, StoreError> {
         let keyring = Keyring::open(&config.data.join("master.key"), &seams, &store)?;
-        // SQLite has one process, which takes up its own leases at once after a crash.
-        let holder = match store.database() {
-            Database::Sqlite => "the only process".to_owned(),
-            Database::Postgres => format!("{}-{}", std::process::id(), hex::encode(seams.random::<6>())),
-        };
+        let Between { bus, live, mut holder, holders } = between;
+        // Tests open one store of PostgreSQL for several servers.
+        if holder == Between::ONLY && store.database() == Database::Postgres {
+            holder = format!("{}-{}", std::process::id(), hex::encode(seams.random::<6>()));
+        }
         let anchors = Anchors::at(config.data.join("audit.anchor"));
-        let egress = Egress::new(config.network.egress_allowed.clone());
+        let egress = Egress::new(config.network.egress_allowed.clone(), config.network.egress_none);
         let (used, metrics, pushes) = (UsedKeys::default(), Metrics::default(), Pushes::default());
         let inner = Inner {
             config,
@@ -192,6 +227,7 @@ impl Server {
             heard: Heard::default(),
             shells: Shells::default(),
             tunnels: Tunnels::default(),
+            peers: Peers::new(holders),
             views: Views::default(),
             jobs: Jobs::default(),
             probe: Arc::default(),
@@ -207,6 +243,9 @@ impl Server {
 
     /// After the last request was answered, before [`Self::close`]: what the requests left to be noted.
     pub async fn finish(&self) {
+        if let Err(error) = self.inner.peers.holders.leave().await {
+            tracing::debug!(%error, "Other processes notice by themselves that this one is gone.");
+        }
         if let Err(error) = housekeeping::note_used_keys(self).await {
             tracing::warn!(error = error.0, "Cannot record when API keys were last used.");
         }

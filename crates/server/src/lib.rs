@@ -18,6 +18,7 @@ mod seams;
 mod settings;
 
 pub use ctx::{Config, Network, Parts, Server, StartError};
+pub use gitops::peers::peer_address;
 pub use http::egress::EgressRules;
 pub use http::error::ApiError;
 pub use http::listen::{serve, serve_with};

@@ -57,6 +57,10 @@ pub(crate) struct ServerArguments {
     /// File with the first administrator's password; without it one is made, and printed once
     #[arg(long, env = "SLIPWAY_ADMIN_PASSWORD_FILE", value_name = "FILE")]
     admin_password_file: Option<PathBuf>,
+    /// Where other processes of the platform reach this one, `http://HOST:PORT` on a network of yours: requests for runtimes whose
+    /// tunnels it holds come that way; the address it listens on when that is a single one
+    #[arg(long, env = "SLIPWAY_PEER_URL")]
+    peer_url: Option<String>,
     /// How to say that it is ready: text for people, or one line of JSON for programs
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -113,7 +117,11 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
         roles: roles.clone(),
     };
     let stop = CancellationToken::new();
-    let network = arguments.network.read()?;
+    let mut network = arguments.network.read()?;
+    // Other processes ask without TLS: one that serves it is reached only where somebody says.
+    if tls.is_none() || arguments.peer_url.is_some() {
+        network.peer_url = peer_url(arguments.peer_url, listener.local_addr()?)?;
+    }
     let (server, first) = {
         // Processes that start together make the key and the first administrator once.
         let _turn = turn(&data).await?;
@@ -167,6 +175,16 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
     let closing = tokio::task::spawn_blocking(move || server.close());
     let _ = tokio::time::timeout(Duration::from_secs(2), closing).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where other processes find this one; none when nobody says and it listens everywhere.
+fn peer_url(given: Option<String>, listens: SocketAddr) -> anyhow::Result<Option<String>> {
+    let Some(given) = given else {
+        return Ok((!listens.ip().is_unspecified()).then(|| format!("http://{listens}")));
+    };
+    let server =
+        slipway_server::peer_address(&given).map_err(|error| anyhow::anyhow!("--peer-url: {error}"))?;
+    Ok(Some(server))
 }
 
 /// Held while a process starts; the folder is shared, so the lock is too.

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use slipway_model::ChangeKind;
 
 use crate::{Ask, Row, Scope, StoreError, Tx, Value};
@@ -205,12 +206,13 @@ pub fn remove(
     Ok(())
 }
 
-/// Takes away what neither the report of this number nor a later one named.
+/// Takes away what neither the report of this number nor a later one named. Of `meant` alone; none: whatever it is.
 pub fn remove_unnamed(
     tx: &mut Tx<'_>,
     scope: Scope,
     runtime: &str,
     sequence: i64,
+    meant: Option<&dyn Fn(Name<'_>) -> bool>,
     now_ms: i64,
 ) -> Result<usize, StoreError> {
     let unnamed = tx.all(
@@ -218,16 +220,25 @@ pub fn remove_unnamed(
          AND gone_ms IS NULL",
         &[scope.account().into(), runtime.into(), sequence.into()],
     )?;
-    tx.send(
-        "UPDATE entities SET gone_ms = $4, sequence = $3, state = '', summary = '', body = '' \
-         WHERE account = $1 AND runtime = $2 AND sequence < $3 AND gone_ms IS NULL",
-        &[scope.account().into(), runtime.into(), sequence.into(), now_ms.into()],
-    )?;
+    if meant.is_none() {
+        tx.send(
+            "UPDATE entities SET gone_ms = $4, sequence = $3, state = '', summary = '', body = '' \
+             WHERE account = $1 AND runtime = $2 AND sequence < $3 AND gone_ms IS NULL",
+            &[scope.account().into(), runtime.into(), sequence.into(), now_ms.into()],
+        )?;
+    }
+    let mut removed = 0;
     for row in &unnamed {
         let (kind, namespace, name) = (row.text(0)?, row.text(1)?, row.text(2)?);
-        changed(tx, scope, runtime, Name { kind: &kind, namespace: &namespace, name: &name });
+        let of = Name { kind: &kind, namespace: &namespace, name: &name };
+        match meant {
+            Some(meant) if !meant(of) => continue,
+            Some(_) => remove(tx, scope, runtime, of, sequence, now_ms)?,
+            None => changed(tx, scope, runtime, of),
+        }
+        removed += 1;
     }
-    Ok(unnamed.len())
+    Ok(removed)
 }
 
 /// Forgets what was taken away before a moment.
@@ -352,13 +363,35 @@ pub fn list(
 }
 
 /// A complete report under way, or the last one.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Complete {
     pub sequence: i64,
     /// Those that have come.
     pub pages: BTreeSet<u32>,
     /// Known when the last one has come.
     pub last: Option<u32>,
+}
+
+/// One that is about some parts alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    pub complete: Complete,
+    pub parts: BTreeSet<u16>,
+}
+
+/// The complete reports of a runtime: of all that it has, and of its processes that each have a share.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Completes {
+    pub whole: Complete,
+    pub shares: BTreeMap<String, Share>,
+}
+
+impl Completes {
+    /// The highest number of a complete report that is about this part: what has a lower one comes late.
+    pub fn floor(&self, part: u16) -> i64 {
+        let of_part = self.shares.values().filter(|share| share.parts.contains(&part));
+        of_part.map(|share| share.complete.sequence).fold(self.whole.sequence, i64::max)
+    }
 }
 
 impl Complete {
@@ -373,35 +406,38 @@ impl Complete {
     }
 }
 
-pub fn complete(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<Option<Complete>, StoreError> {
+pub fn completes(tx: &mut Tx<'_>, scope: Scope, runtime: &str) -> Result<Completes, StoreError> {
     let read = |row: Row| {
         let last = row.maybe_int(2)?.map(u32::try_from).transpose().map_err(StoreError::corrupt)?;
-        Ok(Complete { sequence: row.int(0)?, pages: row.json(1)?, last })
+        let whole = Complete { sequence: row.int(0)?, pages: row.json(1)?, last };
+        Ok(Completes { whole, shares: row.json(3)? })
     };
     tx.one(
-        "SELECT sequence, pages, last_page FROM complete_reports WHERE account = $1 AND runtime = $2",
+        "SELECT sequence, pages, last_page, shares FROM complete_reports WHERE account = $1 AND runtime = $2",
         &[scope.account().into(), runtime.into()],
     )?
-    .map(read)
-    .transpose()
+    .map_or_else(|| Ok(Completes::default()), read)
 }
 
-pub fn put_complete(
+pub fn put_completes(
     tx: &mut Tx<'_>,
     scope: Scope,
     runtime: &str,
-    complete: &Complete,
+    completes: &Completes,
 ) -> Result<(), StoreError> {
+    let whole = &completes.whole;
     tx.send(
-        "INSERT INTO complete_reports (account, runtime, sequence, pages, last_page) VALUES ($1, $2, $3, $4, $5) \
+        "INSERT INTO complete_reports (account, runtime, sequence, pages, last_page, shares) \
+         VALUES ($1, $2, $3, $4, $5, $6) \
          ON CONFLICT (account, runtime) DO UPDATE SET sequence = excluded.sequence, pages = excluded.pages, \
-         last_page = excluded.last_page",
+         last_page = excluded.last_page, shares = excluded.shares",
         &[
             scope.account().into(),
             runtime.into(),
-            complete.sequence.into(),
-            crate::sql::json(&complete.pages)?,
-            complete.last.map(i64::from).into(),
+            whole.sequence.into(),
+            crate::sql::json(&whole.pages)?,
+            whole.last.map(i64::from).into(),
+            crate::sql::json(&completes.shares)?,
         ],
     )
 }

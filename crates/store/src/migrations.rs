@@ -26,6 +26,7 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (30, include_str!("../migrations/0030_entities.sql")),
     (31, include_str!("../migrations/0031_found_builds.sql")),
     (35, include_str!("../migrations/0035_runtimes.sql")),
+    (37, include_str!("../migrations/0037_report_shares.sql")),
 ];
 
 /// The version of a database that all of them were run on.

@@ -95,9 +95,27 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let local = Arc::new(Local::new(local));
-    let service = service_fn(move |request| {
+    let answer = move |request| {
         let local = local.clone();
-        async move { Ok::<_, Infallible>(local.answer(request).await) }
+        async move { local.answer(request).await }
+    };
+    answer_through(io, answer, cancel).await
+}
+
+/// The same with an answer of one's own. A WebSocket comes as an extended CONNECT.
+pub async fn answer_through<IO, A, F>(
+    io: IO,
+    answer: A,
+    cancel: &CancellationToken,
+) -> Result<(), hyper::Error>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    A: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<Payload>> + Send + 'static,
+{
+    let service = service_fn(|request| {
+        let answered = answer(request);
+        async move { Ok::<_, Infallible>(answered.await) }
     });
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
@@ -134,10 +152,8 @@ impl Local {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Payload> {
-        let websocket =
-            request.extensions().get::<Protocol>().is_some_and(|wanted| wanted.as_str() == "websocket");
         if request.method() == Method::CONNECT {
-            return match websocket {
+            return match is_websocket(&request) {
                 true => self.open_websocket(request).await,
                 false => {
                     refusal(StatusCode::METHOD_NOT_ALLOWED, "only WebSockets can be opened through a tunnel")
@@ -200,6 +216,11 @@ impl Local {
         parts.uri = uri.unwrap_or_else(|_| Uri::from_static("/"));
         parts.version = Version::HTTP_11;
     }
+}
+
+pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
+    let wanted = request.extensions().get::<Protocol>();
+    request.method() == Method::CONNECT && wanted.is_some_and(|wanted| wanted.as_str() == "websocket")
 }
 
 fn refusal(status: StatusCode, sentence: &'static str) -> Response<Payload> {

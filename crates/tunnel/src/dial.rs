@@ -93,6 +93,8 @@ pub struct Proxy {
 #[derive(Clone)]
 pub struct Dial {
     pub server: Server,
+    /// What is asked to become a tunnel: [`crate::PATH`] of a platform.
+    pub path: &'static str,
     pub carrier: Carrier,
     pub credential: Arc<Secret<String>>,
     pub tls: Arc<rustls::ClientConfig>,
@@ -100,6 +102,18 @@ pub struct Dial {
 }
 
 impl Dial {
+    /// Without TLS and without a proxy, for a network that is one's own.
+    pub fn plain(server: Server, path: &'static str, credential: Secret<String>) -> Self {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider has them")
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+        let credential = Arc::new(credential);
+        Self { server, path, carrier: Carrier::Raw, credential, tls: Arc::new(tls), proxy: None }
+    }
+
     pub async fn connect(&self) -> Result<Carried<TokioIo<Upgraded>>, DialError> {
         let address = self.server.authority();
         let late = DialError::Late { address };
@@ -171,7 +185,7 @@ impl Dial {
     fn request(&self, key: &str) -> Request<Empty<Bytes>> {
         let mut request = Request::builder()
             .method(Method::GET)
-            .uri(crate::PATH)
+            .uri(self.path)
             .header(HOST, self.server.authority())
             .header(AUTHORIZATION, self.credential.expose())
             .header(CONNECTION, "upgrade")

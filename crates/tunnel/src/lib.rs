@@ -17,14 +17,16 @@ mod carrier;
 mod dial;
 mod headers;
 mod name;
+mod relay;
 mod sessions;
 mod upgrade;
 
-pub use agent::{Agent, Connection, serve};
+pub use agent::{Agent, Connection, answer_through, serve};
 pub use carrier::{Carried, Carrier, accept_key};
 pub use dial::{Dial, DialError, Proxy, Server};
 pub use headers::{MisroutedHost, label_of, outside_headers};
 pub use name::{NotAName, TunnelName};
+pub use relay::relay;
 pub use sessions::{ForwardError, Payload, SessionStatus, Sessions};
 
 /// What an agent asks to upgrade to when its bytes travel raw.

@@ -1,10 +1,12 @@
 //! The platform's half: tunnels that are open here, and requests through them.
 //!
-//! In: a byte stream whose other end may speak for a name, and requests for names. Out: responses.
+//! In: a byte stream whose other end may speak for a name, and requests for names. Out: responses. Names are runtimes' tunnels, or
+//! whatever else its owner calls them by.
 //! Does not know: who decided that the name may be spoken for, nor tunnels of other processes.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -70,16 +72,21 @@ struct Session {
     closing: CancellationToken,
 }
 
-#[derive(Default)]
-pub struct Sessions {
-    open: Mutex<HashMap<TunnelName, Vec<Arc<Session>>>>,
+pub struct Sessions<K = TunnelName> {
+    open: Mutex<HashMap<K, Vec<Arc<Session>>>>,
     next: AtomicU64,
 }
 
-/// Takes the session out again, also when its task is dropped.
-struct Listed<'a>(&'a Sessions, &'a TunnelName, u64);
+impl<K> Default for Sessions<K> {
+    fn default() -> Self {
+        Self { open: Mutex::default(), next: AtomicU64::default() }
+    }
+}
 
-impl Drop for Listed<'_> {
+/// Takes the session out again, also when its task is dropped.
+struct Listed<'a, K: Eq + Hash>(&'a Sessions<K>, &'a K, u64);
+
+impl<K: Eq + Hash> Drop for Listed<'_, K> {
     fn drop(&mut self) {
         let mut open = self.0.open.lock().expect("not poisoned");
         if let Some(sessions) = open.get_mut(self.1) {
@@ -91,9 +98,23 @@ impl Drop for Listed<'_> {
     }
 }
 
-impl Sessions {
+impl<K: Eq + Hash + Clone> Sessions<K> {
     /// Serves one tunnel until it ends. `io` has just been upgraded; whoever calls has decided that it may speak for `name`.
-    pub async fn serve<IO>(&self, name: &TunnelName, peer: String, io: IO) -> Result<(), hyper::Error>
+    pub async fn serve<IO>(&self, name: &K, peer: String, io: IO) -> Result<(), hyper::Error>
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.serve_telling(name, peer, io, || ()).await
+    }
+
+    /// The same; `listed` is called as soon as requests go through it.
+    pub async fn serve_telling<IO>(
+        &self,
+        name: &K,
+        peer: String,
+        io: IO,
+        listed: impl FnOnce() + Send,
+    ) -> Result<(), hyper::Error>
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -121,6 +142,7 @@ impl Sessions {
         let closing = session.closing.clone();
         // The list must be the only one that can send: a connection ends when nobody can any more.
         drop(session);
+        listed();
         tokio::select! {
             ended = connection => ended,
             () = closing.cancelled() => Ok(()),
@@ -128,14 +150,14 @@ impl Sessions {
     }
 
     /// Ends every tunnel of a name at once: its runtime was removed, or its credential revoked.
-    pub fn close(&self, name: &TunnelName) {
+    pub fn close(&self, name: &K) {
         let open = self.open.lock().expect("not poisoned");
         for session in open.get(name).into_iter().flatten() {
             session.closing.cancel();
         }
     }
 
-    pub fn list(&self, name: &TunnelName) -> Vec<SessionStatus> {
+    pub fn list(&self, name: &K) -> Vec<SessionStatus> {
         let open = self.open.lock().expect("not poisoned");
         let sessions = open.get(name).into_iter().flatten();
         let status = |session: &Arc<Session>| SessionStatus {
@@ -148,12 +170,17 @@ impl Sessions {
         sessions.map(status).collect()
     }
 
-    pub fn names(&self) -> Vec<TunnelName> {
+    pub fn names(&self) -> Vec<K> {
         self.open.lock().expect("not poisoned").keys().cloned().collect()
     }
 
+    /// Whether a request for this name has somewhere to go.
+    pub fn is_open(&self, name: &K) -> bool {
+        self.choose(name, &[]).is_some()
+    }
+
     /// Of several tunnels of one runtime, the one with the least to do.
-    fn choose(&self, name: &TunnelName, tried: &[u64]) -> Option<Arc<Session>> {
+    fn choose(&self, name: &K, tried: &[u64]) -> Option<Arc<Session>> {
         let open = self.open.lock().expect("not poisoned");
         let usable = |session: &&Arc<Session>| !tried.contains(&session.id) && !session.sender.is_closed();
         let load = |session: &&Arc<Session>| session.in_flight.load(Ordering::Relaxed);
@@ -164,7 +191,7 @@ impl Sessions {
     /// runtime; one of which anything may have arrived is never sent twice.
     pub async fn forward(
         &self,
-        name: &TunnelName,
+        name: &K,
         mut request: Request<Payload>,
     ) -> Result<Response<Payload>, ForwardError> {
         let upgrading = request.method() == Method::GET && wants_websocket(request.headers());

@@ -31,6 +31,28 @@ const SWAPS: usize = 5;
 /// How long an engine that stops may take to say so.
 const LEAVE_WITHIN: Duration = Duration::from_secs(3);
 
+/// What a process looks after at a moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Share {
+    /// Its lease has run out, or it has not got any yet.
+    #[default]
+    Nothing,
+    /// Nobody else is there.
+    Everything,
+    /// Of the parts of `model::share_of`.
+    Parts(BTreeSet<u16>),
+}
+
+impl Share {
+    pub fn holds(&self, key: &Key) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Everything => true,
+            Self::Parts(parts) => parts.contains(&shard_of(key)),
+        }
+    }
+}
+
 /// What this process holds.
 pub struct Shards {
     /// None: there is one engine, and everything is its own.
@@ -57,6 +79,23 @@ impl Shards {
         }
         let held = self.held.read().expect("no panic while locked");
         held.until.is_some_and(|until| Instant::now() < until) && held.shards.contains(&shard_of(key))
+    }
+
+    /// What this engine looks after now.
+    pub fn share(&self) -> Share {
+        if self.sharing.is_none() {
+            return Share::Everything;
+        }
+        let held = self.held.read().expect("no panic while locked");
+        match held.until.is_some_and(|until| Instant::now() < until) {
+            true => Share::Parts(held.shards.clone()),
+            false => Share::Nothing,
+        }
+    }
+
+    /// What this engine is called among those that share; empty: it is alone.
+    pub fn replica(&self) -> &str {
+        self.sharing.as_ref().map(|sharing| sharing.id.as_str()).unwrap_or_default()
     }
 
     /// Closes when it is no longer ours.

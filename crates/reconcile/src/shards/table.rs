@@ -4,23 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
+use slipway_model::SHARES as SHARDS;
 
 use crate::Key;
 
-/// Objects are dealt out in so many parts. Every engine must know the same number: another one means another
-/// table, so it never changes.
-pub(super) const SHARDS: u16 = 64;
-
 /// The part that an object belongs to, whatever its kind.
 pub(super) fn shard_of(key: &Key) -> u16 {
-    let mut hash = Sha256::new();
-    for part in [&key.namespace, &key.name] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part.as_bytes());
-    }
-    let hash = hash.finalize();
-    u16::from_be_bytes([hash[0], hash[1]]) % SHARDS
+    slipway_model::share_of(&key.namespace, &key.name)
 }
 
 /// The shards that each engine holds. A shard that stands nowhere is free.

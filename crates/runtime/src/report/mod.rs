@@ -1,10 +1,12 @@
 //! Report, second half: the control plane hears what changed, as state, never as a story.
 //!
 //! In: custom resources of any kind, and of Applications what their engine observed beside them. Out: entities in one envelope
-//! ([`send`]). Sending twice is sending once; after a failure, and at the beginning, everything is sent. Where an engine is
-//! switched off, its kind is reported from the custom resources alone ([`engines`]).
+//! ([`send`]), which wait in a file until they were heard ([`outbox`]). Sending twice is sending once; at the beginning, and where the
+//! control plane has lost something, everything is sent. Processes that share the objects each report their own part. Where an
+//! engine is switched off, its kind is reported from the custom resources alone ([`engines`]).
 
 pub(crate) mod engines;
+mod outbox;
 pub(crate) mod send;
 mod summary;
 pub(crate) mod tree;
@@ -18,12 +20,13 @@ use std::time::{Duration, Instant};
 use slipway_api::application as wire;
 use slipway_api::report::{ApplicationSet, Entity, EntityName, EntityState};
 use slipway_crd::{Application, ObjectMeta};
-use slipway_reconcile::Key;
+use slipway_reconcile::{Key, Share};
 use slipway_source::GitCache;
 use tokio::sync::{Notify, watch};
 
 use crate::Config;
 use crate::context::Context;
+use crate::engines::APPLICATION;
 use crate::settings::RepositoryAccess;
 
 pub(crate) struct Reporter {
@@ -93,11 +96,11 @@ fn state_of(app: &wire::Application) -> EntityState {
     }
 }
 
-/// What goes out in one round.
+/// What changed since the round before.
 #[derive(Default)]
 struct Round {
-    entities: Vec<Entity>,
-    removed: Vec<EntityName>,
+    /// Without an entity: it is gone.
+    changes: Vec<(EntityName, Option<Entity>)>,
     /// Which orders it tells of.
     ordered: u64,
 }
@@ -206,18 +209,33 @@ impl Reporter {
         }
     }
 
-    fn take(&self, complete: bool) -> Round {
+    /// What changed of this process's part; the rest is for others to tell.
+    fn take(&self, share: &Share) -> Round {
         let mut inner = self.inner.lock().expect("no panic while locked");
         let changed = std::mem::take(&mut inner.changed);
         let removed = std::mem::take(&mut inner.removed);
-        let entities = if complete {
-            inner.known.iter().map(|(key, known)| known.entity(key)).collect()
-        } else {
-            let known = |key: &Key| Some(inner.known.get(key)?.entity(key));
-            changed.iter().filter_map(known).collect()
-        };
+        let removed = removed.iter().filter(|key| share.holds(key)).map(|key| (entity_name(key), None));
+        let known = |key: &Key| Some((entity_name(key), Some(inner.known.get(key)?.entity(key))));
+        let changed = changed.iter().filter(|key| share.holds(key)).filter_map(known);
         let ordered = self.orders.load(Ordering::SeqCst);
-        Round { entities, removed: removed.iter().map(entity_name).collect(), ordered }
+        Round { changes: removed.chain(changed).collect(), ordered }
+    }
+
+    /// Everything that this process has to tell of.
+    fn all(&self, share: &Share) -> Vec<Entity> {
+        let inner = self.inner.lock().expect("no panic while locked");
+        let ours = inner.known.iter().filter(|(key, _)| share.holds(key));
+        ours.map(|(key, known)| known.entity(key)).collect()
+    }
+
+    /// Others look after the rest now: what is known of it grows old.
+    fn keep_only(&self, share: &Share) {
+        let mut inner = self.inner.lock().expect("no panic while locked");
+        let is_other = |key: &Key| key.kind == APPLICATION && !share.holds(key);
+        inner.known.retain(|key, _| !is_other(key));
+        inner.changed.retain(|key| !is_other(key));
+        inner.removed.retain(|key| share.holds(key));
+        inner.reconciled.retain(|key| !is_other(key));
     }
 
     /// Whether all of these were reconciled since the start.

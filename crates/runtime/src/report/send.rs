@@ -1,18 +1,23 @@
 //! How reports go out: bodies of bounded size, each with a number; everything there is in pages under one number.
 //!
-//! After a failure nobody knows what arrived, so that everything is sent again under a higher number, which takes the place of
-//! whatever was half sent. Pages that the control plane misses at the end are sent once more.
+//! What changed waits in the outbox until the control plane has taken it, and goes out again after a failure, under a higher number:
+//! the latest state of every object, however long it took. Everything is sent at the beginning, when this process got other parts to look
+//! after, and when the control plane has lost what it had taken. Pages that it misses at the end are sent once more; when it says that
+//! it has too much to do, it is left alone as long as it asks for.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use slipway_api::report::{CompletePage, ENTITY_BYTES_MAX, Entity, EntityName, ReportTaken, RuntimeReport};
 use slipway_api::{Client, ClientError};
 
 use slipway_model::Backoff;
+use slipway_reconcile::{Shards, Share};
 
-use super::{Reporter, Round};
+use super::Reporter;
+use super::outbox::{Change, Outbox};
 use crate::Config;
 use crate::inventory::Inventory;
 
@@ -26,6 +31,10 @@ const GATHER: Duration = Duration::from_millis(50);
 const EARLY: Duration = Duration::from_millis(500);
 /// A control plane that forgot us learns of us again.
 const HEARTBEAT: Duration = Duration::from_secs(20);
+/// How often it is looked at what this process has to look after.
+const LOOK: Duration = Duration::from_secs(1);
+/// A body that another process sent of what is ours now has arrived by then.
+const AGAIN: Duration = Duration::from_secs(60);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// Numbers of bodies: they rise, also over a restart, because they follow the clock in microseconds. Where the clock went back,
@@ -82,37 +91,71 @@ fn fit(mut entity: Entity) -> Option<(Entity, usize)> {
     (weight <= ENTITY_BYTES_MAX).then_some((entity, weight))
 }
 
+/// Why a body did not get through.
+enum Failure {
+    /// The control plane asks to be left alone for so long.
+    Later(Duration),
+    Failed(String),
+}
+
 /// Bodies on their way to the control plane.
 struct Sender<'a> {
     server: &'a Client,
     config: &'a Config,
     reporter: &'a Reporter,
+    replica: &'a str,
     /// What was left out before; nobody is told twice.
-    refused: &'a Mutex<std::collections::BTreeSet<EntityName>>,
+    refused: &'a Mutex<BTreeSet<EntityName>>,
+    /// The highest number that was taken.
+    taken: AtomicI64,
+    /// The control plane does not know what it had taken.
+    has_lost: AtomicBool,
 }
 
 impl Sender<'_> {
-    /// What changed, in as many bodies as it takes.
-    async fn changes(&self, round: Round) -> Result<(), String> {
-        let mut removed = round.removed.chunks(PAGE_ENTITIES).map(<[EntityName]>::to_vec);
-        for entities in pages(round.entities) {
-            let removed = removed.next().unwrap_or_default();
-            self.body(self.reporter.sequence.next(), None, entities, removed).await?;
+    /// These changes, in as many bodies as it takes; those that came too late, because somebody else said more of them.
+    async fn changes(
+        &self,
+        changes: &[Change],
+        number: Option<i64>,
+    ) -> Result<BTreeSet<EntityName>, Failure> {
+        let of = |is_gone: bool| changes.iter().filter(move |change| change.entity.is_none() == is_gone);
+        let removed: Vec<_> = of(true).map(|change| change.name.clone()).collect();
+        let entities = of(false).filter_map(|change| change.entity.as_deref().cloned()).collect();
+        let mut removed = removed.chunks(PAGE_ENTITIES).map(<[EntityName]>::to_vec);
+        let mut bodies: Vec<_> =
+            pages(entities).into_iter().map(|page| (page, removed.next().unwrap_or_default())).collect();
+        bodies.extend(removed.map(|removed| (Vec::new(), removed)));
+        let mut stale = BTreeSet::new();
+        for (entities, removed) in bodies {
+            let names: Vec<_> = entities.iter().map(Entity::name).chain(removed.iter().cloned()).collect();
+            let number = number.unwrap_or_else(|| self.reporter.sequence.next());
+            let answer = self.body(number, None, Vec::new(), entities, removed).await?;
+            stale.extend(if answer.taken { answer.stale } else { names });
         }
-        for removed in removed {
-            self.body(self.reporter.sequence.next(), None, Vec::new(), removed).await?;
-        }
-        Ok(())
+        Ok(stale)
     }
 
-    /// Everything there is, in pages.
-    async fn everything(&self, entities: Vec<Entity>) -> Result<(), String> {
+    /// Everything there is of a share, in pages.
+    async fn everything(&self, entities: Vec<Entity>, share: &Share) -> Result<(), Failure> {
         let sequence = self.reporter.sequence.next();
+        let parts: Vec<_> = match share {
+            Share::Parts(parts) => parts.iter().copied().collect(),
+            Share::Everything | Share::Nothing => Vec::new(),
+        };
         let pages = pages(entities);
         let send = async |page: usize| {
             let last = page + 1 == pages.len();
             let complete = CompletePage { page: u32::try_from(page).unwrap_or(u32::MAX), last };
-            self.body(sequence, Some(complete), pages[page].clone(), Vec::new()).await
+            let answer =
+                self.body(sequence, Some(complete), parts.clone(), pages[page].clone(), Vec::new()).await?;
+            match answer.taken {
+                true => Ok(answer),
+                false => Err(Failure::Failed(format!(
+                    "the control plane has heard report {} already",
+                    answer.sequence
+                ))),
+            }
         };
         let mut missing = Vec::new();
         for page in 0..pages.len() {
@@ -122,9 +165,11 @@ impl Sender<'_> {
             let page = usize::try_from(page).unwrap_or(usize::MAX);
             missing = if page < pages.len() { send(page).await?.missing } else { Vec::new() };
         }
-        match missing.is_empty() {
-            true => Ok(()),
-            false => Err(format!("the control plane misses {} pages of the complete report", missing.len())),
+        match missing.len() {
+            0 => Ok(()),
+            some => {
+                Err(Failure::Failed(format!("the control plane misses {some} pages of the complete report")))
+            }
         }
     }
 
@@ -132,9 +177,10 @@ impl Sender<'_> {
         &self,
         sequence: i64,
         complete: Option<CompletePage>,
+        parts: Vec<u16>,
         entities: Vec<Entity>,
         removed: Vec<EntityName>,
-    ) -> Result<ReportTaken, String> {
+    ) -> Result<ReportTaken, Failure> {
         let config = self.config;
         let report = RuntimeReport {
             runtime: config.name.clone(),
@@ -145,18 +191,26 @@ impl Sender<'_> {
             complete,
             entities,
             removed,
+            replica: self.replica.to_owned(),
+            parts,
         };
         let sending = self.server.post::<_, ReportTaken>("/2.0/api/events", &report);
         let answer = match tokio::time::timeout(ANSWER_WITHIN, sending).await {
             Ok(Ok(answer)) => answer,
             // Without a readable body it was still taken in.
             Ok(Err(ClientError::Unexpected { .. })) => ReportTaken { taken: true, ..ReportTaken::default() },
-            Ok(Err(error)) => return Err(error.to_string()),
-            Err(_) => return Err("the control plane does not answer".to_owned()),
+            Ok(Err(ClientError::Later { after, .. })) => return Err(Failure::Later(after)),
+            Ok(Err(error)) => return Err(Failure::Failed(error.to_string())),
+            Err(_) => return Err(Failure::Failed("the control plane does not answer".to_owned())),
         };
         self.reporter.sequence.heard(answer.sequence);
-        if !answer.taken {
-            return Err(format!("the control plane has heard report {} already", answer.sequence));
+        let taken = self.taken.load(Ordering::SeqCst);
+        if answer.before.is_some_and(|before| before < taken) {
+            self.has_lost.store(true, Ordering::SeqCst);
+            self.taken.store(0, Ordering::SeqCst);
+        }
+        if answer.taken {
+            self.taken.fetch_max(sequence, Ordering::SeqCst);
         }
         for refused in &answer.refused {
             if self.refused.lock().expect("no panic while locked").insert(refused.entity.clone()) {
@@ -169,42 +223,148 @@ impl Sender<'_> {
 }
 
 /// Runs for ever. Without a control plane there is nobody to report to.
-pub(crate) async fn send_reports(config: &Config, reporter: &Reporter, inventory: &Inventory) {
+pub(crate) async fn send_reports(
+    config: &Config,
+    reporter: &Reporter,
+    inventory: &Inventory,
+    shards: &Shards,
+) {
     let Some(server) = config.server.clone() else { return std::future::pending().await };
-    let all = || inventory.applications().into_iter().chain(inventory.application_sets());
     let refused = Mutex::default();
-    let sender = Sender { server: &server, config, reporter, refused: &refused };
-    let mut owed = true;
+    let (taken, has_lost) = (AtomicI64::new(0), AtomicBool::new(false));
+    let replica = shards.replica();
+    let sender = Sender { server: &server, config, reporter, replica, refused: &refused, taken, has_lost };
+    let data = config.data.clone();
+    let (outbox, number) =
+        tokio::task::spawn_blocking(move || Outbox::open(&data)).await.expect("it does not panic");
+    reporter.sequence.heard(number);
+    let left = Left { changes: outbox.waiting(), number };
+    let mut round =
+        Rounds { sender, inventory, shards, outbox, left, share: Share::Nothing, owed: true, again_at: None };
     let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(16));
+    let mut not_before = Instant::now();
+    let mut sent_at: Option<Instant> = None;
     loop {
-        // A complete report takes away what it does not name, so it must not be early.
-        let complete = owed && reporter.has_reconciled(all());
-        let round = reporter.take(complete);
-        let ordered = round.ordered;
-        let sent = match complete {
-            true => sender.everything(round.entities).await,
-            false => sender.changes(round).await,
-        };
-        match sent {
-            Ok(()) => {
-                backoff.reset();
-                owed &= !complete;
-                reporter.told.send_replace(ordered);
-            }
-            Err(error) => {
-                owed = true;
-                if backoff.failures() == 0 {
-                    tracing::warn!(%error, "A report could not be sent; everything is sent again later.");
+        let ordered = round.gather().await;
+        let is_due = round.has_something() || sent_at.is_none_or(|at| at.elapsed() >= HEARTBEAT);
+        if is_due && Instant::now() >= not_before && round.share != Share::Nothing {
+            match round.send().await {
+                Ok(true) => {
+                    backoff.reset();
+                    sent_at = Some(Instant::now());
+                    reporter.told.send_replace(ordered);
                 }
-                tokio::time::sleep(backoff.failed()).await;
-                continue;
+                // Said again with a higher number.
+                Ok(false) => not_before = Instant::now() + backoff.failed(),
+                Err(Failure::Later(after)) => not_before = Instant::now() + after,
+                Err(Failure::Failed(error)) => {
+                    if backoff.failures() == 0 {
+                        tracing::warn!(%error, "A report could not be sent; what changed is kept and sent again later.");
+                    }
+                    not_before = Instant::now() + backoff.failed();
+                }
             }
         }
-        let rest = if owed { EARLY } else { HEARTBEAT };
+        let rest = if round.owed || round.has_something() { EARLY } else { LOOK };
+        let pause = not_before.saturating_duration_since(Instant::now());
         tokio::select! {
             () = reporter.signal.notified() => tokio::time::sleep(GATHER).await,
-            () = tokio::time::sleep(rest) => {}
+            () = tokio::time::sleep(if pause.is_zero() { rest } else { pause.min(LOOK) }) => {}
         }
+    }
+}
+
+/// What an earlier process left: said with the number that it had, so that whatever was said since stands.
+struct Left {
+    changes: Vec<Change>,
+    number: i64,
+}
+
+struct Rounds<'a> {
+    sender: Sender<'a>,
+    inventory: &'a Inventory,
+    shards: &'a Shards,
+    outbox: Outbox,
+    left: Left,
+    share: Share,
+    /// Everything is to be sent.
+    owed: bool,
+    /// And once more then: whoever had these parts before may have had a body on its way.
+    again_at: Option<Instant>,
+}
+
+impl Rounds<'_> {
+    /// Takes what changed into the outbox, and keeps it; which orders it tells of.
+    async fn gather(&mut self) -> u64 {
+        let (share, reporter) = (self.shards.share(), self.sender.reporter);
+        if share != self.share {
+            reporter.keep_only(&share);
+            self.owed |= share != Share::Nothing;
+            self.again_at = matches!(share, Share::Parts(_)).then(|| Instant::now() + AGAIN);
+            self.share = share;
+        }
+        if self.again_at.is_some_and(|at| Instant::now() >= at) {
+            (self.owed, self.again_at) = (true, None);
+        }
+        if self.share == Share::Nothing {
+            return *reporter.told.borrow();
+        }
+        let taken = reporter.take(&self.share);
+        for (name, entity) in taken.changes {
+            self.outbox.put(name, entity);
+        }
+        self.owed |= self.outbox.has_overflowed();
+        let number = reporter.sequence.next();
+        let empty = Outbox::none();
+        let mut outbox = std::mem::replace(&mut self.outbox, empty);
+        let kept = tokio::task::spawn_blocking(move || {
+            outbox.keep(number);
+            outbox
+        });
+        self.outbox = kept.await.expect("it does not panic");
+        taken.ordered
+    }
+
+    fn has_something(&self) -> bool {
+        !self.outbox.is_empty() || self.is_complete()
+    }
+
+    /// A complete report takes away what it does not name, so it must not be early.
+    fn is_complete(&self) -> bool {
+        if !self.owed {
+            return false;
+        }
+        let all = self.inventory.applications().into_iter().chain(self.inventory.application_sets());
+        self.sender.reporter.has_reconciled(all.filter(|key| self.share.holds(key)))
+    }
+
+    /// False: something has to be said again.
+    async fn send(&mut self) -> Result<bool, Failure> {
+        if !self.left.changes.is_empty() {
+            let left: Vec<_> =
+                self.left.changes.iter().filter(|change| self.outbox.is_latest(change)).cloned().collect();
+            self.sender.changes(&left, Some(self.left.number)).await?;
+            for change in std::mem::take(&mut self.left.changes) {
+                self.outbox.acknowledged(&change);
+            }
+        }
+        let waiting = self.outbox.waiting();
+        let mut stale = BTreeSet::new();
+        if self.is_complete() {
+            self.sender.everything(self.sender.reporter.all(&self.share), &self.share).await?;
+            self.owed = false;
+            self.outbox.recovered();
+        } else {
+            stale = self.sender.changes(&waiting, None).await?;
+        }
+        for change in waiting.iter().filter(|change| !stale.contains(&change.name)) {
+            self.outbox.acknowledged(change);
+        }
+        if self.sender.has_lost.swap(false, Ordering::SeqCst) {
+            tracing::warn!("The control plane does not know what it had heard; everything is sent again.");
+            self.owed = true;
+        }
+        Ok(stale.is_empty())
     }
 }
 

@@ -1,4 +1,4 @@
-//! How much one runner may say at once: a bucket of bytes for each, so that one that floods is slowed and the others
+//! How much one runner or runtime may say at once: a bucket of bytes for each, so that one that floods is slowed and the others
 //! are not.
 //!
 //! In: who speaks, how much, when. Out: whether to listen. It forgets runners that have been quiet.
@@ -55,10 +55,15 @@ impl Floods {
         bucket.fill(now_ms);
         let cost = (bytes + CALL_BYTES) as f64;
         if bucket.left < cost {
-            return Err(ApiError::too_many(format!(
-                "runner `{runner}` sends more than {} MiB per second: wait a moment and send it again",
-                (BYTES_PER_SECOND as u64) >> 20
-            )));
+            // As long as it takes until as much is heard again.
+            let seconds = ((cost - bucket.left) / BYTES_PER_SECOND).ceil().max(1.0) as u64;
+            return Err(ApiError::later(
+                seconds,
+                format!(
+                    "`{runner}` sends more than {} MiB per second: wait a moment and send it again",
+                    (BYTES_PER_SECOND as u64) >> 20
+                ),
+            ));
         }
         bucket.left -= cost;
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Query, State};
+use axum::http::{HeaderMap, header};
 use serde::Deserialize;
 use slipway_access::{Policy, Who};
 use slipway_api::error::ErrorBody;
@@ -22,6 +23,9 @@ use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
 
 const BATCH: i64 = 200;
+/// Beyond it a report waits at its runtime, which has a file for it, and not in our memory.
+const WRITES_WAITING_MAX: u64 = 500;
+const BUSY_SECONDS: u64 = 2;
 
 fn runtime_name(caller: &Caller) -> Result<String, ApiError> {
     match &caller.principal.who {
@@ -141,16 +145,26 @@ async fn clone_base(
 /// Report the state of custom resources: all of them, a page at a time, or those that changed. What was said with a higher number
 /// stands; sending a body twice is sending it once.
 #[utoipa::path(post, path = "/2.0/api/events", tag = "agents", request_body = RuntimeReport,
-    responses((status = 200, body = ReportTaken), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody)))]
+    responses((status = 200, body = ReportTaken), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 429, body = ErrorBody)))]
 pub(crate) async fn report_entities(
     State(server): State<Server>,
     caller: Caller,
+    headers: HeaderMap,
     Json(report): Json<RuntimeReport>,
 ) -> Result<Json<ReportTaken>, ApiError> {
     if runtime_name(&caller)? != report.runtime {
         return Err(ApiError::forbidden(format!("this key is not the key of runtime `{}`", report.runtime)));
     }
     let (scope, now_ms) = (caller.scope(), server.now_ms());
+    let bytes = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let speaker = format!("runtime {}", report.runtime);
+    server.inner.floods.admit(scope.account(), &speaker, bytes.unwrap_or(0), now_ms)?;
+    if server.store().stats().waiting > WRITES_WAITING_MAX {
+        return Err(ApiError::later(
+            BUSY_SECONDS,
+            "the platform has much to write down: send it again later",
+        ));
+    }
     let intake = Intake::new(report)?;
     Ok(Json(server.change(move |tx| intake.store(tx, scope, now_ms)).await?))
 }

@@ -10,6 +10,7 @@ use slipway_store::Committed;
 use super::driver::{Task, Wake};
 use crate::ci::{git_host, notifications, schedules, triggers, webhook_sync};
 use crate::facts::{consuming, later, relay};
+use crate::gitops::peers;
 use crate::http::roles::Role;
 use crate::identity::anchor;
 use crate::{agents, background, http};
@@ -27,7 +28,7 @@ fn may_be_settings(commit: &Committed) -> bool {
     commit.changes.iter().any(|change| change.account.is_none())
 }
 
-pub(crate) static TASKS: [Task; 15] = [
+pub(crate) static TASKS: [Task; 16] = [
     Task {
         name: "relay",
         description: "Hands facts from the database to the message bus, in their order.",
@@ -143,6 +144,14 @@ pub(crate) static TASKS: [Task; 15] = [
         lease: None,
         wake: Wake::Always,
         run: |turn| Box::pin(async move { agents::polls::run(&turn.server).await }),
+    },
+    Task {
+        name: "tunnel-table",
+        description: "Tells other processes through the cache which tunnels this one holds.",
+        role: Some(Role::TunnelServer),
+        lease: None,
+        wake: Wake::Every(seconds(5)),
+        run: |turn| Box::pin(async move { peers::round(&turn.server).await }),
     },
     Task {
         name: "live-fan-out",

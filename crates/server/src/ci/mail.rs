@@ -43,6 +43,7 @@ impl From<Sent> for MailError {
 pub(crate) async fn send(server: &Server, data: &Value, subject: &str, text: &str) -> Result<(), MailError> {
     let word = |name: &str| data.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let host = word("host").ok_or(MailError::Settings("`host`, the mail server"))?;
+    server.inner.egress.allowed(host).map_err(MailError::Egress)?;
     let from =
         word("from").filter(|from| is_plain(from)).ok_or(MailError::Settings("`from`, an e-mail address"))?;
     let to: Vec<&str> = data["to"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -5,16 +5,16 @@
 //! entities and of nothing else, its sizes are limited here, and one entity that cannot be kept does not hold up the others.
 //! What is costly (reading bodies, writing JSON) is done before the transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slipway_api::application::{Application, ApplicationRow};
 use slipway_api::report::{
-    APPLICATION, CompletePage, ENTITIES_MAX, ENTITY_BYTES_MAX, Entity, EntityName, PAGES_MAX, Refused,
-    ReportTaken, RuntimeReport, SEQUENCE_MAX,
+    APPLICATION, CompletePage, ENTITIES_MAX, ENTITY_BYTES_MAX, Entity, EntityName, PAGES_MAX, REPLICAS_MAX,
+    Refused, ReportTaken, RuntimeReport, SEQUENCE_MAX,
 };
-use slipway_model::ChangeKind;
+use slipway_model::{ChangeKind, SHARES, share_of};
 use slipway_store::applications::{self, Runtime};
-use slipway_store::entities::{self, Complete, Name, Reported};
+use slipway_store::entities::{self, Complete, Completes, Name, Reported, Share};
 use slipway_store::{Scope, StoreError, Tx, facts};
 
 use super::deployments::{self, Heard};
@@ -38,9 +38,12 @@ pub(crate) struct Intake {
     runtime: Runtime,
     sequence: i64,
     page: Option<CompletePage>,
+    replica: String,
+    parts: BTreeSet<u16>,
     entities: Vec<Ready>,
     removed: Vec<EntityName>,
     refused: Vec<Refused>,
+    stale: Vec<EntityName>,
 }
 
 /// An entity whose texts are written already.
@@ -57,8 +60,18 @@ struct Ready {
 impl Intake {
     pub(crate) fn new(report: RuntimeReport) -> Result<Self, ApiError> {
         check(&report)?;
-        let RuntimeReport { runtime, version, ingress_url, cluster, sequence, complete, entities, removed } =
-            report;
+        let RuntimeReport {
+            runtime,
+            version,
+            ingress_url,
+            cluster,
+            sequence,
+            complete,
+            entities,
+            removed,
+            replica,
+            parts,
+        } = report;
         let (mut ready, mut refused) = (Vec::with_capacity(entities.len()), Vec::new());
         for entity in entities {
             let name = entity.name();
@@ -76,7 +89,18 @@ impl Intake {
             sequence,
             applications: 0,
         };
-        Ok(Self { runtime, sequence, page: complete, entities: ready, removed, refused })
+        let (parts, stale) = (parts.into_iter().collect(), Vec::new());
+        Ok(Self {
+            runtime,
+            sequence,
+            page: complete,
+            replica,
+            parts,
+            entities: ready,
+            removed,
+            refused,
+            stale,
+        })
     }
 
     pub(crate) fn store(
@@ -90,34 +114,81 @@ impl Intake {
         self.runtime.sequence = self.sequence.max(heard);
         applications::runtime_seen(tx, scope, &self.runtime)?;
         tx.changed(scope.account(), ChangeKind::Runtime, &self.runtime.name);
-        let answer = ReportTaken { sequence: self.runtime.sequence, ..ReportTaken::default() };
-        let before = entities::complete(tx, scope, &self.runtime.name)?.unwrap_or_default();
-        let is_late = match self.page {
-            Some(_) => before.sequence > self.sequence,
-            None => before.sequence >= self.sequence,
-        };
-        if is_late {
+        let answer =
+            ReportTaken { sequence: self.runtime.sequence, before: Some(heard), ..ReportTaken::default() };
+        let mut completes = entities::completes(tx, scope, &self.runtime.name)?;
+        if self.is_late(&completes) {
             return Ok(answer);
         }
-        let complete = self.page.map(|page| with_page(before, self.sequence, page));
+        self.leave_out_what_is_late(&completes);
+        let page = self.page.map(|page| self.note_page(&mut completes, page));
         self.put_all(tx, scope, now_ms)?;
         self.remove_all(tx, scope, now_ms)?;
         let mut missing = Vec::new();
-        if let Some(complete) = complete {
-            entities::put_complete(tx, scope, &self.runtime.name, &complete)?;
+        if let Some(complete) = page {
+            entities::put_completes(tx, scope, &self.runtime.name, &completes)?;
             if complete.has_ended() {
-                entities::remove_unnamed(tx, scope, &self.runtime.name, self.sequence, now_ms)?;
+                let of_share = |of: Name<'_>| self.parts.contains(&share_of(of.namespace, of.name));
+                let meant: Option<&dyn Fn(Name<'_>) -> bool> =
+                    if self.parts.is_empty() { None } else { Some(&of_share) };
+                entities::remove_unnamed(tx, scope, &self.runtime.name, self.sequence, meant, now_ms)?;
             } else if complete.last.is_some() {
                 missing = complete.missing(LISTED_MAX);
             }
         }
         self.refused.truncate(LISTED_MAX);
-        Ok(ReportTaken { taken: true, missing, refused: self.refused, ..answer })
+        let (refused, stale) = (self.refused, self.stale);
+        Ok(ReportTaken { taken: true, missing, refused, stale, ..answer })
+    }
+
+    /// Whether everything in it was said by a complete report with a higher number.
+    fn is_late(&self, completes: &Completes) -> bool {
+        let lowest = (0..SHARES).map(|part| completes.floor(part)).min().unwrap_or_default();
+        let own = completes.shares.get(&self.replica).map_or(0, |share| share.complete.sequence);
+        match self.page {
+            Some(_) => lowest.max(own) > self.sequence,
+            None => lowest >= self.sequence,
+        }
+    }
+
+    /// A part may have been reported completely since, by this process or by another one that has it now.
+    fn leave_out_what_is_late(&mut self, completes: &Completes) {
+        let (sequence, is_page) = (self.sequence, self.page.is_some());
+        let mut late = Vec::new();
+        let mut is_late = |name: &EntityName| {
+            let floor = completes.floor(share_of(&name.namespace, &name.name));
+            let is_late = floor > sequence || (floor == sequence && !is_page);
+            if is_late {
+                late.push(name.clone());
+            }
+            is_late
+        };
+        self.entities.retain(|ready| !is_late(&ready.name));
+        self.removed.retain(|name| !is_late(name));
+        self.stale = late;
+    }
+
+    /// The complete report with this page.
+    fn note_page(&self, completes: &mut Completes, page: CompletePage) -> Complete {
+        if self.parts.is_empty() {
+            completes.whole = with_page(std::mem::take(&mut completes.whole), self.sequence, page);
+            return completes.whole.clone();
+        }
+        let before = completes.shares.remove(&self.replica).unwrap_or_default().complete;
+        let complete = with_page(before, self.sequence, page);
+        if completes.shares.len() >= REPLICAS_MAX {
+            let oldest = completes.shares.iter().min_by_key(|(_, share)| share.complete.sequence);
+            let oldest = oldest.map(|(replica, _)| replica.clone());
+            oldest.map(|oldest| completes.shares.remove(&oldest));
+        }
+        let share = Share { complete: complete.clone(), parts: self.parts.clone() };
+        completes.shares.insert(self.replica.clone(), share);
+        complete
     }
 
     /// One question and few statements for a whole page, however many entities it names.
     fn put_all(&mut self, tx: &mut Tx<'_>, scope: Scope, now_ms: i64) -> Result<(), StoreError> {
-        let Self { runtime, sequence, entities: all, refused, .. } = self;
+        let Self { runtime, sequence, entities: all, refused, stale, .. } = self;
         let (runtime, sequence) = (&runtime.name, *sequence);
         for refused in &*refused {
             entities::named_again(tx, scope, runtime, place(&refused.entity), sequence)?;
@@ -131,6 +202,7 @@ impl Intake {
             let name = place(&ready.name);
             let known = known.get(&name);
             if known.is_some_and(|known| known.is_newer_than(sequence)) {
+                stale.push(ready.name.clone());
                 continue;
             }
             if known.is_none() && !kept.contains_key(&name) {
@@ -223,6 +295,11 @@ fn check(report: &RuntimeReport) -> Result<(), ApiError> {
     }
     if report.complete.is_some_and(|complete| complete.page >= PAGES_MAX) {
         return refuse(format!("a complete report may have {PAGES_MAX} pages"));
+    }
+    if report.replica.len() > WORD_CHARS_MAX || report.parts.iter().any(|part| *part >= SHARES) {
+        return refuse(format!(
+            "`replica` has at most {WORD_CHARS_MAX} bytes, and `parts` are numbers below {SHARES}"
+        ));
     }
     match report.removed.iter().find_map(wrong_name) {
         Some(reason) => refuse(format!("`removed`: {reason}")),

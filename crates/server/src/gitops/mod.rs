@@ -6,6 +6,7 @@ pub(crate) mod applications;
 pub(crate) mod deployments;
 pub(crate) mod intake;
 pub(crate) mod passes;
+pub(crate) mod peers;
 pub(crate) mod reach;
 pub(crate) mod rest;
 pub(crate) mod tunnels;

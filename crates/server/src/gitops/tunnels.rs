@@ -2,7 +2,7 @@
 //!
 //! In: an upgraded connection of a runtime whose key was looked at, and requests of anybody. Out: what the runtime answers, without
 //! what could act in the platform's name. A tunnel ends when the key behind it is revoked, or the runtime renamed or deleted.
-//! Does not know what a runtime serves, nor tunnels of other processes.
+//! Does not know what a runtime serves; tunnels of other processes are [`crate::gitops::peers`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::ctx::Server;
 use crate::gitops::passes;
+use crate::gitops::peers::{self, Unreached};
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
 
@@ -53,6 +54,14 @@ pub(crate) enum Named {
 impl Tunnels {
     pub(crate) fn of(&self, name: &TunnelName) -> Vec<SessionStatus> {
         self.sessions.list(name)
+    }
+
+    pub(crate) fn names(&self) -> Vec<TunnelName> {
+        self.sessions.names()
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.sessions
     }
 
     pub(crate) fn count(&self) -> Counts {
@@ -90,8 +99,13 @@ pub(crate) async fn serve(
     server.inner.tunnels.opened.fetch_add(1, Ordering::Relaxed);
     tell(&server, &caller).await;
     let sessions = server.inner.tunnels.sessions.clone();
+    let listed = {
+        let (server, name) = (server.clone(), name.clone());
+        // Requests that reach other processes are not for those who wait here.
+        move || drop(tokio::spawn(async move { peers::say(&server, &name).await }))
+    };
     let why = tokio::select! {
-        ended = sessions.serve(&name, peer, io) => match ended {
+        ended = sessions.serve_telling(&name, peer, io, listed) => match ended {
             Ok(()) => "the runtime closed it".to_owned(),
             Err(error) => error.to_string(),
         },
@@ -99,6 +113,7 @@ pub(crate) async fn serve(
         () = server.inner.shutdown.cancelled() => "this process stops".to_owned(),
     };
     tracing::info!(%name, why, "A tunnel ended.");
+    peers::say(&server, &name).await;
     tell(&server, &caller).await;
 }
 
@@ -152,12 +167,15 @@ pub(crate) async fn forward(
     slipway_tunnel::outside_headers(request.headers_mut(), from, scheme);
     let request = request.map(|body| -> Payload { body.map_err(Into::into).boxed_unsync() });
     let tunnels = &server.inner.tunnels;
-    let answer = tunnels.sessions.forward(name, request).await;
+    let answer = match tunnels.sessions.is_open(name) {
+        true => tunnels.sessions.forward(name, request).await.map_err(Unreached::from),
+        false => peers::forward(server, name, request).await,
+    };
     let counter = if answer.is_ok() { &tunnels.answered } else { &tunnels.failed };
     counter.fetch_add(1, Ordering::Relaxed);
-    let mut answer = answer.map_err(|error| {
-        tracing::debug!(%name, %error, "A request did not reach a runtime.");
-        ApiError::gateway(error.status(), error.to_string())
+    let mut answer = answer.map_err(|Unreached { status, why }| {
+        tracing::debug!(%name, why, "A request did not reach a runtime.");
+        ApiError::gateway(status, why)
     })?;
     let upgraded = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
     harmless(answer.headers_mut(), named, upgraded);

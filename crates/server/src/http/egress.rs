@@ -2,7 +2,7 @@
 //!
 //! The room `net` does the work; this is the server's choice of rules: private, loopback and link-local addresses are
 //! refused unless an operator of the platform allowed them, redirects are not followed, no proxy, an answer has 10 s
-//! and 10 MiB.
+//! and 10 MiB. With `--egress none` nobody is asked at all: no connection is opened and no name looked up.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(crate) enum EgressError {
         "{host} is an internal address ({address}): an operator of the platform has to allow it with --egress-allow {host}"
     )]
     Private { host: String, address: IpAddr },
+    #[error("{host} was not asked: this platform opens no connections (--egress none)")]
+    Off { host: String },
     #[error("cannot reach {host}")]
     Unreachable { host: String, source: NetError },
     #[error("{host} does not answer, or its certificate is not trusted by this machine")]
@@ -49,7 +51,18 @@ impl From<NetError> for EgressError {
 
 pub(crate) struct Egress {
     client: Client,
+    off: bool,
 }
+
+/// What does not work without a way out, for those who look after the platform.
+pub(crate) const NEEDS_A_WAY_OUT: [&str; 6] = [
+    "commit statuses are not sent to Git providers",
+    "webhooks are not registered at Git providers, and pushes that were not announced are not looked for",
+    "branches, commits and repositories of Git providers are not listed",
+    "notifications by e-mail, Slack and webhooks are not sent",
+    "nobody signs in through an identity provider",
+    "credentials of Git providers and registries are not tested",
+];
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -71,15 +84,32 @@ impl From<Received> for Answer {
 const JSON: (&str, &str) = ("accept", "application/json");
 
 impl Egress {
-    pub(crate) fn new(rules: EgressRules) -> Self {
+    pub(crate) fn new(rules: EgressRules, off: bool) -> Self {
         let limits = Limits { connect: CONNECT_TIMEOUT, whole: TIMEOUT, bytes: BYTES_MAX, redirects: 0 };
         let client = Client::new(Settings { rules, limits, ..Settings::default() });
-        Self { client: client.expect("a client with static settings builds") }
+        Self { client: client.expect("a client with static settings builds"), off }
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.off
+    }
+
+    /// Before anything is looked up.
+    pub(crate) fn allowed(&self, host: &str) -> Result<(), EgressError> {
+        if self.off { Err(EgressError::Off { host: host.to_owned() }) } else { Ok(()) }
+    }
+
+    async fn send(&self, request: Request<'_>) -> Result<Answer, EgressError> {
+        if self.off {
+            let url = request.url.parse::<reqwest::Url>().map_err(|_| EgressError::Address("this".into()))?;
+            self.allowed(url.host_str().unwrap_or_default())?;
+        }
+        Ok(self.client.send(request).await?.into())
     }
 
     pub(crate) async fn get(&self, address: &str) -> Result<Answer, EgressError> {
         let request = Request { headers: &[JSON], ..Request::get(address) };
-        Ok(self.client.send(request).await?.into())
+        self.send(request).await
     }
 
     /// JSON to an API, with headers that say who asks.
@@ -101,7 +131,7 @@ impl Egress {
             body: body.as_deref(),
             bytes_max: None,
         };
-        Ok(self.client.send(request).await?.into())
+        self.send(request).await
     }
 
     /// A letter, to a mail server whose address is checked like any other.
@@ -129,7 +159,7 @@ impl Egress {
             body: Some(body.as_bytes()),
             ..Request::get(address)
         };
-        Ok(self.client.send(request).await?.into())
+        self.send(request).await
     }
 }
 
@@ -149,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_operator_is_named_what_to_allow_and_nobody_a_password() {
-        let egress = Egress::new(EgressRules::default());
+        let egress = Egress::new(EgressRules::default(), false);
         let refused =
             |address: &str| EgressError::from(egress.client.check(address).unwrap_err()).to_string();
         let inside = refused("http://169.254.169.254/latest");
@@ -160,9 +190,26 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_that_points_inside_is_refused_when_it_is_resolved() {
-        let egress = Egress::new(EgressRules::default());
+        let egress = Egress::new(EgressRules::default(), false);
         let refused = egress.get("http://localhost:1/").await.err().unwrap();
         assert!(matches!(refused, EgressError::Private { .. }), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn without_a_way_out_nobody_is_asked_and_the_sentence_says_so() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = format!("http://me:hunter2@{}/x", listener.local_addr().unwrap());
+        let egress = Egress::new(EgressRules::parse(&["127.0.0.1"]).unwrap(), true);
+        for refused in [
+            egress.get(&address).await,
+            egress.call("POST", &address, &[], None).await,
+            egress.post_form(&address, &[], None).await,
+        ] {
+            let said = refused.err().unwrap().to_string();
+            assert_eq!(said, "127.0.0.1 was not asked: this platform opens no connections (--egress none)");
+        }
+        assert!(listener.accept().is_err(), "nobody came");
     }
 
     #[test]

@@ -83,6 +83,12 @@ impl ApiError {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "2009", "TOO_MUCH_AT_ONCE", message)
     }
 
+    /// The same, with how long to wait.
+    pub fn later(seconds: u64, message: impl Into<String>) -> Self {
+        let refusal = Self::too_many(message);
+        Self { more: Some(Box::new(More { retry_after: Some(seconds), ..More::default() })), ..refusal }
+    }
+
     pub fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "2004", "FORBIDDEN_ERROR", message)
     }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::gitops::peers;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     PipelinesApi,
@@ -74,7 +76,7 @@ impl Role {
         if path.starts_with("/2.0/api/events") {
             return Self::ApiEvents;
         }
-        if path == slipway_tunnel::PATH || path.starts_with("/tunnels/") {
+        if path == slipway_tunnel::PATH || path == peers::PATH || path.starts_with("/tunnels/") {
             return Self::TunnelServer;
         }
         if path.starts_with("/api/agent/") {
@@ -140,6 +142,7 @@ mod tests {
             ("/2.0/api/events", false, Role::ApiEvents),
             ("/api/agent/runner/sync", false, Role::RuntimeManager),
             ("/api/agent/tunnel", true, Role::TunnelServer),
+            ("/api/agent/peer", true, Role::TunnelServer),
             ("/tunnels/65f0c0ffee0ddba11deadbee-prod/app-proxy/x", false, Role::TunnelServer),
             ("/api/builds/5/logs/stream", false, Role::Broadcaster),
             ("/api/builds/5/logs", false, Role::PipelinesApi),

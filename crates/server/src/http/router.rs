@@ -24,6 +24,7 @@ use crate::ci::rest::{
 };
 use crate::ctx::Server;
 use crate::facts::rest::messages;
+use crate::gitops::peers;
 use crate::gitops::rest::{applications, entities, proxied, runtimes, tunnel};
 use crate::http::error::ApiError;
 use crate::http::graphql::{self, Endpoint};
@@ -83,6 +84,8 @@ fn undescribed(server: &Server, document: Arc<String>) -> Routes {
         .plain(Policy::Public, &[Method::POST], "/nomios/{kind}", post(hermes::announce))
         .plain(Policy::Public, &[Method::GET], "/ws/{account}/{id}", get(log_socket::follow))
         .plain(Policy::Runtime, &[Method::GET], slipway_tunnel::PATH, get(tunnel::open))
+        // Believed by what it is sealed with, which only processes of the platform can do.
+        .plain(Policy::Public, &[Method::GET], peers::PATH, get(tunnel::peer))
         // A runtime asks for itself who somebody is, by the pass that they were given; giving it was recorded.
         .plain(
             Policy::Public,

@@ -8,6 +8,7 @@ mod audit;
 mod builds;
 mod debug;
 mod doors;
+mod egress;
 mod git;
 mod gitea;
 mod gitea_sign_in;

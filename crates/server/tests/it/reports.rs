@@ -138,6 +138,110 @@ async fn a_complete_report_that_never_ends_removes_nothing_and_a_later_one_takes
     assert_eq!(runtime.names().await, ["kept"]);
 }
 
+/// The parts of these, and the others.
+fn parts_of(names: &[&str]) -> (Vec<u16>, Vec<u16>) {
+    let ours: std::collections::BTreeSet<_> =
+        names.iter().map(|name| slipway_model::share_of("argocd", name)).collect();
+    (0..slipway_model::SHARES).partition(|part| ours.contains(part))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_of_one_runtime_each_report_their_own_part_completely() {
+    let runtime = Reporting::start().await;
+    let (mut one, mut two) = (Vec::new(), Vec::new());
+    for number in 0..20 {
+        let name = format!("app-{number}");
+        let half = slipway_model::share_of("argocd", &name) < 32;
+        if half { &mut one } else { &mut two }.push(name);
+    }
+    let names = |all: &[String]| all.iter().map(|name| app(name, json!({}))).collect::<Vec<_>>();
+    let low: Vec<u16> = (0..32).collect();
+    let high: Vec<u16> = (32..64).collect();
+    let body = |apps: Vec<Value>, replica: &str, parts: &[u16]| {
+        let mut body = everything(apps);
+        (body["replica"], body["parts"]) = (json!(replica), json!(parts));
+        body
+    };
+    // An earlier process that was alone told of something that is gone since.
+    runtime.taken(everything(vec![app("gone", json!({})), app("app-0", json!({}))])).await;
+    let mut expected: Vec<_> = one.iter().chain(&two).cloned().collect();
+    expected.sort();
+    // Page by page, one between the pages of the other: neither takes the place of the other.
+    let mut first = body(names(&one[..1]), "a", &low);
+    first["complete"] = json!({"page": 0, "last": false});
+    let number = first["sequence"].clone();
+    runtime.taken(first).await;
+    runtime.taken(body(names(&two), "b", &high)).await;
+    let mut last = body(names(&one[1..]), "a", &low);
+    (last["complete"], last["sequence"]) = (json!({"page": 1, "last": true}), number.clone());
+    runtime.taken(last).await;
+    assert_eq!(runtime.names().await, expected);
+    // What one does not name goes when it is of its part, and of its part alone.
+    let between = sequence();
+    let kept = &one[1..];
+    runtime.taken(body(names(kept), "a", &low)).await;
+    expected.retain(|name| *name != one[0]);
+    assert_eq!(runtime.names().await, expected);
+    // A change from before the complete report of its part comes late; in the same body another part's does not.
+    let mut late = changes(vec![app(&one[0], json!({})), app(&two[0], json!({"summary": "new"}))]);
+    late["sequence"] = json!(between);
+    let answer = runtime.taken(late).await;
+    let stale: Vec<_> =
+        answer["stale"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(stale, [one[0].as_str()], "{answer}");
+    assert_eq!(runtime.names().await, expected, "nothing came back");
+    let shown = runtime.platform.get(&format!("/api/applications/local/argocd/{}", two[0])).await;
+    assert_eq!(shown["summary"], "new");
+    // Said again with a higher number it stands.
+    runtime.taken(changes(vec![app(&two[0], json!({"summary": "newer"}))])).await;
+    let shown = runtime.platform.get(&format!("/api/applications/local/argocd/{}", two[0])).await;
+    assert_eq!(shown["summary"], "newer");
+    // A part moved: its new process says all of it, and the old one's body comes too late.
+    let (part, _) = parts_of(&[&two[1]]);
+    let mut old = changes(vec![app(&two[1], json!({"summary": "old"}))]);
+    let before = old["sequence"].clone();
+    runtime.taken(body(vec![app(&two[1], json!({"summary": "theirs"}))], "c", &part)).await;
+    old["sequence"] = before;
+    let (_, answer) = runtime.send(old).await;
+    assert_eq!(answer["stale"][0]["name"], two[1].as_str(), "{answer}");
+    let shown = runtime.platform.get(&format!("/api/applications/local/argocd/{}", two[1])).await;
+    assert_eq!(shown["summary"], "theirs");
+    // Numbers of parts and names of processes have limits.
+    for (key, wrong) in [("parts", json!([64])), ("replica", json!("x".repeat(65)))] {
+        let mut body = everything(Vec::new());
+        body[key] = wrong;
+        assert_eq!(runtime.send(body).await.0, 400, "{key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_says_what_was_heard_before_and_when_to_come_again() {
+    let runtime = Reporting::start().await;
+    runtime.platform.hold_the_clock();
+    let first = changes(vec![app("a", json!({}))]);
+    let number = first["sequence"].clone();
+    assert_eq!(runtime.taken(first).await["before"], 0);
+    assert_eq!(runtime.taken(changes(Vec::new())).await["before"], number);
+    // Whoever says too much at once is asked to wait, and loses nothing by it.
+    let mut flood = changes(Vec::new());
+    let large = |name: &str| json!({"kind": "argoproj.io/Rollout", "namespace": "a", "name": name, "body": "x".repeat(3 << 20)});
+    flood["entities"] = json!([large("a"), large("b")]);
+    let asked_to_wait = loop {
+        flood["sequence"] = json!(sequence());
+        let call = runtime.platform.http().post(format!("{}/2.0/api/events", runtime.platform.url));
+        let answer = call.header("authorization", &runtime.key).json(&flood).send().await.unwrap();
+        if answer.status() != 200 {
+            break answer;
+        }
+    };
+    assert_eq!(asked_to_wait.status(), 429);
+    let seconds: u64 = asked_to_wait.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..60).contains(&seconds), "{seconds}");
+    runtime.platform.pass(i64::try_from(seconds).unwrap() * 1_000);
+    runtime.taken(changes(vec![app("b", json!({}))])).await;
+    assert_eq!(runtime.names().await, ["a", "b"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_kind_goes_through_the_same_envelope_to_administrators() {
     let runtime = Reporting::start().await;

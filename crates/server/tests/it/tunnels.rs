@@ -65,6 +65,7 @@ impl Runtime {
             .with_no_client_auth();
         let dial = Dial {
             server: Server::parse(&platform.url).unwrap(),
+            path: slipway_tunnel::PATH,
             carrier,
             credential: Arc::new(Secret::new(token.to_owned())),
             tls: Arc::new(tls),

@@ -22,6 +22,7 @@ pub(crate) struct Door {
     pub(crate) ingress_url: Option<String>,
     pub(crate) ca: Option<Vec<u8>>,
     pub(crate) raw_tunnel: bool,
+    pub(crate) services: slipway_runtime::Services,
 }
 
 /// How often the platform is asked who this is, when nothing happens that gives reason to.
@@ -36,7 +37,8 @@ pub(crate) async fn connected(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let address = crate::up::reachable(door.listener.local_addr()?);
-    let Some(mut identity) = introduced(&client, &stop).await? else { return Ok(()) };
+    let last = Remembered::of(&config.data, &client);
+    let Some(mut identity) = introduced(&client, &last, &stop).await? else { return Ok(()) };
     let mut listener = Some(door.listener);
     while !stop.is_cancelled() {
         if let Some(wanted) = &door.ingress_url {
@@ -56,6 +58,7 @@ pub(crate) async fn connected(
             Some(listener) => listener,
             None => TcpListener::bind(address).await?,
         };
+        last.keep(&identity);
         let mut now = config.clone();
         now.name.clone_from(&identity.name);
         now.ingress_url.clone_from(&identity.ingress_url);
@@ -67,7 +70,8 @@ pub(crate) async fn connected(
         };
         tracing::info!(runtime = %identity.name, %address, tunnel = tunnel.is_some(), "This runtime serves requests.");
         let life = Life { stop: stop.child_token(), identity: identity.clone(), address };
-        match life.run(now, &client, own, tunnel, door.external_host.clone()).await? {
+        let inside = (door.external_host.clone(), door.services.clone());
+        match life.run(now, &client, own, tunnel, inside).await? {
             Some(other) => identity = other,
             None => break,
         }
@@ -75,10 +79,69 @@ pub(crate) async fn connected(
     Ok(())
 }
 
-/// Who the token says that this is. A platform that is away is waited for; one that refuses the token is an error.
-async fn introduced(client: &Client, stop: &CancellationToken) -> anyhow::Result<Option<RuntimeIdentity>> {
+/// Who this was when the platform last said so, with this token: engines need not wait for a platform that is away.
+struct Remembered {
+    path: std::path::PathBuf,
+    /// Of the token: with another one this is somebody else.
+    digest: String,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Last {
+    token: String,
+    identity: RuntimeIdentity,
+}
+
+impl Remembered {
+    fn of(folder: &std::path::Path, client: &Client) -> Self {
+        use sha2::Digest as _;
+        let digest = sha2::Sha256::digest(client.key().expose().as_bytes());
+        let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { path: folder.join("identity.json"), digest }
+    }
+
+    fn read(&self) -> Option<RuntimeIdentity> {
+        let last: Last = serde_json::from_slice(&std::fs::read(&self.path).ok()?).ok()?;
+        (last.token == self.digest).then_some(last.identity)
+    }
+
+    /// Without it the next start waits for the platform, and nothing else is lost.
+    fn keep(&self, identity: &RuntimeIdentity) {
+        if self.read().as_ref() == Some(identity) {
+            return;
+        }
+        let last = Last { token: self.digest.clone(), identity: identity.clone() };
+        let beside = self.path.with_extension("new");
+        let kept = self.path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let kept = kept
+            .and_then(|()| std::fs::write(&beside, serde_json::to_vec(&last)?))
+            .and_then(|()| std::fs::rename(&beside, &self.path));
+        if let Err(error) = kept {
+            tracing::debug!(%error, "Cannot write down who this runtime is.");
+        }
+    }
+}
+
+/// So often a platform that is away is asked before the runtime goes on as who it was.
+const ASKED_IN_VAIN: usize = 3;
+
+/// Who the token says that this is. A platform that is away is waited for when it never said; one that refuses the token is an error.
+async fn introduced(
+    client: &Client,
+    last: &Remembered,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<RuntimeIdentity>> {
     let mut backoff = Backoff::new(Duration::from_millis(200), PAUSE_LONGEST);
-    loop {
+    for asked in 1.. {
+        if asked > ASKED_IN_VAIN
+            && let Some(identity) = last.read()
+        {
+            tracing::warn!(
+                runtime = identity.name,
+                "The platform is away; this runtime goes on as who it was."
+            );
+            return Ok(Some(identity));
+        }
         let asking = client.get::<RuntimeIdentity>("/api/agent/runtime/self");
         let error = tokio::select! {
             answer = asking => match answer {
@@ -101,6 +164,7 @@ async fn introduced(client: &Client, stop: &CancellationToken) -> anyhow::Result
             () = stop.cancelled() => return Ok(None),
         }
     }
+    Ok(None)
 }
 
 /// The runtime under one name.
@@ -118,7 +182,7 @@ impl Life {
         client: &Client,
         listener: TcpListener,
         tunnel: Option<TunnelDial>,
-        external_host: Option<String>,
+        (external_host, services): (Option<String>, slipway_runtime::Services),
     ) -> anyhow::Result<Option<RuntimeIdentity>> {
         let (state, heard) = watch::channel(TunnelState::Connecting);
         let runtime = Runtime::new(config);
@@ -127,6 +191,7 @@ impl Life {
             platform_url: self.identity.platform_url.clone(),
             external_host,
             tunnel: tunnel.is_some().then(|| heard.clone()),
+            services,
         };
         let serving = tokio::spawn(serve_front(listener, front_router(front), self.stop.clone()));
         let (address, stop) = (self.address, self.stop.clone());

@@ -96,6 +96,12 @@ struct RunArguments {
     /// A host that is for webhooks alone: it does not serve the app-proxy
     #[arg(long, value_name = "HOST")]
     external_host: Option<String>,
+    /// A service that callers reach below a path of this runtime, as `/workflows=http://argo-server.argo.svc:2746`; may be given several times
+    #[arg(long, value_name = "PREFIX=URL")]
+    route: Vec<slipway_runtime::Route>,
+    /// A namespace whose event sources get webhooks at `/webhooks/NAMESPACE/EVENTSOURCE`; may be given several times
+    #[arg(long, value_name = "NAMESPACE")]
+    events_namespace: Vec<String>,
     /// Open the tunnel without WebSocket frames around it; proxies on the way may not let it through
     #[arg(long)]
     raw_tunnel: bool,
@@ -232,6 +238,7 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         ingress_url: arguments.ingress_url,
         ca,
         raw_tunnel: arguments.raw_tunnel,
+        services: slipway_runtime::Services::new(arguments.route, arguments.events_namespace),
     };
     connected(config, client, door, stop).await?;
     Ok(ExitCode::SUCCESS)

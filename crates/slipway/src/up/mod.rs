@@ -57,6 +57,10 @@ pub(crate) struct NetworkArguments {
     /// A host, address or network inside that the server may call (an identity provider, say); as often as needed
     #[arg(long, env = "SLIPWAY_EGRESS_ALLOW", value_delimiter = ',')]
     egress_allow: Vec<String>,
+    /// `none`: the server opens no connection to anybody, its database, broker, cache and other processes aside; what needs one is refused
+    /// and says so
+    #[arg(long, env = "SLIPWAY_EGRESS", value_enum, default_value_t = Egress::Checked, conflicts_with = "egress_allow")]
+    egress: Egress,
     /// Seconds without a word from a runner after which its builds go to others; it stops them itself before that
     #[arg(long, default_value_t = slipway_server::Network::RUNNER_SILENCE_SECONDS, value_parser = clap::value_parser!(u32).range(10..))]
     runner_silence: u32,
@@ -68,15 +72,25 @@ pub(crate) struct NetworkArguments {
     runner_image: String,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Egress {
+    /// Public addresses, and what `--egress-allow` names
+    Checked,
+    /// Nobody
+    None,
+}
+
 impl NetworkArguments {
     pub(crate) fn read(self) -> anyhow::Result<Network> {
         Ok(Network {
             trusted_proxies: self.trusted_proxies,
             egress_allowed: EgressRules::parse(&self.egress_allow)
                 .map_err(|error| anyhow!("--egress-allow: {error}"))?,
+            egress_none: self.egress == Egress::None,
             runner_silence_seconds: Some(self.runner_silence),
             runner_image: Some(self.runner_image),
             tunnel_domain: self.tunnel_domain.filter(|domain| !domain.is_empty()),
+            peer_url: None,
         })
     }
 }
@@ -140,6 +154,7 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         ingress_url: None,
         ca: None,
         raw_tunnel: false,
+        services: slipway_runtime::Services::new(Vec::new(), Vec::new()),
     };
     roles.spawn(async move {
         if let Err(error) = crate::runtime::connected(config, platform, door, runtime_stop).await {

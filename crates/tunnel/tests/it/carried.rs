@@ -17,7 +17,7 @@ use crate::support::{Caller, Platform, body, listen, name, text};
 
 const CARRIERS: [Carrier; 2] = [Carrier::Raw, Carrier::WebSocket];
 
-async fn backend(mut request: Request<Incoming>) -> Response<Payload> {
+pub(crate) async fn backend(mut request: Request<Incoming>) -> Response<Payload> {
     match request.uri().path() {
         "/echo" => {
             let seen = format!(
@@ -73,7 +73,7 @@ async fn backend(mut request: Request<Incoming>) -> Response<Payload> {
     }
 }
 
-fn shown(headers: &HeaderMap, name: &str) -> String {
+pub(crate) fn shown(headers: &HeaderMap, name: &str) -> String {
     headers.get(name).map(|value| value.to_str().expect("text").to_owned()).unwrap_or_default()
 }
 

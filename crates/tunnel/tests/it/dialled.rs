@@ -71,6 +71,7 @@ async fn proxy() -> SocketAddr {
 fn dial(server: &str, roots: RootCertStore, proxy: Option<Proxy>) -> Dial {
     Dial {
         server: Server::parse(server).expect("an address"),
+        path: slipway_tunnel::PATH,
         carrier: Carrier::WebSocket,
         credential: Arc::new(format!("{KEY} prod").into()),
         tls: trusting(roots),

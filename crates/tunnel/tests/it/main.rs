@@ -3,4 +3,6 @@
 mod carried;
 mod cut;
 mod dialled;
+mod fuzzed;
+mod relayed;
 mod support;

@@ -88,6 +88,7 @@ impl Platform {
     ) -> Runtime {
         let dial = Dial {
             server: Server::parse(&format!("http://{address}")).expect("an address"),
+            path: slipway_tunnel::PATH,
             carrier,
             // A stand-in for a key that belongs to a runtime: the platform reads the name out of it.
             credential: Arc::new(format!("{key} {runtime}").into()),

@@ -77,6 +77,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and $several (not .Values.persistence.existingClaim) (not (has "ReadWriteMany" .Values.persistence.accessModes)) -}}
 {{- $wrong = append $wrong "more than one process needs storage that all can mount: set persistence.accessModes to [ReadWriteMany], or persistence.existingClaim" -}}
 {{- end -}}
+{{- if and $several .Values.tls.secretName -}}
+{{- $wrong = append $wrong "tls.secretName is for one process: several of them reach each other without TLS; let the ingress end it" -}}
+{{- end -}}
 {{- if and .Values.ingress.enabled .Values.gateway.enabled -}}
 {{- $wrong = append $wrong "ingress.enabled and gateway.enabled are both set: choose one" -}}
 {{- end -}}
@@ -185,6 +188,12 @@ spec:
         {{- range $variable, $part := dict "SLIPWAY_DATABASE" $.Values.database "SLIPWAY_BUS" $.Values.bus "SLIPWAY_CACHE_URL" $.Values.cache }}
         - name: {{ $variable }}
           valueFrom: { secretKeyRef: { name: {{ default (include "slipway.fullname" $) $part.existingSecret }}, key: {{ $part.key }} } }
+        {{- end }}
+        {{- if not $.Values.tls.secretName }}
+        # Requests for runtimes whose tunnels this process holds come from the others that way.
+        - name: POD_IP
+          valueFrom: { fieldRef: { fieldPath: status.podIP } }
+        - { name: SLIPWAY_PEER_URL, value: "http://$(POD_IP):8080" }
         {{- end }}
         {{- end }}
         {{- if $.Values.ca }}

@@ -64,6 +64,16 @@ export function HealthPage() {
                   <Property name="Version">
                     <code>{state.version}</code>
                   </Property>
+                  {state.withoutEgress.length > 0 && (
+                    <Property name="Connections to others">
+                      <Status tone="warn">None (--egress none)</Status>
+                      <ul>
+                        {state.withoutEgress.map((what) => (
+                          <li key={what}>{what}</li>
+                        ))}
+                      </ul>
+                    </Property>
+                  )}
                   <Property name="Master key">
                     <Status tone={state.rotating ? 'warn' : 'ok'}>
                       {state.rotating ? 'A rotation is unfinished' : 'OK'}

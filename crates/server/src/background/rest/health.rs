@@ -29,6 +29,8 @@ pub(crate) struct SystemHealth {
     rotating: bool,
     /// `database`, `bus` and `cache`, and whether each answers this process.
     parts: std::collections::BTreeMap<&'static str, bool>,
+    /// With `--egress none`: what does not work because the platform opens no connections. Empty: it does.
+    without_egress: Vec<&'static str>,
     /// What runs in the background of this process.
     jobs: Vec<BackgroundJob>,
     /// Who leads the work that one process at a time does.
@@ -167,5 +169,9 @@ pub(crate) async fn health(State(server): State<Server>) -> Result<Json<SystemHe
         audit_records: totals.audit,
         builds: totals.builds.into_iter().collect(),
         rotating: server.keyring().is_rotating(),
+        without_egress: match server.inner.egress.is_off() {
+            true => crate::http::egress::NEEDS_A_WAY_OUT.to_vec(),
+            false => Vec::new(),
+        },
     }))
 }

@@ -11,9 +11,10 @@ use slipway_model::AccountId;
 use slipway_store::identity::{self, Subject};
 use slipway_store::runtimes::{self, Registered};
 use slipway_store::{Tx, applications};
-use slipway_tunnel::{SessionStatus, TunnelName};
+use slipway_tunnel::TunnelName;
 
 use crate::ctx::Server;
+use crate::gitops::peers::{self, Told};
 use crate::gitops::reach;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
@@ -25,12 +26,21 @@ use crate::seams;
 const OFFLINE_AFTER_MS: i64 = 45_000;
 const NETWORKS_MAX: usize = 100;
 
-fn sessions(server: &Server, account: AccountId, runtime: &str) -> Vec<SessionStatus> {
-    let name = TunnelName::new(account, runtime);
-    name.map(|name| server.inner.tunnels.of(&name)).unwrap_or_default()
+/// Of each runtime its open tunnels, with the process that holds them.
+async fn sessions(server: &Server, account: AccountId, rows: &[Registered]) -> Vec<Vec<(String, Told)>> {
+    let names: Vec<_> = rows.iter().map(|row| TunnelName::new(account, &row.name).ok()).collect();
+    let known: Vec<_> = names.iter().flatten().cloned().collect();
+    let mut elsewhere = peers::elsewhere(server, &known).await.into_iter();
+    let of = |name: Option<TunnelName>| {
+        let Some(name) = name else { return Vec::new() };
+        let here = server.inner.tunnels.of(&name).into_iter();
+        let here = here.map(|one| (server.inner.holder.clone(), Told::from(one)));
+        here.chain(elsewhere.next().unwrap_or_default()).collect()
+    };
+    names.into_iter().map(of).collect()
 }
 
-fn shown(server: &Server, account: AccountId, row: Registered) -> Runtime {
+fn shown(server: &Server, account: AccountId, row: Registered, tunnels: usize) -> Runtime {
     let now_ms = server.now_ms();
     let heard = now_ms - row.last_seen_ms < OFFLINE_AFTER_MS;
     let state = match (row.has_token, row.last_seen_ms, heard) {
@@ -46,7 +56,7 @@ fn shown(server: &Server, account: AccountId, row: Registered) -> Runtime {
         online: state == "online",
         last_seen: Some(row.last_seen_ms).filter(|at_ms| *at_ms > 0).map(seams::rfc3339),
         created: Some(row.created_ms).filter(|at_ms| *at_ms > 0).map(seams::rfc3339),
-        tunnels: sessions(server, account, &row.name).len(),
+        tunnels,
         name: row.name,
         version: row.version,
         cluster: row.cluster,
@@ -63,7 +73,9 @@ pub(crate) async fn runtimes(
 ) -> Result<Json<Vec<Runtime>>, ApiError> {
     let scope = caller.scope();
     let rows = server.store().read(move |tx| runtimes::list(tx, scope)).await?;
-    Ok(Json(rows.into_iter().map(|row| shown(&server, scope.account(), row)).collect()))
+    let open = sessions(&server, scope.account(), &rows).await;
+    let all = rows.into_iter().zip(open);
+    Ok(Json(all.map(|(row, open)| shown(&server, scope.account(), row, open.len())).collect()))
 }
 
 /// One GitOps runtime, and for Administrators its open tunnels.
@@ -78,20 +90,22 @@ pub(crate) async fn runtime(
     let row = server.look(move |tx| find(tx, &caller, &name).map(|row| (row, caller))).await;
     let (row, caller) = row?;
     let now_ms = server.now_ms();
-    let open = match caller.principal.role() {
-        Some(Role::Administrator) => sessions(&server, scope.account(), &row.name),
-        _ => Vec::new(),
-    };
-    let session = |one: SessionStatus| TunnelSession {
+    let mut open = sessions(&server, scope.account(), std::slice::from_ref(&row)).await.concat();
+    let tunnels = open.len();
+    if caller.principal.role() != Some(Role::Administrator) {
+        open.clear();
+    }
+    let session = |(process, one): (String, Told)| TunnelSession {
         peer: one.peer,
-        since: seams::rfc3339(now_ms - i64::try_from(one.open_for.as_millis()).unwrap_or(0)),
+        process,
+        since: seams::rfc3339(now_ms - i64::try_from(one.open_ms).unwrap_or(0)),
         in_flight: one.in_flight,
         served: one.served,
     };
     Ok(Json(RuntimeDetail {
         allowed_addresses: row.allowed.clone(),
         sessions: open.into_iter().map(session).collect(),
-        runtime: shown(&server, scope.account(), row),
+        runtime: shown(&server, scope.account(), row, tunnels),
     }))
 }
 
@@ -237,7 +251,8 @@ pub(crate) async fn change_runtime(
             find(tx, &caller, wanted.as_deref().unwrap_or(&name))
         })
         .await?;
-    Ok(Json(shown(&server, account, row)))
+    let open = sessions(&server, account, std::slice::from_ref(&row)).await.concat();
+    Ok(Json(shown(&server, account, row, open.len())))
 }
 
 fn seen(row: &Registered) -> ChangeRuntime {

@@ -8,6 +8,7 @@ use slipway_access::Who;
 use slipway_tunnel::{Carrier, TunnelName, accept_key, label_of};
 
 use crate::ctx::Server;
+use crate::gitops::peers;
 use crate::gitops::tunnels::{self, Named};
 use crate::http::error::ApiError;
 use crate::http::roles::Role;
@@ -62,6 +63,23 @@ fn agree(carrier: Carrier, asked: &HeaderMap) -> Result<Response, ApiError> {
         let protocol = HeaderValue::from_static(slipway_tunnel::PROTOCOL);
         headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
     }
+    Ok(answer)
+}
+
+/// `GET /api/agent/peer`: another process of the platform, for tunnels that are held here.
+pub(crate) async fn peer(State(server): State<Server>, mut request: Request) -> Result<Response, ApiError> {
+    if text(request.headers(), header::UPGRADE) != Carrier::Raw.protocol() {
+        return Err(ApiError::bad_request("this is for processes of the platform"));
+    }
+    let credential = text(request.headers(), header::AUTHORIZATION).to_owned();
+    let process = peers::admit(&server, &credential).await.map_err(|why| {
+        let from = request.extensions().get::<RequestInfo>().cloned().unwrap_or_default().address;
+        tracing::warn!(from, why, "Refused a connection that is for processes of the platform.");
+        ApiError::refused_credential(why)
+    })?;
+    let answer = agree(Carrier::Raw, request.headers())?;
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(peers::serve(server, process, upgrade));
     Ok(answer)
 }
 

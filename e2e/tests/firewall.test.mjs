@@ -1,0 +1,192 @@
+// Two networks: the platform in one, with --egress none; the customer's cluster, runtime and runner in the other, behind a firewall that
+// lets nothing in. Both are namespaces of this machine's network, so this needs root; a rule counts every connection that the platform opens.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { inherited, until } from "../platform.mjs";
+
+const run = promisify(execFile);
+const binary = resolve(process.env.SLIPWAY_BIN ?? "target/release/slipway");
+const folder = mkdtempSync(join(tmpdir(), "slipway-e2e-"));
+// Names of links have fifteen letters at most, and other runs may be under way.
+const id = process.pid.toString(36).slice(-5) + Math.floor(Math.random() * 1296).toString(36).padStart(2, "0");
+const [outside, inside] = [`sp-${id}`, `sc-${id}`];
+const net = `10.${100 + Math.floor(Math.random() * 100)}.${Math.floor(Math.random() * 250)}`;
+const [platformIp, customerIp] = [`${net}.1`, `${net}.2`];
+const kubeconfig = join(folder, "kubeconfig");
+const repo = join(folder, "repo");
+const environment = {
+  ...inherited(),
+  HOME: folder,
+  SLIPWAY_CONFIG: join(folder, "contexts.json"),
+  GIT_CONFIG_GLOBAL: "/dev/null",
+  GIT_AUTHOR_NAME: "Ada Lovelace",
+  GIT_AUTHOR_EMAIL: "ada@example.com",
+  GIT_COMMITTER_NAME: "Ada Lovelace",
+  GIT_COMMITTER_EMAIL: "ada@example.com",
+};
+
+const ip = (...args) => execFileSync("ip", args, { encoding: "utf8" });
+const within = (namespace, program, ...args) => ip("netns", "exec", namespace, program, ...args);
+
+class Program {
+  constructor(namespace, args, extra = {}) {
+    this.said = "";
+    this.child = spawn("ip", ["netns", "exec", namespace, binary, ...args], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...environment, ...extra },
+    });
+    this.child.stderr.on("data", (text) => {
+      this.said += text;
+      if (process.env.SLIPWAY_E2E_VERBOSE) process.stderr.write(text);
+    });
+    this.exited = new Promise((done) => this.child.once("exit", (code, signal) => done(signal ?? code)));
+    this.line = new Promise((done) => createInterface({ input: this.child.stdout }).once("line", done));
+    this.name = args[0];
+  }
+
+  firstLine() {
+    return Promise.race([
+      this.line,
+      this.exited.then((code) => {
+        throw new Error(`slipway ${this.name} ended with ${code}: ${this.said}`);
+      }),
+    ]);
+  }
+
+  async end() {
+    if (this.child.exitCode === null && this.child.signalCode === null) this.child.kill("SIGTERM");
+    return this.exited;
+  }
+}
+
+let server, cluster, runtime, runner, url, apiKey, token;
+
+// People sit where the platform is.
+const slipway = async (...args) =>
+  (await run("ip", ["netns", "exec", outside, binary, ...args], { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey } })).stdout;
+const kubectl = async (...args) =>
+  (await run("ip", ["netns", "exec", inside, "kubectl", ...args], { env: { ...environment, KUBECONFIG: kubeconfig } })).stdout;
+const git = (...args) => execFileSync("git", ["-C", repo, ...args], { env: environment, encoding: "utf8" }).trim();
+
+// Connections that processes of the platform's network opened to other networks, as the kernel counts them: packets that begin one.
+function opened() {
+  const rules = within(outside, "iptables", "-L", "OUTPUT", "-v", "-n", "-x");
+  const line = rules.split("\n").find((text) => text.includes("ctstate NEW"));
+  return Number(line.trim().split(/\s+/)[0]);
+}
+
+before(async () => {
+  for (const namespace of [outside, inside]) ip("netns", "add", namespace);
+  ip("link", "add", `${outside}v`, "netns", outside, "type", "veth", "peer", "name", `${inside}v`, "netns", inside);
+  for (const [namespace, address] of [[outside, platformIp], [inside, customerIp]]) {
+    ip("-n", namespace, "addr", "add", `${address}/24`, "dev", `${namespace}v`);
+    ip("-n", namespace, "link", "set", `${namespace}v`, "up");
+    ip("-n", namespace, "link", "set", "lo", "up");
+  }
+  // Out is free, in is answers alone.
+  within(inside, "iptables", "-A", "INPUT", "-i", "lo", "-j", "ACCEPT");
+  within(inside, "iptables", "-A", "INPUT", "-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED", "-j", "ACCEPT");
+  within(inside, "iptables", "-A", "INPUT", "-j", "DROP");
+  within(outside, "iptables", "-A", "OUTPUT", "!", "-o", "lo", "-m", "conntrack", "--ctstate", "NEW", "-j", "ACCEPT");
+  mkdirSync(join(repo, "app"), { recursive: true });
+  git("init", "-q", "-b", "main");
+  writeFileSync(join(repo, "app/a.yaml"), 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {key: "1"}\n');
+  git("add", ".");
+  git("commit", "-q", "-m", "A value");
+  server = new Program(outside, ["server", "--data", join(folder, "platform"), "--listen", `${platformIp}:8080`, "--egress", "none", "--output", "json"]);
+  const ready = JSON.parse(await server.firstLine());
+  [url, apiKey] = [ready.url, ready.apiKey];
+  cluster = new Program(inside, ["devcluster", "--data", join(folder, "cluster"), "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig]);
+  await cluster.firstLine();
+});
+
+after(async () => {
+  for (const program of [runner, runtime, server, cluster]) await program?.end();
+  for (const namespace of [outside, inside]) {
+    try {
+      ip("netns", "del", namespace);
+    } catch {
+      // It was not made.
+    }
+  }
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+});
+
+test("a runtime behind the firewall comes online by a tunnel that it opened", { timeout: 180_000 }, async () => {
+  token = (await slipway("runtime", "create", "prod")).trim();
+  runtime = new Program(
+    inside,
+    ["runtime", "--server", url, "--plain-http", "--kubeconfig", kubeconfig, "--data", join(folder, "runtime"), "--allow-local-repositories"],
+    { SLIPWAY_TOKEN: token },
+  );
+  const now = await until("online", async () => {
+    const seen = JSON.parse(await slipway("runtime", "get", "prod", "-o", "json"));
+    return seen.state === "online" && seen.tunnels === 1 && seen;
+  });
+  assert.equal(now.sessions[0].peer, customerIp);
+  // Nobody gets in by another way, not even to a port that is open there.
+  const port = new URL(/server: (\S+)/.exec(readFileSync(kubeconfig, "utf8"))[1]).port;
+  const knock = await run("ip", ["netns", "exec", inside, "curl", "-sk", "-m", "2", `https://127.0.0.1:${port}/version`]).catch((error) => error);
+  assert.notEqual(knock.code, 28, "it is open inside");
+});
+
+test("an Application is listed, planned and synced through the tunnel", { timeout: 180_000 }, async () => {
+  await until("the definitions are there", () => kubectl("get", "crd", "applications.argoproj.io"));
+  await kubectl("create", "namespace", "shop");
+  writeFileSync(join(folder, "app.yaml"), `
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: default, namespace: argocd}
+spec: {sourceRepos: ["*"], destinations: [{namespace: "*", server: "*"}]}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: shop, namespace: argocd}
+spec:
+  project: default
+  source: {repoURL: "file://${repo}", path: app, targetRevision: main}
+  destination: {server: "https://kubernetes.default.svc", namespace: shop}
+`);
+  await kubectl("apply", "-f", join(folder, "app.yaml"));
+  await until("the Application is reported", async () => /OutOfSync/.test(await slipway("app", "list")));
+  assert.match(await slipway("app", "plan", "shop"), /ConfigMap shop\/a/);
+  await slipway("app", "sync", "shop", "--wait");
+  assert.equal(await kubectl("-n", "shop", "get", "configmap", "a", "-o", "jsonpath={.data.key}"), "1");
+  await until("it is shown", async () => JSON.parse(await slipway("app", "get", "shop", "-o", "json")).syncStatus === "Synced");
+});
+
+test("a webhook from outside reaches the runtime", { timeout: 60_000 }, async () => {
+  const { url: path } = JSON.parse(await slipway("runtime", "get", "prod", "-o", "json"));
+  const sent = await run("ip", ["netns", "exec", outside, "curl", "-s", "-X", "POST", "-H", "x-github-event: push", "-H", "content-type: application/json",
+    "-d", JSON.stringify({ ref: "refs/heads/main", repository: { html_url: "https://git.example/a", clone_url: "https://git.example/a.git" } }),
+    "-w", "%{http_code}", "-o", "/dev/null", `${url}${path}/webhooks/git`]);
+  assert.ok(!["000", "502", "504"].includes(sent.stdout), `the runtime answers: ${sent.stdout}`);
+});
+
+test("a runner behind the firewall builds", { timeout: 180_000 }, async () => {
+  const key = (await slipway("runner", "token", "box")).trim().split("\n").at(-1);
+  runner = new Program(inside, ["runner", "--server", url, "--plain-http", "--token", key, "--executor", "host", "--data", join(folder, "runner")]);
+  writeFileSync(join(folder, "pipeline.json"), JSON.stringify({
+    metadata: { name: "first/hello" },
+    spec: { steps: { hello: { image: "alpine:3.20", commands: ["echo hello from inside"] } } },
+  }));
+  await run("ip", ["netns", "exec", outside, "curl", "-fsS", "-H", `Authorization: ${apiKey}`, "-H", "Content-Type: application/json",
+    "-d", `@${join(folder, "pipeline.json")}`, `${url}/api/pipelines`]);
+  assert.match(await slipway("run", "first/hello"), /hello from inside/);
+});
+
+test("the platform has opened no connection, and says what it does not do", { timeout: 60_000 }, async () => {
+  const health = await run("ip", ["netns", "exec", outside, "curl", "-fsS", "-H", `Authorization: ${apiKey}`, `${url}/api/admin/health`]);
+  assert.ok(JSON.parse(health.stdout).withoutEgress.some((what) => /commit statuses/.test(what)));
+  assert.equal(opened(), 0, "connections that the platform's network opened");
+  // The rule counts: somebody who tries is seen, and does not get in.
+  const tried = await run("ip", ["netns", "exec", outside, "curl", "-s", "-m", "2", `http://${customerIp}:1/`]).catch((error) => error);
+  assert.equal(tried.code, 28, "the firewall swallows it");
+  assert.ok(opened() > 0);
+});
