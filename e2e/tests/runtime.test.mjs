@@ -240,6 +240,18 @@ spec:
   git("commit", "-q", "-m", "No talker");
 });
 
+test("a Git token is asked for, refused for hosts that nobody named, and never said again", { timeout: 60_000 }, async () => {
+  assert.deepEqual(JSON.parse(await slipway("runtime", "git", "tokens", "east", "-o", "json")), []);
+  const canary = "canary-git-token-0123456789";
+  const wrong = { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey, SLIPWAY_GIT_TOKEN: canary } };
+  const refused = await run(binary, ["runtime", "git", "register", "east", "--provider", "gitea", "--host", "http://127.0.0.1:1"], wrong).catch((error) => error);
+  assert.match(refused.stderr, /does not know http:\/\/127\.0\.0\.1:1/);
+  await assert.rejects(slipway("runtime", "git", "repositories", "east", "--provider", "github"), /given this runtime no token for github/);
+  const records = await slipway("get", "audit", "--filter", "entity=runtime", "-o", "json");
+  assert.match(records, /"action": ?"git-register"/);
+  for (const said of [records, refused.stderr, server.said, runtime.said]) assert.ok(!said.includes(canary));
+});
+
 test("killed and started again it is online again, and works", { timeout: 120_000 }, async () => {
   await runtime.end("SIGKILL");
   await until("the tunnel is gone", async () => (await seen()).tunnels === 0);

@@ -12,7 +12,7 @@ mod rule;
 mod scope;
 
 pub use entity::{Attribute, Entity, goes_by_tags, known_actions, known_attributes, known_kinds};
-pub use operation::Operation;
+pub use operation::{About, Operation};
 pub use policy::{Denied, Policy, decide, lacks_scope};
 pub use principal::{Principal, Role, TeamRef, Who};
 pub use rule::{Decision, Rule, RuleProblem, TagMatch, decide_on, like, lint, looks_at};

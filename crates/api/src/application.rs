@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-pub use slipway_access::Operation as ProxyOperation;
 use slipway_access::Verb;
+pub use slipway_access::{About as ProxyAbout, Operation as ProxyOperation};
 use slipway_model::{HealthCode, SyncCode, Word};
 use utoipa::ToSchema;
 
@@ -14,10 +14,13 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProxyQuestion {
     /// `manifests`, `diff`, `plan`, `actions`, `sync`, `refresh`, `rollback`, `terminate`, `sync-policy`, `action`, `logs`,
-    /// `delete-resource` or `exec`.
+    /// `delete-resource` or `exec`; or, of the runtime itself (then without `namespace` and `name`), `git-tokens`, `git-register`,
+    /// `git-forget`, `git-organizations`, `git-repositories`, `git-branches` or `git-commit`.
     #[schema(value_type = String)]
     pub operation: ProxyOperation,
+    #[serde(default)]
     pub namespace: String,
+    #[serde(default)]
     pub name: String,
     /// What else is asked for (which revision, which deployment): the body that the app-proxy will get, which has to be this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,6 +76,9 @@ impl PassMoment {
 #[serde(rename_all = "camelCase")]
 pub struct ProxyAnswer {
     pub user_name: String,
+    /// Always the same for the same person or service account: what the runtime keeps for them is kept by it.
+    #[serde(default)]
+    pub user_id: String,
 }
 
 /// Whether each such operation is asked about by itself, and recorded.

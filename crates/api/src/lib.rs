@@ -13,6 +13,7 @@ pub mod client;
 pub mod context;
 pub mod debug;
 pub mod error;
+pub mod git_proxy;
 pub mod identity;
 pub mod pipeline;
 pub mod proxy;

@@ -439,7 +439,7 @@ impl Provider {
     }
 
     /// A list, or a page of one.
-    fn items(self, value: &Value) -> &[Value] {
+    pub(super) fn items(self, value: &Value) -> &[Value] {
         let list = match self {
             Self::BitbucketCloud | Self::BitbucketServer => value.get("values"),
             _ => Some(value),

@@ -9,6 +9,7 @@ mod call;
 mod gitea;
 mod github;
 mod gitlab;
+mod own;
 mod pull_requests;
 mod pushes;
 mod read;
@@ -17,6 +18,7 @@ mod signature;
 mod tests;
 
 pub use call::{Answer, Call, CallError, CommitInfo, CommitState, CommitStatus};
+pub use own::Myself;
 pub use pull_requests::{NewPullRequest, OpenedPullRequest};
 pub use pushes::{Announced, Push, Sender};
 pub use signature::Rejected;

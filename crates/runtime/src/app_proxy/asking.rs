@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use slipway_api::application::{
     PassMoment, PassQuestion, ProxyAnswer, ProxyOperation, ProxyQuestion, changes_something,
 };
+use slipway_api::git_proxy::told;
 
 use super::{AppPath, Proxy, Refusal};
 
@@ -32,6 +33,8 @@ const TRUST_WHILE_OPEN: Duration = Duration::from_secs(25);
 
 /// What people ask for is short.
 const BODY_BYTES_MAX: usize = 64 << 10;
+/// But for files.
+const COMMIT_BYTES_MAX: usize = 4 << 20;
 
 /// Longer than any pass is good.
 const REMEMBERED: Duration = Duration::from_secs(180);
@@ -50,6 +53,8 @@ pub(super) struct Passes {
 #[derive(Clone)]
 pub(super) struct Asker {
     pub(super) name: String,
+    /// Always the same for the same person.
+    pub(super) id: String,
     shown: Arc<PassQuestion>,
 }
 
@@ -89,16 +94,41 @@ pub(super) async fn authorise(
     request: Request,
     next: Next,
 ) -> Result<Response, Refusal> {
+    admit(proxy, ProxyQuestion { operation, namespace, name, detail: None }, in_address, request, next).await
+}
+
+/// The same for what is about no Application.
+pub(super) async fn authorise_git(
+    State((proxy, operation)): State<(Proxy, ProxyOperation)>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
+    let question = ProxyQuestion { operation, namespace: String::new(), name: String::new(), detail: None };
+    admit(proxy, question, None, request, next).await
+}
+
+async fn admit(
+    proxy: Proxy,
+    mut question: ProxyQuestion,
+    in_address: Option<String>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(body, BODY_BYTES_MAX)
+    let pass = pass(&parts.headers)?;
+    let bytes_max = match question.operation {
+        ProxyOperation::GitCommit => COMMIT_BYTES_MAX,
+        _ => BODY_BYTES_MAX,
+    };
+    let body = axum::body::to_bytes(body, bytes_max)
         .await
         .map_err(|_| Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", "the body is too large"))?;
-    let detail = match operation {
+    let asked = match question.operation {
         ProxyOperation::Exec => in_address.and_then(|text| serde_json::from_str(&text).ok()),
         _ => serde_json::from_slice(&body).ok(),
     };
-    let question = ProxyQuestion { operation, namespace, name, detail };
-    let asker = proxy.asker(pass(&parts.headers)?, question).await?;
+    question.detail = asked.map(|asked| told(question.operation, &asked));
+    let asker = proxy.asker(pass, question).await?;
     let mut request = Request::from_parts(parts, axum::body::Body::from(body));
     request.extensions_mut().insert(asker);
     Ok(next.run(request).await)
@@ -152,7 +182,7 @@ impl Proxy {
 
     async fn identify(&self, shown: PassQuestion) -> Result<Asker, Refusal> {
         let answer = self.ask(&shown).await?;
-        Ok(Asker { name: answer.user_name, shown: Arc::new(shown) })
+        Ok(Asker { name: answer.user_name, id: answer.user_id, shown: Arc::new(shown) })
     }
 
     async fn ask(&self, question: &PassQuestion) -> Result<ProxyAnswer, Refusal> {

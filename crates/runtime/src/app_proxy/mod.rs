@@ -9,6 +9,7 @@ mod asking;
 mod deletion;
 mod deployment;
 mod exec;
+mod git;
 mod logs;
 mod orders;
 mod reads;
@@ -17,14 +18,15 @@ mod tree;
 
 use std::sync::Arc;
 
-use axum::extract::Path;
+use axum::extract::{DefaultBodyLimit, Path};
 use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use slipway_api::ErrorBody;
-use slipway_api::application::ProxyOperation;
+use slipway_api::application::{ProxyAbout, ProxyOperation};
 use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, names};
 use slipway_reconcile::Key;
@@ -32,7 +34,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Handle;
 use crate::engines::applications::observe::Observed;
-use asking::{Asker, Passes, authorise};
+use asking::{Asker, Passes, authorise, authorise_git};
 pub(crate) use running::Running;
 
 /// Logs that are followed and commands in pods at once: each holds a connection to the cluster.
@@ -45,14 +47,22 @@ struct Proxy {
     streams: Arc<Semaphore>,
 }
 
-/// The routes under `/app-proxy/api/applications`.
+/// The routes under `/app-proxy/api`.
 pub fn app_proxy_router(handle: Handle) -> Router {
     let proxy = Proxy { handle, passes: Arc::default(), streams: Arc::new(Semaphore::new(STREAMS_MAX)) };
     let mut router = Router::new();
     for operation in ProxyOperation::ALL.iter().copied() {
-        let path = format!("/app-proxy/api/applications/{{namespace}}/{{name}}/{}", operation.word());
-        let asks = axum::middleware::from_fn_with_state((proxy.clone(), operation), authorise);
-        router = router.route(&path, handler(operation).layer(asks));
+        let (word, state) = (operation.word(), (proxy.clone(), operation));
+        router = match operation.about() {
+            ProxyAbout::Application => {
+                let path = format!("/app-proxy/api/applications/{{namespace}}/{{name}}/{word}");
+                router.route(&path, handler(operation).layer(from_fn_with_state(state, authorise)))
+            }
+            ProxyAbout::Git => {
+                let path = format!("/app-proxy/api/git/{word}");
+                router.route(&path, handler(operation).layer(from_fn_with_state(state, authorise_git)))
+            }
+        };
     }
     router.with_state(proxy)
 }
@@ -73,6 +83,14 @@ fn handler(operation: ProxyOperation) -> MethodRouter<Proxy> {
         ProxyOperation::Logs => post(logs::logs),
         ProxyOperation::DeleteResource => post(deletion::delete),
         ProxyOperation::Exec => get(exec::exec),
+        ProxyOperation::GitTokens => get(git::tokens),
+        ProxyOperation::GitRegister => post(git::register),
+        ProxyOperation::GitForget => post(git::forget),
+        ProxyOperation::GitOrganizations => get(git::organizations),
+        ProxyOperation::GitRepositories => get(git::repositories),
+        ProxyOperation::GitBranches => get(git::branches),
+        // Its own limit stands before it.
+        ProxyOperation::GitCommit => post(git::commit).layer(DefaultBodyLimit::disable()),
     }
 }
 

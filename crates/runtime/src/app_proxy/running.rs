@@ -8,6 +8,7 @@ use slipway_cluster::Cluster;
 use slipway_crd::Application;
 use slipway_reconcile::Key;
 
+use crate::Config;
 use crate::context::Context;
 use crate::engines::applications::View;
 use crate::engines::applications::permits::Permits;
@@ -20,6 +21,8 @@ pub(crate) struct Running {
     /// The control plane, which decides who may; none: nobody may.
     pub(super) server: Option<Client>,
     pub(super) cluster: Cluster,
+    /// For where it may connect to, and where files are put for a moment.
+    pub(super) config: Arc<Config>,
     pub(super) inventory: Arc<Inventory>,
     pub(super) settings: Arc<CurrentSettings>,
     pub(super) reporter: Arc<Reporter>,
@@ -33,6 +36,7 @@ impl Running {
         Self {
             server: context.config.server.clone(),
             cluster: context.cluster().clone(),
+            config: context.config.clone(),
             inventory: context.inventory.clone(),
             settings: context.settings.clone(),
             reporter: context.reporter.clone(),

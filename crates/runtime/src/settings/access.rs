@@ -131,6 +131,20 @@ impl RepositoryAccess {
         Repository { url: url.to_owned(), credentials }
     }
 
+    /// Whether an administrator named a repository, or all repositories, of this host (`https://git.example.com`).
+    pub(crate) fn knows_host(&self, host: &str) -> bool {
+        let host = host.to_lowercase();
+        let bare = host.split_once("://").map_or(host.as_str(), |(_, bare)| bare);
+        let of = |url: &str| {
+            let url = url.to_lowercase();
+            let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest).to_owned();
+            let authority = rest.split('/').next().unwrap_or_default().rsplit('@').next().unwrap_or_default();
+            authority == bare
+        };
+        let here = self.exact.iter().chain(&self.prefixes).any(|(url, _)| of(url));
+        here || self.writers.as_ref().is_some_and(|writers| writers.knows_host(&host))
+    }
+
     /// The repository as it may be pushed to: never with the credentials of those who read.
     pub(crate) fn writable(&self, url: &str) -> Repository {
         self.writers.as_ref().map_or_else(|| Repository::public(url), |writers| writers.repository(url))

@@ -202,12 +202,14 @@ async fn may(
         return Err(StatusCode::UNAUTHORIZED);
     }
     match who {
-        Some("pass.user") => {}
+        Some("pass.user" | "pass.user.bob") => {}
         Some("pass.read") if !changes_something(operation) => {}
         Some("pass.read") => return Err(StatusCode::FORBIDDEN),
         _ => return Err(StatusCode::UNAUTHORIZED),
     }
-    Ok(Json(json!({"userName": "ada"})))
+    // Whose passes they are: `user.bob`; otherwise ada's.
+    let name = who.and_then(|who| who.split('.').nth(2)).unwrap_or("ada");
+    Ok(Json(json!({"userName": name, "userId": format!("user/{name}")})))
 }
 
 /// A pass of somebody who may (`user`) or who may only look (`read`); no two are alike.

@@ -9,6 +9,7 @@ mod control_plane;
 mod core;
 mod crash;
 mod faults;
+mod git_tokens;
 mod hostile;
 mod hydrate;
 mod kube;

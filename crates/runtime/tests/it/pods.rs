@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use slipway_api::application::{ProxyOperation, changes_something};
+use slipway_api::application::{ProxyAbout, ProxyOperation, changes_something};
 use slipway_api::proxy::channel;
 use slipway_testkit::TEST_IMAGE;
 use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest as _};
@@ -285,7 +285,11 @@ async fn no_operation_is_done_without_a_pass_for_it() {
             | ProxyOperation::Diff
             | ProxyOperation::Plan
             | ProxyOperation::Actions
-            | ProxyOperation::Exec => reqwest::Method::GET,
+            | ProxyOperation::Exec
+            | ProxyOperation::GitTokens
+            | ProxyOperation::GitOrganizations
+            | ProxyOperation::GitRepositories
+            | ProxyOperation::GitBranches => reqwest::Method::GET,
             ProxyOperation::Sync
             | ProxyOperation::Refresh
             | ProxyOperation::Rollback
@@ -293,10 +297,17 @@ async fn no_operation_is_done_without_a_pass_for_it() {
             | ProxyOperation::SyncPolicy
             | ProxyOperation::Action
             | ProxyOperation::Logs
-            | ProxyOperation::DeleteResource => reqwest::Method::POST,
+            | ProxyOperation::DeleteResource
+            | ProxyOperation::GitRegister
+            | ProxyOperation::GitForget
+            | ProxyOperation::GitCommit => reqwest::Method::POST,
         };
         let ask = async |authorization: &str| {
-            let asked = door.http.request(method.clone(), format!("{}/{word}", door.base));
+            let base = match operation.about() {
+                ProxyAbout::Application => door.base.clone(),
+                ProxyAbout::Git => door.base.replace("/applications/argocd/shop", "/git"),
+            };
+            let asked = door.http.request(method.clone(), format!("{base}/{word}"));
             let asked = asked.header("authorization", authorization).json(&json!({}));
             asked.send().await.expect("answered").status().as_u16()
         };

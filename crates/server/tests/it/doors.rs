@@ -3,7 +3,7 @@
 use serde_json::json;
 use slipway_store::identity::Subject;
 
-use crate::keys::{Row, app, every_action, operations, proxied, report};
+use crate::keys::{Row, app, every_action, of_applications, proxied, report};
 use crate::knock::{Knock, limited, without_rules};
 use crate::socket::Socket;
 use crate::support::Platform;
@@ -78,7 +78,7 @@ async fn m8_every_operation_on_an_application_is_recorded_when_it_is_decided() {
         "entityAttributes": [{"name": "NAMESPACE", "value": "dev"}]});
     platform.post("/api/abac", rule).await;
     let (_, elsewhere) = platform.account("elsewhere").await;
-    for Row { word: operation, recorded, .. } in operations() {
+    for Row { word: operation, recorded, .. } in of_applications() {
         let dev = proxied(&platform, operation, "dev");
         if recorded {
             let record = dev.leaves(&key, operation, "application", "allowed").await;

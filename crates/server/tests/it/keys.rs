@@ -18,7 +18,7 @@ pub(crate) struct Row {
     pub(crate) changes: bool,
     /// Leaves a record when it is allowed; refused ones always do.
     pub(crate) recorded: bool,
-    /// What a rule has to name.
+    /// What a rule has to name; empty where none can: one's own Git token.
     pub(crate) action: &'static str,
     /// Every member may until a rule names the action.
     pub(crate) open: bool,
@@ -40,14 +40,21 @@ pub(crate) fn operations() -> Vec<Row> {
             Op::Logs => Row { recorded: true, ..looks("VIEW_POD_LOGS") },
             Op::DeleteResource => changes("DELETE_RESOURCE"),
             Op::Exec => Row { open: false, ..changes("EXEC_TO_POD") },
+            Op::GitTokens | Op::GitOrganizations | Op::GitRepositories | Op::GitBranches => looks(""),
+            Op::GitRegister | Op::GitForget | Op::GitCommit => changes(""),
         }
     };
     Op::ALL.iter().map(row).collect()
 }
 
+/// Those that are about an Application.
+pub(crate) fn of_applications() -> Vec<Row> {
+    operations().into_iter().filter(|row| !row.action.is_empty()).collect()
+}
+
 /// Everything that a rule about Applications may allow.
 pub(crate) fn every_action() -> Vec<&'static str> {
-    let mut all: Vec<_> = operations().into_iter().map(|row| row.action).collect();
+    let mut all: Vec<_> = of_applications().into_iter().map(|row| row.action).collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -70,6 +77,9 @@ pub(crate) async fn report(platform: &Platform, runtime: &str, apps: Vec<Value>)
 }
 
 pub(crate) fn question(operation: &str, namespace: &str) -> Value {
+    if operation.starts_with("git-") {
+        return json!({"operation": operation, "detail": {"id": 7}});
+    }
     json!({"operation": operation, "namespace": namespace, "name": "app", "detail": {"id": 7}})
 }
 
@@ -106,7 +116,7 @@ async fn h5_a_limited_key_does_through_the_app_proxy_what_its_scopes_say() {
         assert_eq!(status, 200, "{operation}: {pass}");
         let pass = pass["token"].as_str().unwrap();
         let answer = shown(&platform, &runtime, pass, operation, "dev").await;
-        assert_eq!(answer, (200, json!({"userName": "admin"})), "{operation}");
+        assert_eq!((answer.0, &answer.1["userName"]), (200, &json!("admin")), "{operation}");
     }
     // With a cookie, what changes something needs the token of the page, whatever else is sent.
     let browser = platform.sign_in(&platform.email, &platform.password).await.unwrap();
@@ -130,7 +140,7 @@ async fn every_operation_of_the_app_proxy_needs_its_own_right_and_a_key_that_is_
     let runtime = platform.agent(Subject::Runtime, "local").await;
     report(&platform, &runtime, vec![app("dev", json!({}))]).await;
     let (_, ada) = member_in(&platform, "ada@example.com", "devs").await;
-    for Row { word, action, open, .. } in operations() {
+    for Row { word, action, open, .. } in of_applications() {
         let door = proxied(&platform, word, "dev");
         // Before any rule names it.
         assert_eq!(door.by(&ada).await.0, if open { 200 } else { 403 }, "{word} without a rule");
@@ -167,6 +177,44 @@ async fn every_operation_of_the_app_proxy_needs_its_own_right_and_a_key_that_is_
             let path = format!("/api/abac/{}", made[0]["id"].as_str().unwrap());
             assert_eq!(platform.call("DELETE", &path, &platform.admin_key, None).await.0, 200);
         }
+    }
+}
+
+/// One's own Git token at a runtime: for every member of the account, with the scope, and recorded without what it must not
+/// hold; each is known to the runtime by an id of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_with_ones_own_git_token_are_for_members_with_the_scope_and_recorded() {
+    let platform = Platform::start().await;
+    let runtime = platform.agent(Subject::Runtime, "local").await;
+    let other = platform.agent(Subject::Runtime, "west").await;
+    report(&platform, &runtime, Vec::new()).await;
+    let (_, elsewhere) = platform.account("elsewhere").await;
+    let (user, ada) = member_in(&platform, "ada@example.com", "devs").await;
+    let (_, bob) = member_in(&platform, "bob@example.com", "ops").await;
+    for Row { word, changes, recorded, .. } in operations().into_iter().filter(|row| row.action.is_empty()) {
+        let door = proxied(&platform, word, "");
+        door.needs_somebody().await;
+        door.is_hidden_from(&elsewhere).await;
+        door.needs_scope(if changes { "gitops" } else { "gitops:read" }).await;
+        let record = match recorded {
+            true => door.leaves(&ada, word, "runtime", "allowed").await,
+            false => Value::Null,
+        };
+        assert!(!recorded || record["userId"] == json!(user), "{word}: {record}");
+        let about = json!({"operation": word, "namespace": "dev", "name": "app"});
+        let aimed = Knock::new(&platform, "POST", "/api/runtimes/local/pass").body(about);
+        assert_eq!(aimed.by(&ada).await.0, 400, "{word} is about no Application");
+        let mut ids = std::collections::BTreeSet::new();
+        for key in [&ada, &bob] {
+            let (_, pass) = door.by(key).await;
+            let pass = pass["token"].as_str().unwrap();
+            assert_eq!(shown(&platform, &other, pass, word, "").await.0, 401, "{word} elsewhere");
+            let (status, answer) = shown(&platform, &runtime, pass, word, "").await;
+            assert_eq!(status, 200, "{word}: {answer}");
+            ids.insert(answer["userId"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(ids.len(), 2, "{word}: {ids:?}");
+        assert!(ids.contains(&format!("user/{user}")), "{ids:?}");
     }
 }
 

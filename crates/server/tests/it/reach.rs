@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipway_store::identity::Subject;
 
-use crate::keys::{Row, app, every_action, operations, proxied, report};
+use crate::keys::{Row, app, every_action, of_applications, proxied, report};
 use crate::knock::{Knock, member_in, without_rules};
 use crate::support::{Platform, commit, git, working_copy};
 
@@ -38,7 +38,7 @@ async fn every_attribute_of_an_application_decides_at_every_door() {
                     if seen { 200 } else { 404 },
                     "{namespace}"
                 );
-                for Row { word: operation, .. } in operations() {
+                for Row { word: operation, .. } in of_applications() {
                     let (status, answer) = proxied(platform, operation, namespace).by(&key).await;
                     assert_eq!(status, if seen { 200 } else { 404 }, "{operation} {namespace}: {answer}");
                 }

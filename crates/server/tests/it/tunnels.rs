@@ -419,7 +419,8 @@ async fn k94_a_pass_is_good_for_one_thing_while_its_bearer_may() {
     let shown = async |runtime: &str, body: &Value| {
         platform.call("POST", "/api/access/application", runtime, Some(body.clone())).await
     };
-    assert_eq!(shown(&east, &asked).await, (200, json!({"userName": "admin"})));
+    let (status, named) = shown(&east, &asked).await;
+    assert_eq!((status, &named["userName"]), (200, &json!("admin")));
     // Neither another runtime, nor another account's, nor a person has any use of it.
     for (who, status) in [(&west, 401), (&theirs["token"].as_str().unwrap().to_owned(), 401), (&key, 403)] {
         assert_eq!(shown(who, &asked).await.0, status);

@@ -20,7 +20,7 @@ pub(crate) mod offline;
 pub(crate) mod open;
 pub(crate) mod output;
 pub(crate) mod pipelines;
-mod proxy;
+pub(crate) mod proxy;
 mod render;
 pub(crate) mod repos;
 pub(crate) mod retention;

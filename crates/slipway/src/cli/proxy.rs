@@ -39,15 +39,48 @@ pub(crate) async fn admitted(
     detail: Option<Value>,
 ) -> anyhow::Result<(Client, String)> {
     let (word, query) = what.split_once('?').map_or((what, None), |(word, query)| (word, Some(query)));
-    let operation = ProxyOperation::ALL.iter().copied().find(|operation| operation.word() == word);
-    let operation = operation.with_context(|| format!("there is no operation `{word}`"))?;
-    let question =
-        ProxyQuestion { operation, namespace: app.namespace.clone(), name: app.name.clone(), detail };
-    let pass: Pass = client.post(&format!("/api/runtimes/{}/pass", part(&app.runtime)), &question).await?;
-    // Without a host it is on the platform's own address.
-    let base = if pass.url.starts_with('/') { format!("{}{}", client.base(), pass.url) } else { pass.url };
+    let question = ProxyQuestion {
+        operation: operation(word)?,
+        namespace: app.namespace.clone(),
+        name: app.name.clone(),
+        detail,
+    };
+    let runtime = shown(client, &app.runtime, &question).await?;
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     let path =
         format!("/app-proxy/api/applications/{}/{}/{word}{query}", part(&app.namespace), part(&app.name));
-    Ok((Client::new(base, Secret::new(format!("Bearer {}", pass.token))), path))
+    Ok((runtime, path))
+}
+
+/// What is about no Application: with the caller's own Git token. `query` begins with `?`, or is empty.
+pub(crate) async fn git<A: DeserializeOwned>(
+    client: &Client,
+    runtime: &str,
+    word: &str,
+    query: &str,
+    body: Option<Value>,
+) -> anyhow::Result<A> {
+    let operation = operation(word)?;
+    // The platform hears neither the token nor what is in files.
+    let detail = body.as_ref().map(|body| slipway_api::git_proxy::told(operation, body));
+    let question = ProxyQuestion { operation, namespace: String::new(), name: String::new(), detail };
+    let at = shown(client, runtime, &question).await?;
+    let path = format!("/app-proxy/api/git/{word}{query}");
+    Ok(match body {
+        Some(body) => at.post(&path, &body).await?,
+        None => at.get(&path).await?,
+    })
+}
+
+fn operation(word: &str) -> anyhow::Result<ProxyOperation> {
+    let found = ProxyOperation::ALL.iter().copied().find(|operation| operation.word() == word);
+    found.with_context(|| format!("there is no operation `{word}`"))
+}
+
+/// A client of the runtime that shows a pass.
+async fn shown(client: &Client, runtime: &str, question: &ProxyQuestion) -> anyhow::Result<Client> {
+    let pass: Pass = client.post(&format!("/api/runtimes/{}/pass", part(runtime)), question).await?;
+    // Without a host it is on the platform's own address.
+    let base = if pass.url.starts_with('/') { format!("{}{}", client.base(), pass.url) } else { pass.url };
+    Ok(Client::new(base, Secret::new(format!("Bearer {}", pass.token))))
 }

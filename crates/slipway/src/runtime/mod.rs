@@ -1,6 +1,7 @@
 //! `slipway runtime`: a GitOps runtime as a process of its own, connected to a platform elsewhere; and runtimes as the platform knows them.
 
 mod connected;
+mod git;
 mod registry;
 
 use std::net::SocketAddr;
@@ -62,6 +63,9 @@ enum RuntimeCommand {
     },
     /// Delete one or more; nothing changes in their clusters
     Delete(DeleteNames),
+    /// Your own Git token at a runtime, and commits with it
+    #[command(subcommand)]
+    Git(git::GitCommand),
 }
 
 #[derive(Args)]
@@ -179,6 +183,7 @@ pub(crate) async fn run(arguments: RuntimeArguments) -> anyhow::Result<ExitCode>
         Some(RuntimeCommand::List(options)) => run_kept("runtime", KeptCommand::List(options)).await,
         Some(RuntimeCommand::Get(one)) => run_kept("runtime", KeptCommand::Get(one)).await,
         Some(RuntimeCommand::Delete(names)) => run_kept("runtime", KeptCommand::Delete(names)).await,
+        Some(RuntimeCommand::Git(command)) => git::run(command).await,
         Some(RuntimeCommand::Create(create)) => registry::create(create).await,
         Some(RuntimeCommand::Rename { name, to, output }) => registry::rename(&name, to, output).await,
         Some(RuntimeCommand::Set(set)) => registry::set(set).await,

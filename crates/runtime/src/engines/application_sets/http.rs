@@ -38,6 +38,13 @@ pub(crate) struct Way {
     pub(super) session: Option<super::aws::Session>,
 }
 
+impl Way {
+    /// To a host that is no Amazon's.
+    pub(crate) fn plain(client: Client, api: String, headers: Vec<(&'static str, String)>) -> Self {
+        Self { client, api, headers, session: None }
+    }
+}
+
 impl Carrier for Way {
     fn api(&self) -> &str {
         &self.api

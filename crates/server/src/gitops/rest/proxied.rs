@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method};
 use serde_json::json;
-use slipway_access::{Policy, Resource, Verb, Who, decide, decide_on, lacks_scope};
+use slipway_access::{About, Policy, Resource, Verb, Who, decide, decide_on, lacks_scope};
 use slipway_api::application::{
     Application, Pass, PassMoment, PassQuestion, ProxyAnswer, ProxyOperation, ProxyQuestion,
 };
@@ -42,12 +42,18 @@ pub(crate) async fn pass(
     headers: HeaderMap,
     Json(question): Json<ProxyQuestion>,
 ) -> Result<Json<Pass>, ApiError> {
-    let place = format!("{runtime}/{}/{}", question.namespace, question.name);
+    let (kind, place, name) = match question.operation.about() {
+        About::Application => {
+            let place = format!("{runtime}/{}/{}", question.namespace, question.name);
+            ("application", place, question.name.clone())
+        }
+        About::Git => ("runtime", runtime.clone(), runtime.clone()),
+    };
     let detail = question.detail.clone().filter(|detail| detail.to_string().len() <= DETAIL_BYTES_MAX);
     let account = caller.principal.account;
     let now_ms = server.now_ms();
     let claims = Claims::new(server.seams(), &runtime, &question, Bearer::of(&caller.credential), now_ms);
-    let entry = Entry::new(question.operation.word(), "application", &place, &question.name);
+    let entry = Entry::new(question.operation.word(), kind, &place, &name);
     let entry = match question.operation {
         // Its end is recorded too, and found by this.
         ProxyOperation::Exec => entry.after(json!({"session": claims.nonce, "request": detail})),
@@ -104,10 +110,12 @@ pub(crate) async fn application(
         Who::User { name, .. } | Who::ServiceAccount { name, .. } => name.clone(),
         _ => bearer.principal.display_name(),
     };
+    let (kind, id) = bearer.principal.reference();
+    let user_id = format!("{kind}/{id}");
     let asked = Asked { caller: bearer, question, runtime, entry: Entry::default() };
     asked.scoped()?;
     server.look(move |tx| asked.decide(tx)).await?;
-    Ok(Json(ProxyAnswer { user_name }))
+    Ok(Json(ProxyAnswer { user_name, user_id }))
 }
 
 /// A runtime says that what a pass opened is over. The record is the runtime's word: its bearer may be nobody by now.
@@ -129,7 +137,7 @@ async fn ended(
             Ok(())
         })
         .await?;
-    Ok(Json(ProxyAnswer { user_name: String::new() }))
+    Ok(Json(ProxyAnswer { user_name: String::new(), user_id: String::new() }))
 }
 
 /// One question.
@@ -148,6 +156,9 @@ impl Asked {
 
     fn what(&self) -> String {
         let ProxyQuestion { namespace, name, .. } = &self.question;
+        if self.operation().about() == About::Git {
+            return format!("runtime `{}`", self.runtime);
+        }
         format!("application `{namespace}/{name}` of runtime `{}`", self.runtime)
     }
 
@@ -191,6 +202,15 @@ impl Asked {
         let row = runtimes::one(tx, scope, &self.runtime)?;
         let row =
             row.ok_or_else(|| ApiError::hidden(self.what(), "there is no such runtime in the account"))?;
+        let Some(action) = self.operation().action() else {
+            // With one's own token: whoever is of the account may, and the Git provider decides what it opens.
+            return match namespace.is_empty() && name.is_empty() {
+                true => Ok(row.address),
+                false => Err(ApiError::bad_request(
+                    "this operation is about no Application: leave namespace and name out",
+                )),
+            };
+        };
         let body = applications::one(tx, scope, &self.runtime, namespace, name)?;
         let app: Option<Application> = body.and_then(|body| serde_json::from_str(&body).ok());
         let entity = match &app {
@@ -199,7 +219,7 @@ impl Asked {
         };
         let rules = access::rules_about(tx, &self.caller, entity.kind)?;
         let may = |action| decide_on(&self.caller.principal, &rules, action, &entity);
-        let (decision, sees) = (may(self.operation().action()), may("VIEW").allowed);
+        let (decision, sees) = (may(action), may("VIEW").allowed);
         access::refuse(decision, sees, &self.what())?;
         Ok(row.address)
     }
