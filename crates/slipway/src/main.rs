@@ -32,7 +32,7 @@ enum Command {
     /// Run the whole platform on this machine, with a demo
     Up(up::UpArguments),
     /// Run one control-plane process of a platform on PostgreSQL, RabbitMQ and Redis
-    Server(serve::ServerArguments),
+    Server(Box<serve::ServerArguments>),
     /// Run a runner: an agent that takes builds from a server; or install one in a cluster
     Runner(Box<runner::RunnerArguments>),
     /// Back up, restore and other administration of a platform
@@ -129,6 +129,8 @@ enum Command {
     Pipelines(cli::output::OutputArguments),
     /// Show or set how long the account keeps builds and logs
     Retention(cli::retention::RetentionArguments),
+    /// Check whether the platform can be used from here, and say what to do if not
+    Doctor(cli::doctor::DoctorArguments),
     /// Open the platform, or one of its pages, in a browser
     Open {
         /// Path of the page, for example /builds
@@ -151,6 +153,8 @@ enum Command {
     /// Compare this version with acceptance data
     #[command(subcommand)]
     Conformance(cli::offline::ConformanceCommand),
+    /// Print the definitions of all custom resources, for `kubectl apply --filename -`; an engine that may installs them itself
+    Crds,
     /// Print a completion script
     Completion { shell: clap_complete::Shell },
 }
@@ -211,6 +215,11 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());
             return ExitCode::SUCCESS;
         }
+        Command::Crds => {
+            let all: Vec<_> = slipway_crd::manifests().iter().map(slipway_yaml::to_yaml).collect();
+            say_part!("{}", all.join("---\n"));
+            return ExitCode::SUCCESS;
+        }
         Command::Version(output) => cli::offline::version(output),
         online => run(online),
     };
@@ -227,7 +236,7 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => up::up(arguments).await,
-        Command::Server(arguments) => serve::serve(arguments).await,
+        Command::Server(arguments) => serve::serve(*arguments).await,
         Command::Runner(arguments) => runner::run(*arguments).await,
         Command::Admin(command) => admin::run(command).await,
         Command::Down { data } => up::down(&data).await,
@@ -271,6 +280,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Delete(arguments) => cli::nouns::delete(arguments).await,
         Command::Pipelines(output) => cli::pipelines::list_all(output).await,
         Command::Retention(arguments) => cli::retention::run(arguments).await,
+        Command::Doctor(arguments) => cli::doctor::run(arguments).await,
         Command::Open { path } => cli::open::open(&path),
         _ => unreachable!("answered without a runtime"),
     }
@@ -301,6 +311,7 @@ mod tests {
         ("app render", "manifests that kubectl takes"),
         ("sign", "the signed file"),
         ("schema", "a JSON Schema"),
+        ("crds", "what kubectl reads"),
         ("completion", "a script"),
         ("open", "opens a browser"),
         ("conformance pipelines", "a report whose last line is its result"),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use slipway_api::runtime::RuntimeIdentity;
 use slipway_api::{Client, ClientError};
+use slipway_model::Backoff;
 use slipway_runtime::{Front, Runtime, TunnelDial, TunnelState, front_router, keep_tunnel, serve_front};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -122,7 +123,7 @@ impl Remembered {
 }
 
 /// So often a platform that is away is asked before the runtime goes on as who it was.
-const ASKED_IN_VAIN: usize = 3;
+const ASKED_IN_VAIN: u32 = 3;
 
 /// Who the token says that this is. A platform that is away is waited for when it never said; one that refuses the token is an error.
 async fn introduced(
@@ -130,9 +131,9 @@ async fn introduced(
     last: &Remembered,
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<RuntimeIdentity>> {
-    let mut pause = Duration::from_millis(200);
-    for asked in 1.. {
-        if asked > ASKED_IN_VAIN
+    let mut backoff = Backoff::new(Duration::from_millis(200), PAUSE_LONGEST);
+    loop {
+        if backoff.failures() >= ASKED_IN_VAIN
             && let Some(identity) = last.read()
         {
             tracing::warn!(
@@ -159,11 +160,10 @@ async fn introduced(
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_LONGEST),
+            () = tokio::time::sleep(backoff.failed()) => {}
             () = stop.cancelled() => return Ok(None),
         }
     }
-    Ok(None)
 }
 
 /// The runtime under one name.

@@ -12,6 +12,7 @@ mod render;
 mod restarts;
 mod rollout;
 mod scaled;
+mod serving;
 mod sign;
 mod tunnels;
 mod watch;
