@@ -32,7 +32,7 @@ enum Command {
     /// Run the whole platform on this machine, with a demo
     Up(up::UpArguments),
     /// Run one control-plane process of a platform on PostgreSQL, RabbitMQ and Redis
-    Server(serve::ServerArguments),
+    Server(Box<serve::ServerArguments>),
     /// Run a runner: an agent that takes builds from a server; or install one in a cluster
     Runner(Box<runner::RunnerArguments>),
     /// Back up, restore and other administration of a platform
@@ -256,7 +256,7 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => up::up(arguments).await,
-        Command::Server(arguments) => serve::serve(arguments).await,
+        Command::Server(arguments) => serve::serve(*arguments).await,
         Command::Runner(arguments) => runner::run(*arguments).await,
         Command::Admin(command) => admin::run(command).await,
         Command::Down { data } => up::down(&data).await,

@@ -45,6 +45,10 @@ pub(crate) struct ServerArguments {
     /// Where people, agents and `git` reach the platform; the address it listens on when left out
     #[arg(long, env = "SLIPWAY_PUBLIC_URL")]
     public_url: Option<String>,
+    /// Where other processes of the platform reach this one, `http://HOST:PORT` on a network of yours: requests for runtimes whose
+    /// tunnels it holds come that way, without TLS; the address it listens on when that is a single one and has no certificate
+    #[arg(long, env = "SLIPWAY_PEER_URL", conflicts_with = "tls_certificate")]
+    peer_url: Option<String>,
     /// Serve TLS with this certificate and its chain (PEM); renewed files are taken without a restart
     #[arg(long, env = "SLIPWAY_TLS_CERTIFICATE", requires = "tls_key", value_name = "FILE")]
     tls_certificate: Option<PathBuf>,
@@ -57,10 +61,6 @@ pub(crate) struct ServerArguments {
     /// File with the first administrator's password; without it one is made, and printed once
     #[arg(long, env = "SLIPWAY_ADMIN_PASSWORD_FILE", value_name = "FILE")]
     admin_password_file: Option<PathBuf>,
-    /// Where other processes of the platform reach this one, `http://HOST:PORT` on a network of yours: requests for runtimes whose
-    /// tunnels it holds come that way; the address it listens on when that is a single one
-    #[arg(long, env = "SLIPWAY_PEER_URL")]
-    peer_url: Option<String>,
     /// How to say that it is ready: text for people, or one line of JSON for programs
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -118,10 +118,7 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
     };
     let stop = CancellationToken::new();
     let mut network = arguments.network.read()?;
-    // Other processes ask without TLS: one that serves it is reached only where somebody says.
-    if tls.is_none() || arguments.peer_url.is_some() {
-        network.peer_url = peer_url(arguments.peer_url, listener.local_addr()?)?;
-    }
+    network.peer_url = peer_url(arguments.peer_url, listener.local_addr()?, tls.is_some())?;
     let (server, first) = {
         // Processes that start together make the key and the first administrator once.
         let _turn = turn(&data).await?;
@@ -178,9 +175,9 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
 }
 
 /// Where other processes find this one; none when nobody says and it listens everywhere.
-fn peer_url(given: Option<String>, listens: SocketAddr) -> anyhow::Result<Option<String>> {
+fn peer_url(given: Option<String>, listens: SocketAddr, tls: bool) -> anyhow::Result<Option<String>> {
     let Some(given) = given else {
-        return Ok((!listens.ip().is_unspecified()).then(|| format!("http://{listens}")));
+        return Ok((!tls && !listens.ip().is_unspecified()).then(|| format!("http://{listens}")));
     };
     let server =
         slipway_server::peer_address(&given).map_err(|error| anyhow::anyhow!("--peer-url: {error}"))?;

@@ -55,7 +55,8 @@ impl Peers {
     }
 }
 
-/// An address of a process, as it stands in the table. Processes listen without TLS, so that nothing else can be meant.
+/// An address of a process, as it stands in the table. A process with a certificate has the public name, by which others could not tell
+/// it from the rest, so that it is not asked.
 pub fn peer_address(text: &str) -> Result<String, String> {
     let wrong = || {
         format!(

@@ -123,7 +123,7 @@ impl Remembered {
 }
 
 /// So often a platform that is away is asked before the runtime goes on as who it was.
-const ASKED_IN_VAIN: usize = 3;
+const ASKED_IN_VAIN: u32 = 3;
 
 /// Who the token says that this is. A platform that is away is waited for when it never said; one that refuses the token is an error.
 async fn introduced(
@@ -132,8 +132,8 @@ async fn introduced(
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<RuntimeIdentity>> {
     let mut backoff = Backoff::new(Duration::from_millis(200), PAUSE_LONGEST);
-    for asked in 1.. {
-        if asked > ASKED_IN_VAIN
+    loop {
+        if backoff.failures() >= ASKED_IN_VAIN
             && let Some(identity) = last.read()
         {
             tracing::warn!(
@@ -164,7 +164,6 @@ async fn introduced(
             () = stop.cancelled() => return Ok(None),
         }
     }
-    Ok(None)
 }
 
 /// The runtime under one name.
