@@ -1,10 +1,10 @@
-// Runs the end-to-end tests, two files at once: each starts a platform of its own, and most of the time it waits for that.
+// Runs the end-to-end tests, three files at once: each starts a platform of its own, and most of the time it waits for that.
 // usage: run-e2e.mjs FILE…
 // In: SLIPWAY_BIN. Out: what a failing file printed, and a line with the time of each. A file that failed runs once more, alone; when it holds then it is named as unsteady, which is a defect. One may be.
 import { spawn } from "node:child_process";
 import { basename } from "node:path";
 
-const LANES = 2;
+const LANES = 3;
 // They take longest, so they go first; the rest fills the gaps.
 const LONGEST = ["builds", "gitea", "truth", "path", "residency", "codefresh-cli"];
 const place = (file) => {

@@ -5,7 +5,8 @@
 // A test that failed is run once more, alone. When it holds then, it is named as unsteady: a defect to be mended, in the test or in the product, but no reason to throw the rest away. More than MAY_BE_UNSTEADY of them, and the run has failed. What holds the promises themselves (nothing lost, nothing run twice, nothing let in) has no second chance.
 // Does not know: what the programs test, nor in which order they must run (there must be none).
 import { spawn, spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
 const [only, ...extra] = process.argv.slice(2);
@@ -60,15 +61,32 @@ function variants(all) {
   ];
 }
 
+// What these share between their tests lives as long as the program, and nobody drops it: they get a folder that goes with them. Not the others:
+// what a caged program sees below /tmp is what some of them look at.
+const LEAVES_FOLDERS = ["slipway-runner integration"];
+
+// Short, because paths of sockets are; others may walk through it, because steps run as other users. A mount that was left in it is not followed.
+function scratch() {
+  const folder = mkdtempSync(join(tmpdir(), "st-"));
+  chmodSync(folder, 0o711);
+  return { env: { TMPDIR: folder }, remove: () => spawnSync("rm", ["-rf", "--one-file-system", folder], { stdio: ["ignore", "inherit", "inherit"] }) };
+}
+
 function run(program, chosen = extra) {
   const { name, file, folder, env = {}, words = THREADS[program.name] ? ["--test-threads", `${THREADS[program.name]}`] : [] } = program;
   return new Promise((done) => {
     const began = performance.now();
-    const child = spawn(file, ["--quiet", ...words, ...chosen], { cwd: folder, env: { ...process.env, ...env, CARGO_MANIFEST_DIR: folder }, stdio: ["ignore", "pipe", "pipe"] });
+    const place = LEAVES_FOLDERS.includes(name) ? scratch() : { env: {}, remove() {} };
+    const child = spawn(file, ["--quiet", ...words, ...chosen], {
+      cwd: folder,
+      env: { ...process.env, ...env, CARGO_MANIFEST_DIR: folder, ...place.env },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     let text = "";
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (part) => (text += part));
     child.on("error", (error) => done({ program, failed: 1, passed: 0, ignored: 0, names: [], text: `${error}` }));
     child.on("close", (code, signal) => {
+      place.remove();
       const said = /test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored/.exec(text);
       const [passed, failed, ignored] = said ? said.slice(1).map(Number) : [0, 1, 0];
       const bad = code !== 0 || !said;

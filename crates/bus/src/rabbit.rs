@@ -14,6 +14,7 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ErrorKind, ExchangeKind};
+use slipway_model::Backoff;
 
 use crate::address::Address;
 use crate::{ATTEMPTS_MAX, BusError, Message};
@@ -303,7 +304,7 @@ impl Drop for Consumer {
 
 impl Consumer {
     pub(crate) async fn next(&mut self) -> Result<Vec<Delivery>, BusError> {
-        let mut pause = PAUSE;
+        let mut backoff = Backoff::new(PAUSE, PAUSE_MAX);
         loop {
             match self.try_next().await {
                 Ok(deliveries) => return Ok(deliveries),
@@ -319,8 +320,7 @@ impl Consumer {
                     } else {
                         tracing::debug!(%error, queue = self.queue, "The broker is unreachable; reconnecting.");
                     }
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSE_MAX);
+                    tokio::time::sleep(backoff.failed()).await;
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use slipway_model::Backoff;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -59,18 +60,16 @@ impl Supervisor {
         if self.running.is_empty() {
             self.cluster.inner.synced.send_replace(true);
         }
-        let mut soon = INCOMPLETE;
+        let mut soon = Backoff::new(INCOMPLETE, INCOMPLETE_MAX);
         loop {
             // Of an incomplete answer nothing is believed to be gone, so it is soon asked for again. So is one that lags
             // behind the definitions: nothing would announce that it has caught up.
             let again = if !self.cluster.discovery().complete {
                 INCOMPLETE
             } else if self.lags_behind() {
-                let now = soon;
-                soon = (soon * 2).min(INCOMPLETE_MAX);
-                now
+                soon.failed()
             } else {
-                soon = INCOMPLETE;
+                soon.reset();
                 REDISCOVERY
             };
             tokio::select! {

@@ -16,8 +16,14 @@ impl Backoff {
 
     /// A try failed: how long to wait before the next one.
     pub fn failed(&mut self) -> Duration {
+        let pause = self.peek();
         self.failures = self.failures.saturating_add(1);
-        Self::pause(self.first, self.max, self.failures)
+        pause
+    }
+
+    /// What [`failed`](Self::failed) would say now.
+    pub fn peek(&self) -> Duration {
+        Self::pause(self.first, self.max, self.failures.saturating_add(1))
     }
 
     /// A try succeeded: the next failure is the first again.

@@ -13,14 +13,15 @@ use crate::ctx::Server;
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
 use crate::identity::trail::{self, Actor, Entry, Trail};
-use crate::identity::{anchor, tokens};
+use crate::identity::{anchor, passwords, tokens};
 use crate::seal::PLATFORM;
 use crate::settings::AccountSettings;
 
 /// What is shown once, on the first start.
 pub struct FirstAdministrator {
     pub email: String,
-    pub password: Secret<String>,
+    /// `None`: somebody chose it.
+    pub password: Option<Secret<String>>,
     pub api_key: Secret<String>,
 }
 
@@ -179,13 +180,28 @@ impl Server {
 
     /// Makes the account and its administrator on an empty database; `None` when they are there already.
     pub async fn first_start(&self, email: &str) -> Result<Option<FirstAdministrator>, ApiError> {
+        self.first_start_with(email, None).await
+    }
+
+    /// The same, with a password that somebody chose: it is not told again.
+    pub async fn first_start_with(
+        &self,
+        email: &str,
+        chosen: Option<Secret<String>>,
+    ) -> Result<Option<FirstAdministrator>, ApiError> {
         self.bring_up_to_date().await?;
         if self.store().read(identity::first_account).await?.is_some() {
             return Ok(None);
         }
         let account: AccountId = self.seams().new_id();
-        let password = tokens::readable_password(self.seams());
-        let password_hash = crate::identity::passwords::hash_of(self, password.clone()).await?;
+        let password = match &chosen {
+            Some(chosen) => {
+                passwords::check_new_password(chosen.expose())?;
+                chosen.expose().clone()
+            }
+            None => tokens::readable_password(self.seams()),
+        };
+        let password_hash = passwords::hash_of(self, password.clone()).await?;
         let user = User {
             id: self.seams().new_id(),
             email: email.to_owned(),
@@ -216,7 +232,8 @@ impl Server {
                 identity::create_key(tx, &row)
             })
             .await?;
-        Ok(Some(FirstAdministrator { email: email.to_owned(), password: password.into(), api_key: key.text }))
+        let password = chosen.is_none().then(|| password.into());
+        Ok(Some(FirstAdministrator { email: email.to_owned(), password, api_key: key.text }))
     }
 
     pub async fn first_account(&self) -> Result<Option<AccountId>, ApiError> {

@@ -129,6 +129,8 @@ enum Command {
     Pipelines(cli::output::OutputArguments),
     /// Show or set how long the account keeps builds and logs
     Retention(cli::retention::RetentionArguments),
+    /// Check whether the platform can be used from here, and say what to do if not
+    Doctor(cli::doctor::DoctorArguments),
     /// Open the platform, or one of its pages, in a browser
     Open {
         /// Path of the page, for example /builds
@@ -151,6 +153,8 @@ enum Command {
     /// Compare this version with acceptance data
     #[command(subcommand)]
     Conformance(cli::offline::ConformanceCommand),
+    /// Print the definitions of all custom resources, for `kubectl apply --filename -`; an engine that may installs them itself
+    Crds,
     /// Print a completion script
     Completion { shell: clap_complete::Shell },
 }
@@ -231,6 +235,11 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());
             return ExitCode::SUCCESS;
         }
+        Command::Crds => {
+            let all: Vec<_> = slipway_crd::manifests().iter().map(slipway_yaml::to_yaml).collect();
+            say_part!("{}", all.join("---\n"));
+            return ExitCode::SUCCESS;
+        }
         Command::Version(output) => cli::offline::version(output),
         online => run(online),
     };
@@ -301,6 +310,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Delete(arguments) => cli::nouns::delete(arguments).await,
         Command::Pipelines(output) => cli::pipelines::list_all(output).await,
         Command::Retention(arguments) => cli::retention::run(arguments).await,
+        Command::Doctor(arguments) => cli::doctor::run(arguments).await,
         Command::Open { path } => cli::open::open(&path),
         _ => unreachable!("answered without a runtime"),
     }
@@ -332,6 +342,7 @@ mod tests {
         ("app render", "manifests that kubectl takes"),
         ("sign", "the signed file"),
         ("schema", "a JSON Schema"),
+        ("crds", "what kubectl reads"),
         ("completion", "a script"),
         ("open", "opens a browser"),
         ("conformance pipelines", "a report whose last line is its result"),

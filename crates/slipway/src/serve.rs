@@ -4,13 +4,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
 use slipway_bus::{BusUrl, LiveUrl};
-use slipway_server::{Config, Parts, Role, Roles, Seams, Server};
+use slipway_model::Secret;
+use slipway_server::{Config, Parts, Role, Roles, Seams, Server, Tls};
 use slipway_store::DatabaseUrl;
 use tokio_util::sync::CancellationToken;
 
@@ -43,11 +45,38 @@ pub(crate) struct ServerArguments {
     /// Where people, agents and `git` reach the platform; the address it listens on when left out
     #[arg(long, env = "SLIPWAY_PUBLIC_URL")]
     public_url: Option<String>,
+    /// Serve TLS with this certificate and its chain (PEM); renewed files are taken without a restart
+    #[arg(long, env = "SLIPWAY_TLS_CERTIFICATE", requires = "tls_key", value_name = "FILE")]
+    tls_certificate: Option<PathBuf>,
+    /// The key of that certificate (PEM)
+    #[arg(long, env = "SLIPWAY_TLS_KEY", requires = "tls_certificate", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Who the first administrator is, on an empty database
+    #[arg(long, default_value = "admin@slipway.local", env = "SLIPWAY_ADMIN_EMAIL", value_name = "EMAIL")]
+    admin_email: String,
+    /// File with the first administrator's password; without it one is made, and printed once
+    #[arg(long, env = "SLIPWAY_ADMIN_PASSWORD_FILE", value_name = "FILE")]
+    admin_password_file: Option<PathBuf>,
     /// How to say that it is ready: text for people, or one line of JSON for programs
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
     #[command(flatten)]
     network: crate::up::NetworkArguments,
+}
+
+impl ServerArguments {
+    fn tls(&self) -> anyhow::Result<Option<Arc<Tls>>> {
+        let (Some(certificate), Some(key)) = (&self.tls_certificate, &self.tls_key) else { return Ok(None) };
+        Ok(Some(Arc::new(Tls::read(certificate, key)?)))
+    }
+
+    /// Without the line's end that editors and `kubectl create secret --from-file` leave.
+    fn admin_password(&self) -> anyhow::Result<Option<Secret<String>>> {
+        let Some(path) = &self.admin_password_file else { return Ok(None) };
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read --admin-password-file {}", path.display()))?;
+        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned().into()))
+    }
 }
 
 fn role(name: &str) -> Result<Role, String> {
@@ -70,10 +99,11 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
     let listener = tokio::net::TcpListener::bind(arguments.listen)
         .await
         .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
-    let address = reachable(listener.local_addr()?);
-    let public_url = arguments
-        .public_url
-        .map_or_else(|| format!("http://{address}"), |url| url.trim_end_matches('/').to_owned());
+    let (tls, password) = (arguments.tls()?, arguments.admin_password()?);
+    let address =
+        format!("{}://{}", if tls.is_some() { "https" } else { "http" }, reachable(listener.local_addr()?));
+    let public_url =
+        arguments.public_url.map_or_else(|| address.clone(), |url| url.trim_end_matches('/').to_owned());
     let roles = Roles::of(arguments.roles).unwrap_or_else(Roles::all);
     let parts = Parts {
         // Read here, because the parser of arguments would repeat a wrong address with its password.
@@ -89,11 +119,11 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
         let _turn = turn(&data).await?;
         let config = Config { data: data.clone(), public_url: public_url.clone(), network };
         let server = Server::connect(config, parts, Seams::system(), stop.clone()).await?;
-        let first = server.first_start("admin@slipway.local").await?;
+        let first = server.first_start_with(&arguments.admin_email, password).await?;
         (server, first)
     };
     let app = slipway_server::router(&server);
-    let serving = tokio::spawn(slipway_server::serve(listener, app, stop.clone()));
+    let serving = tokio::spawn(slipway_server::serve_with(listener, tls, app, stop.clone()));
     let background = server.clone();
     let working = tokio::spawn(async move { background.run().await });
     let ended = signalled();
@@ -101,20 +131,23 @@ pub(crate) async fn serve(arguments: ServerArguments) -> anyhow::Result<ExitCode
         Output::Json => say!(
             "{}",
             json!({
-                "url": format!("http://{address}"),
+                "url": address,
                 "publicUrl": public_url,
                 "roles": roles.to_string(),
                 "adminEmail": first.as_ref().map(|first| &first.email),
-                "adminPassword": first.as_ref().map(|first| first.password.expose()),
+                "adminPassword": first.as_ref().and_then(|first| first.password.as_ref()).map(|password| password.expose()),
                 "apiKey": first.as_ref().map(|first| first.api_key.expose()),
             })
         ),
         Output::Text => {
-            say!("Slipway server at http://{address}");
+            say!("Slipway server at {address}");
             say!("Roles       {roles}");
             if let Some(first) = &first {
                 say!("Sign in     {}", first.email);
-                say!("Password    {}", first.password.expose());
+                match &first.password {
+                    Some(password) => say!("Password    {}", password.expose()),
+                    None => say!("Password    as in --admin-password-file"),
+                }
                 say!("API key     {}", first.api_key.expose());
                 say!("            (shown now and never again)");
             }

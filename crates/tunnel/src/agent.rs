@@ -18,6 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use slipway_model::Backoff;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +54,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 impl Agent {
     /// Until it is cancelled.
     pub async fn run(self, cancel: CancellationToken) {
-        let mut pause = SHORTEST;
+        let mut backoff = Backoff::new(SHORTEST, LONGEST);
         while !cancel.is_cancelled() {
             self.state.send_replace(Connection::Connecting);
             let error = match self.dial.connect().await {
@@ -63,7 +64,7 @@ impl Agent {
                     let ended = serve(io, self.local, &cancel).await;
                     // One that is cut right after it was opened is no reason to hurry.
                     if opened.elapsed() > limits::PING_EVERY {
-                        pause = SHORTEST;
+                        backoff.reset();
                     }
                     ended.err().map_or_else(
                         || "the platform closed the connection".to_owned(),
@@ -72,8 +73,7 @@ impl Agent {
                 }
                 Err(error) => error.to_string(),
             };
-            let retry_in = jittered(pause);
-            pause = (pause * 2).min(LONGEST);
+            let retry_in = jittered(backoff.failed());
             self.state.send_replace(Connection::Waiting { error, retry_in });
             tokio::select! {
                 () = tokio::time::sleep(retry_in) => {}

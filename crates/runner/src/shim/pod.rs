@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use futures::AsyncReadExt;
 use serde_json::Value;
 use slipway_cluster::{ClusterError, PodKind, Pods};
-use slipway_model::Next;
+use slipway_model::{Backoff, Next};
 
 use super::exports;
 use super::supervise::Supervisor;
@@ -392,14 +392,13 @@ impl<'a> Attempt<'a> {
     /// The cluster forgets the attempt. What stays is said in the step's log; the runner's sweep finds it by its labels.
     async fn tidy(&mut self, mut exit: Exit) -> io::Result<Exit> {
         let until = Instant::now() + TIDY_PATIENCE;
-        let mut pause = LOOK_LEAST;
+        let mut backoff = Backoff::new(LOOK_LEAST, LOOK_MOST);
         while let Err(why) = self.delete().await {
             if Instant::now() > until {
                 self.supervisor.left_behind(&mut exit, &why.to_string())?;
                 break;
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LOOK_MOST);
+            tokio::time::sleep(backoff.failed()).await;
         }
         Ok(exit)
     }

@@ -7,6 +7,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use slipway_model::Backoff;
+
 use crate::executor::engine;
 
 /// How long removal is retried before the step ends without it.
@@ -59,13 +61,12 @@ pub(crate) fn list(engine: &[String], label: &str) -> Result<Vec<String>, String
 /// Until it holds, or patience ends.
 pub(crate) fn retry(mut work: impl FnMut() -> Result<(), String>) -> Result<(), String> {
     let until = Instant::now() + PATIENCE;
-    let mut pause = PAUSE_LEAST;
+    let mut backoff = Backoff::new(PAUSE_LEAST, PAUSE_MOST);
     loop {
         match work() {
-            Err(_) if Instant::now() < until => sleep(pause),
+            Err(_) if Instant::now() < until => sleep(backoff.failed()),
             done => return done,
         }
-        pause = (pause * 2).min(PAUSE_MOST);
     }
 }
 

@@ -18,4 +18,5 @@ pub(crate) mod rest;
 pub(crate) mod roles;
 pub(crate) mod router;
 pub(crate) mod routes;
+pub(crate) mod tls;
 pub(crate) mod web;

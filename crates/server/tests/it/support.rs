@@ -76,7 +76,7 @@ impl Platform {
             url,
             admin_key: first.api_key.expose().clone(),
             email: first.email,
-            password: first.password.expose().clone(),
+            password: first.password.as_ref().expect("nobody chose one").expose().clone(),
             account,
             server,
             folder,

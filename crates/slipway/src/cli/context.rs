@@ -254,7 +254,7 @@ pub(crate) fn explain(error: &anyhow::Error) -> String {
 }
 
 /// In a few words why nobody answered.
-fn reason(error: &reqwest::Error) -> String {
+pub(crate) fn reason(error: &reqwest::Error) -> String {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     let mut last = error.to_string();
     while let Some(inner) = source {

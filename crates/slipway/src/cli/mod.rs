@@ -11,6 +11,7 @@ mod changes;
 pub(crate) mod context;
 pub(crate) mod create;
 mod debug;
+pub(crate) mod doctor;
 pub(crate) mod login;
 pub(crate) mod nouns;
 pub(crate) mod offline;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use slipway_api::runtime::RuntimeIdentity;
 use slipway_api::{Client, ClientError};
+use slipway_model::Backoff;
 use slipway_runtime::{Front, Runtime, TunnelDial, TunnelState, front_router, keep_tunnel, serve_front};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -76,7 +77,7 @@ pub(crate) async fn connected(
 
 /// Who the token says that this is. A platform that is away is waited for; one that refuses the token is an error.
 async fn introduced(client: &Client, stop: &CancellationToken) -> anyhow::Result<Option<RuntimeIdentity>> {
-    let mut pause = Duration::from_millis(200);
+    let mut backoff = Backoff::new(Duration::from_millis(200), PAUSE_LONGEST);
     loop {
         let asking = client.get::<RuntimeIdentity>("/api/agent/runtime/self");
         let error = tokio::select! {
@@ -96,7 +97,7 @@ async fn introduced(client: &Client, stop: &CancellationToken) -> anyhow::Result
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(PAUSE_LONGEST),
+            () = tokio::time::sleep(backoff.failed()) => {}
             () = stop.cancelled() => return Ok(None),
         }
     }

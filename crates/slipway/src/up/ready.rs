@@ -24,7 +24,7 @@ pub(crate) fn announce(
         let line = json!({
             "url": url,
             "adminEmail": first.map(|first| &first.email),
-            "adminPassword": first.map(|first| first.password.expose()),
+            "adminPassword": first.and_then(|first| first.password.as_ref()).map(|password| password.expose()),
             "apiKey": first.map(|first| first.api_key.expose()),
             "kubeconfig": kubeconfig,
         });
@@ -38,7 +38,9 @@ pub(crate) fn announce(
     writeln!(out, "\n  {} is ready at {}\n", bold("Slipway"), bold(url))?;
     if let Some(first) = first {
         writeln!(out, "  Sign in     {}", first.email)?;
-        writeln!(out, "  Password    {}", bold(first.password.expose()))?;
+        if let Some(password) = &first.password {
+            writeln!(out, "  Password    {}", bold(password.expose()))?;
+        }
         writeln!(out, "  API key     {}", first.api_key.expose())?;
         writeln!(out, "              (shown now and never again)")?;
     } else {

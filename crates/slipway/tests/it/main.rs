@@ -11,5 +11,6 @@ mod render;
 mod restarts;
 mod rollout;
 mod scaled;
+mod serving;
 mod sign;
 mod watch;

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use slipway_model::Backoff;
+
 use super::together::Change;
 use super::wire::{Asked, Wire};
 use super::{Address, LOCKS, WRITER_LOCK, listen};
@@ -169,19 +171,18 @@ impl Postgres {
             return work(self);
         }
         let began = Instant::now();
-        let (until, mut pause) = (began + PATIENCE, PAUSE);
+        let (until, mut backoff) = (began + PATIENCE, Backoff::new(PAUSE, PAUSE_MAX));
         let buffered = (self.unheard.clone(), self.kept.clone());
         loop {
             match self.connect().and_then(|()| work(self)) {
                 Err(StoreError::Unavailable { .. })
-                    if !given.get() && self.culprit.is_none() && Instant::now() + pause < until =>
+                    if !given.get() && self.culprit.is_none() && Instant::now() + backoff.peek() < until =>
                 {
                     self.rollback();
                     self.unsaid = true;
                     (self.unheard, self.kept) = buffered.clone();
                     (self.savepoint, self.acting) = (Savepoint::None, None);
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(PAUSE_MAX);
+                    std::thread::sleep(backoff.failed());
                 }
                 other => {
                     if matches!(&other, Err(StoreError::Unavailable { .. })) {
