@@ -167,7 +167,7 @@ fn a_rule_that_would_guard_nothing_is_refused() {
     for kind in ["cluster", "chart", "workflows", "environments", "execution-context"] {
         assert!(said(rule(kind, &["read"], &["*"])).contains("no access rules apply to"), "{kind}");
     }
-    for action in ["EXEC_TO_POD", "VIEW_POD_LOGS", "DELETE_RESOURCE", "ROLLOUT_ABORT"] {
+    for action in ["ROLLOUT_ABORT", "ROLLOUT_PAUSE", "ROLLOUT_RESTART"] {
         let found = said(rule("gitopsApplications", &[action], &[]));
         assert!(found.contains("is not a valid action"), "{action}: {found}");
     }

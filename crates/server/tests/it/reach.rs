@@ -79,7 +79,7 @@ async fn rules_that_would_guard_nothing_are_refused_and_old_ones_are_marked() {
         ("workflows", "VIEW", None),
         ("environments", "PROMOTE_TO", None),
         ("runtime-environment", "read", None),
-        ("gitopsApplications", "EXEC_TO_POD", None),
+        ("gitopsApplications", "ROLLOUT_ABORT", None),
         ("pipeline", "set-runtime-environment", None),
         ("gitopsApplications", "SYNC", Some("PRODUCT_NAME")),
         ("gitRepository", "push", Some("CLUSTER")),
