@@ -334,6 +334,8 @@ mod tests {
         ("runner install", "prints its progress, or manifests"),
         ("runner uninstall", "prints its progress"),
         ("build logs", "a log"),
+        ("app logs", "a log"),
+        ("app exec", "what the command prints"),
         ("logs", "a log"),
         ("run", "a log"),
         ("pipeline run", "a log"),
