@@ -102,6 +102,15 @@ impl Functions {
         })
     }
 
+    /// What the templates of a chart may call: Go's own, sprig's as above, and Helm's `toYaml`, `include` and `required`.
+    pub fn chart() -> &'static Self {
+        static ALL: OnceLock<Functions> = OnceLock::new();
+        ALL.get_or_init(|| {
+            let tables = [crate::builtins::FUNCTIONS].into_iter().chain(crate::sprig::tables());
+            Self::of(tables.chain([crate::argo::FUNCTIONS, crate::chart::FUNCTIONS]))
+        })
+    }
+
     /// Later tables win: sprig's `slice` stands where Go's was.
     fn of(tables: impl IntoIterator<Item = &'static [Function]>) -> Self {
         let all = tables.into_iter().flatten();

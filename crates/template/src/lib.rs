@@ -10,6 +10,7 @@
 mod argo;
 mod ast;
 mod builtins;
+mod chart;
 mod convert;
 mod data;
 mod environment;

@@ -8,9 +8,11 @@
 mod decode;
 mod emit;
 mod error;
+pub mod finding;
 mod loader;
 mod node;
 mod scalar;
+pub mod suite;
 
 pub use decode::decode;
 pub use emit::to_yaml;

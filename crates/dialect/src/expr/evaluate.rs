@@ -3,9 +3,11 @@
 use std::cmp::Ordering;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::Node;
+use super::functions;
+use super::values::{arithmetic, contains, equal, float, order};
+use super::{Node, Others, UNKNOWN};
 
 /// Nodes that may be looked at, predicates counted for each item.
 const STEPS_MAX: usize = 100_000;
@@ -24,13 +26,21 @@ pub(super) struct Run<'a> {
     now: Timestamp,
     steps: usize,
     item: Option<Value>,
+    /// `#acc` of a reduction.
+    sum: Option<Value>,
     /// A measurement is judged: see [`super::Expression::holds_for`].
     measuring: bool,
+    /// What is not there is an error: see [`super::Expression::text_of_known`].
+    others: Option<Others<'a>>,
 }
 
 impl<'a> Run<'a> {
     pub(super) fn new(vars: &'a Value, now: Timestamp) -> Self {
-        Self { vars, now, steps: 0, item: None, measuring: false }
+        Self { vars, now, steps: 0, item: None, sum: None, measuring: false, others: None }
+    }
+
+    pub(super) fn strict(vars: &'a Value, now: Timestamp, others: Others<'a>) -> Self {
+        Self { others: Some(others), ..Self::new(vars, now) }
     }
 
     pub(super) fn measuring(vars: &'a Value, now: Timestamp) -> Self {
@@ -48,14 +58,23 @@ impl<'a> Run<'a> {
                 let items: Result<Vec<Value>, String> = items.iter().map(|item| self.json(item)).collect();
                 Thing::Json(Value::Array(items?))
             }
+            Node::Map(entries) => {
+                let entries: Result<Map<String, Value>, String> =
+                    entries.iter().map(|(key, value)| Ok((key.clone(), self.json(value)?))).collect();
+                Thing::Json(Value::Object(entries?))
+            }
             Node::Name(name) => match self.vars.get(name) {
                 Some(value) => Thing::Json(value.clone()),
-                None => return Err(format!("`{name}` is not known here")),
+                None => return Err(format!("`{name}` {UNKNOWN}")),
             },
             Node::Item => Thing::Json(self.item.clone().ok_or("`#` stands outside of a predicate")?),
+            Node::Sum => Thing::Json(self.sum.clone().ok_or("`#acc` stands outside of a reduction")?),
             // What an Application does not have is nil, as its status grows with time.
-            Node::Member(of, name) => match self.value(of)? {
-                Thing::Json(value) => Thing::Json(value.get(name).cloned().unwrap_or_default()),
+            Node::Member(of, name, optional) => match self.value(of)? {
+                Thing::Json(value) => match value.get(name) {
+                    None if self.others.is_some() && !optional => return Err(format!("`{name}` {UNKNOWN}")),
+                    found => Thing::Json(found.cloned().unwrap_or_default()),
+                },
                 _ => return Err(format!("a time has no `{name}`")),
             },
             Node::Index(of, index) => {
@@ -67,11 +86,28 @@ impl<'a> Run<'a> {
                 if found.is_none() && self.measuring && !index.is_string() {
                     return Err(format!("index out of range: there is no item {index}"));
                 }
+                if found.is_none() && self.others.is_some() && index.is_string() {
+                    return Err(format!("{index} {UNKNOWN}"));
+                }
                 Thing::Json(found.cloned().unwrap_or_default())
+            }
+            Node::Slice(of, from, to) => {
+                let of = self.json(of)?;
+                let from = from.as_ref().map(|from| self.json(from)).transpose()?;
+                let to = to.as_ref().map(|to| self.json(to)).transpose()?;
+                Thing::Json(functions::slice(&of, from.as_ref(), to.as_ref())?)
             }
             Node::Call(function, arguments) => self.call(function, arguments)?,
             Node::Unary("!", inner) => Thing::Json(json!(!self.truth(inner)?)),
-            Node::Unary(_, inner) => Thing::Json(json!(-self.number(inner)?)),
+            Node::Unary(_, inner) => {
+                let value = self.json(inner)?;
+                match value.as_i64().and_then(i64::checked_neg) {
+                    Some(whole) => Thing::Json(json!(whole)),
+                    None => {
+                        Thing::Json(json!(-value.as_f64().ok_or_else(|| format!("{value} is no number"))?))
+                    }
+                }
+            }
             Node::Binary(operator, left, right) => self.binary(operator, left, right)?,
             Node::Choice(condition, yes, no) => {
                 if self.truth(condition)? {
@@ -88,7 +124,10 @@ impl<'a> Run<'a> {
             "&&" => return Ok(Thing::Json(json!(self.truth(left)? && self.truth(right)?))),
             "||" => return Ok(Thing::Json(json!(self.truth(left)? || self.truth(right)?))),
             "??" => {
-                let value = self.value(left)?;
+                let value = match self.value(left) {
+                    Err(why) if why.ends_with(UNKNOWN) && self.others.is_some() => Thing::Json(Value::Null),
+                    value => value?,
+                };
                 return if matches!(value, Thing::Json(Value::Null)) { self.value(right) } else { Ok(value) };
             }
             _ => {}
@@ -144,10 +183,19 @@ impl<'a> Run<'a> {
     fn call(&mut self, function: &Node, arguments: &[Node]) -> Result<Thing, String> {
         match function {
             Node::Name(name) => self.plain_call(name, arguments),
-            Node::Member(of, name) => {
+            Node::Member(of, name, _) => {
                 if let Node::Name(group) = &**of
                     && self.vars.get(group).is_none_or(serde_json::Value::is_null)
                 {
+                    if let Some(others) = self.others.filter(|_| group != "time") {
+                        let name = format!("{group}.{name}");
+                        let values: Result<Vec<Value>, String> =
+                            arguments.iter().map(|argument| self.json(argument)).collect();
+                        return match others(&name, &values?) {
+                            Some(answer) => answer.map(Thing::Json).map_err(|why| format!("{name}: {why}")),
+                            None => Err(format!("there is no function {name} here")),
+                        };
+                    }
                     return match (group.as_str(), name.as_str()) {
                         ("time", "Now") => Ok(Thing::Time(self.now)),
                         ("time", "Parse") => {
@@ -178,6 +226,9 @@ impl<'a> Run<'a> {
     }
 
     fn plain_call(&mut self, name: &str, arguments: &[Node]) -> Result<Thing, String> {
+        if name == "now" && arguments.is_empty() {
+            return Ok(Thing::Time(self.now));
+        }
         let first = arguments.first().ok_or_else(|| format!("{name}() needs an argument"))?;
         let of = self.json(first)?;
         if self.measuring
@@ -217,8 +268,49 @@ impl<'a> Run<'a> {
                     _ => Value::Array(mapped),
                 }))
             }
-            _ => Err(format!("there is no function {name} here")),
+            ("find" | "findIndex" | "reduce", Some(predicate)) => {
+                let start = arguments.get(2).map(|start| self.json(start)).transpose()?;
+                self.over_items(name, &of, predicate, start).map(Thing::Json)
+            }
+            _ => {
+                let others: Result<Vec<Value>, String> =
+                    arguments[1..].iter().map(|argument| self.json(argument)).collect();
+                functions::call(name, &of, &others?).map(Thing::Json)
+            }
         }
+    }
+
+    fn over_items(
+        &mut self,
+        name: &str,
+        of: &Value,
+        predicate: &Node,
+        start: Option<Value>,
+    ) -> Result<Value, String> {
+        let items = of.as_array().cloned().unwrap_or_default();
+        let (outer, sum) = (self.item.take(), self.sum.take());
+        let mut answer = if name == "findIndex" { json!(-1) } else { Value::Null };
+        if name == "reduce" {
+            self.sum = start;
+        }
+        for (at, item) in items.into_iter().enumerate() {
+            if name == "reduce" && self.sum.is_none() {
+                self.sum = Some(item);
+                continue;
+            }
+            self.item = Some(item.clone());
+            if name == "reduce" {
+                self.sum = Some(self.json(predicate)?);
+            } else if self.truth(predicate)? {
+                answer = if name == "find" { item } else { json!(at) };
+                break;
+            }
+        }
+        if name == "reduce" {
+            answer = self.sum.take().unwrap_or_default();
+        }
+        (self.item, self.sum) = (outer, sum);
+        Ok(answer)
     }
 
     /// Functions for measurements alone.
@@ -258,11 +350,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn number(&mut self, node: &Node) -> Result<f64, String> {
-        let value = self.json(node)?;
-        value.as_f64().ok_or_else(|| format!("{value} is no number"))
-    }
-
     fn json(&mut self, node: &Node) -> Result<Value, String> {
         Ok(match self.value(node)? {
             Thing::Json(value) => value,
@@ -270,71 +357,4 @@ impl<'a> Run<'a> {
             Thing::Seconds(seconds) => json!(seconds),
         })
     }
-}
-
-/// A number, or one of the texts that stand for numbers which JSON does not have.
-fn float(thing: &Thing) -> Option<f64> {
-    match thing {
-        Thing::Json(Value::String(text)) => match text.as_str() {
-            "NaN" => Some(f64::NAN),
-            "+Inf" => Some(f64::INFINITY),
-            "-Inf" => Some(f64::NEG_INFINITY),
-            _ => None,
-        },
-        Thing::Json(value) => value.as_f64(),
-        _ => None,
-    }
-}
-
-fn equal(a: &Thing, b: &Thing) -> bool {
-    match (a, b) {
-        (Thing::Json(Value::Number(a)), Thing::Json(Value::Number(b))) => a.as_f64() == b.as_f64(),
-        (Thing::Json(a), Thing::Json(b)) => a == b,
-        (Thing::Time(a), Thing::Time(b)) => a == b,
-        (Thing::Seconds(a), Thing::Seconds(b)) => a == b,
-        _ => false,
-    }
-}
-
-fn order(a: &Thing, b: &Thing) -> Option<Ordering> {
-    match (a, b) {
-        (Thing::Json(Value::String(a)), Thing::Json(Value::String(b))) => Some(a.cmp(b)),
-        (Thing::Json(a), Thing::Json(b)) => a.as_f64()?.partial_cmp(&b.as_f64()?),
-        (Thing::Time(a), Thing::Time(b)) => Some(a.cmp(b)),
-        (Thing::Seconds(a), Thing::Seconds(b)) => a.partial_cmp(b),
-        _ => None,
-    }
-}
-
-fn contains(all: &Thing, one: &Thing) -> bool {
-    match (all, one) {
-        (Thing::Json(Value::Array(items)), one) => {
-            items.iter().any(|item| equal(&Thing::Json(item.clone()), one))
-        }
-        (Thing::Json(Value::Object(entries)), Thing::Json(Value::String(key))) => entries.contains_key(key),
-        (Thing::Json(Value::String(text)), Thing::Json(Value::String(part))) => text.contains(part.as_str()),
-        _ => false,
-    }
-}
-
-fn arithmetic(operator: &str, a: &Thing, b: &Thing) -> Result<Thing, String> {
-    let (Thing::Json(a), Thing::Json(b)) = (a, b) else {
-        return Err("times have methods, not operators".into());
-    };
-    if let (Value::String(a), Value::String(b), "+") = (a, b, operator) {
-        if a.len() + b.len() > 1 << 20 {
-            return Err("a text is too long".into());
-        }
-        return Ok(Thing::Json(json!(format!("{a}{b}"))));
-    }
-    let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else {
-        return Err(format!("`{operator}` needs two numbers"));
-    };
-    Ok(Thing::Json(json!(match operator {
-        "+" => a + b,
-        "-" => a - b,
-        "*" => a * b,
-        "/" => a / b,
-        _ => a % b,
-    })))
 }

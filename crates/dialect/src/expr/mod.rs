@@ -4,7 +4,9 @@
 //! what it costs grows with its own length and the lists it looks at, and both have a limit.
 
 mod evaluate;
+mod functions;
 mod parse;
+mod values;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -23,12 +25,16 @@ pub struct Expression {
 enum Node {
     Literal(Value),
     List(Vec<Node>),
+    Map(Vec<(String, Node)>),
     Name(String),
     /// `#` of a predicate.
     Item,
-    /// `?.` and `.` are the same here: what is not there is nil.
-    Member(Box<Node>, String),
+    /// `#acc`: what a reduction has so far.
+    Sum,
+    /// `?.` (true) and `.`: they differ only where what is not there is an error.
+    Member(Box<Node>, String, bool),
     Index(Box<Node>, Box<Node>),
+    Slice(Box<Node>, Option<Box<Node>>, Option<Box<Node>>),
     Call(Box<Node>, Vec<Node>),
     Unary(&'static str, Box<Node>),
     Binary(&'static str, Box<Node>, Box<Node>),
@@ -65,13 +71,29 @@ impl Expression {
 
     /// The value as people write it; nothing is the empty text.
     pub fn text(&self, vars: &Value, now: Timestamp) -> Result<String, String> {
-        Ok(match Run::new(vars, now).value(&self.root)? {
-            Thing::Json(Value::String(text)) => text,
-            Thing::Json(Value::Null) => String::new(),
-            Thing::Json(other) => other.to_string(),
-            Thing::Time(time) => time.to_string(),
-            Thing::Seconds(seconds) => seconds.to_string(),
-        })
+        Run::new(vars, now).value(&self.root).map(shown)
+    }
+
+    /// The same for values that become known one after the other: what is not there yet is an error that ends with [`UNKNOWN`], unless the
+    /// author asked (`?.`, `??`). `others` has the functions of a library, by `library.function` and arguments.
+    pub fn text_of_known(&self, vars: &Value, now: Timestamp, others: Others<'_>) -> Result<String, String> {
+        Run::strict(vars, now, others).value(&self.root).map(shown)
+    }
+}
+
+/// Functions that this room does not have: `None` where there is no such function.
+pub type Others<'a> = &'a dyn Fn(&str, &[Value]) -> Option<Result<Value, String>>;
+
+/// How the sentence about a name ends that nobody knows.
+pub const UNKNOWN: &str = "is not known here";
+
+fn shown(thing: Thing) -> String {
+    match thing {
+        Thing::Json(Value::String(text)) => text,
+        Thing::Json(Value::Null) => String::new(),
+        Thing::Json(other) => functions::printed(&other),
+        Thing::Time(time) => time.to_string(),
+        Thing::Seconds(seconds) => seconds.to_string(),
     }
 }
 
@@ -113,6 +135,62 @@ mod tests {
         }
         let once = Expression::parse("app.metadata.name + '!'").expect("readable");
         assert_eq!(once.text(&vars, now), Ok("shop!".to_owned()));
+    }
+
+    #[test]
+    fn values_are_computed_and_what_is_not_known_yet_is_an_error() {
+        let vars = json!({"inputs": {"parameters": {"n": "3", "list": "[1, 2, 3]", "name": "shop"}}, "item": {"a-b": "x"}});
+        let others = |name: &str, arguments: &[Value]| {
+            (name == "sprig.twice").then(|| Ok(json!(arguments[0].as_str().unwrap_or_default().repeat(2))))
+        };
+        let text = |text: &str| {
+            Expression::parse(text).and_then(|one| one.text_of_known(&vars, Timestamp::UNIX_EPOCH, &others))
+        };
+        for (expression, wanted) in [
+            ("asInt(inputs.parameters.n) + 1", "4"),
+            ("asInt(inputs.parameters.n) * 2 - 1", "5"),
+            ("7 / 2", "3.5"),
+            ("6 / 2", "3"),
+            ("7 % 4", "3"),
+            ("2 ** 10", "1024"),
+            ("asFloat('1.5') + 1", "2.5"),
+            ("string(3) + 'x'", "3x"),
+            ("toJson({a: 1, 'b': [1, 2]})", r#"{"a":1,"b":[1,2]}"#),
+            ("jsonpath(inputs.parameters.list, '$[1]')", "2"),
+            ("fromJSON(inputs.parameters.list)[0:2]", "[1,2]"),
+            ("fromJSON(inputs.parameters.list) | map({# * 2}) | filter({# > 2})", "[4,6]"),
+            ("reduce([1, 2, 3], #acc + #)", "6"),
+            ("sum([1, 2, 3])", "6"),
+            ("join(split('a,b,c', ','), '-')", "a-b-c"),
+            ("trim('  x ') + upper('y') + replace('aba', 'a', 'c')", "xYcbc"),
+            ("first([1, 2]) + last([3, 4]) + max(1, 9) + min([2, 1])", "15"),
+            ("len(1..5)", "5"),
+            ("'b' in ['a', 'b'] ? 'yes' : 'no'", "yes"),
+            ("item['a-b']", "x"),
+            ("inputs.parameters?.nobody", ""),
+            ("inputs.parameters.nobody ?? 'default'", "default"),
+            ("keys({b: 1, a: 2})", r#"["a","b"]"#),
+            ("sprig.twice(inputs.parameters.name)", "shopshop"),
+            ("inputs.parameters.name[1:]", "hop"),
+            ("sort([3, 1, 2])", "[1,2,3]"),
+            ("toBase64('a') + fromBase64('Yg==')", "YQ==b"),
+        ] {
+            assert_eq!(text(expression), Ok(wanted.to_owned()), "{expression}");
+        }
+        for expression in [
+            "inputs.parameters.nobody",
+            "inputs['nobody']",
+            "nobody.at.all",
+            "inputs.parameters.nobody + 'x'",
+        ] {
+            let error = text(expression).expect_err("it is not known");
+            assert!(error.ends_with(UNKNOWN), "{expression}: {error}");
+        }
+        for expression in
+            ["sprig.nobody('x')", "asInt('x')", "fromJSON('{')", "repeat('x', 100000000)", "1..100000000"]
+        {
+            assert!(text(expression).is_err(), "{expression}");
+        }
     }
 
     #[test]

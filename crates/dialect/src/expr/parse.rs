@@ -33,9 +33,9 @@ impl Token {
     }
 }
 
-const SIGNS: [&str; 28] = [
-    "?.", "??", "==", "!=", "<=", ">=", "&&", "||", "(", ")", "[", "]", "{", "}", ".", ",", "?", ":", "<",
-    ">", "!", "+", "-", "*", "/", "%", "#", "|",
+const SIGNS: [&str; 31] = [
+    "?.", "??", "==", "!=", "<=", ">=", "&&", "||", "**", "..", "(", ")", "[", "]", "{", "}", ".", ",", "?",
+    ":", "<", ">", "!", "+", "-", "*", "/", "%", "#", "|", "^",
 ];
 
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
@@ -48,8 +48,11 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             rest = &rest[length..];
         } else if first.is_ascii_digit() {
             let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+            // `1..3` is a range.
+            let end = rest[..end].find("..").unwrap_or(end);
             let number: f64 = rest[..end].parse().map_err(|_| format!("`{}` is no number", &rest[..end]))?;
-            out.push(Token::Literal(json!(number)));
+            let whole = rest[..end].parse::<i64>().ok();
+            out.push(Token::Literal(whole.map_or_else(|| json!(number), |whole| json!(whole))));
             rest = &rest[end..];
         } else if first.is_alphabetic() || first == '_' || first == '$' {
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$').unwrap_or(rest.len());
@@ -98,12 +101,14 @@ struct Parser {
 }
 
 /// Operators from the weakest to the strongest.
-const LEVELS: [&[&str]; 6] = [
+const LEVELS: [&[&str]; 8] = [
     &["||"],
     &["&&"],
     &["==", "!=", "<=", ">=", "<", ">", "in", "not in", "contains", "startsWith", "endsWith", "matches"],
+    &[".."],
     &["+", "-"],
     &["*", "/", "%"],
+    &["**", "^"],
     &["??"],
 ];
 
@@ -113,7 +118,16 @@ impl Parser {
         if self.depth > DEPTH_MAX {
             return Err("the expression is nested too deeply".into());
         }
-        let condition = self.level(0)?;
+        let mut condition = self.level(0)?;
+        // `list | join(", ")` is `join(list, ", ")`.
+        while self.takes("|") {
+            let call = self.postfix()?;
+            let Node::Call(function, mut arguments) = call else {
+                return Err("after `|` stands a function".into());
+            };
+            arguments.insert(0, condition);
+            condition = Node::Call(function, arguments);
+        }
         let node = if self.takes("?") {
             let yes = self.choice()?;
             self.expect(":")?;
@@ -167,16 +181,23 @@ impl Parser {
     fn postfix(&mut self) -> Result<Node, String> {
         let mut node = self.primary()?;
         loop {
-            if self.takes("?.") || self.takes(".") {
+            let optional = self.takes("?.");
+            if optional || self.takes(".") {
                 let Some(Token::Word(name)) = self.tokens.get(self.at).cloned() else {
                     return Err("a name is missing after the dot".into());
                 };
                 self.at += 1;
-                node = Node::Member(Box::new(node), name);
+                node = Node::Member(Box::new(node), name, optional);
             } else if self.takes("[") {
-                let index = self.choice()?;
+                let from = if self.is_next(":") { None } else { Some(Box::new(self.choice()?)) };
+                let node_of = Box::new(node);
+                node = if self.takes(":") {
+                    let to = if self.is_next("]") { None } else { Some(Box::new(self.choice()?)) };
+                    Node::Slice(node_of, from, to)
+                } else {
+                    Node::Index(node_of, from.ok_or("an index is missing")?)
+                };
                 self.expect("]")?;
-                node = Node::Index(Box::new(node), Box::new(index));
             } else if self.takes("(") {
                 node = Node::Call(Box::new(node), self.list(")")?);
             } else {
@@ -191,14 +212,35 @@ impl Parser {
         match token {
             Token::Literal(value) => Ok(Node::Literal(value)),
             Token::Word(name) => Ok(Node::Name(name)),
-            Token::Sign("#") => Ok(Node::Item),
+            Token::Sign("#") => {
+                let sum = matches!(self.tokens.get(self.at), Some(Token::Word(word)) if word == "acc");
+                self.at += usize::from(sum);
+                Ok(if sum { Node::Sum } else { Node::Item })
+            }
             Token::Sign("(") => {
                 let inner = self.choice()?;
                 self.expect(")")?;
                 Ok(inner)
             }
             Token::Sign("[") => Ok(Node::List(self.list("]")?)),
-            // The predicate of any(), all() and their relatives.
+            // A map, or the predicate of any(), all() and their relatives.
+            Token::Sign("{") if self.begins_a_map() => {
+                let mut entries = Vec::new();
+                while !self.takes("}") {
+                    if !entries.is_empty() {
+                        self.expect(",")?;
+                    }
+                    let key = match self.tokens.get(self.at).cloned() {
+                        Some(Token::Word(word)) => word,
+                        Some(Token::Literal(Value::String(text))) => text,
+                        _ => return Err("a key of a map is missing".into()),
+                    };
+                    self.at += 1;
+                    self.expect(":")?;
+                    entries.push((key, self.choice()?));
+                }
+                Ok(Node::Map(entries))
+            }
             Token::Sign("{") => {
                 let inner = self.choice()?;
                 self.expect("}")?;
@@ -222,6 +264,17 @@ impl Parser {
             out.push(self.choice()?);
         }
         Ok(out)
+    }
+
+    fn begins_a_map(&self) -> bool {
+        let next = self.tokens.get(self.at + 1);
+        self.is_next("}")
+            || (matches!(self.tokens.get(self.at), Some(Token::Word(_) | Token::Literal(Value::String(_))))
+                && next == Some(&Token::Sign(":")))
+    }
+
+    fn is_next(&self, sign: &str) -> bool {
+        matches!(self.tokens.get(self.at), Some(Token::Sign(known)) if *known == sign)
     }
 
     fn takes(&mut self, sign: &str) -> bool {

@@ -113,6 +113,7 @@ impl<'t> Run<'t, '_> {
         if receiver.is_none() && matches!(name, "and" | "or") {
             return self.short_circuit(dot, name == "or", arguments, last);
         }
+        let receiver_is_none = receiver.is_none();
         let kind = |index: usize| fixed.get(index).copied().or(function.variadic).unwrap_or(Type::Any);
         let mut values: Vec<Value> = Vec::with_capacity(given + 1);
         values.extend(receiver);
@@ -126,6 +127,9 @@ impl<'t> Run<'t, '_> {
             let value = self.check_type(Operand::plain(last), kind)?;
             values.push(if kind == Type::Reflect { value } else { value.or_nil() });
         }
+        if receiver_is_none && name == crate::chart::INCLUDE {
+            return self.include(whole, &values);
+        }
         let outcome = (function.body)(&mut self.scope, &values).and_then(|value| self.scope.admit(value));
         match outcome {
             Ok(value) => Ok(Operand { boxed: matches!(value, Value::Nil), value }),
@@ -134,6 +138,27 @@ impl<'t> Run<'t, '_> {
                 self.fail(format!("error calling {name}: {message}"))
             }
         }
+    }
+
+    /// A defined template as text, where `template` would write it.
+    fn include(&mut self, whole: At<'t>, values: &[Value]) -> Step<Operand> {
+        let name = values.first().map(crate::functions::text).unwrap_or_default();
+        let dot = Operand::plain(values.get(1).cloned().unwrap_or(Value::Missing));
+        let Some((name, tree)) = self.template.trees.get_key_value(name) else {
+            self.at = whole;
+            return self.fail(format!("error calling include: template {} not defined", go_quote(name)));
+        };
+        self.deeper()?;
+        let variables = std::mem::replace(&mut self.variables, vec![("$".to_owned(), dot.clone())]);
+        let outer = std::mem::replace(&mut self.tree, name);
+        let before = std::mem::take(&mut self.output);
+        self.list(&dot, &tree.nodes)?;
+        let text = std::mem::replace(&mut self.output, before);
+        self.tree = outer;
+        self.variables = variables;
+        self.depth -= 1;
+        let text = self.scope.admit(Value::from(text.as_str()));
+        Ok(Operand::plain(self.or_fail(text)?))
     }
 
     fn short_circuit(
