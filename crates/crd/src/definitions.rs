@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions of the kinds of Argo CD and Argo Rollouts, as objects ready to be applied.
+//! CustomResourceDefinitions of the kinds of Argo CD, Argo Rollouts and Argo Workflows, as objects ready to be applied.
 //!
 //! The schemas are those of the types ([`crate::schema`]); here is what a definition says besides. Letting unknown fields pass
 //! keeps them small: upstream's ApplicationSet definition alone has 1.4 MB because it repeats the template inside every
@@ -10,6 +10,7 @@ use crate::analysis::{AnalysisRun, AnalysisTemplate, Experiment};
 use crate::names::GROUP;
 use crate::rollout::Rollout;
 use crate::schema::root;
+use crate::workflow::{CronWorkflow, Workflow};
 use crate::{AppProject, Application, ApplicationSet};
 
 /// Definitions of Application, ApplicationSet and AppProject.
@@ -97,6 +98,49 @@ pub fn rollout_manifests() -> Vec<Value> {
     for one in &mut all {
         one["metadata"]["labels"]["app.kubernetes.io/part-of"] = "argo-rollouts".into();
         if one["spec"]["names"]["kind"] == "ClusterAnalysisTemplate" {
+            one["spec"]["scope"] = "Cluster".into();
+        }
+    }
+    all
+}
+
+/// Definitions of Workflow, WorkflowTemplate, ClusterWorkflowTemplate and CronWorkflow.
+pub fn workflow_manifests() -> Vec<Value> {
+    let age = |path: &str| json!({"name": "Age", "type": "date", "jsonPath": path});
+    let plain = |kind, plural, short| Names {
+        kind,
+        plural,
+        short,
+        // No status subresource: clients that resume or retry write the whole object.
+        subresources: json!({}),
+        columns: json!([age(".metadata.creationTimestamp")]),
+        schema: root::<Workflow>(),
+    };
+    let mut all = vec![
+        definition(Names {
+            columns: json!([
+                column("Status", ".status.phase", None),
+                age(".status.startedAt"),
+                column("Message", ".status.message", None),
+            ]),
+            ..plain("Workflow", "workflows", &["wf"])
+        }),
+        definition(plain("WorkflowTemplate", "workflowtemplates", &["wftmpl"])),
+        definition(plain("ClusterWorkflowTemplate", "clusterworkflowtemplates", &["clusterwftmpl", "cwft"])),
+        definition(Names {
+            columns: json!([
+                column("Schedules", ".spec.schedules", None),
+                column("Suspended", ".spec.suspend", None),
+                column("Last", ".status.lastScheduledTime", None),
+                age(".metadata.creationTimestamp"),
+            ]),
+            schema: root::<CronWorkflow>(),
+            ..plain("CronWorkflow", "cronworkflows", &["cwf", "cronwf"])
+        }),
+    ];
+    for one in &mut all {
+        one["metadata"]["labels"]["app.kubernetes.io/part-of"] = "argo-workflows".into();
+        if one["spec"]["names"]["kind"] == "ClusterWorkflowTemplate" {
             one["spec"]["scope"] = "Cluster".into();
         }
     }

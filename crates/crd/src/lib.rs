@@ -17,12 +17,13 @@ mod source;
 mod status;
 mod wire;
 mod words;
+pub mod workflow;
 
 pub use application::*;
 pub use applicationset::*;
-pub use definitions::{manifests, rollout_manifests};
+pub use definitions::{manifests, rollout_manifests, workflow_manifests};
 pub use meta::*;
-pub use misfits::{Misfit, Place, misfits};
+pub use misfits::{Misfit, Place, misfits, workflow_misfits};
 pub use project::*;
 pub use slipway_model::{HealthCode, SyncCode, Word};
 pub use source::*;

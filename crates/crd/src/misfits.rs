@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::analysis::{AnalysisRun, AnalysisTemplate, Experiment};
 use crate::rollout::Rollout;
 use crate::schema::root;
+use crate::workflow::{CronWorkflow, Workflow};
 
 /// A place in an object: names of fields and numbers of items.
 pub type Place = Vec<String>;
@@ -18,7 +19,18 @@ pub struct Misfit {
     pub message: String,
 }
 
-/// `None`: not a kind that is checked.
+/// Of workflows, their templates and schedules; `None`: not one of these kinds.
+pub fn workflow_misfits(kind: &str, object: &Value) -> Option<Vec<Misfit>> {
+    match kind {
+        "Workflow" | "WorkflowTemplate" | "ClusterWorkflowTemplate" => {
+            Some(against(&root::<Workflow>(), object))
+        }
+        "CronWorkflow" => Some(against(&root::<CronWorkflow>(), object)),
+        _ => None,
+    }
+}
+
+/// Of Rollouts and what belongs to them; `None`: not one of these kinds.
 pub fn misfits(kind: &str, object: &Value) -> Option<Vec<Misfit>> {
     let schema = match kind {
         "Rollout" => root::<Rollout>(),
@@ -27,9 +39,13 @@ pub fn misfits(kind: &str, object: &Value) -> Option<Vec<Misfit>> {
         "Experiment" => root::<Experiment>(),
         _ => return None,
     };
+    Some(against(&schema, object))
+}
+
+fn against(schema: &Value, object: &Value) -> Vec<Misfit> {
     let mut found = Vec::new();
-    compare(&schema, object, &mut Vec::new(), &mut found);
-    Some(found)
+    compare(schema, object, &mut Vec::new(), &mut found);
+    found
 }
 
 fn compare(schema: &Value, value: &Value, place: &mut Place, found: &mut Vec<Misfit>) {

@@ -36,6 +36,22 @@ wire_struct! {
             message: String,
             alb: Option<Value>,
             albs: Vec<Value>,
+            duration: Option<RolloutDuration>,
+        }
+    }
+}
+
+wire_struct! {
+    /// How long an update takes.
+    RolloutDuration {
+        omit {
+            rollout_started_at: Option<Time>,
+            /// Since when it waits for a person.
+            manual_pause_started_at: Option<Time>,
+            total_manual_pause_duration_seconds: Option<i64>,
+            finished_at: Option<Time>,
+            /// `Promoted`, `FastPromoted`, `Aborted`, `Superseded`, `RolledBack`, `FastRolledBack`.
+            completion_status: String,
         }
     }
 }

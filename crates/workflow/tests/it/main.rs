@@ -1,0 +1,10 @@
+//! Manifests as people write them: what is said of them, and what becomes of them.
+
+mod again;
+mod cron;
+mod kills;
+mod limits;
+mod lint;
+mod locks;
+mod plan;
+mod sim;
