@@ -327,7 +327,9 @@ impl<'a> Comparer<'a> {
         }
         let mut pairs = Vec::new();
         let mut matched: BTreeSet<String> = BTreeSet::new();
-        for target in targets {
+        let rollouts: Vec<Value> =
+            targets.iter().filter(|target| object::kind(target) == "Rollout").cloned().collect();
+        for mut target in targets {
             let key = ResourceKey::of(&target);
             let unscoped = ResourceKey { namespace: String::new(), ..key.clone() };
             let live = by_key.get(&key).or_else(|| by_key.get(&unscoped)).copied();
@@ -335,6 +337,7 @@ impl<'a> Comparer<'a> {
                 matched.insert(object::uid(live).to_string());
                 by_key.remove(&ResourceKey::of(live));
                 self.check_shared(live);
+                diff::left_to_rollouts(&mut target, live, &rollouts);
             }
             pairs.push((Some(target), live));
         }

@@ -20,6 +20,8 @@ pub const MANAGED_BY: &str = "argo-rollouts.argoproj.io/managed-by-rollouts";
 pub const INSTANCE_ID: &str = "argo-rollouts.argoproj.io/controller-instance-id";
 /// On a ReplicaSet of an experiment.
 pub const EXPERIMENT_NAME: &str = "experiment.argoproj.io/name";
+/// And which of its versions it is.
+pub const EXPERIMENT_TEMPLATE: &str = "experiment.argoproj.io/template-name";
 /// On an AnalysisRun: what it is for.
 pub const RUN_TYPE: &str = "rollout-type";
 /// On an AnalysisRun of a step: which step.
@@ -66,8 +68,10 @@ pub mod reason {
     pub const STEP_COMPLETED: &str = "RolloutStepCompleted";
     pub const SWITCH_SERVICE: &str = "SwitchService";
     pub const TIMED_OUT: &str = "ProgressDeadlineExceeded";
+    pub const TRAFFIC_ERROR: &str = "TrafficRoutingError";
     pub const UPDATED: &str = "RolloutUpdated";
     pub const SET_UPDATED: &str = "ReplicaSetUpdated";
+    pub const WEIGHT: &str = "TrafficWeightUpdated";
 }
 
 /// Why an update waits.

@@ -13,6 +13,10 @@ use crate::plan::Target;
 pub enum Order {
     /// Goes on: over a pause, or to the next step.
     Promote,
+    /// Goes on over a pause, and nothing else.
+    Resume,
+    /// To the next step, whatever this one waits for.
+    SkipStep,
     /// All at once: no steps, pauses and analyses any more.
     PromoteFull,
     Abort,
@@ -58,6 +62,9 @@ pub fn writes(
     let of_status = |patch: Value| Ok(vec![write(Some("status"), json!({"status": patch}))]);
     match order {
         Order::Promote => promote(rollout),
+        Order::Resume if spec.paused || !status.pause_conditions.is_empty() => promote(rollout),
+        Order::Resume => Err(format!("{name} is not paused")),
+        Order::SkipStep => skip_step(rollout),
         Order::PromoteFull if updating => of_status(json!({"promoteFull": true})),
         Order::PromoteFull => Err(format!("{name} has no update under way that could be promoted")),
         Order::Abort if status.abort => Err(format!("{name} is aborted already")),
@@ -122,6 +129,21 @@ fn promote(rollout: &Rollout) -> Result<Vec<Write>, String> {
         return Err(format!("{name} waits for nobody; `--full` skips what is left of an update"));
     }
     Ok(writes)
+}
+
+fn skip_step(rollout: &Rollout) -> Result<Vec<Write>, String> {
+    let (status, name) = (&rollout.status, &rollout.metadata.name);
+    let steps = rollout.canary().map_or(0, |canary| canary.steps.len());
+    let index = status.current_step_index.unwrap_or(0);
+    let left = usize::try_from(index).is_ok_and(|index| index < steps);
+    if !left || status.current_pod_hash == status.stable_rs {
+        return Err(format!("{name} is at no step that could be skipped"));
+    }
+    if status.abort {
+        return Err(format!("{name} is aborted: retry it first"));
+    }
+    let patch = json!({"status": {"currentStepIndex": index + 1, "pauseConditions": null}});
+    Ok(vec![Write { target: target(rollout), subresource: Some("status"), patch: Patch::Merge(patch) }])
 }
 
 fn revision(set: &Value) -> Option<i64> {

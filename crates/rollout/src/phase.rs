@@ -6,10 +6,10 @@ use slipway_crd::rollout::{Rollout, RolloutSpec, RolloutStatus};
 
 use crate::names::{condition, reason};
 
-const PROGRESSING: &str = "Progressing";
+pub(crate) const PROGRESSING: &str = "Progressing";
 const PAUSED: &str = "Paused";
 const DEGRADED: &str = "Degraded";
-const HEALTHY: &str = "Healthy";
+pub(crate) const HEALTHY: &str = "Healthy";
 
 /// What a reader says of a Rollout.
 pub fn of(rollout: &Rollout) -> (&str, String) {

@@ -10,12 +10,14 @@ pub(crate) mod ignore;
 mod mask;
 mod merge;
 mod normalize;
+mod routed;
 mod schema;
 mod server;
 mod text;
 
 pub use ignore::IgnoreRules;
 pub use mask::{masked, masked_pair};
+pub(crate) use routed::as_live as left_to_rollouts;
 pub use server::Mutations;
 pub use text::{block_text, unified};
 

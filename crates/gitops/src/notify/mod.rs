@@ -1,6 +1,7 @@
-//! Notifications: what `argocd-notifications-cm` says and an Application as it is become messages to be sent.
+//! Notifications: what `argocd-notifications-cm` says and an Application as it is become messages to be sent. And what
+//! `argo-rollouts-notification-configmap` says about something that happened to a Rollout ([`Catalog::happened`]).
 //!
-//! Comes in: the ConfigMap's data, the Application, the time. Goes out: who is to hear what, and the state to be
+//! Comes in: the ConfigMap's data, the object, the time. Goes out: who is to hear what, and the state to be
 //! written on the Application so that nobody hears it twice. Nothing is sent here.
 
 use std::collections::BTreeMap;
@@ -41,7 +42,8 @@ pub struct Service {
 }
 
 struct Condition {
-    when: Expression,
+    /// Of an Application, nothing never holds; of something that happened, it always does.
+    when: Option<Expression>,
     /// Tells this condition from others, in the words that the state uses.
     key: String,
     once_per: Option<Expression>,
@@ -51,6 +53,7 @@ struct Condition {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ConditionText {
+    #[serde(default)]
     when: String,
     #[serde(default)]
     once_per: String,
@@ -124,7 +127,10 @@ impl Catalog {
             for (index, one) in list.into_iter().enumerate() {
                 let once = Some(one.once_per.as_str()).filter(|text| !text.is_empty());
                 conditions.push(Condition {
-                    when: Expression::parse(&one.when)?,
+                    when: Some(one.when.as_str())
+                        .filter(|text| !text.is_empty())
+                        .map(Expression::parse)
+                        .transpose()?,
                     key: format!("[{index}].{}", hash(&one.when)),
                     once_per: once.map(Expression::parse).transpose()?,
                     send: one.send,
@@ -152,9 +158,10 @@ impl Catalog {
             };
             for condition in conditions {
                 let vars = json!({"app": app, "context": self.context});
-                let holds = match condition.when.is_true(&vars, now) {
-                    Ok(holds) => holds,
-                    Err(problem) => {
+                let holds = match condition.when.as_ref().map(|when| when.is_true(&vars, now)) {
+                    None => false,
+                    Some(Ok(holds)) => holds,
+                    Some(Err(problem)) => {
                         plan.problems.push(format!("trigger {trigger}: {problem}"));
                         continue;
                     }
@@ -171,7 +178,13 @@ impl Catalog {
                 }
                 match (holds, state.contains_key(&key)) {
                     (true, false) => {
-                        match self.content(&condition.send, app, &service, &recipient, secrets, now) {
+                        match self.content(
+                            &condition.send,
+                            ("app", app),
+                            (&service, &recipient),
+                            secrets,
+                            now,
+                        ) {
                             Ok(content) => plan.notices.push(Notice {
                                 service: service.clone(),
                                 recipient: recipient.clone(),
@@ -183,6 +196,47 @@ impl Catalog {
                     }
                     (false, true) if condition.once_per.is_none() => plan.forget.push(key),
                     _ => {}
+                }
+            }
+        }
+        plan
+    }
+
+    /// What is to be told because this happened to a Rollout: the trigger is named after the reason (`RolloutCompleted`:
+    /// `on-rollout-completed`). Each time it happens it is told; a condition is asked where a trigger has one.
+    pub fn happened(
+        &self,
+        reason: &str,
+        rollout: &Value,
+        secrets: &BTreeMap<String, String>,
+        now: Timestamp,
+    ) -> Plan {
+        let mut plan = Plan::default();
+        let wanted = trigger_of(reason);
+        let all = self.destinations(rollout).into_iter().filter(|(trigger, ..)| *trigger == wanted);
+        for (trigger, service, recipient) in all {
+            let Some(conditions) = self.triggers.get(&trigger) else {
+                plan.problems.push(format!("there is no trigger `{trigger}`"));
+                continue;
+            };
+            let vars = json!({"rollout": rollout, "context": self.context});
+            for condition in conditions {
+                match condition.when.as_ref().map(|when| when.is_true(&vars, now)) {
+                    None | Some(Ok(true)) => {}
+                    Some(Ok(false)) => continue,
+                    Some(Err(problem)) => {
+                        plan.problems.push(format!("trigger {trigger}: {problem}"));
+                        continue;
+                    }
+                }
+                let to = (service.as_str(), recipient.as_str());
+                match self.content(&condition.send, ("rollout", rollout), to, secrets, now) {
+                    Ok(content) => {
+                        let key = format!("{trigger}:{}:{service}:{recipient}", condition.key);
+                        let (service, recipient) = (service.clone(), recipient.clone());
+                        plan.notices.push(Notice { service, recipient, content, key });
+                    }
+                    Err(problem) => plan.problems.push(format!("trigger {trigger}: {problem}")),
                 }
             }
         }
@@ -236,9 +290,8 @@ impl Catalog {
     fn content(
         &self,
         names: &[String],
-        app: &Value,
-        service: &str,
-        recipient: &str,
+        (called, object): (&str, &Value),
+        (service, recipient): (&str, &str),
         secrets: &BTreeMap<String, String>,
         now: Timestamp,
     ) -> Result<Value, String> {
@@ -252,10 +305,27 @@ impl Catalog {
         }
         let kind = self.services.get(service).map_or(service, |service| service.kind.as_str());
         let data = Data::Json(json!({
-            "app": app, "context": self.context, "secrets": secrets, "serviceType": kind, "recipient": recipient,
+            called: object, "context": self.context, "secrets": secrets, "serviceType": kind, "recipient": recipient,
         }));
         fill(&Value::Object(content), &data, now)
     }
+}
+
+/// `RolloutStepCompleted` is `on-rollout-step-completed`.
+fn trigger_of(reason: &str) -> String {
+    let mut trigger = "on".to_owned();
+    let mut before = ' ';
+    let mut letters = reason.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let begins = letter.is_uppercase()
+            && (!before.is_uppercase() || letters.peek().is_some_and(|next| next.is_lowercase()));
+        if begins {
+            trigger.push('-');
+        }
+        trigger.extend(letter.to_lowercase());
+        before = letter;
+    }
+    trigger
 }
 
 /// The state after these were sent and those were forgotten; `None`: as it was.
@@ -377,6 +447,40 @@ mod tests {
             next_state(&well, &[], &plan.forget, now).expect("changed").into();
         well["status"]["operationState"]["phase"] = "Failed".into();
         assert_eq!(catalog.plan(&well, &none, now).notices.len(), 3);
+    }
+
+    #[test]
+    fn what_happened_to_a_rollout_is_told_to_whoever_asked_for_that() {
+        let data = [
+            ("service.webhook.hook", "url: http://x\n"),
+            ("template.done", "message: \"{{.rollout.metadata.name}} is done, {{.recipient}}\"\n"),
+            ("trigger.on-rollout-completed", "- send: [done]\n"),
+            ("trigger.on-rollout-aborted", "- when: rollout.spec.replicas > 3\n  send: [done]\n"),
+        ];
+        let data = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let (catalog, problems) = Catalog::parse(&data);
+        assert_eq!(problems, Vec::<String>::new());
+        let subscribe = |trigger: &str| format!("notifications.argoproj.io/subscribe.{trigger}.hook");
+        let (done, aborted) = (subscribe("on-rollout-completed"), subscribe("on-rollout-aborted"));
+        let mut rollout = json!({"metadata": {"name": "web", "annotations": {done: "a;b", aborted: "c"}}, "spec": {"replicas": 2}});
+        let tell = |rollout: &Value, reason: &str| {
+            let plan = catalog.happened(reason, rollout, &BTreeMap::new(), Timestamp::UNIX_EPOCH);
+            assert_eq!(plan.problems, Vec::<String>::new());
+            plan.notices.into_iter().map(|notice| notice.content["message"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(tell(&rollout, "RolloutCompleted"), ["web is done, a", "web is done, b"]);
+        assert_eq!(tell(&rollout, "RolloutCompleted").len(), 2, "each time it happens");
+        assert_eq!(tell(&rollout, "RolloutPaused"), Vec::<Value>::new(), "nobody asked for it");
+        assert_eq!(tell(&rollout, "RolloutAborted"), Vec::<Value>::new(), "its condition does not hold");
+        rollout["spec"]["replicas"] = 4.into();
+        assert_eq!(tell(&rollout, "RolloutAborted"), ["web is done, c"]);
+        for (reason, expected) in [
+            ("RolloutStepCompleted", "on-rollout-step-completed"),
+            ("ScalingReplicaSet", "on-scaling-replica-set"),
+            ("AnalysisRunFailed", "on-analysis-run-failed"),
+        ] {
+            assert_eq!(trigger_of(reason), expected);
+        }
     }
 
     #[test]

@@ -16,6 +16,15 @@ pub(super) fn as_go_writes(value: &Value) -> String {
     };
     // What is no quantity was refused long before; it stands for itself.
     let Some(nanos) = nanos_of_text(&text) else { return text };
+    let written = written(&text, nanos);
+    // What has the right number and suffix already stays as somebody wrote it: `+2`, `05`, `1E3`.
+    let plain = text.trim_start_matches('+').trim_start_matches('0');
+    let plain = if plain.ends_with('E') { plain.to_owned() } else { plain.replace('E', "e") };
+    let plain = plain.strip_suffix("e0").unwrap_or(&plain);
+    if nanos != 0 && plain == written { text } else { written }
+}
+
+fn written(text: &str, nanos: i128) -> String {
     let binary = text.ends_with('i') && nanos.abs() >= 1024 * NANOS && nanos % NANOS == 0;
     if binary {
         let mut amount = nanos / NANOS;
@@ -38,7 +47,7 @@ pub(super) fn as_go_writes(value: &Value) -> String {
             };
         }
     }
-    text
+    text.to_owned()
 }
 
 #[cfg(test)]
@@ -60,6 +69,16 @@ mod tests {
             ("1Gi", "1Gi"),
             ("128M", "128M"),
             ("1e3", "1e3"),
+            ("1E3", "1E3"),
+            ("1E0", "1E0"),
+            ("100E1", "1e3"),
+            ("1E", "1E"),
+            ("+2", "+2"),
+            ("+2Gi", "+2Gi"),
+            ("+1000m", "1"),
+            ("05", "05"),
+            ("+0", "0"),
+            ("0Gi", "0"),
             ("0", "0"),
         ] {
             assert_eq!(as_go_writes(&given.into()), wanted, "{given}");

@@ -331,7 +331,7 @@ impl<'a> Play<'a> {
     }
 
     /// An argument of the Rollout with its value.
-    fn argument(&self, asked: &RunArgument, hash: &str) -> Result<Argument, String> {
+    pub(super) fn argument(&self, asked: &RunArgument, hash: &str) -> Result<Argument, String> {
         let source = asked.value_from.as_ref();
         let value = match source.and_then(|source| source.pod_template_hash_value.as_deref()) {
             Some("Stable") => self.prev().stable_rs.clone(),

@@ -18,6 +18,8 @@ impl Play<'_> {
         self.sync_metadata();
         self.trim_history();
         self.canary_services();
+        self.route(canary);
+        self.experiments();
         self.analyse();
         if self.pause.add.is_empty() && !self.canary_sets(canary) {
             self.pause_step(canary);
@@ -69,14 +71,18 @@ impl Play<'_> {
         if step.set_canary_scale.is_some() {
             return self.has_desired_sizes(canary);
         }
-        if step.set_weight.is_some() {
-            let verified = self.status.canary.weights.as_ref().and_then(|weights| weights.verified);
-            return self.has_desired_sizes(canary) && verified != Some(false);
+        if let Some(weight) = step.set_weight {
+            let routed = canary.traffic_routing.is_some();
+            return self.has_desired_sizes(canary) && (!routed || self.has_weight(weight));
         }
         if step.analysis.is_some() {
             return self.is_successful(self.runs.step.as_ref());
         }
-        step.set_header_route.is_some() || step.set_mirror_route.is_some()
+        if step.experiment.is_some() {
+            return self.is_experiment_successful();
+        }
+        let taken = self.weights.as_ref().and_then(|weights| weights.verified) != Some(false);
+        (step.set_header_route.is_some() || step.set_mirror_route.is_some()) && taken
     }
 
     pub(super) fn canary_status(&mut self, canary: &Canary) {
@@ -114,6 +120,7 @@ impl Play<'_> {
         {
             index = Some(at + 1);
             self.status.canary.current_step_analysis_run_status = None;
+            self.status.canary.current_experiment.clear();
             let words = preview::step_words(step);
             self.tell(reason::STEP_COMPLETED, format!("Rollout step {}/{steps} completed ({words})", at + 1));
             self.pause.remove(reasons::CANARY_STEP);

@@ -23,8 +23,17 @@ pub(super) fn waiting(play: &Play<'_>) -> String {
     if let Some(sentence) = paused(play) {
         return sentence;
     }
+    if !play.experiment.is_empty() {
+        return format!("the experiment {} runs", play.experiment);
+    }
     if let Some(sentence) = analysed(play) {
         return sentence;
+    }
+    if let Some(held) = &play.held {
+        return held.clone();
+    }
+    if let Some(weights) = play.weights.as_ref().filter(|weights| weights.verified == Some(false)) {
+        return format!("the router has not taken the weight {} yet", weights.canary.weight);
     }
     if let Some(failure) = conditions::get(status, condition::REPLICA_FAILURE) {
         return format!("pods cannot be made: {}", failure.message);

@@ -2,12 +2,13 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use slipway_crd::rollout::{CanaryStep, Rollout, RolloutAnalysis, TrafficRouting};
+use slipway_crd::rollout::{AnalysisTemplateRef, Rollout, RolloutAnalysis};
 
 use super::{Observed, Plan, conditions};
 use crate::analysis::collect;
 use crate::lint::{self, Level};
 use crate::names::{condition, reason};
+use crate::routing::{self, GATEWAY_API};
 use crate::{names, phase};
 
 /// What it refers to may come a moment later.
@@ -35,7 +36,12 @@ pub(super) fn resolve(observed: &Observed) -> Result<(Value, Value), Vec<String>
 }
 
 /// Everything that is wrong, at once.
-pub(super) fn problems(observed: &Observed, template: &Value, selector: &Value) -> Vec<String> {
+pub(super) fn problems(
+    observed: &Observed,
+    template: &Value,
+    selector: &Value,
+    now: Timestamp,
+) -> Vec<String> {
     let rollout = &observed.rollout;
     // What was carried out before is written as it should be, until somebody writes it anew.
     let status = &rollout.status;
@@ -63,7 +69,21 @@ pub(super) fn problems(observed: &Observed, template: &Value, selector: &Value) 
             problems.push(format!("{path}.templates: {why}"));
         }
     }
+    let steps = rollout.canary().map(|canary| canary.steps.as_slice()).unwrap_or_default();
+    for (at, step) in steps.iter().enumerate() {
+        for analysis in step.experiment.iter().flat_map(|step| &step.analyses) {
+            let named = AnalysisTemplateRef {
+                template_name: analysis.template_name.clone(),
+                cluster_scope: analysis.cluster_scope,
+                ..AnalysisTemplateRef::default()
+            };
+            if let Err(why) = collect(&[named], &observed.templates) {
+                problems.push(format!("spec.strategy.canary.steps[{at}].experiment.analyses: {why}"));
+            }
+        }
+    }
     problems.extend(not_supported(rollout));
+    problems.extend(routing::problems(rollout, &observed.routes, now));
     problems.extend(observed.refused.iter().cloned());
     problems
 }
@@ -103,6 +123,10 @@ fn named_services(rollout: &Rollout) -> Vec<(&'static str, &str)> {
     if let Some(canary) = rollout.canary() {
         all.push(("spec.strategy.canary.stableService", &canary.stable_service));
         all.push(("spec.strategy.canary.canaryService", &canary.canary_service));
+        if let Some(both) = &canary.ping_pong {
+            all.push(("spec.strategy.canary.pingPong.pingService", &both.ping_service));
+            all.push(("spec.strategy.canary.pingPong.pongService", &both.pong_service));
+        }
     }
     all.retain(|(_, name)| !name.is_empty());
     all
@@ -127,7 +151,8 @@ fn analyses(rollout: &Rollout) -> Vec<(String, &RolloutAnalysis)> {
 
 /// True when analysis templates have to be read for it.
 pub fn is_analysed(rollout: &Rollout) -> bool {
-    !analyses(rollout).is_empty()
+    let steps = rollout.canary().map(|canary| canary.steps.as_slice()).unwrap_or_default();
+    !analyses(rollout).is_empty() || steps.iter().any(|step| step.experiment.is_some())
 }
 
 /// The names of all Services that a Rollout speaks of.
@@ -142,37 +167,16 @@ fn not_supported(rollout: &Rollout) -> Vec<String> {
         all.push(format!("{path}: not supported by Slipway yet; the Argo Rollouts controller carries it out"))
     };
     let Some(canary) = rollout.canary() else { return all };
-    if canary.ping_pong.is_some() {
-        refuse("spec.strategy.canary.pingPong".into());
-    }
-    if let Some(routing) = &canary.traffic_routing {
-        for name in routers(routing) {
-            refuse(format!("spec.strategy.canary.trafficRouting.{name}"));
-        }
+    let plugins = canary.traffic_routing.iter().flat_map(|routing| routing.plugins.keys());
+    for name in plugins.filter(|name| *name != GATEWAY_API) {
+        refuse(format!("spec.strategy.canary.trafficRouting.plugins.{name}"));
     }
     for (at, step) in canary.steps.iter().enumerate() {
-        let CanaryStep { experiment, plugin, .. } = step;
-        let kinds = [(experiment.is_some(), "experiment"), (plugin.is_some(), "plugin")];
-        for (_, name) in kinds.into_iter().filter(|(is, _)| *is) {
-            refuse(format!("spec.strategy.canary.steps[{at}].{name}"));
+        if step.plugin.is_some() {
+            refuse(format!("spec.strategy.canary.steps[{at}].plugin"));
         }
     }
     all
-}
-
-fn routers(routing: &TrafficRouting) -> Vec<String> {
-    let known = [
-        (routing.istio.is_some(), "istio"),
-        (routing.nginx.is_some(), "nginx"),
-        (routing.alb.is_some(), "alb"),
-        (routing.smi.is_some(), "smi"),
-        (routing.ambassador.is_some(), "ambassador"),
-        (routing.app_mesh.is_some(), "appMesh"),
-        (routing.traefik.is_some(), "traefik"),
-        (routing.apisix.is_some(), "apisix"),
-    ];
-    let known = known.into_iter().filter(|(is, _)| *is).map(|(_, name)| name.to_owned());
-    known.chain(routing.plugins.keys().map(|name| format!("plugins.{name}"))).collect()
 }
 
 /// The status of a Rollout that cannot be carried out.

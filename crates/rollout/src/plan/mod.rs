@@ -9,6 +9,8 @@ mod analysis;
 mod blue_green;
 mod canary;
 mod conditions;
+mod duration;
+mod experiment;
 mod explain;
 mod invalid;
 mod metadata;
@@ -20,16 +22,20 @@ mod scale;
 mod services;
 mod sizes;
 mod status;
+mod traffic;
 mod workload;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use slipway_crd::rollout::{BlueGreen, Canary, CanaryStep, Rollout, RolloutStatus};
+use slipway_crd::rollout::{BlueGreen, Canary, CanaryStep, Rollout, RolloutStatus, TrafficWeights};
 
 pub use action::{Action, Event, Target};
 pub use invalid::{is_analysed, services_of};
 pub use observed::Observed;
+pub(crate) use observed::is_controlled_by;
+pub(crate) use traffic::max_weight_of;
 
+use crate::routing::Seen;
 use crate::{identity, names};
 use observed::ReplicaSet;
 use pause::Pause;
@@ -72,6 +78,32 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     play.finish()
 }
 
+/// Why a Rollout is not moving, by what was written about it: for readers, who need not see all that the engine sees. Empty when it is where
+/// it should be.
+pub fn waiting(observed: &Observed, now: Timestamp) -> String {
+    let rollout = &observed.rollout;
+    let status = &rollout.status;
+    if let Some(invalid) = conditions::get(status, names::condition::INVALID_SPEC) {
+        return format!("it cannot be carried out: {}", invalid.message);
+    }
+    let seen = status.observed_generation.parse::<i64>().ok();
+    if seen.is_none_or(|seen| seen < rollout.metadata.generation) {
+        return "its last change is not looked at yet; does a controller for Rollouts run in its cluster?"
+            .into();
+    }
+    let (template, selector) = invalid::resolve(observed).unwrap_or_default();
+    let mut play = Play::assemble(observed, now, template, selector, None);
+    play.new = play.set_of(&status.current_pod_hash);
+    play.runs = analysis::Runs {
+        step: status.canary.current_step_analysis_run_status.clone(),
+        background: status.canary.current_background_analysis_run_status.clone(),
+        pre: status.blue_green.pre_promotion_analysis_run_status.clone(),
+        post: status.blue_green.post_promotion_analysis_run_status.clone(),
+    };
+    play.experiment.clone_from(&status.canary.current_experiment);
+    explain::waiting(&play)
+}
+
 /// A plan in the making. Numbers of ReplicaSets are those that will be, once it was carried out.
 struct Play<'a> {
     observed: &'a Observed,
@@ -86,11 +118,23 @@ struct Play<'a> {
     stable: Option<usize>,
     /// The Service's selectors, as they will be.
     selectors: std::collections::BTreeMap<String, String>,
+    /// The objects of routers, as they will be.
+    seen: Seen,
+    /// What the routers are told.
+    weights: Option<TrafficWeights>,
+    /// Why the weights stay as they are for now.
+    held: Option<String>,
+    /// Why a router could not be told in this plan.
+    untold: Option<String>,
     pause: Pause,
     /// The wanted version was about to be scaled down, and somebody went back to it.
     new_is_within_delay: bool,
     /// The runs of the update that is under way.
     runs: analysis::Runs,
+    /// Somebody ordered the promotion that this plan makes.
+    promoted_by_order: bool,
+    /// The experiment that runs now.
+    experiment: String,
     /// Only sizes are looked at: what somebody asked for besides is not forgotten.
     only_sizes: bool,
     status: RolloutStatus,
@@ -101,17 +145,33 @@ impl<'a> Play<'a> {
     fn new(observed: &'a Observed, now: Timestamp) -> Result<Self, Vec<String>> {
         let ro = &observed.rollout;
         let (template, selector) = invalid::resolve(observed)?;
-        let problems = invalid::problems(observed, &template, &selector);
+        let problems = invalid::problems(observed, &template, &selector, now);
         if !problems.is_empty() {
             return Err(problems);
         }
         let parsed = slipway_dialect::selector::Selector::parse(&selector).map_err(|error| vec![error])?;
-        let mut sets: Vec<ReplicaSet> = observed
-            .replica_sets
-            .iter()
-            .filter(|set| observed::is_controlled_by(set, &ro.metadata.uid) || may_be_adopted(set, &parsed))
-            .map(ReplicaSet::read)
-            .collect();
+        let mut play = Self::assemble(observed, now, template, selector, Some(&parsed));
+        play.new = play.find_new();
+        play.stable = play.set_of(&ro.status.stable_rs);
+        play.new_is_within_delay = play.new.is_some_and(|new| play.sets[new].time_left(now).is_some());
+        Ok(play)
+    }
+
+    /// Nothing is decided yet. With a selector, ReplicaSets of nobody that it fits are counted too.
+    fn assemble(
+        observed: &'a Observed,
+        now: Timestamp,
+        template: Value,
+        selector: Value,
+        adopts: Option<&slipway_dialect::selector::Selector>,
+    ) -> Self {
+        let ro = &observed.rollout;
+        let is_ours = |set: &&Value| {
+            observed::is_controlled_by(set, &ro.metadata.uid)
+                || adopts.is_some_and(|selector| may_be_adopted(set, selector))
+        };
+        let mut sets: Vec<ReplicaSet> =
+            observed.replica_sets.iter().filter(is_ours).map(ReplicaSet::read).collect();
         sets.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
         let mut play = Self {
             observed,
@@ -123,17 +183,21 @@ impl<'a> Play<'a> {
             new: None,
             stable: None,
             selectors: services::selectors(observed),
+            seen: observed.routes.clone(),
+            weights: ro.status.canary.weights.clone(),
+            held: None,
+            untold: None,
             pause: Pause::default(),
             new_is_within_delay: false,
             runs: analysis::Runs::default(),
+            promoted_by_order: false,
+            experiment: String::new(),
             only_sizes: false,
             status: ro.status.clone(),
             plan: Plan::default(),
         };
-        play.new = play.find_new();
         play.stable = play.set_of(&ro.status.stable_rs);
-        play.new_is_within_delay = play.new.is_some_and(|new| play.sets[new].time_left(now).is_some());
-        Ok(play)
+        play
     }
 
     fn run(&mut self) {

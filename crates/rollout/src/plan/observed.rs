@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use slipway_crd::analysis::{AnalysisRun, AnalysisTemplate};
+use slipway_crd::analysis::{AnalysisRun, AnalysisTemplate, Experiment};
 use slipway_crd::rollout::Rollout;
 
 use crate::names;
+use crate::routing::Seen;
 
 /// Everything that a plan is made from.
 #[derive(Debug, Clone, Default)]
@@ -19,8 +20,12 @@ pub struct Observed {
     pub pods: Vec<Value>,
     /// Those that the Rollout names, by name; one that does not exist is not in it.
     pub services: BTreeMap<String, Value>,
+    /// The objects of its routers.
+    pub routes: Seen,
     /// AnalysisRuns that the Rollout owns.
     pub runs: Vec<AnalysisRun>,
+    /// Experiments that the Rollout owns.
+    pub experiments: Vec<Experiment>,
     /// The analysis templates that may be named: those of the namespace, and the cluster's.
     pub templates: Vec<AnalysisTemplate>,
     /// What `workloadRef` refers to.
@@ -103,7 +108,7 @@ fn controlled(metadata: &Value) -> bool {
 }
 
 /// True when this uid is the controller of the object.
-pub(super) fn is_controlled_by(object: &Value, uid: &str) -> bool {
+pub(crate) fn is_controlled_by(object: &Value, uid: &str) -> bool {
     let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     owners.into_iter().any(|owner| owner["controller"] == true && owner["uid"] == uid)
 }

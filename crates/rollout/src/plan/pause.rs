@@ -84,8 +84,7 @@ impl Play<'_> {
         }
         if changed {
             self.status.observed_generation = self.ro.metadata.generation.to_string();
-            let (phase, message) = crate::phase::computed(&self.ro.spec, &self.status);
-            (self.status.phase, self.status.message) = (phase.to_owned(), message);
+            self.write_phase();
         }
         changed
     }

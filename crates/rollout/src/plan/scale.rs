@@ -113,7 +113,7 @@ impl Play<'_> {
     pub(super) fn scale_new(&mut self) -> bool {
         let Some(new) = self.new else { return false };
         let mut size = match (self.canary(), self.blue_green()) {
-            (Some(canary), _) => self.sizes(canary, self.status.canary.weights.as_ref()).new,
+            (Some(canary), _) => self.sizes(canary, self.weights.as_ref()).new,
             (_, Some(blue_green)) => self.preview_size(blue_green),
             _ => return false,
         };

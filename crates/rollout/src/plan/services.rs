@@ -47,7 +47,7 @@ impl Play<'_> {
     }
 
     /// Points a canary's Service at the version, once it can answer: all of its pods where the Service was nobody's before, one otherwise.
-    fn lead(&mut self, service: &str, at: Option<usize>) {
+    pub(super) fn lead(&mut self, service: &str, at: Option<usize>) {
         let Some(set) = at.map(|at| &self.sets[at]) else { return };
         if service.is_empty() || self.selector_of(service) == set.hash {
             return;
@@ -61,9 +61,33 @@ impl Play<'_> {
 
     pub(super) fn canary_services(&mut self) {
         let Some(canary) = self.canary() else { return };
+        let routed = canary.traffic_routing.is_some();
+        if canary.ping_pong.is_some() {
+            // Those of an update that is over have changed their roles: none of them is pointed elsewhere then.
+            let (stable, new) = self.services(canary);
+            self.lead(&stable, self.stable);
+            if !self.is_fully_promoted() && !self.is_aborted() && self.may_take_requests() {
+                self.lead(&new, self.new);
+            }
+        }
         self.lead(&canary.stable_service, self.stable);
-        let back = self.is_aborted() && canary.traffic_routing.is_none();
-        let of_canary = if back { self.stable } else { self.new };
-        self.lead(&canary.canary_service, of_canary);
+        if self.is_aborted() {
+            // With a router it goes back together with the weights.
+            if !routed {
+                self.lead(&canary.canary_service, self.stable);
+            }
+        } else if self.left_behind().is_none() && self.may_take_requests() {
+            self.lead(&canary.canary_service, self.new);
+        }
+    }
+
+    /// The new version has the pods for the requests that another one still gets in the canary's name.
+    fn may_take_requests(&self) -> bool {
+        let (Some(canary), Some(new)) = (self.canary(), self.new) else { return false };
+        let Some(weights) = &self.prev().canary.weights else { return true };
+        let needed = self.pods_for_requests(canary, &weights.canary.pod_template_hash, Some(weights));
+        self.is_fully_promoted()
+            || weights.canary.pod_template_hash == self.sets[new].hash
+            || self.sets[new].available >= needed
     }
 }

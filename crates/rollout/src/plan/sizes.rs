@@ -13,7 +13,7 @@ fn pods(set: &ReplicaSet) -> Pods {
     Pods { wanted: set.wanted, available: set.available }
 }
 
-fn share(replicas: i64, weight: i64, of: i64) -> i64 {
+pub(super) fn share(replicas: i64, weight: i64, of: i64) -> i64 {
     let parts = replicas.saturating_mul(weight);
     parts.div_euclid(of) + i64::from(parts.rem_euclid(of) != 0)
 }
@@ -59,7 +59,9 @@ impl Play<'_> {
             return self.set_weight(canary);
         };
         // Step by step back, as the stable version grows.
-        let missing = (self.replicas() - self.sets[stable].available).max(self.sets[new].available);
+        let missing = self.replicas() - self.sets[stable].available;
+        // Pods that somebody wants to keep for a while do not hold it up.
+        let missing = if self.abort_delay().1 { missing } else { missing.max(self.sets[new].available) };
         let weights = canary.steps.iter().rev().filter_map(|step| step.set_weight);
         weights
             .into_iter()
@@ -137,6 +139,10 @@ impl Play<'_> {
             Some(replicas) => replicas,
             None => at_least(share(replicas, weight, most)),
         };
+        let hash = self.new.map(|at| self.sets[at].hash.as_str()).unwrap_or_default();
+        if scale.is_none() && !self.prev().abort {
+            new = new.max(self.pods_for_requests(canary, hash, weights));
+        }
         if !canary.dynamic_stable_scale {
             return Sizes { new, stable: replicas };
         }
@@ -166,7 +172,7 @@ impl Play<'_> {
 
     /// The pods that the step under way asks for are there.
     pub(super) fn has_desired_sizes(&self, canary: &Canary) -> bool {
-        let sizes = self.sizes(canary, self.status.canary.weights.as_ref());
+        let sizes = self.sizes(canary, self.weights.as_ref());
         if !self.is_far_enough(canary, self.new, sizes.new) {
             return false;
         }

@@ -40,7 +40,7 @@ impl Play<'_> {
             observed_generation: prev.observed_generation.clone(),
             workload_observed_generation: prev.workload_observed_generation.clone(),
             canary: CanaryStatus {
-                weights: prev.canary.weights.clone(),
+                weights: self.weights.clone(),
                 other: prev.canary.other.clone(),
                 ..CanaryStatus::default()
             },
@@ -53,6 +53,7 @@ impl Play<'_> {
         let runs = self.runs.clone();
         self.status.canary.current_step_analysis_run_status = runs.step;
         self.status.canary.current_background_analysis_run_status = runs.background;
+        self.status.canary.current_experiment.clone_from(&self.experiment);
         self.status.blue_green.pre_promotion_analysis_run_status = runs.pre;
         self.status.blue_green.post_promotion_analysis_run_status = runs.post;
         self.status.promote_full = prev.promote_full && self.status.current_pod_hash != self.status.stable_rs;
@@ -84,7 +85,7 @@ impl Play<'_> {
         self.status.promote_full = false;
     }
 
-    fn is_rollback(&self) -> bool {
+    pub(super) fn is_rollback(&self) -> bool {
         let (Some(new), Some(stable)) = (self.new, self.stable) else { return false };
         self.prev().stable_rs == self.sets[new].hash || self.sets[new].created < self.sets[stable].created
     }
@@ -126,6 +127,11 @@ impl Play<'_> {
             if self.is_aborted() || !(enough || self.is_far_enough(canary, self.new, self.replicas())) {
                 return None;
             }
+            // The data plane may still send requests to the version that would leave.
+            let waits = self.weights.as_ref().is_some_and(|weights| weights.verified == Some(false));
+            if waits && canary.traffic_routing.is_some() {
+                return None;
+            }
             let steps = canary.steps.len();
             let done = steps == 0 || index == i64::try_from(steps).ok();
             return asked()
@@ -154,7 +160,12 @@ impl Play<'_> {
             self.status.current_step_index = (steps > 0).then_some(steps);
         }
         if self.status.stable_rs != self.status.current_pod_hash {
+            self.promoted_by_order = self.prev().promote_full && !self.status.stable_rs.is_empty();
             self.status.stable_rs.clone_from(&self.status.current_pod_hash);
+            if self.canary().is_some_and(|canary| canary.ping_pong.is_some()) {
+                let now = &mut self.status.canary.stable_ping_pong;
+                *now = if now == "ping" { "pong" } else { "ping" }.to_owned();
+            }
             let (revision, hash) = (self.revision(), self.status.current_pod_hash.clone());
             self.tell(
                 reason::COMPLETED,
@@ -173,11 +184,20 @@ impl Play<'_> {
         };
         self.abort_when_late();
         self.write_pause();
+        self.write_duration();
         self.write_conditions();
-        let (phase, message) = phase::computed(&self.ro.spec, &self.status);
-        (self.status.phase, self.status.message) = (phase.to_owned(), message);
+        self.write_phase();
         self.tell_of_pause();
         self.look_at_deadline();
+    }
+
+    /// Nothing is claimed before it is written: the routes come home in the plan after the promotion.
+    pub(super) fn write_phase(&mut self) {
+        let (mut phase, mut message) = phase::computed(&self.ro.spec, &self.status);
+        if let Some(why) = self.unrouted().filter(|_| phase == phase::HEALTHY) {
+            (phase, message) = (phase::PROGRESSING, why.to_owned());
+        }
+        (self.status.phase, self.status.message) = (phase.to_owned(), message);
     }
 
     fn tell_of_pause(&mut self) {
@@ -268,7 +288,7 @@ impl Play<'_> {
             let steps = self.canary().map_or(0, |canary| canary.steps.len());
             let stepped = steps == 0
                 || status.current_step_index.is_none_or(|index| usize::try_from(index).ok() == Some(steps));
-            stepped && is_completed(status) && status.replicas == replicas
+            stepped && is_completed(status) && status.replicas == replicas && self.unrouted().is_none()
         };
         let observed = self.prev().observed_generation == self.ro.metadata.generation.to_string();
         done && observed && status.updated_replicas == replicas && status.available_replicas == replicas

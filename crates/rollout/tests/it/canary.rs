@@ -255,7 +255,7 @@ fn what_cannot_be_carried_out_is_refused_by_name() {
     let mut sim = Sim::new(
         1,
         json!({"canary": {"canaryService": "web-canary", "stableService": "web-stable",
-        "trafficRouting": {"smi": {}}, "steps": [{"setWeight": 10}]}}),
+        "trafficRouting": {"plugins": {"example/router": {}}}, "steps": [{"setWeight": 10}, {"plugin": {"name": "example/step"}}]}}),
     )
     .with_service("web-stable");
     sim.reconcile();
@@ -263,7 +263,8 @@ fn what_cannot_be_carried_out_is_refused_by_name() {
     assert_eq!(phase, "Degraded");
     assert!(message.starts_with("InvalidSpec: The Rollout \"web\" is invalid: "), "{message}");
     assert!(message.contains("service \"web-canary\" not found"), "{message}");
-    assert!(message.contains("trafficRouting.smi: not supported"), "{message}");
+    assert!(message.contains("trafficRouting.plugins.example/router: not supported"), "{message}");
+    assert!(message.contains("steps[1].plugin: not supported"), "{message}");
     assert!(sim.sets.is_empty());
     assert!(sim.plan().requeue_at.is_some(), "it may be a matter of order");
 }

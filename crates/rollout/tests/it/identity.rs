@@ -48,3 +48,19 @@ fn a_name_that_is_taken_gets_a_counter() {
     assert_eq!(sim.rollout.status.stable_rs, template_hash(&template("a"), Some(1)));
     assert_eq!(sim.phase(), ("Healthy", ""));
 }
+
+/// Templates and steps of our own making, most of them at random, with the hashes that Argo Rollouts 1.10.1 computes of them.
+#[test]
+fn hashes_are_those_of_upstream() {
+    let text = include_str!("../data/hashes.jsonl");
+    for (at, line) in text.lines().enumerate() {
+        let one: serde_json::Value = serde_json::from_str(line).expect("a line of JSON");
+        let hash = if one["template"].is_object() {
+            template_hash(&one["template"], one["collisions"].as_i64())
+        } else {
+            steps_hash(&one["steps"])
+        };
+        assert_eq!(one["hash"], hash.as_str(), "line {}", at + 1);
+    }
+    assert!(text.lines().count() > 200);
+}

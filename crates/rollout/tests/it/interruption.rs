@@ -7,6 +7,11 @@ use crate::sim::Sim;
 
 fn story(strategy: &Value, kill_every: Option<usize>) -> Sim {
     let mut sim = Sim::new(4, strategy.clone()).with_service("one").with_service("two");
+    if strategy["canary"]["trafficRouting"].is_object() {
+        let backend = |name: &str| json!({"name": name, "port": 80, "weight": 1});
+        sim = sim.with_route(json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "shop", "namespace": "shop"},
+            "spec": {"rules": [{"backendRefs": [backend("two"), backend("one")]}]}}));
+    }
     sim.writes_left = kill_every;
     let live = |sim: &mut Sim| {
         for _ in 0..400 {
@@ -64,6 +69,10 @@ fn a_death_between_any_two_writes_changes_nothing_about_the_end() {
     let strategies = [
         json!({"canary": {"maxSurge": 1, "maxUnavailable": 1, "steps": [{"setWeight": 25}, {"pause": {}}, {"setWeight": 75}]}}),
         json!({"canary": {"canaryService": "one", "stableService": "two", "maxSurge": 1, "maxUnavailable": 1, "steps": [{"setWeight": 50}, {"pause": {}}]}}),
+        json!({"canary": {"canaryService": "one", "stableService": "two", "steps": [{"setWeight": 25}, {"pause": {}}, {"setWeight": 75}],
+            "trafficRouting": {"plugins": {"argoproj-labs/gatewayAPI": {"httpRoute": "shop"}}}}}),
+        json!({"canary": {"canaryService": "one", "stableService": "two", "dynamicStableScale": true, "steps": [{"setWeight": 50}, {"pause": {}}],
+            "trafficRouting": {"plugins": {"argoproj-labs/gatewayAPI": {"httpRoute": "shop"}}}}}),
         json!({"blueGreen": {"activeService": "one", "previewService": "two", "autoPromotionEnabled": false}}),
     ];
     for strategy in &strategies {
@@ -76,6 +85,7 @@ fn a_death_between_any_two_writes_changes_nothing_about_the_end() {
                 sim.selector("one"),
                 sim.selector("two"),
                 sim.rollout.status.stable_rs.clone(),
+                sim.shares(),
             )
         };
         for kill_every in 1..12 {

@@ -3,11 +3,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use slipway_crd::analysis::{AnalysisRun, AnalysisTemplate};
+use slipway_crd::analysis::{AnalysisRun, AnalysisTemplate, Experiment};
 use slipway_crd::rollout::Rollout;
 use slipway_rollout::names::HASH;
 use slipway_rollout::orders::{Order, Patch, writes};
-use slipway_rollout::plan::{Action, Event, Observed, Plan, plan};
+use slipway_rollout::plan::{Action, Event, Observed, Plan, Target, plan};
+use slipway_rollout::routing::{Reference, Seen};
 
 /// More plans than this at one moment are a loop.
 const PLANS_MAX: usize = 60;
@@ -16,14 +17,23 @@ pub(crate) struct Sim {
     pub(crate) rollout: Rollout,
     pub(crate) sets: Vec<Value>,
     pub(crate) services: std::collections::BTreeMap<String, Value>,
+    pub(crate) routes: Seen,
+    pub(crate) workload: Option<Value>,
+    pub(crate) pods: Vec<Value>,
     pub(crate) runs: Vec<AnalysisRun>,
+    pub(crate) experiments: Vec<Experiment>,
     pub(crate) templates: Vec<AnalysisTemplate>,
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<Event>,
     pub(crate) waiting: String,
     made: i64,
+    /// Pods that were asked to leave.
+    pub(crate) evicted: usize,
     /// Pods of these images never become available.
     pub(crate) broken: Vec<String>,
+    /// Requests never go where no pod is; and never where too few pods are.
+    pub(crate) check_requests: bool,
+    pub(crate) check_capacity: bool,
     /// Writes until the engine dies; what is left of the plan is lost.
     pub(crate) writes_left: Option<usize>,
 }
@@ -41,13 +51,20 @@ impl Sim {
             rollout: serde_json::from_value(rollout).expect("a Rollout"),
             sets: Vec::new(),
             services: std::collections::BTreeMap::new(),
+            routes: Seen::default(),
+            workload: None,
+            pods: Vec::new(),
             runs: Vec::new(),
+            experiments: Vec::new(),
             templates: Vec::new(),
             now: "2026-01-01T00:00:00Z".parse().expect("a time"),
             events: Vec::new(),
             waiting: String::new(),
             made: 0,
+            evicted: 0,
             broken: Vec::new(),
+            check_requests: true,
+            check_capacity: true,
             writes_left: None,
         }
     }
@@ -58,12 +75,27 @@ impl Sim {
         self
     }
 
+    /// An object of a router.
+    pub(crate) fn with_route(mut self, object: Value) -> Self {
+        self.routes.objects.insert(reference_of(&object), object);
+        self
+    }
+
+    pub(crate) fn route(&self, kind: &str, name: &str) -> &Value {
+        let found = self.routes.objects.iter().find(|(at, _)| at.kind == kind && at.name == name);
+        found.unwrap_or_else(|| panic!("there is no {kind} {name}")).1
+    }
+
     pub(crate) fn observed(&self) -> Observed {
         Observed {
             rollout: self.rollout.clone(),
             replica_sets: self.sets.clone(),
             services: self.services.clone(),
+            routes: self.routes.clone(),
+            workload: self.workload.clone(),
+            pods: self.pods.clone(),
             runs: self.runs.clone(),
+            experiments: self.experiments.clone(),
             templates: self.templates.clone(),
             ..Observed::default()
         }
@@ -93,12 +125,14 @@ impl Sim {
                 return false;
             }
             self.act(action);
+            self.check_shares();
         }
         if plan.status != self.rollout.status {
             if self.dies() {
                 return false;
             }
             self.rollout.status = plan.status;
+            self.check_claim();
         }
         self.events.extend(plan.events);
         true
@@ -120,6 +154,12 @@ impl Sim {
             Action::Create(object) if object["kind"] == "AnalysisRun" => {
                 self.runs.push(serde_json::from_value(object).expect("a run"));
             }
+            Action::Create(object) if object["kind"] == "Experiment" => {
+                self.experiments.push(serde_json::from_value(object).expect("an Experiment"));
+            }
+            Action::Create(object) if object["kind"] != "ReplicaSet" => {
+                self.routes.objects.insert(reference_of(&object), object);
+            }
             Action::Create(mut object) => {
                 self.made += 1;
                 let created = self.now + SignedDuration::from_millis(self.made);
@@ -138,20 +178,42 @@ impl Sim {
                 "Service" => {
                     merge(self.services.get_mut(&target.name).expect("the Service is there"), &patch)
                 }
+                "Deployment" => merge(self.workload.as_mut().expect("the Deployment is there"), &patch),
+                "Pod" => {
+                    let pod =
+                        self.pods.iter_mut().find(|pod| pod["metadata"]["name"] == target.name.as_str());
+                    merge(pod.expect("the pod is there"), &patch);
+                }
                 "Rollout" => self.change(&patch, false),
+                "Experiment" => {
+                    let one = self.experiments.iter_mut().find(|one| one.metadata.name == target.name);
+                    one.expect("the Experiment is there").spec.terminate = patch["spec"]["terminate"] == true;
+                }
                 "AnalysisRun" => {
                     let run = self.runs.iter_mut().find(|run| run.metadata.name == target.name);
                     run.expect("the run is there").spec.terminate = patch["spec"]["terminate"] == true;
                 }
-                other => panic!("nobody writes to {other}"),
+                _ => {
+                    let object =
+                        self.routes.objects.get_mut(&of_target(&target)).expect("the route is there");
+                    merge(object, &patch);
+                    let generation = object["metadata"]["generation"].as_i64().unwrap_or(1) + 1;
+                    object["metadata"]["generation"] = generation.into();
+                }
             },
             Action::Delete { target, .. } if target.kind == "AnalysisRun" => {
                 self.runs.retain(|run| run.metadata.name != target.name);
             }
+            Action::Delete { target, .. } if target.kind != "ReplicaSet" => {
+                self.routes.objects.remove(&of_target(&target));
+            }
             Action::Delete { target, .. } => {
                 self.sets.retain(|set| set["metadata"]["name"] != target.name.as_str())
             }
-            Action::Evict { .. } => {}
+            Action::Evict { target } => {
+                self.evicted += 1;
+                self.pods.retain(|pod| pod["metadata"]["name"] != target.name.as_str());
+            }
         }
     }
 
@@ -264,6 +326,91 @@ impl Sim {
         }
     }
 
+    /// Who gets which share of the requests: of an HTTPRoute or a VirtualService, by the Services or subsets that it names.
+    pub(crate) fn shares(&self) -> Vec<(String, i64)> {
+        let mut all = Vec::new();
+        for (at, object) in &self.routes.objects {
+            let backends = match at.kind.as_str() {
+                "HTTPRoute" => object["spec"]["rules"][0]["backendRefs"].as_array(),
+                "VirtualService" => {
+                    object["spec"]["http"].as_array().and_then(|routes| routes.last()?["route"].as_array())
+                }
+                _ => None,
+            };
+            for one in backends.into_iter().flatten() {
+                let weight = one["weight"].as_i64().unwrap_or(1);
+                let destination = &one["destination"];
+                let hash = match destination["subset"].as_str() {
+                    Some(subset) => self.subset(subset),
+                    None => {
+                        let name = one["name"].as_str().or(destination["host"].as_str()).unwrap_or_default();
+                        let name = name.split('.').next().unwrap_or(name);
+                        if !self.services.contains_key(name) {
+                            continue;
+                        }
+                        self.selector(name)
+                    }
+                };
+                all.push((hash, weight));
+            }
+        }
+        all
+    }
+
+    fn subset(&self, name: &str) -> String {
+        let rule = self
+            .routes
+            .objects
+            .iter()
+            .find(|(at, _)| at.kind == "DestinationRule")
+            .expect("there is a rule")
+            .1;
+        let subsets = rule["spec"]["subsets"].as_array().into_iter().flatten();
+        let found = subsets.into_iter().find(|subset| subset["name"] == name).expect("there is a subset");
+        found["labels"][HASH].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// After every single write: whoever gets requests has pods that answer, unless no version has any.
+    fn check_shares(&self) {
+        if self.rollout.status.stable_rs.is_empty() || !self.check_requests || self.available() == 0 {
+            return;
+        }
+        for (hash, weight) in self.shares() {
+            if weight == 0 || hash.is_empty() {
+                continue;
+            }
+            let set = self.sets.iter().find(|set| set["metadata"]["labels"][HASH] == hash.as_str());
+            let available = set.map_or(0, |set| set["status"]["availableReplicas"].as_i64().unwrap_or(0));
+            assert!(
+                available > 0,
+                "{weight} % of the requests go to {hash}, which has no pod: {:?}",
+                self.shares()
+            );
+            if self.check_capacity {
+                let needed = self.rollout.replicas() * weight / 100;
+                assert!(available >= needed, "{available} pods of {hash} get {weight} % of the requests");
+            }
+        }
+    }
+
+    /// Whoever is told that it is healthy finds every route and Service as it should be. What is said of an older spec is not said of this one.
+    fn check_claim(&self) {
+        if slipway_rollout::phase::of(&self.rollout).0 != "Healthy" {
+            return;
+        }
+        for action in self.plan().actions {
+            let kind = match &action {
+                Action::Create(object) => object["kind"].as_str().unwrap_or_default().to_owned(),
+                Action::Patch { target, .. } | Action::Delete { target, .. } | Action::Evict { target } => {
+                    target.kind.clone()
+                }
+            };
+            let routes = !["ReplicaSet", "Pod", "Rollout", "AnalysisRun", "Experiment", "Deployment"]
+                .contains(&kind.as_str());
+            assert!(!routes, "it says that it is healthy, and this is still to be written: {action:?}");
+        }
+    }
+
     pub(crate) fn available(&self) -> i64 {
         self.sets.iter().map(|set| set["status"]["availableReplicas"].as_i64().unwrap_or(0)).sum()
     }
@@ -291,6 +438,19 @@ impl Sim {
     pub(crate) fn reasons(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.events).into_iter().map(|event| event.reason).collect()
     }
+}
+
+fn reference_of(object: &Value) -> Reference {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let group =
+        text(&object["apiVersion"]).rsplit_once('/').map_or(String::new(), |(group, _)| group.to_owned());
+    let metadata = &object["metadata"];
+    let namespace = metadata["namespace"].as_str().unwrap_or("shop").to_owned();
+    Reference { group, kind: text(&object["kind"]), namespace, name: text(&metadata["name"]) }
+}
+
+fn of_target(target: &Target) -> Reference {
+    reference_of(&target.object())
 }
 
 pub(crate) fn merge(object: &mut Value, patch: &Value) {
