@@ -5,17 +5,20 @@ use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use slipway_crd::names;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+use tower::{BoxError, Service};
 
 use crate::cache::{Cache, Live};
 use crate::changes::Change;
 use crate::credential::Keeper;
 use crate::discovery::Discovery;
 use crate::given::{Given, Refused};
+use crate::reach::Reach;
 use crate::subscriptions::{Subscription, Subscriptions};
 use crate::supervise::Reading;
 use crate::tracking::Tracking;
@@ -30,6 +33,8 @@ pub struct ClusterConfig {
     pub kubeconfig: Option<PathBuf>,
     /// Another cluster, by what a cluster Secret says; wins over the file.
     pub given: Option<Arc<Given>>,
+    /// Where a given one may be; `None`: anywhere.
+    pub reach: Option<Reach>,
     /// Only these namespaces may be seen; empty: everything.
     pub namespaces: Vec<String>,
     /// With [`Self::namespaces`]: what has no namespace may be seen too.
@@ -52,6 +57,7 @@ impl ClusterConfig {
         Self {
             kubeconfig,
             given: None,
+            reach: None,
             namespaces: Vec::new(),
             cluster_resources: false,
             context: None,
@@ -297,6 +303,7 @@ pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, Clust
     };
     let unusable = |detail: String| ClusterError::Unreachable { detail };
     let mut keeper = None;
+    let reach = config.reach.clone().filter(|_| config.given.is_some());
     let mut connection = match (&config.given, &config.kubeconfig) {
         (Some(given), _) => {
             let (connection, kept) = given.connection().await.map_err(|error| match error {
@@ -316,12 +323,17 @@ pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, Clust
         }
         (None, None) => kube::Config::incluster().map_err(|error| unreadable(error.into()))?,
     };
+    if let (Some(reach), Some(host)) = (&reach, connection.cluster_url.host())
+        && let Some(why) = reach.refusal_of_literal(host)
+    {
+        return Err(unusable(why));
+    }
     connection.connect_timeout = Some(Duration::from_secs(10));
     // Watches end by themselves before this; plain requests have their own deadline.
     connection.read_timeout = Some(crate::watch::SERVER_TIMEOUT + Duration::from_secs(30));
     connection.write_timeout = Some(Duration::from_secs(30));
     // A credential program of a kubeconfig runs in here, and waits for whatever it likes.
-    let making = tokio::task::spawn_blocking(move || make(connection, keeper));
+    let making = tokio::task::spawn_blocking(move || make(connection, keeper, reach));
     match tokio::time::timeout(CREDENTIALS, making).await {
         Ok(Ok(Err(error @ kube::Error::Auth(_)))) => Err(unusable(crate::error::describe(&error))),
         Ok(Ok(made)) => made.map_err(|error| unreadable(error.into())),
@@ -332,15 +344,32 @@ pub(crate) async fn client(config: &ClusterConfig) -> Result<kube::Client, Clust
     }
 }
 
+fn make(
+    connection: kube::Config,
+    keeper: Option<Keeper>,
+    reach: Option<Reach>,
+) -> Result<kube::Client, kube::Error> {
+    Ok(match reach {
+        // Through a proxy nobody knows what is dialled; the other way refuses one too.
+        Some(reach) if connection.proxy_url.is_none() => finished(reach.builder(connection)?, keeper),
+        _ => finished(ClientBuilder::try_from(connection)?, keeper),
+    })
+}
+
 /// The client, which carries a token that a program keeps good.
-fn make(connection: kube::Config, keeper: Option<Keeper>) -> Result<kube::Client, kube::Error> {
-    let Some(keeper) = keeper.map(Arc::new) else { return kube::Client::try_from(connection) };
-    let with_token = move |mut request: http::Request<kube::client::Body>| {
+fn finished<S, B>(builder: ClientBuilder<S>, keeper: Option<Keeper>) -> kube::Client
+where
+    S: Service<http::Request<Body>, Response = http::Response<B>, Error: Into<BoxError>, Future: Send>
+        + Send
+        + 'static,
+    B: http_body::Body<Data = bytes::Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let Some(keeper) = keeper.map(Arc::new) else { return builder.build() };
+    let with_token = move |mut request: http::Request<Body>| {
         request.headers_mut().insert(http::header::AUTHORIZATION, keeper.header());
         request
     };
-    let layer = tower::util::MapRequestLayer::new(with_token);
-    Ok(kube::client::ClientBuilder::try_from(connection)?.with_layer(&layer).build())
+    builder.with_layer(&tower::util::MapRequestLayer::new(with_token)).build()
 }
 
 impl Cluster {

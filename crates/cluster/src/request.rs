@@ -137,6 +137,16 @@ impl Cluster {
         Ok(answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
     }
 
+    /// Asks for all objects of a kind with this name, in whatever namespace; the copy is left alone.
+    pub async fn list_named(&self, group: &str, kind: &str, name: &str) -> Result<Vec<Value>, ClusterError> {
+        let discovery = self.discovery();
+        let resource = discovery.preferred(group, kind).ok_or_else(|| unknown(group, kind))?;
+        let selector = encode(&format!("metadata.name={name}"));
+        let path = format!("{}?fieldSelector={selector}", collection_path(resource, ""));
+        let mut answer = self.get_json(&path, None).await?;
+        Ok(answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
+    }
+
     /// The resource that an object of this kind is written to. An unknown kind is asked for once more, because
     /// its definition may be a moment old.
     pub(crate) async fn resource_of(&self, object: &Value) -> Result<ApiResource, ClusterError> {

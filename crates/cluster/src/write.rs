@@ -149,7 +149,19 @@ impl Cluster {
         propagation: Propagation,
         dry_run: bool,
     ) -> Result<bool, ClusterError> {
-        self.delete_as(key, uid, propagation, dry_run, None).await
+        self.delete_as(key, uid, None, propagation, dry_run, None).await
+    }
+
+    /// Deletes, if nobody changed it since it had this version. `false`: somebody did, or there was nothing to delete.
+    pub async fn delete_unchanged(
+        &self,
+        key: &ObjectKey,
+        resource_version: &str,
+    ) -> Result<bool, ClusterError> {
+        match self.delete_as(key, None, Some(resource_version), Propagation::Background, false, None).await {
+            Err(error) if error.is_conflict() => Ok(false),
+            answer => answer,
+        }
     }
 
     /// The same, with the time that it has to end in order; `None`: its own.
@@ -160,13 +172,14 @@ impl Cluster {
         propagation: Propagation,
         grace_seconds: Option<u32>,
     ) -> Result<bool, ClusterError> {
-        self.delete_as(key, uid, propagation, false, grace_seconds).await
+        self.delete_as(key, uid, None, propagation, false, grace_seconds).await
     }
 
     async fn delete_as(
         &self,
         key: &ObjectKey,
         uid: Option<&str>,
+        resource_version: Option<&str>,
         propagation: Propagation,
         dry_run: bool,
         grace_seconds: Option<u32>,
@@ -180,6 +193,9 @@ impl Cluster {
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation.as_str()});
         if let Some(uid) = uid {
             body["preconditions"] = json!({"uid": uid});
+        }
+        if let Some(version) = resource_version {
+            body["preconditions"]["resourceVersion"] = version.into();
         }
         if dry_run {
             body["dryRun"] = json!(["All"]);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use environment::{environment, network_environment};
 pub use probe::{Flags, probe_podman};
-pub use run::{command, run, ulimits};
+pub use run::{command, image_reference, run, ulimits};
 
 /// A command line that both understand, but for a few flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -28,6 +28,16 @@ pub fn ulimits(files: u64, processes: u64) -> Vec<String> {
         .collect()
 }
 
+/// The image as an engine is to be asked for it: a name without a tag means `latest`. Without that, engines take a short name of hexadecimal
+/// digits for the beginning of an image's id, and run whatever image of this machine has it.
+pub fn image_reference(image: &str) -> String {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    if image.is_empty() || last.contains(':') || image.contains('@') {
+        return image.to_owned();
+    }
+    format!("{image}:latest")
+}
+
 /// Runs a short command; the error is what it said last.
 pub fn run<S: AsRef<OsStr>>(argv: &[S], deadline: Duration) -> Result<String, String> {
     let mut child = command(&argv[0])
@@ -76,6 +86,21 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_name_of_hexadecimal_digits_is_no_id() {
+        for (image, asked) in [
+            ("0", "0:latest"),
+            ("cafe", "cafe:latest"),
+            ("cafe:1", "cafe:1"),
+            ("registry:5000/cafe", "registry:5000/cafe:latest"),
+            ("localhost/demo-app:abc", "localhost/demo-app:abc"),
+            ("web@sha256:00", "web@sha256:00"),
+            ("", ""),
+        ] {
+            assert_eq!(image_reference(image), asked, "{image}");
+        }
+    }
 
     #[test]
     fn an_engine_sees_nothing_of_our_environment_but_what_it_needs() {

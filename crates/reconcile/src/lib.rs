@@ -23,7 +23,7 @@ pub use key::{Key, Kind};
 pub use outcome::{Failure, Requeue, Retry, Stop};
 pub use queue::{Queue, Wake};
 pub use reconciler::{Reconciler, Watch, subscriptions};
-pub use save::{Written, merge_patch, save};
+pub use save::{StatusAt, StatusChange, Written, merge_patch, save, save_status};
 pub use shards::{Shards, Share, Sharing, SharingError};
 pub use shell::Shell;
 pub use status::{Failing, Task, TaskStatus, Tasks};

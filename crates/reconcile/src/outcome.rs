@@ -20,6 +20,14 @@ pub enum Requeue {
     Again(Duration),
 }
 
+impl Requeue {
+    /// At this time, and after `net` at the latest, in case that something was not heard; without a time, after that.
+    pub fn due(at: Option<jiff::Timestamp>, now: jiff::Timestamp, net: Duration) -> Self {
+        let after = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        Self::At(Instant::now() + after.unwrap_or(net).min(net))
+    }
+}
+
 /// Why a reconcile ended early.
 #[derive(Debug)]
 pub enum Stop {

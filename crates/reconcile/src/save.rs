@@ -32,13 +32,28 @@ pub async fn save(
     cluster: &Cluster,
     key: &Key,
     api_version: &str,
+    patch: Value,
+    resource_version: &str,
+) -> Result<Value, Stop> {
+    write(cluster, key, api_version, patch, resource_version, None).await
+}
+
+async fn write(
+    cluster: &Cluster,
+    key: &Key,
+    api_version: &str,
     mut patch: Value,
     resource_version: &str,
+    subresource: Option<&str>,
 ) -> Result<Value, Stop> {
     patch["metadata"]["resourceVersion"] = resource_version.into();
     let target = json!({"apiVersion": api_version, "kind": key.kind.kind,
         "metadata": {"namespace": key.namespace, "name": key.name}});
-    match cluster.merge(&target, &patch, WriteOptions::default()).await {
+    let answer = match subresource {
+        Some(part) => cluster.merge_subresource(&target, part, &patch).await,
+        None => cluster.merge(&target, &patch, WriteOptions::default()).await,
+    };
+    match answer {
         Ok(answer) => Ok(answer),
         Err(error) if error.is_conflict() => {
             // The copy is behind; the next reconcile must not see the same again.
@@ -48,6 +63,40 @@ pub async fn save(
         Err(error) if error.is_not_found() => Err(Stop::Gone),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Where the status of a kind is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusAt {
+    /// In the object, as everything else.
+    Object,
+    /// In a part of its own (`subresources: {status: {}}`).
+    Subresource,
+}
+
+/// A status that was, the one that is to be, and the version of the object that both are about.
+#[derive(Debug, Clone, Copy)]
+pub struct StatusChange<'a> {
+    pub before: &'a Value,
+    pub after: &'a Value,
+    pub version: &'a str,
+}
+
+/// Writes what differs onto the version that was looked at: whoever changed the object meanwhile is heard first. Nothing is written where
+/// nothing differs.
+pub async fn save_status(
+    cluster: &Cluster,
+    key: &Key,
+    api_version: &str,
+    at: StatusAt,
+    change: StatusChange<'_>,
+) -> Result<(), Stop> {
+    let Some(status) = merge_patch(change.before, change.after) else { return Ok(()) };
+    let patch = json!({"status": status});
+    if at == StatusAt::Object {
+        return save(cluster, key, api_version, patch, change.version).await.map(drop);
+    }
+    write(cluster, key, api_version, patch, change.version, Some("status")).await.map(drop)
 }
 
 /// The JSON merge patch that makes `old` into `new`; `None` when they are equal.

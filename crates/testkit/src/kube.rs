@@ -11,6 +11,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::reads::Reads;
+
 /// The image that every cluster has: a busybox, and a curl that resolves names.
 pub const TEST_IMAGE: &str = "localhost/slipway-test:1";
 
@@ -19,6 +21,8 @@ pub const TEST_IMAGE: &str = "localhost/slipway-test:1";
 pub struct Kube {
     name: String,
     kubeconfig: PathBuf,
+    /// Only of the shared one: nobody takes it away while tests ask.
+    reads: Option<Reads>,
 }
 
 impl Kube {
@@ -26,7 +30,11 @@ impl Kube {
     /// Nothing may be done to it that another test would notice; for that there is [`Kube::own`].
     pub fn shared() -> &'static Kube {
         static SHARED: OnceLock<Kube> = OnceLock::new();
-        SHARED.get_or_init(|| Kube::up("test", &[]))
+        SHARED.get_or_init(|| {
+            let kube = Kube::up("test", &[]);
+            let reads = Reads::new(&kube.kubeconfig);
+            Kube { reads, ..kube }
+        })
     }
 
     /// A cluster for one test alone, which may break it. It is removed with the value.
@@ -42,7 +50,7 @@ impl Kube {
     fn up(name: &str, options: &[&str]) -> Kube {
         // The last line is the path; what went on before is on standard error, which the test shows when it fails.
         let text = script(name, &[&["up"], options].concat());
-        Kube { name: name.to_owned(), kubeconfig: PathBuf::from(text.trim()) }
+        Kube { name: name.to_owned(), kubeconfig: PathBuf::from(text.trim()), reads: None }
     }
 
     /// A kubeconfig of the administrator, with everything inside.
@@ -63,6 +71,9 @@ impl Kube {
 
     /// As [`Kube::kubectl`], with text on its standard input.
     pub fn kubectl_with(&self, arguments: &[&str], input: &str) -> String {
+        if let Some(answer) = self.reads.as_ref().and_then(|reads| reads.answer(arguments)) {
+            return answer;
+        }
         let output = self.try_kubectl(arguments, input);
         text(&format!("kubectl {}", arguments.join(" ")), &output)
     }
@@ -106,7 +117,8 @@ impl Namespace<'_> {
     /// Whether kubectl succeeds in this namespace.
     pub fn succeeds(&self, arguments: &[&str]) -> bool {
         let all = [&["--namespace", self.name.as_str()], arguments].concat();
-        self.kube.try_kubectl(&all, "").status.success()
+        let known = self.kube.reads.as_ref().and_then(|reads| reads.is_there(&all));
+        known.unwrap_or_else(|| self.kube.try_kubectl(&all, "").status.success())
     }
 
     /// Server-side apply of a manifest.
@@ -221,6 +233,12 @@ impl Drop for Fault<'_> {
 /// A program of `scripts/kube.sh tools`, built if need be.
 pub fn tool(name: &str) -> PathBuf {
     PathBuf::from(script("test", &["tools", name]).trim())
+}
+
+/// The program that captures what steps of Workflows leave, built if need be.
+pub fn executor() -> PathBuf {
+    let output = run(Command::new(crate::script("executor.sh")), "");
+    PathBuf::from(text("scripts/executor.sh", &output).trim())
 }
 
 fn script_command(name: &str, arguments: &[&str]) -> Command {

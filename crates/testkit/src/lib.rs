@@ -13,10 +13,11 @@ mod kube;
 pub mod postgres;
 pub mod power;
 pub mod rabbitmq;
+mod reads;
 pub mod redis;
 mod registry;
 
-pub use kube::{Fault, Kube, Namespace, OwnKube, TEST_IMAGE, tool};
+pub use kube::{Fault, Kube, Namespace, OwnKube, TEST_IMAGE, executor, tool};
 pub use registry::{REGISTRY_PASSWORD, REGISTRY_USER, Registry};
 
 /// A script of this clone. Found from where the test runs: a compiled-in path may be that of another clone, because

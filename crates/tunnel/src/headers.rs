@@ -68,8 +68,8 @@ fn is_claim(name: &HeaderName) -> bool {
         )
 }
 
-/// Headers of one connection, and those that `Connection` names as such.
-pub(crate) fn without_hops(headers: &mut HeaderMap) {
+/// Takes headers of one connection away, and those that `Connection` names as such.
+pub fn without_hops(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()

@@ -24,7 +24,7 @@ mod upgrade;
 pub use agent::{Agent, Connection, answer_through, serve};
 pub use carrier::{Carried, Carrier, accept_key};
 pub use dial::{Dial, DialError, Proxy, Server};
-pub use headers::{MisroutedHost, label_of, outside_headers};
+pub use headers::{MisroutedHost, label_of, outside_headers, without_hops};
 pub use name::{NotAName, TunnelName};
 pub use relay::relay;
 pub use sessions::{ForwardError, Payload, SessionStatus, Sessions};

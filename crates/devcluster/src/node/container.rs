@@ -208,7 +208,7 @@ impl Start<'_> {
         let (env_args, carried) = config::env_arguments(env);
         args.extend(env_args);
         args.push("--pull=never".to_owned());
-        args.push(container.str_at("image").to_owned());
+        args.push(slipway_container::image_reference(container.str_at("image")));
         args.extend(command);
         args.extend(arguments);
         let done = engine.call_with(&args, &carried, None).await.map_err(StartError::Engine)?;

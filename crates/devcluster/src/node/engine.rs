@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use slipway_container::{self as container, Kind};
+use slipway_container::{self as container, Kind, image_reference as named};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::sync::mpsc;
@@ -266,7 +266,7 @@ impl Engine {
 
     /// Id of a local image, if there is one.
     pub(super) async fn image_id(&self, image: &str) -> Option<String> {
-        let done = self.call(&words(&["image", "inspect", "--format", "{{.Id}}", image])).await.ok()?;
+        let done = self.call(&words(&["inspect", "--type=image", "-f={{.Id}}", &named(image)])).await.ok()?;
         (done.code == 0).then(|| done.stdout.trim().trim_start_matches("sha256:").to_owned())
     }
 
@@ -279,7 +279,7 @@ impl Engine {
         if let (Some(auth), Kind::Podman) = (auth, self.kind) {
             args.extend(["--authfile".to_owned(), auth.join("config.json").display().to_string()]);
         }
-        args.push(image.to_owned());
+        args.push(named(image));
         let mut command = self.command(&args);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).output();
         match tokio::time::timeout(limit, child).await {

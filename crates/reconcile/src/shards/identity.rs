@@ -17,6 +17,8 @@ pub struct Sharing {
     pub id: String,
     /// After so long without a renewal others take over.
     pub lease: Duration,
+    /// The Deployment that this engine is a pod of: what engines write down to share their work goes with it.
+    pub owner: Option<String>,
     /// Held as long as anybody uses this.
     pub(crate) _lock: Option<Arc<File>>,
 }
@@ -55,7 +57,7 @@ impl Sharing {
             file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
             file.write_all(id.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
         }
-        Ok(Self { id, lease: LEASE, _lock: Some(Arc::new(file)) })
+        Ok(Self { id, lease: LEASE, owner: None, _lock: Some(Arc::new(file)) })
     }
 }
 

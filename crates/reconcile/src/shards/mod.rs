@@ -58,6 +58,8 @@ pub struct Shards {
     /// None: there is one engine, and everything is its own.
     sharing: Option<Sharing>,
     held: RwLock<Held>,
+    /// The reference to [`Sharing::owner`], once it was found.
+    owner: tokio::sync::OnceCell<Value>,
 }
 
 #[derive(Default)]
@@ -69,7 +71,7 @@ struct Held {
 
 impl Shards {
     pub fn new(sharing: Option<Sharing>) -> Self {
-        Self { sharing, held: RwLock::default() }
+        Self { sharing, held: RwLock::default(), owner: tokio::sync::OnceCell::new() }
     }
 
     /// True when this engine looks after it.
@@ -232,12 +234,38 @@ impl Sharer<'_> {
     async fn release(&self) -> Result<(), ClusterError> {
         for _ in 0..SWAPS {
             let (table, version) = self.read_table().await?;
-            if self.swap_table(&table.without(&self.sharing.id), version).await? {
+            // Somebody took it away: there is nothing to give back, and nothing is to be left.
+            let Some(version) = version else { break };
+            let rest = table.without(&self.sharing.id);
+            let released = match version.as_str() {
+                // The last one leaves nothing behind. Whoever comes meanwhile has changed the table, and it stays.
+                Some(version) if rest.engines().next().is_none() => {
+                    self.cluster.delete_unchanged(&self.table_key(), version).await?
+                }
+                _ => self.swap_table(&rest, Some(version)).await?,
+            };
+            if released {
                 break;
             }
         }
         let lease = self.lease_key(&self.sharing.id);
         self.cluster.delete(&lease, None, Propagation::Background, false).await.map(drop)
+    }
+
+    fn table_key(&self) -> ObjectKey {
+        ObjectKey::new("", "ConfigMap", self.namespace, TABLE)
+    }
+
+    /// What table and lease are owned by, so that they go with it, also when this process has no time or right to clean up.
+    async fn owners(&self) -> Vec<Value> {
+        let Some(name) = &self.sharing.owner else { return Vec::new() };
+        let key = ObjectKey::new("apps", "Deployment", self.namespace, name);
+        let found = self.shards.owner.get_or_try_init(|| async {
+            let deployment = self.cluster.read(&key).await.ok().flatten().ok_or(())?;
+            let uid = &deployment["metadata"]["uid"];
+            Ok::<_, ()>(json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid}))
+        });
+        found.await.ok().cloned().into_iter().collect()
     }
 
     fn lease_key(&self, engine: &str) -> ObjectKey {
@@ -251,7 +279,7 @@ impl Sharer<'_> {
         let spec = json!({"holderIdentity": sharing.id, "renewTime": now, "leaseDurationSeconds": seconds});
         let lease = json!({"apiVersion": format!("{LEASES}/v1"), "kind": "Lease", "spec": spec,
             "metadata": {"namespace": self.namespace, "name": lease_name(&sharing.id),
-                "labels": {LABEL: "gitops"}}});
+                "labels": {LABEL: "gitops"}, "ownerReferences": self.owners().await}});
         match self.cluster.merge(&lease, &json!({"spec": spec}), WriteOptions::default()).await {
             Err(error) if error.is_not_found() => {
                 self.cluster.create(&lease, WriteOptions::default()).await.map(drop)
@@ -284,8 +312,7 @@ impl Sharer<'_> {
 
     /// The table and its version; no version where there is none yet.
     async fn read_table(&self) -> Result<(Table, Option<Value>), ClusterError> {
-        let key = ObjectKey::new("", "ConfigMap", self.namespace, TABLE);
-        Ok(match self.cluster.read(&key).await? {
+        Ok(match self.cluster.read(&self.table_key()).await? {
             Some(object) => {
                 (Table::parse(&object["data"]), Some(object["metadata"]["resourceVersion"].clone()))
             }
@@ -299,7 +326,7 @@ impl Sharer<'_> {
         let at = Timestamp::now().to_string();
         let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": table.data(),
             "metadata": {"namespace": self.namespace, "name": TABLE, "labels": {LABEL: "gitops"},
-                "annotations": {"slipway.io/swapped-at": at}}});
+                "annotations": {"slipway.io/swapped-at": at}, "ownerReferences": self.owners().await}});
         let written = match version {
             Some(version) => {
                 object["metadata"]["resourceVersion"] = version;
@@ -327,7 +354,7 @@ mod tests {
     fn nothing_is_ours_before_it_was_taken_or_after_the_lease_ran_out() {
         let key = Key::new(crate::Kind::new("argoproj.io", "Application"), "argocd", "shop");
         assert!(Shards::new(None).is_ours(&key));
-        let sharing = Sharing { id: "a".into(), lease: Duration::from_secs(15), _lock: None };
+        let sharing = Sharing { id: "a".into(), lease: Duration::from_secs(15), owner: None, _lock: None };
         let shards = Arc::new(Shards::new(Some(sharing)));
         assert!(!shards.is_ours(&key) && !shards.gate(&key)());
         let all: BTreeSet<u16> = (0..64).collect();

@@ -5,4 +5,6 @@ mod cut;
 mod dialled;
 mod fuzzed;
 mod relayed;
+mod same;
+mod soak;
 mod support;
