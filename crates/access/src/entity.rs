@@ -137,6 +137,17 @@ const KINDS: [Kind; 6] = [
             open("RESOURCE_ACTION", Verb::Write),
             open("VIEW_POD_LOGS", Verb::Read),
             open("DELETE_RESOURCE", Verb::Write),
+            // The commit is its author's, and the Git provider decides whether it is taken.
+            open("CREATE", Verb::Write),
+            open("EDIT", Verb::Write),
+            open("DELETE", Verb::Write),
+            open("ROLLOUT_PAUSE", Verb::Write),
+            open("ROLLOUT_RESUME", Verb::Write),
+            open("ROLLOUT_PROMOTE_FULL", Verb::Write),
+            open("ROLLOUT_SKIP_CURRENT_STEP", Verb::Write),
+            open("ROLLOUT_ABORT", Verb::Write),
+            open("ROLLOUT_RETRY", Verb::Write),
+            open("ROLLOUT_RESTART", Verb::Write),
             // A shell in a pod is more than the Application: nobody but Administrators until a rule says so.
             writes("EXEC_TO_POD", Resource::Gitops),
         ],

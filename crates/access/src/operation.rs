@@ -1,4 +1,5 @@
-//! What a runtime's app-proxy is asked to do: to an Application, or with the asker's own Git token that the runtime keeps.
+//! What a runtime's app-proxy is asked to do: to an Application, with the asker's own Git token that the runtime keeps, or to the
+//! clusters that it deploys to.
 //!
 //! A decision about the app-proxy starts from one of these, which says by itself what a rule has to allow and what a
 //! limited key has to hold: by what happens, not by the method or the path that asked for it.
@@ -15,6 +16,8 @@ pub enum About {
     Application,
     /// The asker's own Git token, and repositories as far as that reaches: every member may, and the Git provider decides.
     Git,
+    /// A cluster that the runtime deploys to: Administrators may.
+    Cluster,
 }
 
 macro_rules! operations {
@@ -49,6 +52,20 @@ operations! {
     DeleteResource,
     /// A command in a container of one of its pods.
     Exec,
+    /// Declares a new Application in Git, by a commit of the asker's own.
+    Create,
+    /// Changes what Git says of it, in the same way.
+    Edit,
+    /// Takes it out of Git, in the same way.
+    Delete,
+    /// Orders to one of its Rollouts.
+    RolloutPause,
+    RolloutResume,
+    RolloutPromoteFull,
+    RolloutSkipCurrentStep,
+    RolloutAbort,
+    RolloutRetry,
+    RolloutRestart,
     /// Which Git tokens the asker has given the runtime; never the tokens.
     GitTokens,
     GitRegister,
@@ -57,6 +74,10 @@ operations! {
     GitRepositories,
     GitBranches,
     GitCommit,
+    /// Describe a cluster to the runtime, which deploys to it from then on.
+    ClusterAdd,
+    /// Let go of one; nothing changes in it.
+    ClusterRemove,
 }
 
 impl Operation {
@@ -76,6 +97,16 @@ impl Operation {
             Self::Logs => "logs",
             Self::DeleteResource => "delete-resource",
             Self::Exec => "exec",
+            Self::Create => "create",
+            Self::Edit => "edit",
+            Self::Delete => "delete",
+            Self::RolloutPause => "rollout-pause",
+            Self::RolloutResume => "rollout-resume",
+            Self::RolloutPromoteFull => "rollout-promote-full",
+            Self::RolloutSkipCurrentStep => "rollout-skip-current-step",
+            Self::RolloutAbort => "rollout-abort",
+            Self::RolloutRetry => "rollout-retry",
+            Self::RolloutRestart => "rollout-restart",
             Self::GitTokens => "git-tokens",
             Self::GitRegister => "git-register",
             Self::GitForget => "git-forget",
@@ -83,10 +114,12 @@ impl Operation {
             Self::GitRepositories => "git-repositories",
             Self::GitBranches => "git-branches",
             Self::GitCommit => "git-commit",
+            Self::ClusterAdd => "cluster-add",
+            Self::ClusterRemove => "cluster-remove",
         }
     }
 
-    /// What a rule has to allow; `None` where no rule can: what is one's own, one may.
+    /// What a rule has to allow; `None` where no rule can: what is one's own, one may, and clusters are an Administrator's.
     pub fn action(self) -> Option<&'static str> {
         Some(match self {
             Self::Manifests | Self::Diff | Self::Plan | Self::Actions => "VIEW",
@@ -99,30 +132,55 @@ impl Operation {
             Self::Logs => "VIEW_POD_LOGS",
             Self::DeleteResource => "DELETE_RESOURCE",
             Self::Exec => "EXEC_TO_POD",
+            Self::Create => "CREATE",
+            Self::Edit => "EDIT",
+            Self::Delete => "DELETE",
+            Self::RolloutPause => "ROLLOUT_PAUSE",
+            Self::RolloutResume => "ROLLOUT_RESUME",
+            Self::RolloutPromoteFull => "ROLLOUT_PROMOTE_FULL",
+            Self::RolloutSkipCurrentStep => "ROLLOUT_SKIP_CURRENT_STEP",
+            Self::RolloutAbort => "ROLLOUT_ABORT",
+            Self::RolloutRetry => "ROLLOUT_RETRY",
+            Self::RolloutRestart => "ROLLOUT_RESTART",
             Self::GitTokens
             | Self::GitRegister
             | Self::GitForget
             | Self::GitOrganizations
             | Self::GitRepositories
             | Self::GitBranches
-            | Self::GitCommit => return None,
+            | Self::GitCommit
+            | Self::ClusterAdd
+            | Self::ClusterRemove => return None,
         })
     }
 
     pub fn about(self) -> About {
-        if self.action().is_some() { About::Application } else { About::Git }
+        match self {
+            Self::ClusterAdd | Self::ClusterRemove => About::Cluster,
+            _ if self.action().is_some() => About::Application,
+            _ => About::Git,
+        }
     }
 
     /// Whether it changes anything: such an operation is asked for one by one, and recorded.
     pub fn verb(self) -> Verb {
         let Some(action) = self.action() else {
             return match self {
-                Self::GitRegister | Self::GitForget | Self::GitCommit => Verb::Write,
+                Self::GitRegister
+                | Self::GitForget
+                | Self::GitCommit
+                | Self::ClusterAdd
+                | Self::ClusterRemove => Verb::Write,
                 _ => Verb::Read,
             };
         };
         let scope = entity::action("gitopsApplications", action).and_then(|action| action.scope);
         scope.map_or(Verb::Write, |(_, verb)| verb)
+    }
+
+    /// Whether it says what the Application will be: then rules are asked about that too, and not only about what it is.
+    pub fn declares(self) -> bool {
+        matches!(self, Self::Create | Self::Edit)
     }
 
     /// Whether it is recorded: what changes something, and what pods print, which may be anything.

@@ -56,6 +56,49 @@ pub struct RunnerSync {
     pub running: Vec<RunningBuild>,
     /// How long the server may hold the call when there is nothing to say.
     pub wait_ms: u64,
+    /// It makes calls inside of its network for integrations that are behind a firewall.
+    #[serde(default)]
+    pub errands: bool,
+}
+
+/// A call that a runner makes inside of its own network: the platform does not dial this integration (`behindFirewall`).
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Errand {
+    pub id: String,
+    pub method: String,
+    pub url: String,
+    /// By name; who asks is among them.
+    pub headers: std::collections::BTreeMap<String, String>,
+    /// JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub body: Option<serde_json::Value>,
+}
+
+impl std::fmt::Debug for Errand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Errand").field("id", &self.id).field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// `POST /api/agent/runner/errands/{id}`: how an errand ended, by the runner that was given it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ErrandAnswer {
+    /// Of HTTP; 0: there was no answer, and `problem` says why.
+    pub status: u16,
+    /// Base64.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub body: String,
+    /// What comes after this page of a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// How to prove who one is, of an answer that asks for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -89,6 +132,9 @@ pub struct RunnerSyncAnswer {
     /// What people who debug a build ask for. Each comes again until the runner lists it in `debugHeard`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub debug: Vec<crate::debug::DebugOrder>,
+    /// Calls to make inside of its network; each is given to one runner, once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errands: Vec<Errand>,
     /// A runner that is not heard for so long counts as away.
     pub lease_ms: u64,
     /// After so much silence a runner stops its steps by itself: soon after, its builds may go to others. Absent: never.

@@ -10,11 +10,13 @@ pub use slipway_access::{About as ProxyAbout, Operation as ProxyOperation};
 use slipway_model::{HealthCode, SyncCode, Word};
 use utoipa::ToSchema;
 
+use crate::rollout::{Rollout, RolloutSummary};
+
 /// What somebody wants to do through a runtime's app-proxy. `POST /api/runtimes/{runtime}/pass` answers with a [`Pass`] for it, or why not.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ProxyQuestion {
     /// `manifests`, `diff`, `plan`, `actions`, `sync`, `refresh`, `rollback`, `terminate`, `sync-policy`, `action`, `logs`,
-    /// `delete-resource` or `exec`; or, of the runtime itself (then without `namespace` and `name`), `git-tokens`, `git-register`,
+    /// `delete-resource`, `exec`, `create`, `edit` or `delete`; or, of the runtime itself (then without `namespace` and `name`), `git-tokens`, `git-register`,
     /// `git-forget`, `git-organizations`, `git-repositories`, `git-branches` or `git-commit`.
     #[schema(value_type = String)]
     pub operation: ProxyOperation,
@@ -141,6 +143,9 @@ pub struct Application {
     pub images: Vec<String>,
     #[serde(default)]
     pub automated: bool,
+    /// Rollouts among its resources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rollouts: Vec<Rollout>,
     /// RFC 3339.
     pub observed_at: String,
 }
@@ -400,6 +405,8 @@ pub struct ApplicationRow {
     /// When it was last deployed; RFC 3339, absent when it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployed_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rollouts: Vec<RolloutSummary>,
     /// When its state last changed; RFC 3339.
     pub observed_at: String,
 }
@@ -426,6 +433,7 @@ impl From<&Application> for ApplicationRow {
             operation: app.operation.clone(),
             summary: app.summary.clone(),
             automated: app.automated,
+            rollouts: app.rollouts.iter().map(RolloutSummary::from).collect(),
             deployed_at: app.history.iter().map(|entry| &entry.deployed_at).max().cloned(),
             observed_at: app.observed_at.clone(),
         }

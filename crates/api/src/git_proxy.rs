@@ -110,9 +110,12 @@ pub struct GitCommitted {
 
 /// What the platform hears of a body, and binds the pass to: no token, and of files no more than a digest.
 pub fn told(operation: Operation, body: &Value) -> Value {
+    if matches!(operation, Operation::Create | Operation::Edit | Operation::Delete) {
+        return crate::declaration::told(operation, body);
+    }
     let mut told = body.clone();
     match operation {
-        Operation::GitRegister => {
+        Operation::GitRegister | Operation::ClusterAdd => {
             told.as_object_mut().map(|fields| fields.remove("token"));
         }
         Operation::GitCommit => {
@@ -141,6 +144,8 @@ mod tests {
         let register = told_of(Operation::GitRegister, json!({"provider": "gitea", "token": "canary"}));
         assert!(!register.contains("canary") && register.contains("gitea"), "{register}");
         let commit = json!({"message": "m", "files": [{"path": "a", "content": "canary"}, {"path": "b"}]});
+        let cluster = told_of(Operation::ClusterAdd, json!({"name": "prod", "token": "canary"}));
+        assert!(cluster.contains("prod") && !cluster.contains("canary"), "{cluster}");
         let commit = told_of(Operation::GitCommit, commit);
         assert!(!commit.contains("canary") && commit.contains("\"path\":\"b\""), "{commit}");
     }

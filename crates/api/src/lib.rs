@@ -12,14 +12,18 @@ pub mod build;
 pub mod client;
 pub mod context;
 pub mod debug;
+pub mod declaration;
 pub mod error;
 pub mod git_proxy;
+pub mod health;
 pub mod identity;
+pub mod managed_cluster;
 pub mod pipeline;
 pub mod proxy;
 pub mod registry;
 pub mod repo;
 pub mod report;
+pub mod rollout;
 pub mod runtime;
 pub mod sso;
 

@@ -82,6 +82,16 @@ pub struct DeleteResourceRequest {
     pub force: bool,
 }
 
+/// `POST /app-proxy/api/applications/{namespace}/{name}/rollout-pause`, and the other orders to a Rollout: `rollout-resume`,
+/// `rollout-promote-full`, `rollout-skip-current-step`, `rollout-abort`, `rollout-retry`, `rollout-restart`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RolloutRequest {
+    pub namespace: String,
+    /// The Rollout's.
+    pub resource_name: String,
+}
+
 /// `GET /app-proxy/api/applications/{namespace}/{name}/exec?request=…`, where it is JSON: becomes a WebSocket. Messages are binary;
 /// their first byte is the channel ([`channel`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

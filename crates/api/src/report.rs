@@ -8,10 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::health::RuntimeHealth;
+
 /// The kind of Argo Applications, as entities name it.
 pub const APPLICATION: &str = "argoproj.io/Application";
 /// The kind of Argo ApplicationSets; their body is an [`ApplicationSet`].
 pub const APPLICATION_SET: &str = "argoproj.io/ApplicationSet";
+/// The kind of clusters that a runtime deploys to, its own among them; their body is a [`ReportedCluster`]. There is no such custom
+/// resource: what is known of a cluster is its runtime's connection to it.
+pub const CLUSTER: &str = "slipway.io/Cluster";
 
 /// Numbers of bodies stay below this: a number that every client can read.
 pub const SEQUENCE_MAX: i64 = (1 << 53) - 1;
@@ -52,6 +57,9 @@ pub struct RuntimeReport {
     /// Of a complete report: the parts of the runtime's objects (0 to 63, by a hash of namespace and name) that it is about. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<u16>,
+    /// How the process that sends it fares; now and then, and when that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<RuntimeHealth>,
 }
 
 /// Which page of a complete report. When all of them have come, in any order, what none of them named is taken away. A report
@@ -173,6 +181,28 @@ pub struct SetApplication {
     pub name: String,
     pub sync: String,
     pub health: String,
+}
+
+/// What is reported of a cluster that a runtime deploys to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReportedCluster {
+    pub name: String,
+    pub server: String,
+    /// `Successful`, `Failed` or `Unknown`.
+    pub state: String,
+    /// Why it is in that state, where there is something to say.
+    pub message: String,
+    /// Since when it is in that state; RFC 3339.
+    pub since: String,
+    /// When it was last asked, to the minute.
+    pub attempted_at: String,
+    /// Of Kubernetes; empty: it was never reached.
+    pub server_version: String,
+    /// Applications of the runtime that go there.
+    pub applications: usize,
+    /// It is the one that the runtime is in.
+    pub is_own: bool,
 }
 
 /// `GET /api/gitops/entities`: what runtimes reported, of any kind.

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::health::{Component, Connectivity};
+use crate::managed_cluster::ManagedCluster;
+
 /// `GET /api/agent/runtime/events?after=SEQ&waitMs=N`, long-polled. `after` absent: only what is new from now.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 pub struct RuntimeEvents {
@@ -51,6 +54,27 @@ pub struct Runtime {
     /// Open tunnels of this runtime, at whichever processes of the platform.
     #[serde(default)]
     pub tunnels: usize,
+    /// `healthy`, `degraded`, `unreachable` or `unknown`.
+    #[serde(default)]
+    pub health: String,
+    /// Why it is not healthy, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub health_reasons: Vec<String>,
+    /// Where its Applications and settings live.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// How it came there, as it says: `up`, `helm` or `process`; empty: it has not said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub installed_by: String,
+    /// Name and version of its chart.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub chart: String,
+    /// What its engines look after: `GitOps`, `Rollouts`, `Workflows`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<String>,
+    /// The clusters that it deploys to, its own first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ManagedCluster>,
 }
 
 /// `GET /api/runtimes/{name}`.
@@ -63,6 +87,12 @@ pub struct RuntimeDetail {
     pub allowed_addresses: Vec<String>,
     /// For Administrators: its open tunnels.
     pub sessions: Vec<TunnelSession>,
+    /// The parts of its processes, as each last said.
+    #[serde(default)]
+    pub components: Vec<Component>,
+    /// The ways between the platform and the runtime.
+    #[serde(default)]
+    pub connectivity: Vec<Connectivity>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

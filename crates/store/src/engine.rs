@@ -46,11 +46,14 @@ pub struct Touched {
     /// A repository was pushed to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pushes: Vec<AccountId>,
+    /// A runner was asked for a call inside of its network, or has answered one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errands: Vec<AccountId>,
 }
 
 impl Touched {
     fn is_empty(&self) -> bool {
-        self.queues.is_empty() && self.pushes.is_empty()
+        self.queues.is_empty() && self.pushes.is_empty() && self.errands.is_empty()
     }
 
     pub(crate) fn add(&mut self, other: Self) {
@@ -59,6 +62,9 @@ impl Touched {
         }
         for account in other.pushes {
             note(&mut self.pushes, account);
+        }
+        for account in other.errands {
+            note(&mut self.errands, account);
         }
     }
 }
@@ -80,6 +86,11 @@ impl Committed {
     /// Whether a build of the account may have become free to be taken.
     pub fn moved_queue(&self, account: AccountId) -> bool {
         self.touched.as_ref().map_or(self.missed || self.facts, |touched| touched.queues.contains(&account))
+    }
+
+    /// Whether a runner of the account may have been asked for a call, or may have answered one.
+    pub fn moved_errands(&self, account: AccountId) -> bool {
+        self.touched.as_ref().map_or(self.missed, |touched| touched.errands.contains(&account))
     }
 
     /// Whether somebody may have pushed to a repository of the account.

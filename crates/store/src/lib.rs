@@ -22,6 +22,7 @@ pub mod debug;
 pub mod deferred;
 pub mod engine;
 pub mod entities;
+pub mod errands;
 pub mod error;
 pub mod facts;
 pub mod git;

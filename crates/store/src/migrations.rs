@@ -27,6 +27,8 @@ pub(crate) const ALL: &[(usize, &str)] = &[
     (31, include_str!("../migrations/0031_found_builds.sql")),
     (35, include_str!("../migrations/0035_runtimes.sql")),
     (37, include_str!("../migrations/0037_report_shares.sql")),
+    (41, include_str!("../migrations/0041_runtime_health.sql")),
+    (44, include_str!("../migrations/0044_errands.sql")),
 ];
 
 /// The version of a database that all of them were run on.

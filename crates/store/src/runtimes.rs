@@ -20,13 +20,15 @@ pub struct Registered {
     pub applications: i64,
     /// False after its token was revoked.
     pub has_token: bool,
+    /// What its processes said of themselves, as whoever keeps it wrote it.
+    pub health: String,
 }
 
 const ROW: &str = "SELECT r.name, r.version, r.cluster, r.address, r.allowed, r.created_ms, r.last_seen_ms, \
     (SELECT count(*) FROM entities e WHERE e.account = r.account AND e.runtime = r.name \
     AND e.kind = 'argoproj.io/Application' AND e.gone_ms IS NULL), \
-    (SELECT count(*) FROM api_keys k WHERE k.account = r.account AND k.subject_kind = 'runtime' AND k.subject = r.name) \
-    FROM runtimes r WHERE r.account = $1";
+    (SELECT count(*) FROM api_keys k WHERE k.account = r.account AND k.subject_kind = 'runtime' AND k.subject = r.name), \
+    r.health FROM runtimes r WHERE r.account = $1";
 
 fn row(row: &crate::sql::Row) -> Result<Registered, StoreError> {
     Ok(Registered {
@@ -39,6 +41,7 @@ fn row(row: &crate::sql::Row) -> Result<Registered, StoreError> {
         last_seen_ms: row.int(6)?,
         applications: row.int(7)?,
         has_token: row.int(8)? > 0,
+        health: row.text(9)?,
     })
 }
 
@@ -87,6 +90,27 @@ pub fn set_access(
         &[scope.account().into(), name.into(), address.into(), crate::sql::json(allowed)?],
     )?;
     tx.changed(scope.account(), ChangeKind::Runtime, name);
+    Ok(())
+}
+
+/// The name of each, and where an administrator says that it is reached.
+pub fn addresses(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<(String, String)>, StoreError> {
+    let rows = tx.all("SELECT name, address FROM runtimes WHERE account = $1", &[scope.account().into()])?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
+}
+
+/// What its processes said of themselves; empty where there is no such runtime.
+pub fn health(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<String, StoreError> {
+    let values = [scope.account().into(), name.into()];
+    let row = tx.one("SELECT health FROM runtimes WHERE account = $1 AND name = $2", &values)?;
+    row.map(|row| row.text(0)).transpose().map(Option::unwrap_or_default)
+}
+
+pub fn set_health(tx: &mut Tx<'_>, scope: Scope, name: &str, health: &str) -> Result<(), StoreError> {
+    tx.execute(
+        "UPDATE runtimes SET health = $3 WHERE account = $1 AND name = $2",
+        &[scope.account().into(), name.into(), health.into()],
+    )?;
     Ok(())
 }
 

@@ -101,6 +101,7 @@ impl Service {
                 "trigger_events",
                 "event_triggers",
                 "outgoing",
+                "errands",
                 "deferred",
             ],
             Self::RuntimeManager => &[

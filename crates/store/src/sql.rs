@@ -115,6 +115,11 @@ impl<'c> Tx<'c> {
         engine::note(&mut self.touched.queues, account);
     }
 
+    /// A runner of the account is asked for a call inside of its network, or has answered one: whoever waits for that hears of it.
+    pub fn errand_moved(&mut self, account: AccountId) {
+        engine::note(&mut self.touched.errands, account);
+    }
+
     /// Somebody's rights changed, in whichever accounts: whoever holds a stream open asks again whether it may stay open.
     pub fn rights_changed(&mut self, id: impl std::fmt::Display) {
         self.note(Change { account: None, kind: ChangeKind::Access, id: id.to_string() });

@@ -167,7 +167,7 @@ fn a_rule_that_would_guard_nothing_is_refused() {
     for kind in ["cluster", "chart", "workflows", "environments", "execution-context"] {
         assert!(said(rule(kind, &["read"], &["*"])).contains("no access rules apply to"), "{kind}");
     }
-    for action in ["ROLLOUT_ABORT", "ROLLOUT_PAUSE", "ROLLOUT_RESTART"] {
+    for action in ["PROMOTE_TO", "TRIGGER_PROMOTION", "ROLLOUT_UNDO"] {
         let found = said(rule("gitopsApplications", &[action], &[]));
         assert!(found.contains("is not a valid action"), "{action}: {found}");
     }
