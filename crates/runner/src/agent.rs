@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::build::{Build, Context, Left, Orders, ToldReport, bequeathed, keep};
+use crate::errands::Errands;
 use crate::journal::Journal;
 use crate::layout::{BuildDir, Lasting, builds, read_if_whole};
 use crate::mask::Masker;
@@ -42,6 +43,7 @@ pub(crate) struct Agent {
     wait_ms: u64,
     /// When nothing new may begin any more unless the server is heard before.
     fence_at: Option<tokio::time::Instant>,
+    errands: Errands,
 }
 
 /// A build of ours, as the agent sees it.
@@ -67,6 +69,7 @@ impl Agent {
         shutdown: CancellationToken,
     ) -> Self {
         let (tell, told) = mpsc::channel(64);
+        let errands = Errands::new(context.client.clone());
         Self {
             context,
             capacity,
@@ -80,6 +83,7 @@ impl Agent {
             may_start,
             wait_ms: WAIT_MS,
             fence_at: None,
+            errands,
         }
     }
 
@@ -209,6 +213,7 @@ impl Agent {
             free: self.capacity.saturating_sub(u32::try_from(busy).unwrap_or(u32::MAX)),
             running,
             wait_ms: self.wait_ms,
+            errands: self.only.is_none(),
         }
     }
 
@@ -241,6 +246,9 @@ impl Agent {
                     orders.debug.push(order);
                 }
             });
+        }
+        for errand in answer.errands {
+            self.errands.start(errand);
         }
         for taken in answer.taken {
             if self.running.contains_key(&taken.id) {
@@ -364,6 +372,7 @@ pub(crate) async fn cannot(client: &Client, runner: &str, why: &str) -> anyhow::
         free: 1,
         running: Vec::new(),
         wait_ms: 0,
+        errands: false,
     };
     let mut backoff = Backoff::new(Duration::from_secs(10));
     let answer = loop {

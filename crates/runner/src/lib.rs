@@ -14,6 +14,7 @@ mod attempt;
 mod build;
 mod cache;
 mod dockerfile;
+mod errands;
 mod executor;
 mod journal;
 mod junit;
