@@ -56,6 +56,8 @@ pub struct Network {
     pub peer_url: Option<String>,
     /// What runs in the pods that agents of the published runner make; [`Network::RUNNER_IMAGE`] when absent.
     pub runner_image: Option<String>,
+    /// A file or an address that says which releases there are; none: nobody hears of updates.
+    pub release_feed: Option<String>,
 }
 
 impl Network {
@@ -141,6 +143,7 @@ pub(crate) struct Inner {
     pub(crate) peers: Peers,
     pub(crate) views: Views,
     pub(crate) jobs: Jobs,
+    pub(crate) releases: crate::http::releases::Releases,
     /// One look at the database at a time for whoever asks whether this process is ready.
     pub(crate) probe: Arc<tokio::sync::Mutex<()>>,
     pub(crate) shutdown: CancellationToken,
@@ -230,6 +233,7 @@ impl Server {
             peers: Peers::new(holders),
             views: Views::default(),
             jobs: Jobs::default(),
+            releases: crate::http::releases::Releases::default(),
             probe: Arc::default(),
             shutdown,
         };

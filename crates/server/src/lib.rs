@@ -21,6 +21,7 @@ pub use ctx::{Config, Network, Parts, Server, StartError};
 pub use gitops::peers::peer_address;
 pub use http::egress::EgressRules;
 pub use http::error::ApiError;
+pub use http::graphql::sdl as graphql_schema;
 pub use http::listen::{serve, serve_with};
 pub use http::roles::{Role, Roles};
 pub use http::router::{doors, openapi, router};

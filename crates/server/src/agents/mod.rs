@@ -1,7 +1,9 @@
 //! What agents call: runners and GitOps runtimes. They dial; the server answers, at once or when there is news.
 
+pub(crate) mod errands;
 pub(crate) mod flood;
 pub(crate) mod heard;
+mod packed;
 pub(crate) mod polls;
 pub(crate) mod registration;
 mod report_notes;
@@ -29,7 +31,7 @@ fn deadline(wait_ms: u64) -> Instant {
 }
 
 /// Waits for a commit that `matters`. `false`: time is up or the server stops.
-async fn news(
+pub(crate) async fn news(
     server: &Server,
     commits: &mut broadcast::Receiver<Committed>,
     until: Instant,

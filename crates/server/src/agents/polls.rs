@@ -59,6 +59,8 @@ struct Account {
     named: HashMap<String, BTreeSet<u64>>,
     /// By the build that they run.
     running: HashMap<String, BTreeSet<u64>>,
+    /// Those that make calls inside of their networks.
+    errands: BTreeSet<u64>,
     /// Rises whenever a build may have become free.
     generation: u64,
     last: u64,
@@ -131,6 +133,9 @@ impl Polls {
             if commit.missed {
                 // Which builds were changed was not heard.
                 known.running.keys().for_each(|build| known.wake_runners_of(build));
+            }
+            if commit.moved_errands(account) {
+                known.wake_one_for_errands();
             }
             if commit.moved_queue(account) {
                 known.generation += 1;
@@ -208,6 +213,14 @@ impl Account {
         }
     }
 
+    /// Whoever waits longest; it takes all that there are.
+    fn wake_one_for_errands(&self) {
+        let one = self.errands.first().and_then(|id| self.held.get(id));
+        if let Some(entry) = one {
+            entry.wake.notify_one();
+        }
+    }
+
     fn free_one(&self, runner: Option<&str>) -> Option<u64> {
         match runner {
             None => self.free.first().copied(),
@@ -218,6 +231,7 @@ impl Account {
     fn leave(&mut self, id: u64) -> Option<Entry> {
         let entry = self.held.remove(&id)?;
         self.free.remove(&id);
+        self.errands.remove(&id);
         forget(&mut self.named, &entry.runner, id);
         for build in &entry.running {
             forget(&mut self.running, build, id);
@@ -244,6 +258,14 @@ pub(crate) struct Held<'p> {
 }
 
 impl Held<'_> {
+    /// It is woken for calls inside of its network too.
+    pub(crate) fn with_errands(self) -> Self {
+        if let Some(known) = self.polls.accounts.lock().expect("not poisoned").get_mut(&self.account) {
+            known.errands.insert(self.id);
+        }
+        self
+    }
+
     /// From here on the runner looks: what moves from now on it may not see.
     pub(crate) fn looks(&self) {
         let mut accounts = self.polls.accounts.lock().expect("not poisoned");
@@ -424,6 +446,19 @@ mod tests {
         assert_eq!((marked(&polls), woken(&idle).await), (vec![account(1)], false), "somebody looks first");
         polls.heard_not();
         assert!(woken(&busy).await, "what was not heard may have been about its build");
+        let asked = polls.enter(account(1), "asked", 0, std::iter::empty()).with_errands();
+        let second = polls.enter(account(1), "second", 0, std::iter::empty()).with_errands();
+        let errand = |owner: u64| Committed {
+            touched: Some(Touched { errands: vec![account(owner)], ..Touched::default() }),
+            ..Committed::default()
+        };
+        polls.heard(&errand(2));
+        assert!(!woken(&asked).await);
+        polls.heard(&errand(1));
+        assert_eq!((woken(&asked).await, woken(&second).await, woken(&idle).await), (true, false, false));
+        drop(asked);
+        polls.heard(&errand(1));
+        assert!(woken(&second).await, "another one is asked when the first has gone");
     }
 
     #[tokio::test]

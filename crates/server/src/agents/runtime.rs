@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use axum::Json;
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, header};
 use serde::Deserialize;
 use slipway_access::{Policy, Who};
 use slipway_api::error::ErrorBody;
@@ -14,6 +13,7 @@ use slipway_model::{AccountId, Fact, RepoEvent};
 use slipway_store::{Committed, applications, facts};
 use utoipa::IntoParams;
 
+use super::packed::Packed;
 use super::{deadline, news};
 use crate::ci::providers::{self, ProviderError};
 use crate::ctx::Server;
@@ -143,22 +143,21 @@ async fn clone_base(
 }
 
 /// Report the state of custom resources: all of them, a page at a time, or those that changed. What was said with a higher number
-/// stands; sending a body twice is sending it once.
+/// stands; sending a body twice is sending it once. The body may be packed with gzip (`Content-Encoding`); what it weighs unpacked is
+/// limited all the same.
 #[utoipa::path(post, path = "/2.0/api/events", tag = "agents", request_body = RuntimeReport,
     responses((status = 200, body = ReportTaken), (status = 400, body = ErrorBody), (status = 403, body = ErrorBody), (status = 429, body = ErrorBody)))]
 pub(crate) async fn report_entities(
     State(server): State<Server>,
     caller: Caller,
-    headers: HeaderMap,
-    Json(report): Json<RuntimeReport>,
+    Packed { value: report, bytes }: Packed<RuntimeReport>,
 ) -> Result<Json<ReportTaken>, ApiError> {
     if runtime_name(&caller)? != report.runtime {
         return Err(ApiError::forbidden(format!("this key is not the key of runtime `{}`", report.runtime)));
     }
     let (scope, now_ms) = (caller.scope(), server.now_ms());
-    let bytes = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let speaker = format!("runtime {}", report.runtime);
-    server.inner.floods.admit(scope.account(), &speaker, bytes.unwrap_or(0), now_ms)?;
+    server.inner.floods.admit(scope.account(), &speaker, bytes, now_ms)?;
     if server.store().stats().waiting > WRITES_WAITING_MAX {
         return Err(ApiError::later(
             BUSY_SECONDS,

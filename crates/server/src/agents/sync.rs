@@ -9,7 +9,7 @@ use slipway_api::agent::{ApprovalDecision, RunnerSync, RunnerSyncAnswer, Running
 use slipway_api::error::ErrorBody;
 use slipway_model::BuildId;
 use slipway_store::builds::{self, Build, Chooser, Lease, Limits, Runner, Taker};
-use slipway_store::{Scope, StoreError, Tx, agent_builds, agents, approvals, debug};
+use slipway_store::{Scope, StoreError, Tx, agent_builds, agents, approvals, debug, errands};
 
 use super::runner::{hand_over, missing_contexts, refuse, runner_name};
 use super::{deadline, venona};
@@ -40,7 +40,9 @@ pub(crate) async fn sync(
     // The runner in a pod of an agent has its one build; builds that wait are not for it.
     let places = if venona::build_of(&request.runner).is_some() { 0 } else { request.free };
     let running = request.running.iter().map(|run| run.id.clone());
+    let errands = request.errands && venona::build_of(&request.runner).is_none();
     let held = server.inner.polls.enter(caller.principal.account, &request.runner, places, running);
+    let held = if errands { held.with_errands() } else { held };
     // Each call renews what runs; after that only what there is to say is written.
     let mut write = !request.running.is_empty();
     loop {
@@ -55,7 +57,8 @@ pub(crate) async fn sync(
             || !answer.terminate.is_empty()
             || !answer.lost.is_empty()
             || !answer.decisions.is_empty()
-            || !answer.debug.is_empty();
+            || !answer.debug.is_empty()
+            || !answer.errands.is_empty();
         if said || !held.wait(&server, until).await {
             return Ok(Json(answer));
         }
@@ -89,6 +92,9 @@ async fn look(server: &Server, caller: &Caller, request: &RunnerSync) -> Result<
             return Ok(true);
         }
         inner.inner.heard.note(scope.account(), &request.runner, now_ms);
+        if request.errands && errands::is_waiting(tx, scope, now_ms)? {
+            return Ok(true);
+        }
         if request.free == 0 || limits::free_builds(tx, scope, now_ms)? == 0 {
             return Ok(false);
         }
@@ -165,6 +171,10 @@ async fn exchange(
             renew(tx, scope, &request.runner, run, now_ms + silence_ms, &mut answer)?;
         }
         builds::forget_unknown(tx, scope, &request.runner, &ids(&request))?;
+        if request.errands && errands::is_waiting(tx, scope, now_ms)? {
+            let key = inner.keyring().account(tx, scope.account())?;
+            answer.errands = crate::ci::errands::take(tx, &key, scope, &request.runner, now_ms)?;
+        }
         let free = i64::from(request.free).min(limits::free_builds(tx, scope, now_ms)?);
         if free > 0 {
             let taker = Taker {

@@ -157,6 +157,17 @@ pub(crate) fn unsealed(key: &DataKey, scope: Scope, row: &contexts::Context) -> 
     serde_json::from_str(opened.expose()).ok()
 }
 
+/// Nobody outside of the customer's network reaches it: a runner asks it. The API has it beside the data, the published CLI writes it into
+/// them.
+pub(crate) fn is_behind_firewall(row: &contexts::Context) -> bool {
+    let spec: Value = serde_json::from_str(&row.spec).unwrap_or_default();
+    says_behind_firewall(&spec) || says_behind_firewall(&spec["data"])
+}
+
+fn says_behind_firewall(value: &Value) -> bool {
+    matches!(&value["behindFirewall"], Value::Bool(true)) || value["behindFirewall"] == "true"
+}
+
 /// Some token, password or key of an app; one that is masked is there already.
 pub(crate) fn has_credential(data: &Value) -> bool {
     ["/auth/password", "/auth/token", "/auth/privateKey", "/password", "/token"]
@@ -197,6 +208,15 @@ pub(crate) fn check(context: &Context, is_there: bool) -> Result<(), ApiError> {
     }
     if kind == crate::ci::registries::TYPE {
         wrong.extend(crate::ci::registries::problem(&context.spec.data));
+    }
+    let other = Value::Object(context.spec.other.clone());
+    if kind == "notification.email"
+        && (says_behind_firewall(&other) || says_behind_firewall(&context.spec.data))
+    {
+        wrong.push(
+            "behindFirewall is not there for notification.email: a runner makes calls by HTTP and sends no mail"
+                .to_owned(),
+        );
     }
     if context.spec.data.to_string().len() > BYTES_MAX {
         wrong.push(format!("spec.data is larger than {BYTES_MAX} bytes"));

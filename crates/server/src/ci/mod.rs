@@ -6,6 +6,7 @@ pub(crate) mod annotations;
 pub(crate) mod announcements;
 pub(crate) mod builds;
 pub(crate) mod contexts;
+pub(crate) mod errands;
 pub(crate) mod git_host;
 pub(crate) mod git_rights;
 pub(crate) mod kept_secrets;

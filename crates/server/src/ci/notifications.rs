@@ -3,8 +3,8 @@
 //! A fact becomes rows of `outgoing` in one transaction with its inbox note; one process at a time sends what is due,
 //! with growing pauses, and gives up after a day. Whoever is told sees each thing at least once.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,6 +18,7 @@ use slipway_store::{Scope, Store, StoreError, Tx, builds, contexts};
 
 use crate::background::driver::{Outcome, Round, Turn};
 use crate::background::lease::Lead;
+use crate::ci::errands::{self, Ask};
 use crate::ci::orders::Order;
 use crate::ci::{mail, providers};
 use crate::ctx::Server;
@@ -191,27 +192,43 @@ enum Trouble {
 
 async fn send_due(server: &Server, lead: &Lead) -> Result<(), StoreError> {
     let now_ms = server.now_ms();
-    for row in server.store().read(move |tx| outgoing::due(tx, now_ms)).await? {
-        let outcome = send_one(server, &row).await;
-        let lead = lead.clone();
-        server
-            .store()
-            .write(move |tx| {
-                lead.checked(tx)?;
-                let pause = (PAUSE_FIRST_MS << row.attempts.min(16)).min(PAUSE_MAX_MS);
-                match outcome {
-                    Ok(()) => outgoing::done(tx, row.id, None, now_ms),
-                    Err(Trouble::MayPass(why)) if now_ms - row.created_ms < GIVE_UP_MS => {
-                        outgoing::later(tx, row.id, &why, now_ms + pause)
-                    }
-                    Err(Trouble::MayPass(why) | Trouble::NeedsHuman(why)) => {
-                        outgoing::done(tx, row.id, Some(&why), now_ms)
-                    }
-                }
-            })
-            .await?;
+    let due = server.store().read(move |tx| outgoing::due(tx, now_ms)).await?;
+    // What is told of one build to one place stays in order; whoever does not answer holds up nobody else.
+    let mut lanes: BTreeMap<(AccountId, String, String), Vec<Outgoing>> = BTreeMap::new();
+    for row in due {
+        lanes.entry((row.account, row.target.clone(), row.build.clone())).or_default().push(row);
     }
-    Ok(())
+    let sent = lanes.into_values().map(|lane| async move {
+        for row in lane {
+            let outcome = send_one(server, &row).await;
+            note_outcome(server, lead.clone(), row, outcome, now_ms).await?;
+        }
+        Ok(())
+    });
+    futures::future::try_join_all(sent).await.map(drop)
+}
+
+async fn note_outcome(
+    server: &Server,
+    lead: Lead,
+    row: Outgoing,
+    outcome: Result<(), Trouble>,
+    now_ms: i64,
+) -> Result<(), StoreError> {
+    let noted = server.store().write(move |tx| {
+        lead.checked(tx)?;
+        let pause = (PAUSE_FIRST_MS << row.attempts.min(16)).min(PAUSE_MAX_MS);
+        match outcome {
+            Ok(()) => outgoing::done(tx, row.id, None, now_ms),
+            Err(Trouble::MayPass(why)) if now_ms - row.created_ms < GIVE_UP_MS => {
+                outgoing::later(tx, row.id, &why, now_ms + pause)
+            }
+            Err(Trouble::MayPass(why) | Trouble::NeedsHuman(why)) => {
+                outgoing::done(tx, row.id, Some(&why), now_ms)
+            }
+        }
+    });
+    noted.await
 }
 
 async fn send_one(server: &Server, row: &Outgoing) -> Result<(), Trouble> {
@@ -237,7 +254,10 @@ async fn send_one(server: &Server, row: &Outgoing) -> Result<(), Trouble> {
                     false => Trouble::NeedsHuman(error.to_string()),
                 })
         }
-        kind => web(server, kind, &data, &report).await,
+        kind => {
+            let inside = crate::ci::contexts::is_behind_firewall(&context).then_some(row.account);
+            web(server, kind, &data, &report, inside).await
+        }
     }
 }
 
@@ -262,7 +282,14 @@ async fn commit_status(server: &Server, row: &Outgoing, report: &Report) -> Resu
 }
 
 /// A Slack-shaped message is `{"text": …}`; a generic one is the report, signed when the context has a secret.
-async fn web(server: &Server, kind: &str, data: &Value, report: &Report) -> Result<(), Trouble> {
+/// `inside`: it is behind a firewall, and a runner of this account sends it.
+async fn web(
+    server: &Server,
+    kind: &str,
+    data: &Value,
+    report: &Report,
+    inside: Option<AccountId>,
+) -> Result<(), Trouble> {
     let url = data["url"].as_str().ok_or_else(|| Trouble::NeedsHuman("the context has no `url`".into()))?;
     let body = match kind {
         "slack" => json!({"text": format!("{}\n{}", text(report), report.url)}),
@@ -273,15 +300,20 @@ async fn web(server: &Server, kind: &str, data: &Value, report: &Report) -> Resu
         format!("sha256={}", hex::encode(aws_lc_rs::hmac::sign(&key, body.to_string().as_bytes())))
     });
     let headers: Vec<_> = signature.iter().map(|value| ("x-slipway-signature", value.as_str())).collect();
-    match server.inner.egress.call("POST", url, &headers, Some(&body)).await {
+    let sent = match inside {
+        Some(account) => {
+            let ask = Ask { method: "POST", url, headers: &headers, body: Some(&body) };
+            errands::ask(server, account, ask).await
+        }
+        None => server.inner.egress.call("POST", url, &headers, Some(&body)).await,
+    };
+    match sent {
         Ok(answer) if (200..300).contains(&answer.status) => Ok(()),
         Ok(answer) if answer.status == 429 || answer.status >= 500 => {
             Err(Trouble::MayPass(format!("it answered {}", answer.status)))
         }
         Ok(answer) => Err(Trouble::NeedsHuman(format!("it answered {}", answer.status))),
-        Err(error @ crate::http::egress::EgressError::Unreachable { .. }) => {
-            Err(Trouble::MayPass(error.to_string()))
-        }
+        Err(error) if error.may_pass() => Err(Trouble::MayPass(error.to_string())),
         Err(error) => Err(Trouble::NeedsHuman(error.to_string())),
     }
 }

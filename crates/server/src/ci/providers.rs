@@ -1,4 +1,5 @@
-//! The account's Git providers: from a context's name to calls that go out through [`crate::http::egress`].
+//! The account's Git providers: from a context's name to calls that go out through [`crate::http::egress`], or by a runner inside
+//! ([`crate::ci::errands`]).
 
 use serde_json::Value;
 use slipway_api::agent::{GitAccess, TriggerCommit};
@@ -7,6 +8,7 @@ use slipway_model::{AccountId, RepoEvent, Secret};
 use slipway_store::hooks::Hook;
 use slipway_store::{Scope, StoreError, Tx, contexts};
 
+use crate::ci::errands::{self, Ask};
 use crate::ctx::Server;
 use crate::http::egress::EgressError;
 use crate::http::error::ApiError;
@@ -18,6 +20,9 @@ const PAGES_MAX: usize = 100;
 /// One provider with the account's credential for it.
 pub(crate) struct Connection {
     pub(crate) provider: Provider,
+    account: AccountId,
+    /// It is asked by a runner, from inside.
+    behind_firewall: bool,
     api: String,
     clone_base: Option<String>,
     user: Option<String>,
@@ -43,7 +48,8 @@ impl ProviderError {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Call(error) => error.may_pass(),
-            Self::Egress(EgressError::Unreachable { .. }) | Self::Store(_) => true,
+            Self::Egress(error) => error.may_pass(),
+            Self::Store(_) => true,
             _ => false,
         }
     }
@@ -84,6 +90,8 @@ impl Connection {
         let token = text("/auth/password").or_else(|| text("/auth/token")).or_else(|| text("/password"));
         Ok(Self {
             provider,
+            account: scope.account(),
+            behind_firewall: crate::ci::contexts::is_behind_firewall(&row),
             api: api.ok_or_else(|| ProviderError::Host(name.into()))?,
             clone_base: provider.clone_base(host.as_deref()),
             user: text("/auth/username").map(str::to_owned),
@@ -95,8 +103,14 @@ impl Connection {
     pub(crate) async fn send(&self, server: &Server, call: &Call) -> Result<Answer, ProviderError> {
         let (name, value) = self.provider.authorization(self.user.as_deref(), self.token.expose());
         let address = format!("{}{}", self.api, call.path);
-        let answer =
-            server.inner.egress.call(call.method, &address, &[(name, &value)], call.body.as_ref()).await?;
+        let (headers, body) = ([(name, value.as_str())], call.body.as_ref());
+        let answer = match self.behind_firewall {
+            true => {
+                let ask = Ask { method: call.method, url: &address, headers: &headers, body };
+                errands::ask(server, self.account, ask).await?
+            }
+            false => server.inner.egress.call(call.method, &address, &headers, body).await?,
+        };
         Ok(Answer { status: answer.status, body: answer.body, link: answer.link })
     }
 

@@ -1,9 +1,10 @@
 //! Which Applications a caller may see.
 
+use crate::http::error::ApiError;
 use crate::identity::access;
 use crate::identity::auth::Caller;
 use slipway_access::decide_on;
-use slipway_api::application::ApplicationRow;
+use slipway_api::application::{Application, ApplicationRow};
 use slipway_store::{StoreError, Tx, applications};
 
 /// What the caller may see of what is there, by name.
@@ -18,4 +19,20 @@ pub(crate) fn visible(
     let sees =
         |app: &ApplicationRow| decide_on(&caller.principal, &rules, "VIEW", &access::row_entity(app)).allowed;
     Ok(rows.filter(sees).collect())
+}
+
+/// One with its resources and history, if the caller may see it.
+pub(crate) fn one(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    runtime: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Application, ApiError> {
+    let what = format!("application `{namespace}/{name}` of runtime `{runtime}`");
+    let body = applications::one(tx, caller.scope(), runtime, namespace, name)?;
+    let app: Option<Application> = body.and_then(|body| serde_json::from_str(&body).ok());
+    let app = app.ok_or_else(|| ApiError::not_found(&what))?;
+    access::require(tx, caller, "VIEW", "VIEW", &access::application_entity(&app), &what)??;
+    Ok(app)
 }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use slipway_api::application::{Application, ApplicationRow};
+use slipway_api::health::RuntimeHealth;
 use slipway_api::report::{
     APPLICATION, CompletePage, ENTITIES_MAX, ENTITY_BYTES_MAX, Entity, EntityName, PAGES_MAX, REPLICAS_MAX,
     Refused, ReportTaken, RuntimeReport, SEQUENCE_MAX,
@@ -15,9 +16,10 @@ use slipway_api::report::{
 use slipway_model::{ChangeKind, SHARES, share_of};
 use slipway_store::applications::{self, Runtime};
 use slipway_store::entities::{self, Complete, Completes, Name, Reported, Share};
-use slipway_store::{Scope, StoreError, Tx, facts};
+use slipway_store::{Scope, StoreError, Tx, facts, runtimes};
 
 use super::deployments::{self, Heard};
+use super::health;
 use crate::http::error::ApiError;
 use crate::http::limits;
 
@@ -44,6 +46,7 @@ pub(crate) struct Intake {
     removed: Vec<EntityName>,
     refused: Vec<Refused>,
     stale: Vec<EntityName>,
+    health: Option<RuntimeHealth>,
 }
 
 /// An entity whose texts are written already.
@@ -71,6 +74,7 @@ impl Intake {
             removed,
             replica,
             parts,
+            health,
         } = report;
         let (mut ready, mut refused) = (Vec::with_capacity(entities.len()), Vec::new());
         for entity in entities {
@@ -100,6 +104,7 @@ impl Intake {
             removed,
             refused,
             stale,
+            health,
         })
     }
 
@@ -113,6 +118,11 @@ impl Intake {
         self.runtime.last_seen_ms = now_ms;
         self.runtime.sequence = self.sequence.max(heard);
         applications::runtime_seen(tx, scope, &self.runtime)?;
+        if let Some(said) = self.health.take() {
+            let kept = runtimes::health(tx, scope, &self.runtime.name)?;
+            let kept = health::heard(&kept, &self.replica, said, now_ms);
+            runtimes::set_health(tx, scope, &self.runtime.name, &kept)?;
+        }
         tx.changed(scope.account(), ChangeKind::Runtime, &self.runtime.name);
         let answer =
             ReportTaken { sequence: self.runtime.sequence, before: Some(heard), ..ReportTaken::default() };

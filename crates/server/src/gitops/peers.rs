@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use slipway_bus::{Holder, Holders};
 use slipway_model::Secret;
 use slipway_tunnel::{Dial, ForwardError, Payload, SessionStatus, Sessions, TunnelName};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::background::driver::{Outcome, Round};
 use crate::ctx::Server;
@@ -37,8 +39,7 @@ pub(crate) struct Peers {
     links: Arc<Sessions<String>>,
     /// Processes whose end of the connection has proved who it is.
     proved: Arc<Mutex<HashSet<String>>>,
-    /// One connection to a process, however many ask for it at once.
-    turn: tokio::sync::Mutex<()>,
+    turns: Turns,
     /// Credentials that were used, until they are too old.
     used: Mutex<HashMap<String, i64>>,
 }
@@ -49,8 +50,33 @@ impl Peers {
             holders,
             links: Arc::default(),
             proved: Arc::default(),
-            turn: tokio::sync::Mutex::default(),
+            turns: Turns::default(),
             used: Mutex::default(),
+        }
+    }
+}
+
+/// One connection to a process is made at a time, however many ask for it. Who asks for another process does not wait for that.
+#[derive(Default)]
+struct Turns(Mutex<HashMap<String, Arc<tokio::sync::Mutex<Failed>>>>);
+
+/// When the last one failed, and why.
+type Failed = Option<(Instant, String)>;
+
+impl Turns {
+    /// My turn with that process; or why whoever had it failed while I waited, so that nobody tries a dead one again for each
+    /// of those who asked meanwhile.
+    async fn mine(&self, process: &str) -> Result<OwnedMutexGuard<Failed>, String> {
+        let began = Instant::now();
+        let turn = {
+            let mut all = self.0.lock().expect("not poisoned");
+            all.retain(|_, turn| Arc::strong_count(turn) > 1);
+            all.entry(process.to_owned()).or_default().clone()
+        };
+        let mine = turn.lock_owned().await;
+        match &*mine {
+            Some((at, why)) if *at >= began => Err(why.clone()),
+            _ => Ok(mine),
         }
     }
 }
@@ -204,10 +230,19 @@ async fn link(server: &Server, holder: &Holder) -> Result<(), String> {
     if is_open() {
         return Ok(());
     }
-    let _turn = peers.turn.lock().await;
+    let mut turn = peers.turns.mine(&holder.process).await?;
     if is_open() {
         return Ok(());
     }
+    let linked = connect(server, holder).await;
+    if let Err(error) = &linked {
+        *turn = Some((Instant::now(), error.clone()));
+    }
+    linked
+}
+
+async fn connect(server: &Server, holder: &Holder) -> Result<(), String> {
+    let peers = &server.inner.peers;
     if holder.address.is_empty() {
         return Err(
             "another process holds the tunnel and does not say where it is reached: start it with --peer-url"
@@ -420,5 +455,29 @@ mod tests {
         for server in [server, stranger] {
             server.close();
         }
+    }
+
+    #[tokio::test]
+    async fn a_dead_process_delays_nobody_who_asks_for_another() {
+        let turns = Arc::new(Turns::default());
+        let mut dialling = turns.mine("dead").await.expect("nobody else is there");
+        // Whoever asks for the same one waits; whoever asks for another does not.
+        let waiting = |turns: &Arc<Turns>| {
+            let turns = turns.clone();
+            tokio::spawn(async move { turns.mine("dead").await.map(drop) })
+        };
+        let waiters = [waiting(&turns), waiting(&turns)];
+        drop(turns.mine("alive").await.expect("at once"));
+        while Arc::strong_count(&turns.0.lock().expect("not poisoned")["dead"]) < 4 {
+            tokio::task::yield_now().await;
+        }
+        assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+        // The failure is theirs too; whoever comes later tries again.
+        *dialling = Some((Instant::now(), "no answer".into()));
+        drop(dialling);
+        for waiter in waiters {
+            assert_eq!(waiter.await.expect("no panic"), Err("no answer".to_owned()));
+        }
+        assert!(turns.mine("dead").await.is_ok());
     }
 }

@@ -32,6 +32,16 @@ pub(crate) enum EgressError {
     Silent { host: String },
     #[error("{host} answered with more than {} MiB", BYTES_MAX >> 20)]
     TooLarge { host: String },
+    /// Behind a firewall, where a runner asks.
+    #[error("{host} is behind a firewall and was not asked from inside: {why}")]
+    Inside { host: String, why: String },
+}
+
+impl EgressError {
+    /// Nothing that a person would have to change first.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Inside { .. })
+    }
 }
 
 impl From<NetError> for EgressError {
@@ -55,13 +65,14 @@ pub(crate) struct Egress {
 }
 
 /// What does not work without a way out, for those who look after the platform.
-pub(crate) const NEEDS_A_WAY_OUT: [&str; 6] = [
-    "commit statuses are not sent to Git providers",
-    "webhooks are not registered at Git providers, and pushes that were not announced are not looked for",
-    "branches, commits and repositories of Git providers are not listed",
-    "notifications by e-mail, Slack and webhooks are not sent",
+pub(crate) const NEEDS_A_WAY_OUT: [&str; 7] = [
+    "commit statuses are not sent to Git providers, unless the integration is behindFirewall: a runner sends them then",
+    "webhooks are not registered at Git providers, and pushes that were not announced are not looked for, unless the integration is behindFirewall",
+    "branches, commits and repositories of Git providers are not listed, unless the integration is behindFirewall",
+    "notifications by e-mail are not sent, and those by Slack and webhooks only where they are behindFirewall",
     "nobody signs in through an identity provider",
     "credentials of Git providers and registries are not tested",
+    "a release feed that is an address is not asked",
 ];
 
 pub(crate) struct Answer {

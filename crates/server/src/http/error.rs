@@ -125,6 +125,10 @@ impl ApiError {
         )
     }
 
+    pub fn unknown_encoding(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "1014", "UNKNOWN_ENCODING", message)
+    }
+
     /// Everything that is wrong with what was sent, at once.
     pub fn findings(what: &str, findings: &[String]) -> Self {
         Self::bad_request(format!("{what}: {}", findings.join("; ")))

@@ -1,19 +1,23 @@
-//! GraphQL: the same nouns as REST, and one subscription that tells pages what to ask for again.
+//! GraphQL: who asks, builds and limits; with what `gitops::graphql` adds; and one subscription that tells pages what to ask for again.
 
 use std::sync::Arc;
 
-use async_graphql::{Context, EmptyMutation, Guard, Object, Schema, SimpleObject, Subscription};
+use async_graphql::{
+    Context, EmptyMutation, Guard, MergedObject, Object, Schema, SimpleObject, Subscription,
+};
 use async_graphql_axum::{GraphQLProtocol, GraphQLResponse, GraphQLWebSocket};
 use axum::extract::{State, WebSocketUpgrade};
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt};
-use slipway_access::{Policy, Resource, Verb, Who, decide};
+use slipway_access::{Policy, Resource, Role, Verb, Who, decide};
 use slipway_model::ChangeKind;
 use slipway_store::builds::Filter;
-use slipway_store::{builds, usage};
+use slipway_store::{builds, identity, usage};
 
 use crate::ctx::Server;
+use crate::gitops::graphql::applications::ApplicationsQuery;
+use crate::gitops::graphql::runtimes::RuntimesQuery;
 use crate::http::changes::{self, News};
 use crate::http::error::ApiError;
 use crate::http::graphql_limits::DocumentLimits;
@@ -31,7 +35,7 @@ const MESSAGE_BYTES_MAX: usize = 64 << 10;
 pub(crate) const RECHECK: std::time::Duration = std::time::Duration::from_secs(3);
 
 pub(crate) fn schema() -> SlipwaySchema {
-    Schema::build(Query, EmptyMutation, Changes)
+    Schema::build(Query::default(), EmptyMutation, Changes)
         .limit_depth(DEPTH_MAX)
         .limit_complexity(COMPLEXITY_MAX)
         .limit_recursive_depth(RECURSION_MAX)
@@ -40,8 +44,13 @@ pub(crate) fn schema() -> SlipwaySchema {
         .finish()
 }
 
+/// The schema as clients are generated from it.
+pub fn sdl() -> String {
+    schema().sdl()
+}
+
 /// Every field passes the same decision as a route does.
-struct Door(Policy);
+pub(crate) struct Door(pub(crate) Policy);
 
 impl Guard for Door {
     async fn check(&self, context: &Context<'_>) -> async_graphql::Result<()> {
@@ -53,14 +62,68 @@ impl Guard for Door {
     }
 }
 
-pub(crate) struct Query;
+/// Whose server it is, and who asks.
+pub(crate) fn asking(context: &Context<'_>) -> (Server, Caller) {
+    (context.data_unchecked::<Server>().clone(), context.data_unchecked::<Caller>().clone())
+}
+
+/// Null instead of nothing.
+pub(crate) fn said(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[derive(Default, MergedObject)]
+pub(crate) struct Query(Base, ApplicationsQuery, RuntimesQuery);
+
+#[derive(Default)]
+struct Base;
 
 #[derive(SimpleObject)]
+#[graphql(name = "User")]
 struct Me {
     id: String,
     name: String,
+    /// Empty for a service account.
     email: String,
+    /// `Admin` or `User`, in the account that the key or session is of.
     role: String,
+    is_admin: bool,
+    /// All that they are a member of.
+    accounts: Vec<AccountNode>,
+    /// The one that the key or session is of.
+    active_account: AccountNode,
+}
+
+#[derive(SimpleObject)]
+#[graphql(name = "Account")]
+struct AccountNode {
+    id: String,
+    name: String,
+    /// Not kept by this platform: always null.
+    git_provider: Option<String>,
+    git_api_url: Option<String>,
+    shared_config_repo: Option<String>,
+    admins: Option<Vec<String>>,
+    features: Option<AccountFeatures>,
+}
+
+#[derive(SimpleObject)]
+struct AccountFeatures {
+    gitops_plan_enforcement: Option<String>,
+}
+
+impl AccountNode {
+    fn new(id: impl ToString, name: String) -> Self {
+        Self {
+            id: id.to_string(),
+            name,
+            git_provider: None,
+            git_api_url: None,
+            shared_config_repo: None,
+            admins: None,
+            features: None,
+        }
+    }
 }
 
 #[derive(SimpleObject)]
@@ -75,37 +138,34 @@ struct BuildNode {
     message: Option<String>,
 }
 
-#[derive(SimpleObject)]
-struct ApplicationNode {
-    runtime: String,
-    namespace: String,
-    name: String,
-    sync_status: String,
-    health_status: String,
-    summary: String,
-    revision: Option<String>,
-}
-
 #[Object]
-impl Query {
+impl Base {
     /// Who is signed in.
     #[graphql(guard = "Door(Policy::Known)")]
-    async fn me(&self, context: &Context<'_>) -> Option<Me> {
-        match &context.data_unchecked::<Caller>().principal.who {
-            Who::User { id, name, email, role, .. } => Some(Me {
-                id: id.to_string(),
-                name: name.clone(),
-                email: email.clone(),
-                role: role.as_str().to_owned(),
-            }),
-            Who::ServiceAccount { id, name, role, .. } => Some(Me {
-                id: id.to_string(),
-                name: name.clone(),
-                email: String::new(),
-                role: role.as_str().to_owned(),
-            }),
-            _ => None,
+    async fn me(&self, context: &Context<'_>) -> async_graphql::Result<Option<Me>> {
+        let (server, caller) = asking(context);
+        let (id, user, name, email, role) = match caller.principal.who.clone() {
+            Who::User { id, name, email, role, .. } => (id.to_string(), Some(id), name, email, role),
+            Who::ServiceAccount { id, name, role, .. } => (id.to_string(), None, name, String::new(), role),
+            _ => return Ok(None),
+        };
+        let scope = caller.scope();
+        let known = server.store().read(move |tx| {
+            let active = identity::account_by_id(tx, scope.account())?;
+            let memberships = user.map(|user| identity::memberships_of(tx, user)).transpose()?;
+            Ok((active, memberships.unwrap_or_default()))
+        });
+        let (active, memberships) = known.await.map_err(refuse)?;
+        let active = active.map(|account| AccountNode::new(account.id, account.name));
+        let active_account = active.ok_or("the account of this key is gone")?;
+        let mut accounts: Vec<_> =
+            memberships.into_iter().map(|one| AccountNode::new(one.account, one.account_name)).collect();
+        if accounts.is_empty() {
+            accounts.push(AccountNode::new(&active_account.id, active_account.name.clone()));
         }
+        let is_admin = role == Role::Administrator;
+        let role = role.as_str().to_owned();
+        Ok(Some(Me { id, name, email, role, is_admin, accounts, active_account }))
     }
 
     /// Builds, newest first.
@@ -138,31 +198,9 @@ impl Query {
         Ok(nodes.collect())
     }
 
-    /// Applications of every runtime.
-    #[graphql(guard = "Door(Policy::Member(Resource::Gitops))", complexity = "5 + child_complexity")]
-    async fn applications(&self, context: &Context<'_>) -> async_graphql::Result<Vec<ApplicationNode>> {
-        let (server, caller) =
-            (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().clone());
-        let rows = server
-            .store()
-            .read(move |tx| crate::gitops::applications::visible(tx, &caller, None))
-            .await
-            .map_err(refuse)?;
-        let nodes = rows.into_iter().map(|app| ApplicationNode {
-            runtime: app.runtime,
-            namespace: app.namespace,
-            name: app.name,
-            sync_status: app.sync_status.to_string(),
-            health_status: app.health_status.to_string(),
-            summary: app.summary,
-            revision: app.revision.map(|revision| revision.sha),
-        });
-        Ok(nodes.collect())
-    }
-
     /// How much of its limits the account uses.
     #[graphql(guard = "Door(Policy::Member(Resource::Usage))")]
-    async fn limits_status(&self, context: &Context<'_>) -> async_graphql::Result<Vec<LimitState>> {
+    async fn limits_status(&self, context: &Context<'_>) -> async_graphql::Result<LimitsStatus> {
         let (server, scope) =
             (context.data_unchecked::<Server>(), context.data_unchecked::<Caller>().scope());
         let counted = server
@@ -177,8 +215,30 @@ impl Query {
             is_exceeded: state.is_exceeded,
             is_enforced: state.is_enforced,
         });
-        Ok(states.collect())
+        let of = |clusters, applications| GitopsNumbers { clusters, applications };
+        Ok(LimitsStatus {
+            usage: of(Some(used.clusters), Some(used.applications)),
+            limits: of(allowed.clusters, allowed.applications),
+            states: states.collect(),
+            status: !limits::states(&allowed, &used).iter().any(|state| state.is_exceeded),
+        })
     }
+}
+
+#[derive(SimpleObject)]
+struct LimitsStatus {
+    usage: GitopsNumbers,
+    /// Null: no limit.
+    limits: GitopsNumbers,
+    /// Whether nothing is over its limit.
+    status: bool,
+    states: Vec<LimitState>,
+}
+
+#[derive(SimpleObject)]
+struct GitopsNumbers {
+    clusters: Option<i64>,
+    applications: Option<i64>,
 }
 
 #[derive(SimpleObject)]
@@ -193,8 +253,11 @@ struct LimitState {
     is_enforced: bool,
 }
 
-fn refuse(error: impl Into<ApiError>) -> async_graphql::Error {
+pub(crate) fn refuse(error: impl Into<ApiError>) -> async_graphql::Error {
     let error = error.into();
+    if error.status().is_client_error() {
+        return async_graphql::Error::new(error.to_string());
+    }
     tracing::error!(?error, "A GraphQL query failed.");
     async_graphql::Error::new("internal error: see the server's log")
 }

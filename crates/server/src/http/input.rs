@@ -56,6 +56,14 @@ pub(crate) fn free_name(what: &str, name: &str) -> Result<(), ApiError> {
     )))
 }
 
+/// What a stranger says and people are shown: without what moves a cursor, and no longer than this.
+pub(crate) fn cut(text: &mut String, chars: usize) {
+    text.retain(|c| !c.is_control());
+    if let Some((at, _)) = text.char_indices().nth(chars) {
+        text.truncate(at);
+    }
+}
+
 /// Kept in lowercase, so that one person is one row.
 pub(crate) fn email(text: &str) -> Result<String, ApiError> {
     let email = text.trim().to_lowercase();

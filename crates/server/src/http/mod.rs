@@ -14,6 +14,7 @@ pub(crate) mod listen;
 pub(crate) mod metrics;
 pub(crate) mod redact;
 pub(crate) mod refusals;
+pub(crate) mod releases;
 pub(crate) mod rest;
 pub(crate) mod roles;
 pub(crate) mod router;

@@ -25,10 +25,10 @@ use crate::ci::rest::{
 use crate::ctx::Server;
 use crate::facts::rest::messages;
 use crate::gitops::peers;
-use crate::gitops::rest::{applications, entities, proxied, runtimes, tunnel};
+use crate::gitops::rest::{applications, clusters, entities, proxied, rollouts, runtimes, tunnel};
 use crate::http::error::ApiError;
 use crate::http::graphql::{self, Endpoint};
-use crate::http::rest::version;
+use crate::http::rest::{releases, version};
 use crate::http::routes::{Door, Routes};
 use crate::http::{metrics, refusals, web};
 use crate::identity::rest::{
@@ -36,7 +36,7 @@ use crate::identity::rest::{
     service_accounts, sign_in, sso, teams, usage, user, users,
 };
 
-const BODY_BYTES_MAX: usize = 8 << 20;
+pub(crate) const BODY_BYTES_MAX: usize = 8 << 20;
 const GRAPHQL_BYTES_MAX: usize = 256 << 10;
 
 /// Everything the control plane answers.
@@ -44,9 +44,10 @@ pub fn router(server: &Server) -> axum::Router {
     let (api, document) = described(server).finish();
     let document = Arc::new(document.to_pretty_json().expect("the document is JSON"));
     let other = undescribed(server, document).finish().0;
+    let pages = server.clone();
     api.layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .merge(other)
-        .fallback(web::serve)
+        .fallback(move |method, uri, headers| web::serve(pages.clone(), method, uri, headers))
         .layer(from_fn_with_state(server.clone(), own_roles))
         // Before anything of the platform sees the request.
         .layer(from_fn_with_state(server.clone(), tunnel::by_host))
@@ -152,6 +153,9 @@ fn described(server: &Server) -> Routes {
         .fresh(Policy::Administrator(Resource::Gitops), routes!(runtimes::renew_token))
         .with(Policy::Administrator(Resource::Gitops), routes!(runtimes::revoke_token))
         .with(Policy::Administrator(Resource::Gitops), routes!(entities::list_entities))
+        .with(Policy::Member(Resource::Gitops), routes!(clusters::list_clusters))
+        .with(Policy::Member(Resource::Gitops), routes!(rollouts::list_rollouts))
+        .with(Policy::Member(Resource::Gitops), routes!(releases::status))
         .with(Policy::Member(Resource::Agents), routes!(applications::runners))
         .fresh(Policy::Administrator(Resource::Agents), routes!(agent::registration::create))
         .with(Policy::Administrator(Resource::Agents), routes!(agent::registration::delete))
@@ -161,6 +165,7 @@ fn described(server: &Server) -> Routes {
         .with(Policy::Runner, routes!(agent::runner::report_build))
         .with(Policy::Runner, routes!(agent::runner::append_logs))
         .with(Policy::Runner, routes!(agent::step_types::step_types_for_build))
+        .with(Policy::Runner, routes!(agent::errands::answer_errand))
         .with(Policy::Runner, routes!(agent::shells::shell_output))
         .with(Policy::Runner, routes!(agent::shells::shell_input))
         .with(Policy::Member(Resource::Agents), routes!(agents::list))

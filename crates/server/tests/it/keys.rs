@@ -18,7 +18,7 @@ pub(crate) struct Row {
     pub(crate) changes: bool,
     /// Leaves a record when it is allowed; refused ones always do.
     pub(crate) recorded: bool,
-    /// What a rule has to name; empty where none can: one's own Git token.
+    /// What a rule has to name; empty where none can: one's own Git token, and clusters, which are an Administrator's.
     pub(crate) action: &'static str,
     /// Every member may until a rule names the action.
     pub(crate) open: bool,
@@ -39,9 +39,21 @@ pub(crate) fn operations() -> Vec<Row> {
             Op::Action => changes("RESOURCE_ACTION"),
             Op::Logs => Row { recorded: true, ..looks("VIEW_POD_LOGS") },
             Op::DeleteResource => changes("DELETE_RESOURCE"),
+            Op::RolloutPause => changes("ROLLOUT_PAUSE"),
+            Op::RolloutResume => changes("ROLLOUT_RESUME"),
+            Op::RolloutPromoteFull => changes("ROLLOUT_PROMOTE_FULL"),
+            Op::RolloutSkipCurrentStep => changes("ROLLOUT_SKIP_CURRENT_STEP"),
+            Op::RolloutAbort => changes("ROLLOUT_ABORT"),
+            Op::RolloutRetry => changes("ROLLOUT_RETRY"),
+            Op::RolloutRestart => changes("ROLLOUT_RESTART"),
             Op::Exec => Row { open: false, ..changes("EXEC_TO_POD") },
+            Op::Create => changes("CREATE"),
+            Op::Edit => changes("EDIT"),
+            Op::Delete => changes("DELETE"),
             Op::GitTokens | Op::GitOrganizations | Op::GitRepositories | Op::GitBranches => looks(""),
-            Op::GitRegister | Op::GitForget | Op::GitCommit => changes(""),
+            Op::GitRegister | Op::GitForget | Op::GitCommit | Op::ClusterAdd | Op::ClusterRemove => {
+                changes("")
+            }
         }
     };
     Op::ALL.iter().map(row).collect()
@@ -77,7 +89,7 @@ pub(crate) async fn report(platform: &Platform, runtime: &str, apps: Vec<Value>)
 }
 
 pub(crate) fn question(operation: &str, namespace: &str) -> Value {
-    if operation.starts_with("git-") {
+    if operation.starts_with("git-") || operation.starts_with("cluster-") {
         return json!({"operation": operation, "detail": {"id": 7}});
     }
     json!({"operation": operation, "namespace": namespace, "name": "app", "detail": {"id": 7}})
@@ -180,6 +192,53 @@ async fn every_operation_of_the_app_proxy_needs_its_own_right_and_a_key_that_is_
     }
 }
 
+/// Who may change an Application of one cluster may not send it to another, nor make one there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_application_would_be_is_asked_about_as_what_it_is() {
+    let platform = Platform::start().await;
+    let runtime = platform.agent(Subject::Runtime, "local").await;
+    let at = |name: &str, cluster: &str| {
+        let mut at = app("dev", json!({"destinationName": cluster, "labels": {"team": "devs"}}));
+        at["name"] = name.into();
+        at
+    };
+    report(&platform, &runtime, vec![at("app", "dev"), at("till", "prod")]).await;
+    let (_, ada) = member_in(&platform, "ada@example.com", "devs").await;
+    let attributes = [
+        json!({"name": "CLUSTER", "value": "dev"}),
+        json!({"name": "LABEL", "key": "team", "value": "devs"}),
+    ];
+    let rule = json!({"entityType": "gitopsApplications", "teams": ["devs"],
+        "actions": ["CREATE", "EDIT", "DELETE"], "entityAttributes": attributes});
+    platform.post("/api/abac", rule).await;
+    let ask = async |operation: &str, name: &str, declares: Value| {
+        let body = json!({"operation": operation, "namespace": "dev", "name": name,
+            "detail": {"file": "a.yaml", "declares": declares}});
+        Knock::new(&platform, "POST", "/api/runtimes/local/pass").body(body).by(&ada).await.0
+    };
+    let (dev, prod) = (json!({"name": "dev"}), json!({"name": "prod"}));
+    let labels = json!({"team": "devs"});
+    for (operation, name, declares, status) in [
+        ("edit", "app", json!({}), 200),
+        ("edit", "app", json!({"destination": {"namespace": "other"}}), 200),
+        ("edit", "app", json!({"destination": prod}), 403),
+        ("edit", "app", json!({"destination": {"server": "https://dev"}}), 403),
+        ("edit", "app", json!({"destination": null}), 403),
+        ("edit", "app", json!({"labels": {"team": "ops"}}), 403),
+        ("edit", "app", json!({"labels": null}), 403),
+        ("edit", "till", json!({"destination": dev}), 403),
+        ("delete", "app", json!(null), 200),
+        ("delete", "till", json!(null), 403),
+        ("create", "new", json!({"destination": dev, "labels": labels}), 200),
+        ("create", "new", json!({"destination": dev}), 403),
+        ("create", "new", json!({"destination": prod, "labels": labels}), 403),
+        ("create", "new", json!(null), 403),
+        ("create", "till", json!({"destination": dev, "labels": labels}), 403),
+    ] {
+        assert_eq!(ask(operation, name, declares.clone()).await, status, "{operation} {name} {declares}");
+    }
+}
+
 /// One's own Git token at a runtime: for every member of the account, with the scope, and recorded without what it must not
 /// hold; each is known to the runtime by an id of their own.
 #[tokio::test(flavor = "multi_thread")]
@@ -191,7 +250,9 @@ async fn operations_with_ones_own_git_token_are_for_members_with_the_scope_and_r
     let (_, elsewhere) = platform.account("elsewhere").await;
     let (user, ada) = member_in(&platform, "ada@example.com", "devs").await;
     let (_, bob) = member_in(&platform, "bob@example.com", "ops").await;
-    for Row { word, changes, recorded, .. } in operations().into_iter().filter(|row| row.action.is_empty()) {
+    for Row { word, changes, recorded, .. } in
+        operations().into_iter().filter(|row| row.word.starts_with("git-"))
+    {
         let door = proxied(&platform, word, "");
         door.needs_somebody().await;
         door.is_hidden_from(&elsewhere).await;
@@ -261,6 +322,9 @@ async fn what_goes_on_is_asked_about_again_and_a_command_is_recorded_at_both_end
     assert_ne!(ended["detail"]["after"]["session"], json!(session), "that was another command");
     assert_eq!(ended["detail"]["after"]["outcome"].as_str().unwrap().len(), 200, "{ended}");
     assert!(ended.to_string().contains("runtime"), "the runtime says so: {ended}");
+    // It ended once, whatever the runtime repeats.
+    assert_eq!(ask(&runtime, "exec", "ended").await, 200);
+    assert_eq!(platform.get(ends).await["total"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,3 +25,17 @@ async fn the_committed_document_is_the_served_one() {
         }
     }
 }
+
+/// The same for GraphQL, for those who generate their clients.
+#[test]
+fn the_committed_schema_is_the_served_one() {
+    let (served, path) = (slipway_server::graphql_schema(), "../../openapi/slipway.graphql");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &served).unwrap();
+    }
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == served,
+        "openapi/slipway.graphql is out of date: run UPDATE=1 cargo test -p slipway-server openapi"
+    );
+}

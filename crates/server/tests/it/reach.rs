@@ -26,7 +26,7 @@ async fn every_attribute_of_an_application_decides_at_every_door() {
             let (_, list) = platform.call("GET", "/api/applications", &key, None).await;
             let names = list["applications"].as_array().unwrap().iter();
             let listed: Vec<_> = names.map(|app| app["namespace"].as_str().unwrap().to_owned()).collect();
-            let query = json!({"query": "{ applications { namespace } }"});
+            let query = json!({"query": "{ applications { edges { node { metadata { namespace } } } } }"});
             let (_, asked) = platform.call("POST", "/2.0/api/graphql", &key, Some(query)).await;
             for namespace in ["dev", "old"] {
                 let seen = listed.iter().any(|name| name == namespace);
@@ -79,7 +79,7 @@ async fn rules_that_would_guard_nothing_are_refused_and_old_ones_are_marked() {
         ("workflows", "VIEW", None),
         ("environments", "PROMOTE_TO", None),
         ("runtime-environment", "read", None),
-        ("gitopsApplications", "ROLLOUT_ABORT", None),
+        ("gitopsApplications", "ROLLOUT_UNDO", None),
         ("pipeline", "set-runtime-environment", None),
         ("gitopsApplications", "SYNC", Some("PRODUCT_NAME")),
         ("gitRepository", "push", Some("CLUSTER")),

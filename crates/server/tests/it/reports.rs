@@ -243,6 +243,50 @@ async fn an_answer_says_what_was_heard_before_and_when_to_come_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_packed_report_is_a_report_and_one_that_unpacks_to_too_much_is_refused() {
+    use std::io::Write as _;
+    let runtime = Reporting::start().await;
+    let pack = |bytes: &[u8]| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packed.write_all(bytes).unwrap();
+        packed.finish().unwrap()
+    };
+    let send = async |encoding: &str, body: Vec<u8>, key: &str| {
+        let call = runtime.platform.http().post(format!("{}/2.0/api/events", runtime.platform.url));
+        let call = call.header("authorization", key).header("content-type", "application/json");
+        let answer = call.header("content-encoding", encoding).body(body).send().await.unwrap();
+        answer.status().as_u16()
+    };
+    let report = || everything(vec![app("a", json!({}))]).to_string().into_bytes();
+    assert_eq!(send("gzip", pack(&report()), &runtime.key).await, 200);
+    assert_eq!(runtime.names().await, ["a"]);
+    assert_eq!(send("identity", report(), &runtime.key).await, 200);
+    // Six gigabytes in six megabytes; and what is no gzip, or packed otherwise.
+    let bomb = pack(&vec![b' '; 16 << 20]).repeat(400);
+    assert!(bomb.len() < 8 << 20, "{}", bomb.len());
+    assert_eq!(send("gzip", bomb.clone(), &runtime.key).await, 413);
+    assert_eq!(send("gzip", report(), &runtime.key).await, 400);
+    assert_eq!(send("gzip, gzip", pack(&pack(&report())), &runtime.key).await, 415);
+    assert_eq!(send("br", report(), &runtime.key).await, 415);
+    // Nobody's body is unpacked, and what is said is counted as it is unpacked.
+    assert_eq!(send("gzip", bomb, "nobody").await, 401);
+    runtime.platform.hold_the_clock();
+    let mut flood = changes(Vec::new());
+    flood["entities"] =
+        json!([{"kind": "argoproj.io/Rollout", "namespace": "a", "name": "a", "body": "x".repeat(3 << 20)}]);
+    let mut calls = 0;
+    loop {
+        flood["sequence"] = json!(sequence());
+        match send("gzip", pack(flood.to_string().as_bytes()), &runtime.key).await {
+            200 => calls += 1,
+            429 => break,
+            other => panic!("{other}"),
+        }
+        assert!(calls < 40, "a flood is a flood, however small it is packed");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_kind_goes_through_the_same_envelope_to_administrators() {
     let runtime = Reporting::start().await;
     let set = |name: &str, health: &str| {
@@ -431,4 +475,69 @@ async fn a_push_is_heard_behind_many_other_facts() {
     let path = format!("/api/agent/runtime/events?after={}&waitMs=0", start["next"]);
     let (_, heard) = platform.call("GET", &path, &runtime.key, None).await;
     assert_eq!(heard["events"].as_array().unwrap().len(), 1, "{heard}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_a_runtime_fares_is_kept_per_process_and_judged() {
+    let runtime = Reporting::start().await;
+    runtime.platform.hold_the_clock();
+    let said = |replica: &str, engine: &str, cluster: &str| {
+        let mut body = changes(Vec::new());
+        body["replica"] = replica.into();
+        body["health"] = json!({"namespace": "argocd",
+            "installedBy": "helm", "chart": "slipway-runtime-1.2.3",
+            "components": [{"name": "applications", "state": engine, "message": "canary-component"}, {"name": "rollouts", "state": "off"}]});
+        let there = json!({"name": "prod", "server": "https://canary-server", "state": cluster, "message": "canary-cluster", "applications": 2});
+        body["entities"] = json!([{"kind": "slipway.io/Cluster", "namespace": "argocd", "name": "prod", "uid": "", "body": there}]);
+        body
+    };
+    let (_, member) = crate::knock::member_in(&runtime.platform, "ada@example.com", "devs").await;
+    let (_, elsewhere) = runtime.platform.account("elsewhere").await;
+    runtime.taken(said("a", "healthy", "Successful")).await;
+    let shown = runtime.platform.get("/api/runtimes/local").await;
+    // It has reported, and no tunnel is open.
+    assert_eq!((&shown["health"], &shown["namespace"]), (&json!("degraded"), &json!("argocd")), "{shown}");
+    assert!(shown["healthReasons"][0].as_str().unwrap().contains("no tunnel"), "{shown}");
+    let change = json!({"ingressUrl": "https://runtime.example.com"});
+    runtime.platform.call("PATCH", "/api/runtimes/local", &runtime.platform.admin_key, Some(change)).await;
+    let shown = runtime.platform.get("/api/runtimes/local").await;
+    assert_eq!(shown["health"], "healthy");
+    for (field, value) in [
+        ("installedBy", json!("helm")),
+        ("chart", json!("slipway-runtime-1.2.3")),
+        ("modules", json!(["GitOps"])),
+    ] {
+        assert_eq!(shown[field], value, "{field} of {shown}");
+    }
+    runtime.taken(said("b", "degraded", "Failed")).await;
+    let shown = runtime.platform.get("/api/runtimes/local").await;
+    assert_eq!(shown["health"], "degraded");
+    let reasons = shown["healthReasons"].to_string();
+    assert!(reasons.contains("canary-component") && reasons.contains("canary-cluster"), "{reasons}");
+    assert_eq!(shown["components"].as_array().map(Vec::len), Some(4), "{shown}");
+    let cluster = &shown["clusters"][0];
+    assert_eq!((&cluster["applications"], &cluster["state"]), (&json!(2), &json!("Failed")), "{shown}");
+    assert_eq!(shown["connectivity"].as_array().map(Vec::len), Some(3), "{shown}");
+    // A member sees that something is wrong; another account sees nothing of it.
+    for path in ["/api/runtimes/local", "/api/runtimes"] {
+        let (status, theirs) = runtime.platform.call("GET", path, &member, None).await;
+        assert_eq!(status, 200);
+        assert!(
+            theirs.to_string().contains("degraded") && !theirs.to_string().contains("canary"),
+            "{theirs}"
+        );
+    }
+    assert_eq!(runtime.platform.call("GET", "/api/runtimes/local", &elsewhere, None).await.0, 404);
+    // One of two is missing after a minute, and both are away a moment later than that.
+    runtime.platform.pass(61_000);
+    runtime.taken(said("a", "healthy", "Successful")).await;
+    let shown = runtime.platform.get("/api/runtimes/local").await;
+    assert!(shown["healthReasons"].to_string().contains("process b was last heard of"), "{shown}");
+    runtime.platform.pass(46_000);
+    let shown = runtime.platform.get("/api/runtimes/local").await;
+    assert_eq!((&shown["health"], &shown["state"]), (&json!("unreachable"), &json!("offline")), "{shown}");
+    // What is said of a runtime is said by its own key.
+    let mut forged = said("x", "healthy", "Successful");
+    forged["runtime"] = "other".into();
+    assert_eq!(runtime.send(forged).await.0, 403);
 }

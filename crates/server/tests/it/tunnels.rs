@@ -465,3 +465,29 @@ async fn k94_a_pass_is_good_for_one_thing_while_its_bearer_may() {
     assert_eq!(status, 401, "{said}");
     assert!(said["message"].as_str().unwrap().contains("expired"), "{said}");
 }
+
+/// Which addresses a page may ask is said when it is opened: those of its account's runtimes, and to nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_may_ask_the_runtimes_of_its_account_and_nobody_hears_of_others() {
+    let network = Network { tunnel_domain: Some("tunnels.test".into()), ..Network::default() };
+    let platform = Platform::start_with(network).await;
+    register(&platform, "prod").await;
+    let own = json!({"name": "edge", "ingressUrl": "https://edge.example.com:8443"});
+    platform.post("/api/runtimes", own).await;
+    let (other, elsewhere) = platform.account("elsewhere").await;
+    let theirs = json!({"name": "theirs", "ingressUrl": "https://theirs.example.com"});
+    platform.call("POST", "/api/runtimes", &elsewhere, Some(theirs)).await;
+    let browser = platform.sign_in(&platform.email, &platform.password).await.unwrap();
+    let asked = async |request: reqwest::RequestBuilder| {
+        let answer = request.send().await.unwrap();
+        let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
+        policy.split("; ").find(|part| part.starts_with("connect-src")).unwrap().to_owned()
+    };
+    let mine = asked(browser.request(&platform, "GET", "/applications")).await;
+    let tunnel = format!("{}-prod.tunnels.test", platform.account);
+    assert!(mine.contains("https://edge.example.com:8443") && mine.contains(&tunnel), "{mine}");
+    assert!(!mine.contains("theirs") && !mine.contains(&other), "{mine}");
+    assert!(!mine.contains(" https: ") && !mine.ends_with(" https:") && !mine.contains('*'), "{mine}");
+    let nobody = asked(platform.http().get(format!("{}/", platform.url))).await;
+    assert!(!nobody.contains("example.com") && !nobody.contains("tunnels.test"), "{nobody}");
+}

@@ -21,21 +21,28 @@ async fn hook(platform: &Platform) -> Hook<'_> {
 pub(crate) async fn hook_on<'p>(platform: &'p Platform, events: &[&str]) -> Hook<'p> {
     let context = json!({"metadata": {"name": "gh"}, "spec": {"type": "git.github", "data": {"auth": {"type": "basic", "password": "canary-git-token"}}}});
     platform.post("/api/contexts", context).await;
-    let trigger = json!({"name": "push", "type": "git", "repo": "acme/app", "context": "gh", "events": events,
+    Hook::on_context(platform, "gh", events).await
+}
+
+impl<'p> Hook<'p> {
+    /// The same with an integration that is there.
+    pub(crate) async fn on_context(platform: &'p Platform, context: &str, events: &[&str]) -> Hook<'p> {
+        let trigger = json!({"name": "push", "type": "git", "repo": "acme/app", "context": context, "events": events,
         "pullRequestAllowForkEvents": true});
-    let body = json!({"metadata": {"name": "w/build"}, "spec": {
-        "triggers": [trigger], "specTemplate": {"location": "git", "repo": "acme/app", "path": "codefresh.yml"},
-        "variables": [{"key": "SECRET", "value": "canary-variable", "encrypted": true}, {"key": "OPEN", "value": "x"}],
-    }});
-    platform.post("/api/pipelines", body).await;
-    let all = platform.get("/api/hooks").await;
-    let id = all[0]["id"].as_str().unwrap().to_owned();
-    assert!(all[0].get("secret").is_none(), "{all}");
-    let shown = platform.post(&format!("/api/hooks/{id}/secret"), json!({})).await;
-    Hook {
-        platform,
-        path: format!("/api/webhooks/git/{id}"),
-        secret: shown["secret"].as_str().unwrap().to_owned(),
+        let body = json!({"metadata": {"name": "w/build"}, "spec": {
+            "triggers": [trigger], "specTemplate": {"location": "git", "repo": "acme/app", "path": "codefresh.yml"},
+            "variables": [{"key": "SECRET", "value": "canary-variable", "encrypted": true}, {"key": "OPEN", "value": "x"}],
+        }});
+        platform.post("/api/pipelines", body).await;
+        let all = platform.get("/api/hooks").await;
+        let id = all[0]["id"].as_str().unwrap().to_owned();
+        assert!(all[0].get("secret").is_none(), "{all}");
+        let shown = platform.post(&format!("/api/hooks/{id}/secret"), json!({})).await;
+        Hook {
+            platform,
+            path: format!("/api/webhooks/git/{id}"),
+            secret: shown["secret"].as_str().unwrap().to_owned(),
+        }
     }
 }
 

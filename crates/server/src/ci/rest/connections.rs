@@ -9,9 +9,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use slipway_api::error::ErrorBody;
+use slipway_model::AccountId;
 use utoipa::ToSchema;
 
 use crate::ci::contexts;
+use crate::ci::errands::{self, Ask};
 use crate::ci::providers;
 use crate::ci::rest::registries;
 use crate::ctx::Server;
@@ -81,7 +83,8 @@ pub(crate) async fn test_registry(
     let key = server.data_key(caller.principal.account).await?;
     let (host, user, secret) = crate::ci::registries::login(&contexts::opened(&key, caller.scope(), &row))?;
     let login = format!("Basic {}", STANDARD.encode(format!("{user}:{secret}")));
-    Ok(Json(match sign_in(&server, &host, &login).await {
+    let inside = contexts::is_behind_firewall(&row).then_some(caller.principal.account);
+    Ok(Json(match sign_in(&server, &host, &login, inside).await {
         Ok(200..=299) => good(format!("{host} accepted the credentials of `{user}`")),
         Ok(status @ (401 | 403)) => bad(format!(
             "{host} rejected the credentials of `{user}` (status {status}): check the name and the password"
@@ -107,8 +110,13 @@ async fn recorded(
         .await
 }
 
-/// As `docker login` does: the registry itself, or the service that it sends one to for a token.
-async fn sign_in(server: &Server, host: &str, login: &str) -> Result<u16, EgressError> {
+/// As `docker login` does: the registry itself, or the service that it sends one to for a token. `inside`: a runner of this account asks.
+async fn sign_in(
+    server: &Server,
+    host: &str,
+    login: &str,
+    inside: Option<AccountId>,
+) -> Result<u16, EgressError> {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let here =
         name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
@@ -118,7 +126,13 @@ async fn sign_in(server: &Server, host: &str, login: &str) -> Result<u16, Egress
         _ => format!("https://{host}"),
     };
     let call = async |url: &str| -> Result<Answer, EgressError> {
-        server.inner.egress.call("GET", url, &[("authorization", login)], None).await
+        let headers = [("authorization", login)];
+        match inside {
+            Some(account) => {
+                errands::ask(server, account, Ask { method: "GET", url, headers: &headers, body: None }).await
+            }
+            None => server.inner.egress.call("GET", url, &headers, None).await,
+        }
     };
     let answer = call(&format!("{base}/v2/")).await?;
     // The registry says where its tokens come from; the password goes there encrypted, or stays on this machine.

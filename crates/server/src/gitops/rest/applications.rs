@@ -5,13 +5,12 @@ use axum::extract::{Path, Query, State};
 use slipway_api::application::{Application, ApplicationList};
 use slipway_api::error::ErrorBody;
 use slipway_api::runtime::Runner;
-use slipway_store::{applications, builds};
+use slipway_store::builds;
 
 use crate::ctx::Server;
-use crate::gitops::applications::visible;
-use crate::gitops::rest::application_filter::{Filter, ListQuery};
+use crate::gitops::application_filter::{Filter, ListQuery};
+use crate::gitops::applications::{self as shown, visible};
 use crate::http::error::ApiError;
-use crate::identity::access;
 use crate::identity::auth::Caller;
 use crate::seams;
 
@@ -40,16 +39,7 @@ pub(crate) async fn one(
     caller: Caller,
     Path((runtime, namespace, name)): Path<(String, String, String)>,
 ) -> Result<Json<Application>, ApiError> {
-    let what = format!("application `{namespace}/{name}` of runtime `{runtime}`");
-    let found = server
-        .look(move |tx| {
-            let body = applications::one(tx, caller.scope(), &runtime, &namespace, &name)?;
-            let app: Option<Application> = body.and_then(|body| serde_json::from_str(&body).ok());
-            let app = app.ok_or_else(|| ApiError::not_found(&what))?;
-            access::require(tx, &caller, "VIEW", "VIEW", &access::application_entity(&app), &what)??;
-            Ok(app)
-        })
-        .await?;
+    let found = server.look(move |tx| shown::one(tx, &caller, &runtime, &namespace, &name)).await?;
     Ok(Json(found))
 }
 

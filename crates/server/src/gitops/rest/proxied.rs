@@ -9,13 +9,13 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method};
-use serde_json::json;
-use slipway_access::{About, Policy, Resource, Verb, Who, decide, decide_on, lacks_scope};
+use serde_json::{Value, json};
+use slipway_access::{About, Policy, Resource, Role, Verb, Who, decide, decide_on, lacks_scope};
 use slipway_api::application::{
     Application, Pass, PassMoment, PassQuestion, ProxyAnswer, ProxyOperation, ProxyQuestion,
 };
 use slipway_api::error::ErrorBody;
-use slipway_store::{Tx, applications, runtimes};
+use slipway_store::{Tx, applications, inbox, runtimes};
 
 use crate::ctx::Server;
 use crate::gitops::passes::{Bearer, Claims, LIVES_MS};
@@ -30,6 +30,7 @@ use crate::seams;
 const DETAIL_BYTES_MAX: usize = 4 << 10;
 
 const OUTCOME_CHARS_MAX: usize = 200;
+const CLUSTER_NAME_CHARS_MAX: usize = 63;
 
 /// A pass for one operation on one Application of a runtime, and where to show it. Every pass for something that changes anything is
 /// recorded.
@@ -48,6 +49,11 @@ pub(crate) async fn pass(
             ("application", place, question.name.clone())
         }
         About::Git => ("runtime", runtime.clone(), runtime.clone()),
+        About::Cluster => {
+            let named = question.detail.as_ref().and_then(|detail| detail["name"].as_str());
+            let name: String = named.unwrap_or_default().chars().take(CLUSTER_NAME_CHARS_MAX).collect();
+            ("cluster", format!("{runtime}/{name}"), name)
+        }
     };
     let detail = question.detail.clone().filter(|detail| detail.to_string().len() <= DETAIL_BYTES_MAX);
     let account = caller.principal.account;
@@ -129,11 +135,15 @@ async fn ended(
     let place = format!("{}/{}/{}", claims.runtime, question.namespace, question.name);
     let outcome: String = outcome.unwrap_or_default().chars().take(OUTCOME_CHARS_MAX).collect();
     let action = format!("{}-end", question.operation.word());
+    let (session, now_ms) = (claims.nonce.clone(), server.now_ms());
     let entry = Entry::new(&action, "application", &place, &question.name)
         .after(json!({"session": claims.nonce, "outcome": outcome}));
     server
         .change(move |tx: &mut Tx<'_>| {
-            caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            // It ends once: what a runtime repeats, or says anew, fills no trail.
+            if inbox::first_time(tx, "ends of sessions", &session, now_ms)? {
+                caller.trail.allowed(tx, &caller.actor(), &entry)?;
+            }
             Ok(())
         })
         .await?;
@@ -156,7 +166,7 @@ impl Asked {
 
     fn what(&self) -> String {
         let ProxyQuestion { namespace, name, .. } = &self.question;
-        if self.operation().about() == About::Git {
+        if self.operation().about() != About::Application {
             return format!("runtime `{}`", self.runtime);
         }
         format!("application `{namespace}/{name}` of runtime `{}`", self.runtime)
@@ -202,6 +212,12 @@ impl Asked {
         let row = runtimes::one(tx, scope, &self.runtime)?;
         let row =
             row.ok_or_else(|| ApiError::hidden(self.what(), "there is no such runtime in the account"))?;
+        if self.operation().about() == About::Cluster
+            && self.caller.principal.role() != Some(Role::Administrator)
+        {
+            let who = self.caller.principal.display_name();
+            return Err(ApiError::forbidden(format!("{who} needs the Administrator role to do this")));
+        }
         let Some(action) = self.operation().action() else {
             // With one's own token: whoever is of the account may, and the Git provider decides what it opens.
             return match namespace.is_empty() && name.is_empty() {
@@ -213,14 +229,79 @@ impl Asked {
         };
         let body = applications::one(tx, scope, &self.runtime, namespace, name)?;
         let app: Option<Application> = body.and_then(|body| serde_json::from_str(&body).ok());
-        let entity = match &app {
-            Some(app) => access::application_entity(app),
-            None => access::unreported_application(&self.runtime, namespace, name),
-        };
-        let rules = access::rules_about(tx, &self.caller, entity.kind)?;
-        let may = |action| decide_on(&self.caller.principal, &rules, action, &entity);
-        let (decision, sees) = (may(action), may("VIEW").allowed);
-        access::refuse(decision, sees, &self.what())?;
+        let said = self.operation().declares().then(|| self.question.detail.as_ref()?.get("declares"));
+        let wanted = said.flatten().map(|said| {
+            let before = app.clone().unwrap_or_else(|| Application {
+                runtime: self.runtime.clone(),
+                namespace: namespace.clone(),
+                name: name.clone(),
+                ..Application::default()
+            });
+            declared(before, said)
+        });
+        let mut entities: Vec<_> = app.iter().chain(&wanted).map(access::application_entity).collect();
+        if entities.is_empty() {
+            entities.push(access::unreported_application(&self.runtime, namespace, name));
+        }
+        // What it is, and what it would be: who may change one thing may not make another of it.
+        for entity in &entities {
+            let rules = access::rules_about(tx, &self.caller, entity.kind)?;
+            let may = |action| decide_on(&self.caller.principal, &rules, action, entity);
+            let (decision, sees) = (may(action), may("VIEW").allowed);
+            access::refuse(decision, sees, &self.what())?;
+        }
         Ok(row.address)
+    }
+}
+
+/// The Application as it would be, as far as rules look at it. A cluster that is named anew is known by that name alone: what the
+/// runtime said of the one before says nothing about it.
+fn declared(mut app: Application, said: &Value) -> Application {
+    match said.get("destination") {
+        None => {}
+        Some(Value::Object(to)) if !to.contains_key("name") && !to.contains_key("server") => {}
+        Some(to) => {
+            let text = |name: &str| to[name].as_str().unwrap_or_default().trim_end_matches('/').to_owned();
+            (app.destination_name, app.destination_server) = (text("name"), text("server"));
+        }
+    }
+    match said.get("labels") {
+        None => {}
+        Some(Value::Object(labels)) => {
+            for (key, value) in labels {
+                match value.as_str() {
+                    Some(value) => app.labels.insert(key.clone(), value.to_owned()),
+                    None => app.labels.remove(key),
+                };
+            }
+        }
+        Some(_) => app.labels.clear(),
+    }
+    app
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_declared_lies_over_what_was_reported() {
+        let labels = [("team".to_owned(), "a".to_owned()), ("tier".to_owned(), "1".to_owned())];
+        let before = Application {
+            destination_name: "dev".into(),
+            destination_server: "https://dev".into(),
+            labels: labels.into(),
+            ..Application::default()
+        };
+        let after = |said: Value| declared(before.clone(), &said);
+        assert_eq!(after(json!({})), before);
+        assert_eq!(after(json!({"destination": {"namespace": "x"}})), before);
+        let moved = after(json!({"destination": {"server": "https://prod/"}}));
+        assert_eq!((&*moved.destination_name, &*moved.destination_server), ("", "https://prod"));
+        let nowhere = after(json!({"destination": null}));
+        assert_eq!((&*nowhere.destination_name, &*nowhere.destination_server), ("", ""));
+        let relabelled = after(json!({"labels": {"team": "b", "tier": null}}));
+        assert_eq!(relabelled.labels, [("team".to_owned(), "b".to_owned())].into());
+        assert!(after(json!({"labels": null})).labels.is_empty());
     }
 }

@@ -2,10 +2,10 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use slipway_access::{Role, Who};
+use slipway_access::Who;
 use slipway_api::error::ErrorBody;
 use slipway_api::runtime::{
-    ChangeRuntime, CreateRuntime, Runtime, RuntimeDetail, RuntimeIdentity, RuntimeToken, TunnelSession,
+    ChangeRuntime, CreateRuntime, Runtime, RuntimeDetail, RuntimeIdentity, RuntimeToken,
 };
 use slipway_model::AccountId;
 use slipway_store::identity::{self, Subject};
@@ -14,56 +14,15 @@ use slipway_store::{Tx, applications};
 use slipway_tunnel::TunnelName;
 
 use crate::ctx::Server;
-use crate::gitops::peers::{self, Told};
+use crate::gitops::clusters::reported;
 use crate::gitops::reach;
+use crate::gitops::runtimes::{self as registered, find};
 use crate::http::error::ApiError;
 use crate::identity::auth::Caller;
 use crate::identity::tokens::{self, NewKey};
 use crate::identity::trail::Entry;
-use crate::seams;
 
-/// One that was not heard of for this long is shown as offline.
-const OFFLINE_AFTER_MS: i64 = 45_000;
 const NETWORKS_MAX: usize = 100;
-
-/// Of each runtime its open tunnels, with the process that holds them.
-async fn sessions(server: &Server, account: AccountId, rows: &[Registered]) -> Vec<Vec<(String, Told)>> {
-    let names: Vec<_> = rows.iter().map(|row| TunnelName::new(account, &row.name).ok()).collect();
-    let known: Vec<_> = names.iter().flatten().cloned().collect();
-    let mut elsewhere = peers::elsewhere(server, &known).await.into_iter();
-    let of = |name: Option<TunnelName>| {
-        let Some(name) = name else { return Vec::new() };
-        let here = server.inner.tunnels.of(&name).into_iter();
-        let here = here.map(|one| (server.inner.holder.clone(), Told::from(one)));
-        here.chain(elsewhere.next().unwrap_or_default()).collect()
-    };
-    names.into_iter().map(of).collect()
-}
-
-fn shown(server: &Server, account: AccountId, row: Registered, tunnels: usize) -> Runtime {
-    let now_ms = server.now_ms();
-    let heard = now_ms - row.last_seen_ms < OFFLINE_AFTER_MS;
-    let state = match (row.has_token, row.last_seen_ms, heard) {
-        (false, ..) => "revoked",
-        (true, 0, _) => "never-connected",
-        (true, _, true) => "online",
-        (true, _, false) => "offline",
-    };
-    Runtime {
-        url: reach::url(server, account, &row.name, &row.address),
-        access_mode: if row.address.is_empty() { "tunnel" } else { "ingress" }.into(),
-        state: state.into(),
-        online: state == "online",
-        last_seen: Some(row.last_seen_ms).filter(|at_ms| *at_ms > 0).map(seams::rfc3339),
-        created: Some(row.created_ms).filter(|at_ms| *at_ms > 0).map(seams::rfc3339),
-        tunnels,
-        name: row.name,
-        version: row.version,
-        cluster: row.cluster,
-        ingress_url: row.address,
-        applications: row.applications,
-    }
-}
 
 /// GitOps runtimes.
 #[utoipa::path(get, path = "/api/runtimes", tag = "gitops", responses((status = 200, body = [Runtime]), (status = 401, body = ErrorBody)))]
@@ -71,11 +30,7 @@ pub(crate) async fn runtimes(
     State(server): State<Server>,
     caller: Caller,
 ) -> Result<Json<Vec<Runtime>>, ApiError> {
-    let scope = caller.scope();
-    let rows = server.store().read(move |tx| runtimes::list(tx, scope)).await?;
-    let open = sessions(&server, scope.account(), &rows).await;
-    let all = rows.into_iter().zip(open);
-    Ok(Json(all.map(|(row, open)| shown(&server, scope.account(), row, open.len())).collect()))
+    Ok(Json(registered::list(&server, &caller).await?))
 }
 
 /// One GitOps runtime, and for Administrators its open tunnels.
@@ -86,31 +41,7 @@ pub(crate) async fn runtime(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<RuntimeDetail>, ApiError> {
-    let scope = caller.scope();
-    let row = server.look(move |tx| find(tx, &caller, &name).map(|row| (row, caller))).await;
-    let (row, caller) = row?;
-    let now_ms = server.now_ms();
-    let mut open = sessions(&server, scope.account(), std::slice::from_ref(&row)).await.concat();
-    let tunnels = open.len();
-    if caller.principal.role() != Some(Role::Administrator) {
-        open.clear();
-    }
-    let session = |(process, one): (String, Told)| TunnelSession {
-        peer: one.peer,
-        process,
-        since: seams::rfc3339(now_ms - i64::try_from(one.open_ms).unwrap_or(0)),
-        in_flight: one.in_flight,
-        served: one.served,
-    };
-    Ok(Json(RuntimeDetail {
-        allowed_addresses: row.allowed.clone(),
-        sessions: open.into_iter().map(session).collect(),
-        runtime: shown(&server, scope.account(), row, tunnels),
-    }))
-}
-
-fn find(tx: &mut Tx<'_>, caller: &Caller, name: &str) -> Result<Registered, ApiError> {
-    runtimes::one(tx, caller.scope(), name)?.ok_or_else(|| ApiError::not_found(format!("runtime `{name}`")))
+    Ok(Json(registered::detail(&server, &caller, name).await?))
 }
 
 fn check_name(account: AccountId, name: &str) -> Result<(), ApiError> {
@@ -236,7 +167,8 @@ pub(crate) async fn change_runtime(
     }
     let address = change.ingress_url.as_deref().map(checked_address).transpose()?;
     check_networks(change.allowed_addresses.as_deref().unwrap_or_default())?;
-    let row = server
+    let by = caller.clone();
+    let (row, clusters) = server
         .change(move |tx| {
             let row = find(tx, &caller, &name)?;
             let entry = Entry::new("update", "runtime", &name, &name).before(seen(&row)).after(&change);
@@ -248,11 +180,12 @@ pub(crate) async fn change_runtime(
                 runtimes::rename(tx, caller.scope(), &name, wanted)?;
             }
             caller.trail.allowed(tx, &caller.actor(), &entry)?;
-            find(tx, &caller, wanted.as_deref().unwrap_or(&name))
+            let name = wanted.as_deref().unwrap_or(&name);
+            let mut clusters = reported(tx, caller.scope(), Some(name))?;
+            Ok((find(tx, &caller, name)?, clusters.remove(name).unwrap_or_default()))
         })
         .await?;
-    let open = sessions(&server, account, std::slice::from_ref(&row)).await.concat();
-    Ok(Json(shown(&server, account, row, open.len())))
+    Ok(Json(registered::after_change(&server, &by, row, clusters).await))
 }
 
 fn seen(row: &Registered) -> ChangeRuntime {

@@ -21,27 +21,27 @@ const LIMIT_MAX: usize = 500;
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// At most this many, 1 to 500; 100 unless given.
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// How many to leave out first.
-    offset: Option<usize>,
+    pub(crate) offset: Option<usize>,
     /// A part of the name, namespace, project, repository, path or destination; several words must all be found.
-    search: Option<String>,
+    pub(crate) search: Option<String>,
     /// Healthy, Progressing, Degraded, Suspended, Missing or Unknown; several with commas.
-    health: Option<String>,
+    pub(crate) health: Option<String>,
     /// Synced, OutOfSync or Unknown; several with commas.
-    sync: Option<String>,
+    pub(crate) sync: Option<String>,
     /// Several with commas.
-    runtime: Option<String>,
+    pub(crate) runtime: Option<String>,
     /// The namespace that the Application is in; several with commas.
-    namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// Several with commas.
-    project: Option<String>,
+    pub(crate) project: Option<String>,
     /// `key=value` or `key`; several with commas must all be there.
-    label: Option<String>,
+    pub(crate) label: Option<String>,
     /// This very name.
     pub(crate) name: Option<String>,
     /// `name` (unless given), `problems` (what needs attention first) or `changed` (the latest change first).
-    sort: Option<String>,
+    pub(crate) sort: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +104,20 @@ impl Filter {
 
     /// `rows` come by name.
     pub(crate) fn page(&self, rows: Vec<ApplicationRow>) -> ApplicationList {
+        let (fitting, [health, sync, runtime, namespace, project]) = self.choose(rows);
+        ApplicationList {
+            total: fitting.len(),
+            applications: fitting.into_iter().skip(self.offset).take(self.limit).collect(),
+            facets: ApplicationFacets { health, sync, runtime, namespace, project },
+        }
+    }
+
+    /// All that fit, in order.
+    pub(crate) fn all(&self, rows: Vec<ApplicationRow>) -> Vec<ApplicationRow> {
+        self.choose(rows).0
+    }
+
+    fn choose(&self, rows: Vec<ApplicationRow>) -> (Vec<ApplicationRow>, [BTreeMap<String, usize>; FACETS]) {
         let mut counts: [BTreeMap<String, usize>; FACETS] = Default::default();
         let mut fitting: Vec<ApplicationRow> = Vec::new();
         for row in rows.into_iter().filter(|row| self.is_searched_for(row)) {
@@ -127,12 +141,7 @@ impl Filter {
             Order::Problems => fitting.sort_by_key(severity),
             Order::Changed => fitting.sort_by(|a, b| b.observed_at.cmp(&a.observed_at)),
         }
-        let [health, sync, runtime, namespace, project] = counts;
-        ApplicationList {
-            total: fitting.len(),
-            applications: fitting.into_iter().skip(self.offset).take(self.limit).collect(),
-            facets: ApplicationFacets { health, sync, runtime, namespace, project },
-        }
+        (fitting, counts)
     }
 
     fn is_searched_for(&self, row: &ApplicationRow) -> bool {
