@@ -41,6 +41,7 @@ impl Changes {
             settings: context.settings.clone(),
             metrics: context.metrics.clone(),
             applications: applications.clone(),
+            egress: context.config.egress.clone(),
         };
         let sets = context.tasks.of::<ApplicationSets>();
         Self { context, notices, applications, sets, listener: Arc::new(listener) }

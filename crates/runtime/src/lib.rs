@@ -33,7 +33,6 @@ use std::time::Duration;
 
 use slipway_cluster::{Cluster, ClusterConfig, ClusterError};
 use slipway_model::Backoff;
-use slipway_reconcile::Reconciler as _;
 use slipway_source::{
     ChartCache, ChartError, ChartLimits, GitCache, GitError, GitOptions, RenderError, RenderLimits, Renderer,
 };
@@ -60,6 +59,8 @@ pub struct Config {
     pub namespace: String,
     /// None: the service account of the pod.
     pub kubeconfig: Option<PathBuf>,
+    /// Which context of the kubeconfig; none: its current one.
+    pub context: Option<String>,
     /// Mirrors and rendered manifests. It may be lost; it costs time, not truth.
     pub data: PathBuf,
     /// The control plane; none: the engine runs alone.
@@ -69,6 +70,10 @@ pub struct Config {
     pub ingress_url: String,
     /// What is deployed to, in a sentence.
     pub cluster: String,
+    /// How it came here, for whoever looks at the list of runtimes: `up`, `helm` or `process`.
+    pub installed_by: String,
+    /// Name and version of the chart that it was installed by.
+    pub chart: String,
     /// A folder with a `plugin.yaml` for each config-management plugin.
     pub plugins: Option<PathBuf>,
     /// Folders with helm, kustomize and jsonnet; they win over PATH.
@@ -80,6 +85,8 @@ pub struct Config {
     pub engines_off: Vec<String>,
     /// Rollouts are carried out; none: somebody else does it, or nobody.
     pub rollouts: Option<RolloutsConfig>,
+    /// Workflows are carried out; none: somebody else does it, or nobody.
+    pub workflows: Option<WorkflowsConfig>,
     /// Called before each write to the cluster; for tests that kill.
     pub before_write: Option<slipway_cluster::BeforeWrite>,
     /// Where metrics are served and webhooks come in.
@@ -88,7 +95,7 @@ pub struct Config {
     pub argocd_core: Option<CoreAddresses>,
     /// Allow repositories on this machine's disk.
     pub allow_local_repositories: bool,
-    /// Which addresses are asked because an ApplicationSet, a notification or a chart names them. Services inside of the
+    /// Which addresses are asked because an ApplicationSet, a notification, a chart or a cluster's Secret names them. Services inside of the
     /// cluster are the normal case, so that without a word private addresses are; those from which a machine gets its
     /// own credentials never are.
     pub egress: slipway_net::Rules,
@@ -105,21 +112,36 @@ pub struct RolloutsConfig {
     pub instance_id: String,
 }
 
+/// How Workflows are looked after.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkflowsConfig {
+    /// Only those whose label `workflows.argoproj.io/controller-instanceid` says this; empty: only those without it.
+    pub instance_id: String,
+    /// Only those of this namespace; none: of all.
+    pub namespace: Option<String>,
+    /// The image with the program that captures what containers leave; none: Workflows that need it are refused.
+    pub executor_image: Option<String>,
+}
+
 impl Config {
     pub fn new(name: impl Into<String>, kubeconfig: Option<PathBuf>, data: impl Into<PathBuf>) -> Self {
         Self {
             name: name.into(),
             namespace: "argocd".into(),
             kubeconfig,
+            context: None,
             data: data.into(),
             server: None,
             version: env!("CARGO_PKG_VERSION").into(),
             ingress_url: String::new(),
             cluster: String::new(),
+            installed_by: "process".into(),
+            chart: String::new(),
             plugins: None,
             sharing: None,
             engines_off: Vec::new(),
             rollouts: None,
+            workflows: None,
             before_write: None,
             listen: None,
             argocd_core: None,
@@ -131,19 +153,31 @@ impl Config {
         }
     }
 
+    /// Which Rollouts, analyses and experiments are looked after: those with this id on them; empty: those without one.
+    pub(crate) fn rollouts_instance_id(&self) -> String {
+        self.rollouts.as_ref().map(|rollouts| rollouts.instance_id.clone()).unwrap_or_default()
+    }
+
     /// What is switched off where Rollouts alone are looked after.
     pub fn all_but_rollouts() -> Vec<String> {
-        let ours = [engines::Rollouts::NAME, engines::Analysis::NAME];
+        Self::all_but(engines::OF_ROLLOUTS)
+    }
+
+    /// The same for Workflows.
+    pub fn all_but_workflows() -> Vec<String> {
+        Self::all_but(engines::OF_WORKFLOWS)
+    }
+
+    fn all_but(ours: &[&str]) -> Vec<String> {
         let others = engines::all_names().into_iter().filter(|name| !ours.contains(name));
         others.map(str::to_owned).collect()
     }
 
     /// Whether an engine does not run in this process.
     pub(crate) fn is_off(&self, engine: &str) -> bool {
-        if [engines::Rollouts::NAME, engines::Analysis::NAME].contains(&engine) && self.rollouts.is_none() {
-            return true;
-        }
-        self.engines_off.iter().any(|off| off == engine)
+        (engines::OF_ROLLOUTS.contains(&engine) && self.rollouts.is_none())
+            || (engines::OF_WORKFLOWS.contains(&engine) && self.workflows.is_none())
+            || self.engines_off.iter().any(|off| off == engine)
     }
 }
 
@@ -285,16 +319,19 @@ async fn connect(
 
 /// The definitions of what this process looks after.
 fn definitions(config: &Config) -> Vec<serde_json::Value> {
-    let ours = [engines::Rollouts::NAME, engines::Analysis::NAME];
     let is_on = |engine: &&str| !config.is_off(engine);
-    let gitops = engines::all_names().iter().any(|name| !ours.contains(name) && is_on(name));
-    let gitops = if gitops { slipway_crd::manifests() } else { Vec::new() };
-    let rollouts = if ours.iter().any(is_on) { slipway_crd::rollout_manifests() } else { Vec::new() };
-    gitops.into_iter().chain(rollouts).collect()
+    let (rollouts, workflows) = (engines::OF_ROLLOUTS, engines::OF_WORKFLOWS);
+    let names = engines::all_names();
+    let mut gitops = names.iter().filter(|name| !rollouts.contains(name) && !workflows.contains(name));
+    let gitops = if gitops.any(is_on) { slipway_crd::manifests() } else { Vec::new() };
+    let rollouts = if rollouts.iter().any(is_on) { slipway_crd::rollout_manifests() } else { Vec::new() };
+    let workflows = if workflows.iter().any(is_on) { slipway_crd::workflow_manifests() } else { Vec::new() };
+    gitops.into_iter().chain(rollouts).chain(workflows).collect()
 }
 
 async fn connect_once(config: &Config) -> Result<(Cluster, String), ClusterError> {
     let mut connection = ClusterConfig::new(config.kubeconfig.clone());
+    connection.context.clone_from(&config.context);
     connection.subscriptions = engines::subscriptions_at_home(config);
     connection.tracking = settings::tracking_by(None);
     connection.before_write.clone_from(&config.before_write);

@@ -9,6 +9,7 @@ use crate::changes::Changes;
 use crate::context::Context;
 use crate::engines::{self, Peers};
 use crate::pushes::Pushes;
+use crate::report::clusters::Followed;
 use crate::report::send::send_reports;
 use crate::resync::resync;
 
@@ -23,8 +24,9 @@ pub(crate) async fn run(context: Context, peers: &Peers, pushes: Arc<Pushes>, st
     tasks.spawn(resync(context.clone()));
     let config = context.config.clone();
     tasks.spawn(async move { pushes.follow(config.server.as_ref()).await });
+    tasks.spawn(Followed::new(context.clone()).run());
     let of = context.clone();
-    tasks.spawn(async move { send_reports(&of.config, &of.reporter, &of.inventory, &of.shards).await });
+    tasks.spawn(async move { send_reports(&of).await });
     let of = context.clone();
     tasks.spawn(async move { of.events.run(of.cluster()).await });
     let of = context.clone();

@@ -6,6 +6,8 @@
 
 mod actions;
 mod asking;
+mod clusters;
+mod declare;
 mod deletion;
 mod deployment;
 mod exec;
@@ -13,6 +15,7 @@ mod git;
 mod logs;
 mod orders;
 mod reads;
+mod rollouts;
 mod running;
 mod tree;
 
@@ -27,6 +30,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use slipway_api::ErrorBody;
 use slipway_api::application::{ProxyAbout, ProxyOperation};
+use slipway_api::error::ErrorDetail;
 use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, names};
 use slipway_reconcile::Key;
@@ -62,6 +66,10 @@ pub fn app_proxy_router(handle: Handle) -> Router {
                 let path = format!("/app-proxy/api/git/{word}");
                 router.route(&path, handler(operation).layer(from_fn_with_state(state, authorise_git)))
             }
+            ProxyAbout::Cluster => {
+                let path = format!("/app-proxy/api/clusters/{word}");
+                router.route(&path, handler(operation).layer(from_fn_with_state(state, authorise_git)))
+            }
         };
     }
     router.with_state(proxy)
@@ -83,12 +91,24 @@ fn handler(operation: ProxyOperation) -> MethodRouter<Proxy> {
         ProxyOperation::Logs => post(logs::logs),
         ProxyOperation::DeleteResource => post(deletion::delete),
         ProxyOperation::Exec => get(exec::exec),
+        ProxyOperation::Create => post(declare::create),
+        ProxyOperation::Edit => post(declare::edit),
+        ProxyOperation::Delete => post(declare::delete),
+        ProxyOperation::RolloutPause => post(rollouts::pause),
+        ProxyOperation::RolloutResume => post(rollouts::resume),
+        ProxyOperation::RolloutPromoteFull => post(rollouts::promote_full),
+        ProxyOperation::RolloutSkipCurrentStep => post(rollouts::skip_current_step),
+        ProxyOperation::RolloutAbort => post(rollouts::abort),
+        ProxyOperation::RolloutRetry => post(rollouts::retry),
+        ProxyOperation::RolloutRestart => post(rollouts::restart),
         ProxyOperation::GitTokens => get(git::tokens),
         ProxyOperation::GitRegister => post(git::register),
         ProxyOperation::GitForget => post(git::forget),
         ProxyOperation::GitOrganizations => get(git::organizations),
         ProxyOperation::GitRepositories => get(git::repositories),
         ProxyOperation::GitBranches => get(git::branches),
+        ProxyOperation::ClusterAdd => post(clusters::add),
+        ProxyOperation::ClusterRemove => post(clusters::remove),
         // Its own limit stands before it.
         ProxyOperation::GitCommit => post(git::commit).layer(DefaultBodyLimit::disable()),
     }
@@ -99,11 +119,12 @@ struct Refusal {
     status: StatusCode,
     name: &'static str,
     message: String,
+    details: Vec<ErrorDetail>,
 }
 
 impl Refusal {
     fn new(status: StatusCode, name: &'static str, message: impl Into<String>) -> Self {
-        Self { status, name, message: message.into() }
+        Self { status, name, message: message.into(), details: Vec::new() }
     }
 }
 
@@ -114,7 +135,7 @@ impl IntoResponse for Refusal {
             code: self.status.as_u16().to_string(),
             name: self.name.into(),
             message: self.message,
-            details: Vec::new(),
+            details: self.details,
             request_id: None,
         };
         (self.status, Json(body)).into_response()

@@ -1,6 +1,6 @@
 //! Runs the engine by itself, without a control plane: `slipway-runtime KUBECONFIG DATA [NAMESPACE]`. For tests that
 //! kill: `SLIPWAY_DIE_BEFORE_WRITE=N` ends it as a SIGKILL would before its N-th write to the cluster, and
-//! `SLIPWAY_LEASE_SECONDS=S` makes it share the namespace with others. `SLIPWAY_ROLLOUTS=ID` carries out Rollouts with this instance id, too.
+//! `SLIPWAY_LEASE_SECONDS=S` makes it share the namespace with others. `SLIPWAY_ROLLOUTS=ID` and `SLIPWAY_WORKFLOWS=ID` carry out Rollouts and Workflows with this instance id, too.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,6 +29,9 @@ async fn main() -> std::process::ExitCode {
     }
     if let Ok(instance_id) = std::env::var("SLIPWAY_ROLLOUTS") {
         config.rollouts = Some(slipway_runtime::RolloutsConfig { instance_id });
+    }
+    if let Ok(instance_id) = std::env::var("SLIPWAY_WORKFLOWS") {
+        config.workflows = Some(slipway_runtime::WorkflowsConfig { instance_id, ..Default::default() });
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(last) = number("SLIPWAY_DIE_BEFORE_WRITE") {

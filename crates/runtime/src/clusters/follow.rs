@@ -3,8 +3,9 @@
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use slipway_cluster::{Change, Cluster, ClusterConfig, Given};
+use slipway_cluster::{Change, Cluster, ClusterConfig, Given, Reach};
 use slipway_model::Backoff;
+use slipway_net::Rules;
 use slipway_reconcile::{Task, Wake};
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,8 @@ pub(crate) struct Listener {
     pub(crate) settings: Arc<CurrentSettings>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) applications: Arc<Task>,
+    /// Where a Secret may say that a cluster is.
+    pub(crate) egress: Rules,
 }
 
 impl Listener {
@@ -48,13 +51,24 @@ impl Listener {
     }
 }
 
-pub(super) fn config(server: &str, data: &serde_json::Value) -> Result<ClusterConfig, String> {
+/// The rules for what is asked because somebody named it, as the room `cluster` puts them.
+pub(crate) fn reach(egress: &Rules) -> Reach {
+    let rules = egress.clone();
+    Reach(Arc::new(move |host, address| rules.allow(host, address)))
+}
+
+pub(super) fn config(
+    server: &str,
+    data: &serde_json::Value,
+    egress: &Rules,
+) -> Result<ClusterConfig, String> {
     if !server.starts_with("https://") && !server.starts_with("http://") {
         return Err("`server` must be an https address".into());
     }
     let given = Given::parse(server, &field(data, "config").unwrap_or_default())?;
     let mut config = ClusterConfig::new(None);
     config.given = Some(Arc::new(given));
+    config.reach = Some(reach(egress));
     config.subscriptions = crate::engines::subscriptions_elsewhere();
     let namespaces = field(data, "namespaces").unwrap_or_default();
     config.namespaces =

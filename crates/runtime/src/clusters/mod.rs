@@ -14,14 +14,28 @@ use slipway_gitops::project::ClusterNames;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use destination::Destination;
-pub(crate) use follow::Listener;
 use follow::{Following, config};
+pub(crate) use follow::{Listener, reach};
 
 use crate::settings::{SECRET_TYPE, field};
 
 /// The cluster that we run in has two names.
 pub(crate) const IN_CLUSTER: ClusterNames<'static> =
     ClusterNames { server: "https://kubernetes.default.svc", name: "in-cluster" };
+
+/// A cluster as somebody who tells of it sees it.
+pub(crate) struct Look {
+    /// The name of its Secret; of the home cluster its own name.
+    pub(crate) secret: String,
+    pub(crate) name: String,
+    pub(crate) server: String,
+    /// None: it cannot be used.
+    pub(crate) destination: Option<Arc<Destination>>,
+    /// Why not.
+    pub(crate) away: String,
+    /// It was not tried to the end yet.
+    pub(crate) is_connecting: bool,
+}
 
 /// A cluster Secret, and how far we are with it.
 struct Remote {
@@ -47,6 +61,9 @@ pub(crate) struct Clusters {
     /// Ends what follows them.
     stop: CancellationToken,
 }
+
+/// Said of a cluster that was not tried yet.
+const CONNECTING: &str = "it is being connected";
 
 /// Why an Application has no cluster to go to.
 #[derive(Debug)]
@@ -147,6 +164,35 @@ impl Clusters {
         }
     }
 
+    /// All of them, the home cluster first, whether they can be reached or not.
+    pub(crate) fn look(&self) -> Vec<Look> {
+        let home = Look {
+            secret: IN_CLUSTER.name.to_owned(),
+            name: IN_CLUSTER.name.to_owned(),
+            server: IN_CLUSTER.server.to_owned(),
+            destination: Some(self.home.clone()),
+            away: String::new(),
+            is_connecting: false,
+        };
+        let remotes = self.remotes.read().expect("no panic while locked");
+        let others = remotes.iter().filter(|(_, remote)| remote.server != IN_CLUSTER.server);
+        let others = others.map(|(secret, remote)| {
+            let (destination, away) = match &*remote.state.read().expect("no panic while locked") {
+                State::Here(destination) => (Some(destination.clone()), String::new()),
+                State::Away(why) => (None, why.clone()),
+            };
+            Look {
+                secret: secret.clone(),
+                name: remote.name.clone(),
+                server: remote.server.clone(),
+                is_connecting: away == CONNECTING,
+                destination,
+                away,
+            }
+        });
+        std::iter::once(home).chain(others).collect()
+    }
+
     /// Every cluster that is connected.
     pub(crate) fn all(&self) -> Vec<Arc<Destination>> {
         let remotes = self.remotes.read().expect("no panic while locked");
@@ -185,9 +231,9 @@ impl Clusters {
             }
             let server = field(&data, "server").unwrap_or_default().trim_end_matches('/').to_owned();
             let name = field(&data, "name").unwrap_or_else(|| server.clone());
-            let state = Arc::new(RwLock::new(State::Away("it is being connected".into())));
+            let state = Arc::new(RwLock::new(State::Away(CONNECTING.into())));
             let stop = self.stop.child_token();
-            match config(&server, &data) {
+            match config(&server, &data, &listener.egress) {
                 Ok(config) if server != IN_CLUSTER.server => {
                     let following = Following {
                         listener: listener.clone(),

@@ -3,9 +3,13 @@
 pub(crate) mod analysis;
 pub(crate) mod application_sets;
 pub(crate) mod applications;
+pub(crate) mod cron_workflows;
+pub(crate) mod experiments;
+mod guard;
 pub(crate) mod hydrator;
 pub(crate) mod notifications;
 pub(crate) mod rollouts;
+pub(crate) mod workflows;
 
 use std::sync::Arc;
 
@@ -16,9 +20,12 @@ use slipway_reconcile::{Key, Kind, Reconciler, Shell, subscriptions};
 pub(crate) use analysis::Analysis;
 pub(crate) use application_sets::ApplicationSets;
 pub(crate) use applications::Applications;
+pub(crate) use cron_workflows::CronWorkflows;
+pub(crate) use experiments::Experiments;
 pub(crate) use hydrator::Hydrator;
 pub(crate) use notifications::Notifier;
 pub(crate) use rollouts::Rollouts;
+pub(crate) use workflows::Workflows;
 
 use crate::Config;
 use crate::context::Context;
@@ -68,19 +75,26 @@ const fn row<E: Engine>() -> Row {
 }
 
 /// The table.
-const ENGINES: [Row; 8] = [
+const ENGINES: [Row; 11] = [
     row::<Applications>(),
     row::<ApplicationSets>(),
     row::<Hydrator>(),
     row::<Notifier>(),
     row::<Rollouts>(),
     row::<Analysis>(),
+    row::<Experiments>(),
+    row::<Workflows>(),
+    row::<CronWorkflows>(),
     row::<ReportedApplications>(),
     row::<ReportedSets>(),
 ];
 
-/// What can be switched off, by its name: a controller of Argo CD or Argo Rollouts does it then. Reporting is not among them.
-pub const fn engine_names() -> [&'static str; 6] {
+/// Engines that run only where the configuration names them.
+pub(crate) const OF_ROLLOUTS: &[&str] = &[Rollouts::NAME, Analysis::NAME, Experiments::NAME];
+pub(crate) const OF_WORKFLOWS: &[&str] = &[Workflows::NAME, CronWorkflows::NAME];
+
+/// What can be switched off, by its name: a controller of Argo does it then. Reporting is not among them.
+pub const fn engine_names() -> [&'static str; 9] {
     [
         Applications::NAME,
         ApplicationSets::NAME,
@@ -88,6 +102,9 @@ pub const fn engine_names() -> [&'static str; 6] {
         Notifier::NAME,
         Rollouts::NAME,
         Analysis::NAME,
+        Experiments::NAME,
+        Workflows::NAME,
+        CronWorkflows::NAME,
     ]
 }
 
@@ -108,8 +125,8 @@ pub(crate) fn subscriptions_at_home(config: &Config) -> Vec<Subscription> {
     let settings =
         ["Secret", "ConfigMap"].map(|kind| Subscription::kind("", kind).in_namespace(&config.namespace));
     // What an engine that is off would watch is kept for nobody; reports are made of the rest all the same.
-    let of_rollouts = [Rollouts::NAME, Analysis::NAME];
-    let on = ENGINES.iter().filter(|row| !of_rollouts.contains(&row.name) || !config.is_off(row.name));
+    let is_named = |name: &str| OF_ROLLOUTS.contains(&name) || OF_WORKFLOWS.contains(&name);
+    let on = ENGINES.iter().filter(|row| !is_named(row.name) || !config.is_off(row.name));
     let engines = on.flat_map(|row| (row.subscriptions)());
     subscriptions_elsewhere().into_iter().chain(settings).chain(engines).collect()
 }

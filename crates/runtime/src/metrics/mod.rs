@@ -3,6 +3,7 @@
 //! What happened (syncs, reconciles, webhooks) is kept here; what is true of objects is counted when somebody asks
 //! ([`text`]). What is ours alone begins with `slipway_`.
 
+mod rollouts;
 mod text;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use slipway_crd::Application;
 use slipway_dialect::prometheus::{Histogram, Kind, Text};
 
+pub(crate) use rollouts::{Of, RolloutMetrics};
 pub(crate) use text::text;
 
 /// Upper ends of the reconcile histogram, in seconds.
@@ -22,6 +24,7 @@ type Durations = BTreeMap<Labels, Histogram<7>>;
 
 #[derive(Default)]
 pub(crate) struct Metrics {
+    pub(crate) rollouts: RolloutMetrics,
     inner: Mutex<Inner>,
 }
 

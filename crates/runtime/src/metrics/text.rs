@@ -37,6 +37,7 @@ pub(crate) fn text(context: &Context) -> String {
         }
     }
     context.metrics.write(&mut text);
+    super::rollouts::write(context, &mut text);
     cluster_metrics(&context.clusters, &mut text);
     set_metrics(&context.inventory, &mut text, &apps);
     text.family("argocd_git_request_total", Kind::Counter, "Number of git requests performed.");

@@ -5,8 +5,11 @@
 //! control plane has lost something, everything is sent. Processes that share the objects each report their own part. Where an
 //! engine is switched off, its kind is reported from the custom resources alone ([`engines`]).
 
+pub(crate) mod clusters;
 pub(crate) mod engines;
+mod health;
 mod outbox;
+mod rollouts;
 pub(crate) mod send;
 mod summary;
 pub(crate) mod tree;
@@ -18,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use slipway_api::application as wire;
-use slipway_api::report::{ApplicationSet, Entity, EntityName, EntityState};
+use slipway_api::report::{ApplicationSet, Entity, EntityName, EntityState, ReportedCluster};
 use slipway_crd::{Application, ObjectMeta};
 use slipway_reconcile::{Key, Share};
 use slipway_source::GitCache;
@@ -64,6 +67,7 @@ struct Known {
 enum Body {
     Application(Box<wire::Application>),
     ApplicationSet(ApplicationSet),
+    Cluster(ReportedCluster),
 }
 
 impl Known {
@@ -75,6 +79,7 @@ impl Known {
         let (state, body) = match &self.body {
             Body::Application(app) => (state_of(app), serde_json::to_value(app)),
             Body::ApplicationSet(set) => (engines::set_state(set), serde_json::to_value(set)),
+            Body::Cluster(cluster) => (clusters::state(cluster), serde_json::to_value(cluster)),
         };
         let EntityName { kind, namespace, name } = entity_name(key);
         let (uid, resource_version) = (self.uid.clone(), self.resource_version.clone());

@@ -10,6 +10,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use slipway_api::report::{CompletePage, ENTITY_BYTES_MAX, Entity, EntityName, ReportTaken, RuntimeReport};
 use slipway_api::{Client, ClientError};
 
@@ -17,8 +19,10 @@ use slipway_model::Backoff;
 use slipway_reconcile::{Shards, Share};
 
 use super::Reporter;
+use super::health::Health;
 use super::outbox::{Change, Outbox};
 use crate::Config;
+use crate::context::Context;
 use crate::inventory::Inventory;
 
 /// What one body may weigh; the control plane takes twice as much.
@@ -91,6 +95,13 @@ fn fit(mut entity: Entity) -> Option<(Entity, usize)> {
     (weight <= ENTITY_BYTES_MAX).then_some((entity, weight))
 }
 
+/// Names and states repeat themselves: a tenth is sent.
+fn pack(report: &RuntimeReport) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    serde_json::to_writer(&mut packed, report).expect("a report is JSON, and memory takes it");
+    packed.finish().expect("memory takes it")
+}
+
 /// Why a body did not get through.
 enum Failure {
     /// The control plane asks to be left alone for so long.
@@ -104,6 +115,7 @@ struct Sender<'a> {
     config: &'a Config,
     reporter: &'a Reporter,
     replica: &'a str,
+    health: &'a Health,
     /// What was left out before; nobody is told twice.
     refused: &'a Mutex<BTreeSet<EntityName>>,
     /// The highest number that was taken.
@@ -193,12 +205,19 @@ impl Sender<'_> {
             removed,
             replica: self.replica.to_owned(),
             parts,
+            health: self.health.news(),
         };
-        let sending = self.server.post::<_, ReportTaken>("/2.0/api/events", &report);
+        let packed = tokio::task::spawn_blocking(move || pack(&report)).await.expect("it does not panic");
+        let request = self.server.request(reqwest::Method::POST, "/2.0/api/events");
+        let request = request.header("content-type", "application/json").header("content-encoding", "gzip");
+        let sending = async {
+            let answer = self.server.send(request.body(packed)).await?;
+            // Without a readable body it was still taken in.
+            let unread = ReportTaken { taken: true, ..ReportTaken::default() };
+            Ok::<_, ClientError>(answer.json::<ReportTaken>().await.unwrap_or(unread))
+        };
         let answer = match tokio::time::timeout(ANSWER_WITHIN, sending).await {
             Ok(Ok(answer)) => answer,
-            // Without a readable body it was still taken in.
-            Ok(Err(ClientError::Unexpected { .. })) => ReportTaken { taken: true, ..ReportTaken::default() },
             Ok(Err(ClientError::Later { after, .. })) => return Err(Failure::Later(after)),
             Ok(Err(error)) => return Err(Failure::Failed(error.to_string())),
             Err(_) => return Err(Failure::Failed("the control plane does not answer".to_owned())),
@@ -223,17 +242,16 @@ impl Sender<'_> {
 }
 
 /// Runs for ever. Without a control plane there is nobody to report to.
-pub(crate) async fn send_reports(
-    config: &Config,
-    reporter: &Reporter,
-    inventory: &Inventory,
-    shards: &Shards,
-) {
+pub(crate) async fn send_reports(context: &Context) {
+    let Context { config, reporter, inventory, shards, .. } = context;
+    let (config, reporter): (&Config, &Reporter) = (config, reporter);
+    let health = Health::new(context);
     let Some(server) = config.server.clone() else { return std::future::pending().await };
     let refused = Mutex::default();
     let (taken, has_lost) = (AtomicI64::new(0), AtomicBool::new(false));
     let replica = shards.replica();
-    let sender = Sender { server: &server, config, reporter, replica, refused: &refused, taken, has_lost };
+    let (health, refused) = (&health, &refused);
+    let sender = Sender { server: &server, config, reporter, replica, health, refused, taken, has_lost };
     let data = config.data.clone();
     let (outbox, number) =
         tokio::task::spawn_blocking(move || Outbox::open(&data)).await.expect("it does not panic");

@@ -16,7 +16,7 @@ use slipway_source::GitCache;
 use crate::engines::applications::is_running;
 use crate::engines::applications::observe::Observed;
 use crate::report::summary::summary;
-use crate::report::tree;
+use crate::report::{rollouts, tree};
 use crate::settings::RepositoryAccess;
 
 /// Which operation it is, among the `info` of an operation.
@@ -133,6 +133,7 @@ pub(crate) fn application(app: &Application, place: Place, beside: Option<Beside
         history: history(app),
         images: status.summary.images.clone(),
         automated: spec.automation().is_some(),
+        rollouts: beside.map(|beside| rollouts::of(beside.family)).unwrap_or_default(),
         observed_at: String::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! Who may read and write which repository, as the labelled Secrets of the control plane's namespace say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -26,6 +26,8 @@ pub(crate) struct RepositoryAccess {
     /// The same for those who push: `repository-write` and `repo-write-creds`.
     writers: Option<Box<RepositoryAccess>>,
     trust: Trust,
+    /// Where the repositories are that Secrets name: `https://git.example.com`.
+    hosts: BTreeSet<String>,
     /// Whose signatures can be checked.
     pub(crate) keys: Keyring,
 }
@@ -99,6 +101,7 @@ impl RepositoryAccess {
             credentials.tls_ca = trust.certificate_of(&url);
             credentials.known_hosts.clone_from(&trust.known_hosts);
             let credentials = Arc::new(credentials);
+            access.hosts.extend(origin(&url));
             let to = if kind.contains("write") { &mut writers } else { &mut access };
             match kind {
                 "repository" | "repository-write" => to.exact.push((normalise_repo_url(&url), credentials)),
@@ -131,18 +134,10 @@ impl RepositoryAccess {
         Repository { url: url.to_owned(), credentials }
     }
 
-    /// Whether an administrator named a repository, or all repositories, of this host (`https://git.example.com`).
+    /// Whether an administrator named a repository, or all repositories, of this host (`https://git.example.com`), in this way: one
+    /// that is named with https is not asked without.
     pub(crate) fn knows_host(&self, host: &str) -> bool {
-        let host = host.to_lowercase();
-        let bare = host.split_once("://").map_or(host.as_str(), |(_, bare)| bare);
-        let of = |url: &str| {
-            let url = url.to_lowercase();
-            let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest).to_owned();
-            let authority = rest.split('/').next().unwrap_or_default().rsplit('@').next().unwrap_or_default();
-            authority == bare
-        };
-        let here = self.exact.iter().chain(&self.prefixes).any(|(url, _)| of(url));
-        here || self.writers.as_ref().is_some_and(|writers| writers.knows_host(&host))
+        self.hosts.contains(&host.to_lowercase())
     }
 
     /// The repository as it may be pushed to: never with the credentials of those who read.
@@ -153,6 +148,23 @@ impl RepositoryAccess {
     /// The same for a repository of packaged charts.
     pub(crate) fn chart_repository(&self, url: &str) -> Repository {
         self.repository(&chart_address(url))
+    }
+}
+
+/// Where a repository is, as `https://host[:port]`. One that is reached by ssh has its pages and its API behind https.
+fn origin(url: &str) -> Option<String> {
+    let host = |authority: &str| authority.rsplit('@').next().unwrap_or_default().to_lowercase();
+    let named = |scheme: &str, host: String| (!host.is_empty()).then(|| format!("{scheme}://{host}"));
+    let Some((scheme, rest)) = url.split_once("://") else {
+        // scp-like: git@host:path.
+        let (authority, _) = url.split_once(':').filter(|(authority, _)| !authority.contains('/'))?;
+        return named("https", host(authority));
+    };
+    let authority = rest.split('/').next()?;
+    match scheme.to_ascii_lowercase().as_str() {
+        scheme @ ("http" | "https") => named(scheme, host(authority)),
+        "ssh" => named("https", host(authority).split(':').next().unwrap_or_default().to_owned()),
+        _ => None,
     }
 }
 
@@ -201,6 +213,35 @@ mod tests {
 
     fn named(name: &str) -> Arc<Credentials> {
         Arc::new(Credentials::basic(name, Secret::new("x".into())))
+    }
+
+    #[test]
+    fn a_host_is_known_as_it_was_named_and_in_no_other_way() {
+        let urls = [
+            "https://Git.example/team/app.git",
+            "http://plain.example:3000",
+            "git@scp.example:team/app.git",
+            "ssh://git@ssh.example:2222/team/app",
+            "oci://charts.example/x",
+        ];
+        let hosts = urls.iter().filter_map(|url| origin(url)).collect();
+        let access = RepositoryAccess { hosts, ..RepositoryAccess::default() };
+        for known in
+            ["https://git.example", "http://plain.example:3000", "https://scp.example", "https://ssh.example"]
+        {
+            assert!(access.knows_host(known), "{known}");
+        }
+        for other in [
+            "http://git.example",
+            "https://plain.example:3000",
+            "http://plain.example",
+            "http://scp.example",
+            "https://charts.example",
+            "https://git.example.evil",
+            "https://",
+        ] {
+            assert!(!access.knows_host(other), "{other}");
+        }
     }
 
     #[test]

@@ -158,12 +158,20 @@ async fn events(
 }
 
 /// Takes pages in the order in which they are sent, as the runtime sends them.
-async fn report(State(plane): State<ControlPlane>, Json(report): Json<RuntimeReport>) -> Json<ReportTaken> {
+async fn report(
+    State(plane): State<ControlPlane>,
+    headers: HeaderMap,
+    body: axum::body::Bytes,
+) -> Json<ReportTaken> {
+    assert_eq!(headers["content-encoding"], "gzip");
+    let report: RuntimeReport =
+        serde_json::from_reader(flate2::read::GzDecoder::new(&*body)).expect("a packed report");
     let mut entities = plane.inner.entities.lock().unwrap();
     if report.complete.is_some_and(|complete| complete.page == 0) {
         plane.inner.named.lock().unwrap().clear();
     }
-    let count = report.entities.len();
+    // Of custom resources; clusters are told of by every runtime.
+    let count = report.entities.iter().filter(|entity| entity.kind != slipway_api::report::CLUSTER).count();
     for entity in report.entities {
         plane.inner.named.lock().unwrap().insert(entity.name());
         entities.insert(entity.name(), entity);

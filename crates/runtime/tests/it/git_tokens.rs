@@ -7,13 +7,13 @@ use slipway_testkit::gitea;
 use crate::control_plane::{ControlPlane, pass};
 use crate::world::{World, config_map};
 
-struct Door {
+pub(crate) struct Door {
     base: String,
     http: reqwest::Client,
 }
 
 impl Door {
-    async fn open(handle: slipway_runtime::Handle) -> Self {
+    pub(crate) async fn open(handle: slipway_runtime::Handle) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let router = slipway_runtime::app_proxy_router(handle);
@@ -21,11 +21,11 @@ impl Door {
         Self { base: format!("http://{address}/app-proxy/api/git"), http: reqwest::Client::new() }
     }
 
-    async fn get(&self, who: &str, what: &str) -> (u16, Value) {
+    pub(crate) async fn get(&self, who: &str, what: &str) -> (u16, Value) {
         Self::answer(self.http.get(format!("{}/{what}", self.base)).header("authorization", pass(who))).await
     }
 
-    async fn post(&self, who: &str, what: &str, body: &Value) -> (u16, Value) {
+    pub(crate) async fn post(&self, who: &str, what: &str, body: &Value) -> (u16, Value) {
         let post = self.http.post(format!("{}/{what}", self.base)).header("authorization", pass(who));
         Self::answer(post.json(body)).await
     }

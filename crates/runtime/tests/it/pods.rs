@@ -298,14 +298,27 @@ async fn no_operation_is_done_without_a_pass_for_it() {
             | ProxyOperation::Action
             | ProxyOperation::Logs
             | ProxyOperation::DeleteResource
+            | ProxyOperation::Create
+            | ProxyOperation::Edit
+            | ProxyOperation::Delete
+            | ProxyOperation::RolloutPause
+            | ProxyOperation::RolloutResume
+            | ProxyOperation::RolloutPromoteFull
+            | ProxyOperation::RolloutSkipCurrentStep
+            | ProxyOperation::RolloutAbort
+            | ProxyOperation::RolloutRetry
+            | ProxyOperation::RolloutRestart
             | ProxyOperation::GitRegister
             | ProxyOperation::GitForget
+            | ProxyOperation::ClusterAdd
+            | ProxyOperation::ClusterRemove
             | ProxyOperation::GitCommit => reqwest::Method::POST,
         };
         let ask = async |authorization: &str| {
             let base = match operation.about() {
                 ProxyAbout::Application => door.base.clone(),
                 ProxyAbout::Git => door.base.replace("/applications/argocd/shop", "/git"),
+                ProxyAbout::Cluster => door.base.replace("/applications/argocd/shop", "/clusters"),
             };
             let asked = door.http.request(method.clone(), format!("{base}/{word}"));
             let asked = asked.header("authorization", authorization).json(&json!({}));
@@ -324,4 +337,62 @@ async fn no_operation_is_done_without_a_pass_for_it() {
         assert_eq!(asked.len(), before + 2, "{word}: each pass was asked about");
     }
     assert!(world.app("shop").await["operation"].is_null(), "nothing was ordered");
+}
+
+/// Orders to Rollouts: of the Application's tree, as far as there is something to do, and recorded by what they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_reach_the_applications_own_rollouts_and_no_others() {
+    let world = World::new().await;
+    world.client.ensure_definitions(&slipway_crd::rollout_manifests()).await.expect("definitions");
+    world.make("v1", "Namespace", "", "shop", json!({})).await;
+    let (plane, client) = ControlPlane::start().await;
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "one"}]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "strategy": {"canary": {}}, "template": template});
+    let manifest = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "web"}, "spec": spec});
+    world.commit(&[("app/web.yaml", &manifest.to_string())]);
+    world.application("shop", json!({"automated": {}})).await;
+    world.make("argoproj.io/v1alpha1", "Rollout", "shop", "stranger", json!({"spec": spec})).await;
+    let mut config = world.config();
+    config.server = Some(client);
+    let door = Door::open(world.start_with(config), "argocd").await;
+    let web = json!({"namespace": "shop", "resourceName": "web"});
+    let started = Instant::now();
+    while door.post("user", "rollout-abort", &web).await.0 != 409 {
+        assert!(started.elapsed() < Duration::from_secs(60), "its Rollout is never seen");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let rollout = async |name: &str| world.read("argoproj.io/Rollout", "shop", name).await;
+    for (operation, status, said) in [
+        ("rollout-abort", 409, "no update under way"),
+        ("rollout-resume", 409, "is not paused"),
+        ("rollout-retry", 409, "was not aborted"),
+        ("rollout-promote-full", 409, "no update under way"),
+        ("rollout-skip-current-step", 409, "at no step"),
+        ("rollout-pause", 200, "is paused"),
+        ("rollout-pause", 409, "is paused already"),
+        ("rollout-resume", 200, "goes on"),
+        ("rollout-restart", 200, "restarts its pods"),
+    ] {
+        let (found, text) = door.post("user", operation, &web).await;
+        assert_eq!(found, status, "{operation}: {text}");
+        assert!(text.contains(said), "{operation}: {text}");
+        let asked = plane.asked().pop().expect("asked");
+        assert_eq!((asked.operation.word(), asked.detail), (operation, Some(web.clone())));
+        assert_eq!(door.post("read", operation, &web).await.0, 403, "{operation}");
+        for other in ["stranger", "nothing"] {
+            let other = json!({"namespace": "shop", "resourceName": other});
+            assert_eq!(door.post("user", operation, &other).await.0, 404, "{operation}: {other}");
+        }
+        if operation == "rollout-pause" {
+            assert_eq!(rollout("web").await["spec"]["paused"], true);
+        }
+    }
+    let ordered = rollout("web").await;
+    assert_eq!((&ordered["spec"]["paused"], ordered["spec"]["restartAt"].is_string()), (&json!(false), true));
+    let stranger = rollout("stranger").await;
+    assert!(stranger["spec"]["restartAt"].is_null() && stranger["spec"]["paused"].is_null(), "{stranger}");
+    let (status, text) = door
+        .post("user", "rollout-pause", &json!({"namespace": "shop", "resourceName": "web", "force": true}))
+        .await;
+    assert_eq!(status, 422, "{text}");
 }

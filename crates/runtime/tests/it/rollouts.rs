@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use serde_json::{Value, json};
 use slipway_cluster::{Cluster, ClusterConfig, ObjectKey, WriteOptions};
 use slipway_runtime::RolloutsConfig;
@@ -11,10 +12,10 @@ use slipway_runtime::RolloutsConfig;
 use crate::crash::Process;
 use crate::world::World;
 
-const HASH: &str = "rollouts-pod-template-hash";
+pub(crate) const HASH: &str = "rollouts-pod-template-hash";
 
-struct Stage {
-    world: World,
+pub(crate) struct Stage {
+    pub(crate) world: World,
     kubelet: Kubelet,
 }
 
@@ -53,10 +54,10 @@ impl Kubelet {
     }
 }
 
-/// Makes pods ready that are not; gives how many were.
+/// Makes pods ready that are not, those of experiments too; gives how many of the Rollout's were.
 async fn look(cluster: &Cluster) -> i64 {
     let kind = ObjectKey::new("", "Pod", "shop", "");
-    let pods = cluster.list_labelled(&kind, "app=web").await.expect("listed");
+    let pods = cluster.list_labelled(&kind, HASH).await.expect("listed");
     let mut ready = 0;
     for pod in pods {
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -64,7 +65,7 @@ async fn look(cluster: &Cluster) -> i64 {
             continue;
         }
         if conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True") {
-            ready += 1;
+            ready += i64::from(pod["metadata"]["labels"]["app"] == "web");
             continue;
         }
         if pod["spec"]["containers"][0]["image"].as_str().is_some_and(|image| image.starts_with("broken")) {
@@ -80,7 +81,7 @@ async fn look(cluster: &Cluster) -> i64 {
 }
 
 impl Stage {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let world = World::new().await;
         world.client.ensure_definitions(&slipway_crd::rollout_manifests()).await.expect("definitions");
         world.make("v1", "Namespace", "", "shop", json!({})).await;
@@ -88,23 +89,23 @@ impl Stage {
         Self { world, kubelet }
     }
 
-    fn start(&self) {
+    pub(crate) fn start(&self) {
         let mut config = self.world.config();
         config.rollouts = Some(RolloutsConfig::default());
         self.world.start_with(config);
     }
 
-    async fn service(&self, name: &str) {
+    pub(crate) async fn service(&self, name: &str) {
         let spec = json!({"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
         self.world.make("v1", "Service", "shop", name, spec).await;
     }
 
-    async fn rollout(&self, replicas: i64, strategy: Value) {
+    pub(crate) async fn rollout(&self, replicas: i64, strategy: Value) {
         let spec = json!({"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "strategy": strategy, "template": template("one")});
         self.world.make("argoproj.io/v1alpha1", "Rollout", "shop", "web", json!({"spec": spec})).await;
     }
 
-    async fn patch(&self, subresource: Option<&str>, patch: Value) {
+    pub(crate) async fn patch(&self, subresource: Option<&str>, patch: Value) {
         let target = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"namespace": "shop", "name": "web"}});
         match subresource {
             Some(name) => self.world.client.merge_subresource(&target, name, &patch).await.map(drop),
@@ -113,7 +114,7 @@ impl Stage {
         .expect("patched");
     }
 
-    async fn image(&self, image: &str) {
+    pub(crate) async fn image(&self, image: &str) {
         self.patch(None, json!({"spec": {"template": template(image)}})).await;
     }
 
@@ -121,7 +122,7 @@ impl Stage {
         self.world.read("argoproj.io/Rollout", "shop", "web").await
     }
 
-    async fn until(&self, what: &str, question: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, what: &str, question: impl Fn(&Value) -> bool) -> Value {
         let started = Instant::now();
         loop {
             let rollout = self.read().await;
@@ -138,7 +139,7 @@ impl Stage {
         }
     }
 
-    async fn until_phase(&self, phase: &str) -> Value {
+    pub(crate) async fn until_phase(&self, phase: &str) -> Value {
         self.until(phase, |rollout| {
             let seen = rollout["status"]["observedGeneration"].as_str()
                 == rollout["metadata"]["generation"].as_i64().map(|n| n.to_string()).as_deref();
@@ -413,4 +414,81 @@ async fn an_update_is_carried_on_whatever_write_the_engine_dies_before() {
     }
     assert!(deaths >= 5, "it died {deaths} times");
     assert!(stage.kubelet.fewest() >= 3, "{} pods were ready", stage.kubelet.fewest());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_runs_an_experiment_and_goes_on_when_its_time_is_over() {
+    let stage = Stage::new().await;
+    stage.start();
+    let templates = json!([{"name": "baseline", "specRef": "stable", "metadata": {"labels": {"app": "baseline"}}, "selector": {"matchLabels": {"app": "baseline"}}},
+        {"name": "candidate", "specRef": "canary", "metadata": {"labels": {"app": "candidate"}}, "selector": {"matchLabels": {"app": "candidate"}}}]);
+    let step = json!({"experiment": {"duration": "1s", "scaleDownDelaySeconds": 0, "templates": templates}});
+    let strategy = json!({"canary": {"maxSurge": 1, "maxUnavailable": 0, "steps": [step, {"setWeight": 50}, {"pause": {}}]}});
+    stage.rollout(2, strategy).await;
+    stage.until_phase("Healthy").await;
+    stage.image("two").await;
+    let paused = stage.until_phase("Paused").await;
+    assert_eq!(paused["status"]["currentStepIndex"], 2);
+    let name = format!("web-{}-2-0", paused["status"]["currentPodHash"].as_str().expect("a hash"));
+    let experiment = stage.world.read("argoproj.io/Experiment", "shop", &name).await;
+    assert_eq!(experiment["status"]["phase"], "Successful", "{experiment}");
+    let images: Vec<&Value> = (0..2)
+        .map(|at| &experiment["spec"]["templates"][at]["template"]["spec"]["containers"][0]["image"])
+        .collect();
+    assert_eq!(images, [&json!("one"), &json!("two")]);
+    let set = stage.world.read("apps/ReplicaSet", "shop", &format!("{name}-baseline")).await;
+    assert_eq!(set["metadata"]["annotations"]["experiment.argoproj.io/template-name"], "baseline");
+}
+
+/// Datadog, as far as it is asked here: only who knows the key gets a number, and others are told which key they have.
+async fn datadog() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let answer = |headers: axum::http::HeaderMap| async move {
+        let key = headers.get("dd-api-key").and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned();
+        if key == "hunter2" {
+            r#"{"series":[{"pointlist":[[1,0.99]]}]}"#.to_owned()
+        } else {
+            format!("{{\"key\": \"{key}\"")
+        }
+    };
+    let router = axum::Router::new().route("/api/v1/query", axum::routing::get(answer));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_is_asked_with_credentials_that_nobody_sees() {
+    let stage = Stage::new().await;
+    stage.start();
+    let url = datadog().await;
+    let namespace = stage.world.config().namespace.clone();
+    let coded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    let secret = |key: &str| json!({"data": {"address": coded(&url), "api-key": coded(key), "app-key": coded("hunter3")}});
+    stage.world.make("v1", "Secret", &namespace, "datadog", secret("hunter2")).await;
+    stage.world.make("v1", "Secret", "shop", "wrong", secret("hunter4")).await;
+    for (name, at, phase) in [
+        ("right", json!(null), "Successful"),
+        ("wrong", json!({"name": "wrong", "namespaced": true}), "Error"),
+    ] {
+        let mut provider = json!({"datadog": {"query": "avg:x{*}", "apiVersion": "v1", "interval": "5m"}});
+        if !at.is_null() {
+            provider["datadog"]["secretRef"] = at;
+        }
+        let metric = json!({"name": "rate", "provider": provider, "successCondition": "result > 0.9", "consecutiveErrorLimit": 0});
+        stage
+            .world
+            .make("argoproj.io/v1alpha1", "AnalysisRun", "shop", name, json!({"spec": {"metrics": [metric]}}))
+            .await;
+        let started = Instant::now();
+        let run = loop {
+            let run = stage.world.read("argoproj.io/AnalysisRun", "shop", name).await;
+            if run["status"]["phase"] == phase {
+                break run;
+            }
+            assert!(started.elapsed() < Duration::from_secs(60), "{name} is {run}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        assert!(!run.to_string().contains("hunter"), "{run}");
+    }
 }

@@ -111,6 +111,11 @@ fn engines_share_the_work_take_over_from_the_dead_and_never_write_for_the_same_a
     site.until("all for the last", || shares(&site) == [64]);
     deploy(&site, 5);
 
+    // The last one leaves neither table nor lease.
+    three.interrupt();
+    let left = || site.control.kubectl(&["get", "configmaps,leases", "-o", "name"]);
+    site.until("nothing is left of sharing", || !left().contains("slipway-gitops"));
+
     let (log_of_two, log_of_three) = (two.log(), three.log());
     let logs = [("one", log_of_one.as_str()), ("two", &log_of_two), ("three", &log_of_three)];
     let writers = writers(&logs);

@@ -24,7 +24,8 @@ impl World {
             data: root.path().join("cluster"),
             listen: "127.0.0.1:0".parse().expect("an address"),
             kubeconfig: root.path().join("kubeconfig"),
-            engine: None,
+            // Nobody would remove the containers: what these tests need of pods they write themselves.
+            engine: Some(slipway_devcluster::EngineChoice::Off),
         };
         slipway_devcluster::start(cluster, stop.clone()).await.expect("a cluster");
         let config = ClusterConfig::new(Some(root.path().join("kubeconfig")));

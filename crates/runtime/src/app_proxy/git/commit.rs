@@ -10,53 +10,144 @@ use slipway_api::git_proxy::{GitCommit, GitCommitted, GitFile};
 use slipway_source::GitError;
 use slipway_source::git::{Change, CloneOptions, Credentials, Git, Identity, Pushed, Remote};
 
-use super::super::{Asker, Proxy, Refusal};
+use super::super::{Asker, Proxy, Refusal, Running};
+use super::vault::Kept;
 use super::{Place, check_repository, refused, vault};
 
 const FILES_MAX: usize = 200;
 const MESSAGE_CHARS_MAX: usize = 10_000;
+/// Of one file that is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 const DEADLINE: Duration = Duration::from_secs(90);
+
+/// A repository as the owner of a token reaches it.
+pub(in super::super) struct Reached {
+    place: Place,
+    kept: Kept,
+    remote: Remote,
+}
+
+/// A file of it, at a commit.
+pub(in super::super) enum Seen {
+    /// There is no commit yet.
+    Empty,
+    At {
+        commit: String,
+        /// None: there is no such file.
+        text: Option<String>,
+    },
+}
+
+impl Reached {
+    pub(in super::super) async fn open(
+        running: &Running,
+        asker: &Asker,
+        provider: &str,
+        host: &str,
+        repository: &str,
+    ) -> Result<Self, Refusal> {
+        check_repository(repository)?;
+        let place = Place::read(running, provider, host)?;
+        let kept = vault(running, asker).get(&place).await?;
+        let base = place.provider.clone_base(place.host.as_deref()).unwrap_or_default();
+        let name = repository.trim_end_matches(".git");
+        let credentials = Credentials::basic(place.provider.clone_user(), kept.token.clone());
+        let remote = Remote::parse(&format!("{base}{name}.git"), Some(credentials))
+            .map_err(|error| answer_to(&error))?;
+        Ok(Self { place, kept, remote })
+    }
+
+    pub(in super::super) fn url(&self) -> &str {
+        self.remote.url()
+    }
+
+    /// `revision` is a commit or a branch; empty: the default branch.
+    pub(in super::super) async fn see(
+        &self,
+        running: &Running,
+        revision: &str,
+        file: &str,
+    ) -> Result<Seen, Refusal> {
+        let folder = folder(running)?;
+        let git = Git::new().caged(folder.path()).deadline(DEADLINE);
+        let read = async |revision: Option<&str>, scratch: &str| {
+            let scratch = folder.path().join(scratch);
+            std::fs::create_dir(&scratch).map_err(no_space)?;
+            Ok::<_, Refusal>(git.read_remote(&self.remote, revision, file, &scratch, FILE_BYTES_MAX).await)
+        };
+        let found = read((!revision.is_empty()).then_some(revision), "a").await?;
+        let found = match found {
+            // An empty repository has no branch either.
+            Err(GitError::RevisionNotFound { .. }) => match read(None, "b").await? {
+                Err(GitError::Empty { repo }) => Err(GitError::Empty { repo }),
+                _ => found,
+            },
+            _ => found,
+        };
+        match found {
+            Ok((bytes, commit)) => {
+                let text = String::from_utf8(bytes)
+                    .map_err(|_| refused("NOT_TEXT", format!("`{file}` is not text")))?;
+                Ok(Seen::At { commit, text: Some(text) })
+            }
+            Err(GitError::FileNotFound { revision, .. }) => Ok(Seen::At { commit: revision, text: None }),
+            Err(GitError::Empty { .. }) => Ok(Seen::Empty),
+            Err(error) => Err(answer_to(&error)),
+        }
+    }
+
+    async fn is_empty(&self, running: &Running, repository: &str) -> Result<bool, Refusal> {
+        let way = self.place.way(running, &self.kept.token)?;
+        let answer = self.place.ask(&way, &self.place.provider.branches(repository)).await?;
+        let known = self.place.provider.read_branches(&answer).map_err(|error| self.place.refusal(error))?;
+        Ok(known.is_empty())
+    }
+}
+
+fn no_space(error: std::io::Error) -> Refusal {
+    let message = format!("cannot write the files down: {error}");
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "NO_SPACE", message)
+}
+
+fn folder(running: &Running) -> Result<tempfile::TempDir, Refusal> {
+    let data = std::path::absolute(&running.config.data).map_err(no_space)?;
+    tempfile::tempdir_in(data).map_err(no_space)
+}
 
 pub(in super::super) async fn commit(
     State(proxy): State<Proxy>,
     Extension(asker): Extension<Asker>,
     Json(request): Json<GitCommit>,
 ) -> Result<Json<GitCommitted>, Refusal> {
-    let running = proxy.running()?;
     check(&request)?;
-    let place = Place::read(running, &request.provider, &request.host)?;
-    let kept = vault(running, &asker).get(&place).await?;
-    let way = place.way(running, &kept.token)?;
-    let answer = place.ask(&way, &place.provider.branches(&request.repository)).await?;
-    let known = place.provider.read_branches(&answer).map_err(|error| place.refusal(error))?;
-    let empty = known.is_empty();
+    let running = proxy.running()?;
+    let GitCommit { provider, host, repository, .. } = &request;
+    let reached = Reached::open(running, &asker, provider, host, repository).await?;
+    make(running, &reached, &request).await.map(Json)
+}
+
+/// The commit, pushed.
+pub(in super::super) async fn make(
+    running: &Running,
+    reached: &Reached,
+    request: &GitCommit,
+) -> Result<GitCommitted, Refusal> {
+    check(request)?;
+    let empty = reached.is_empty(running, &request.repository).await?;
     if empty && !request.base.is_empty() {
         let message =
             format!("{} has no commit yet: leave `base` out to make the first one", request.repository);
         return Err(Refusal::new(StatusCode::CONFLICT, "EMPTY_REPOSITORY", message));
     }
-    let io = |error: std::io::Error| {
-        Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "NO_SPACE",
-            format!("cannot write the files down: {error}"),
-        )
-    };
-    let data = std::path::absolute(&running.config.data).map_err(io)?;
-    let folder = tempfile::tempdir_in(data).map_err(io)?;
+    let folder = folder(running)?;
     let [files, scratch, clone] = ["files", "git", "clone"].map(|name| folder.path().join(name));
-    std::fs::create_dir(&files).and_then(|()| std::fs::create_dir(&scratch)).map_err(io)?;
-    let base = place.provider.clone_base(place.host.as_deref()).unwrap_or_default();
-    let name = request.repository.trim_end_matches(".git");
-    let credentials = Credentials::basic(place.provider.clone_user(), kept.token.clone());
-    let remote =
-        Remote::parse(&format!("{base}{name}.git"), Some(credentials)).map_err(|error| answer_to(&error))?;
+    std::fs::create_dir(&files).and_then(|()| std::fs::create_dir(&scratch)).map_err(no_space)?;
     let git = Git::new().caged(folder.path()).deadline(DEADLINE);
     if !request.base.is_empty() {
-        begin_at(&git, &remote, &request.base, &clone, &files).await?;
+        begin_at(&git, &reached.remote, &request.base, &clone, &files).await?;
     }
-    write(&files, &request.files).map_err(io)?;
-    let account = &kept.account;
+    write(&files, &request.files).map_err(no_space)?;
+    let account = &reached.kept.account;
     let change = Change {
         folder: files,
         add: request.files.iter().map(|file| file.path.clone()).collect(),
@@ -67,16 +158,16 @@ pub(in super::super) async fn commit(
         scratch,
     };
     let author = format!("{} <{}>", account.name, account.email);
-    let pushed = git.commit_and_push(&remote, &change).await.map_err(|error| answer_to(&error))?;
+    let pushed = git.commit_and_push(&reached.remote, &change).await.map_err(|error| answer_to(&error))?;
     let (outcome, commit, branch) = match pushed {
         Pushed::Pushed { sha, branch } => (if empty { "first-commit" } else { "committed" }, sha, branch),
         Pushed::Already { sha, branch } => ("committed", sha, branch),
         Pushed::Nothing { sha, branch } => ("no-change", sha.unwrap_or_default(), branch),
     };
-    Ok(Json(GitCommitted { outcome: outcome.into(), commit, branch, author }))
+    Ok(GitCommitted { outcome: outcome.into(), commit, branch, author })
 }
 
-fn check(request: &GitCommit) -> Result<(), Refusal> {
+pub(in super::super) fn check(request: &GitCommit) -> Result<(), Refusal> {
     check_repository(&request.repository)?;
     if request.files.is_empty() || request.files.len() > FILES_MAX {
         return Err(refused("NO_FILES", format!("a commit has between 1 and {FILES_MAX} files")));
@@ -108,13 +199,7 @@ fn check(request: &GitCommit) -> Result<(), Refusal> {
 async fn begin_at(git: &Git, remote: &Remote, base: &str, clone: &Path, files: &Path) -> Result<(), Refusal> {
     let options = CloneOptions { skip_tags: true, ..CloneOptions::default() };
     git.clone_at(remote, Some(base), clone, &options).await.map_err(|error| answer_to(&error))?;
-    std::fs::rename(clone.join(".git"), files.join(".git")).map_err(|error| {
-        Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "NO_SPACE",
-            format!("cannot write the files down: {error}"),
-        )
-    })
+    std::fs::rename(clone.join(".git"), files.join(".git")).map_err(no_space)
 }
 
 fn write(folder: &Path, files: &[GitFile]) -> std::io::Result<()> {

@@ -26,14 +26,14 @@ use slipway_net::Trust;
 
 use super::{Asker, Proxy, Refusal, Running, done};
 use crate::engines::application_sets::http::{Way, client};
-pub(super) use commit::commit;
+pub(super) use commit::{Reached, Seen, check, commit, make};
 use vault::Vault;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// So many pages of a list, of fifty or a hundred each.
 const PAGES_MAX: usize = 200;
 
-fn refused(name: &'static str, message: impl Into<String>) -> Refusal {
+pub(super) fn refused(name: &'static str, message: impl Into<String>) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, name, message)
 }
 

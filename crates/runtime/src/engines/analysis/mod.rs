@@ -4,28 +4,28 @@
 //! the pure room `rollout`; values of Secrets are put into questions and nowhere else.
 
 mod job;
-mod prometheus;
 mod provider;
 mod secrets;
-mod web;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
 use slipway_cluster::{Cluster, Propagation};
-use slipway_crd::analysis::{AnalysisRun, Measurement, Metric};
+use slipway_crd::analysis::{AnalysisRun, AnalysisTemplate, Measurement, Metric};
 use slipway_crd::names::{API_VERSION, GROUP};
 use slipway_net::Rules;
 use slipway_reconcile::{
-    EventWriter, Key, Kind, Note, Reconciler, Requeue, Retry, Stop, Wake, Watch, merge_patch, save,
+    EventWriter, Key, Kind, Note, Reconciler, Requeue, Retry, StatusAt, StatusChange, Stop, Wake, Watch,
+    save_status,
 };
 use slipway_rollout::analysis::{Assessed, Task, assess, due, is_completed, resolved};
 use slipway_rollout::names::INSTANCE_ID;
 
 use super::{Engine, Peers};
 use crate::context::Context;
+use crate::metrics::{Metrics, Of};
 
 const ANALYSIS_RUN: Kind = Kind::new(GROUP, "AnalysisRun");
 /// The safety net, in case that something was not heard.
@@ -35,17 +35,21 @@ pub(crate) struct Analysis {
     cluster: Cluster,
     events: Arc<EventWriter>,
     instance_id: String,
+    metrics: Arc<Metrics>,
+    /// Where credentials of providers are.
+    namespace: String,
     /// Which addresses may be asked.
     egress: Rules,
 }
 
 impl Engine for Analysis {
     fn new(context: &Context, _: &Peers) -> Self {
-        let instance_id = context.config.rollouts.as_ref().map(|rollouts| rollouts.instance_id.clone());
         Self {
             cluster: context.cluster().clone(),
             events: context.events.clone(),
-            instance_id: instance_id.unwrap_or_default(),
+            instance_id: context.config.rollouts_instance_id(),
+            metrics: context.metrics.clone(),
+            namespace: context.config.namespace.clone(),
             egress: context.config.egress.clone(),
         }
     }
@@ -72,8 +76,24 @@ impl Reconciler for Analysis {
     }
 
     async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
-        self.reconcile_one(key).await
+        let outcome = self.reconcile_one(key).await;
+        if let Err(Stop::Failed(_)) = &outcome {
+            self.metrics.rollouts.failed(Of::AnalysisRun, &key.namespace, &key.name);
+        }
+        outcome
     }
+
+    fn finished(&self, key: &Key, took: Duration) {
+        self.metrics.rollouts.finished(&self.cluster, Of::AnalysisRun, key, took);
+    }
+}
+
+/// The templates that a Rollout or an Experiment of the namespace may name: its own, and the cluster's.
+pub(super) fn templates(cluster: &Cluster, namespace: &str) -> Vec<AnalysisTemplate> {
+    let of = |kind: &str| cluster.live_of_kind(GROUP, kind);
+    let all = of("AnalysisTemplate").into_iter().filter(|live| live.key.namespace == namespace);
+    let all = all.chain(of("ClusterAnalysisTemplate"));
+    all.filter_map(|live| serde_json::from_value(live.object()?).ok()).collect()
 }
 
 impl Analysis {
@@ -106,10 +126,7 @@ impl Analysis {
             return Ok(Requeue::Never);
         }
         self.write_down(key, &run, &assessed, &live.resource_version).await?;
-        let after = assessed
-            .requeue_at
-            .map(|at| Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default());
-        Ok(Requeue::At(Instant::now() + after.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN)))
+        Ok(Requeue::due(assessed.requeue_at, Timestamp::now(), LOOK_AGAIN))
     }
 
     async fn measured(&self, run: &AnalysisRun, now: Timestamp) -> Result<Assessed, String> {
@@ -155,9 +172,9 @@ impl Analysis {
         version: &str,
     ) -> Result<(), Stop> {
         let json = |status| serde_json::to_value(status).unwrap_or_default();
-        if let Some(status) = merge_patch(&json(&run.status), &json(&assessed.status)) {
-            save(&self.cluster, key, API_VERSION, json!({"status": status}), version).await?;
-        }
+        let (before, after) = (json(&run.status), json(&assessed.status));
+        let change = StatusChange { before: &before, after: &after, version };
+        save_status(&self.cluster, key, API_VERSION, StatusAt::Object, change).await?;
         let about = json!({"apiVersion": API_VERSION, "kind": "AnalysisRun", "metadata": run.metadata});
         for event in &assessed.events {
             let note = Note { reason: event.reason, warning: event.warning, message: event.message.clone() };

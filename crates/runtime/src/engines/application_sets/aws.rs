@@ -25,10 +25,10 @@ const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
 const STS_VERSION: &str = "2011-06-15";
 
 /// What stands in the environment under a name.
-pub(super) type Environment<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
+pub(crate) type Environment<'a> = &'a (dyn Fn(&str) -> Option<String> + Send + Sync);
 
 #[derive(Clone)]
-pub(super) struct Credentials {
+pub(crate) struct Credentials {
     pub(super) id: String,
     pub(super) secret: Secret<String>,
     /// Of a role, for a while.
@@ -36,7 +36,7 @@ pub(super) struct Credentials {
 }
 
 /// Somebody known to Amazon, in a region.
-pub(super) struct Session {
+pub(crate) struct Session {
     client: Client,
     region: String,
     credentials: Credentials,
@@ -46,7 +46,7 @@ pub(super) struct Session {
 
 impl Session {
     /// `role` and `region` as the generator names them; empty: the engine's own.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         rules: &Rules,
         environment: Environment<'_>,
         role: &str,
@@ -109,9 +109,20 @@ impl Session {
 
     /// Carries an action out, and gives its answer. Faults carry Amazon's `__type`.
     pub(super) async fn act(&self, service: &str, target: &str, input: &Value) -> Result<Answer, String> {
+        self.act_in(JSON, service, target, input).await
+    }
+
+    /// The same in the version of the protocol that the service speaks.
+    pub(crate) async fn act_in(
+        &self,
+        protocol: &str,
+        service: &str,
+        target: &str,
+        input: &Value,
+    ) -> Result<Answer, String> {
         let url = self.address(service);
         let body = input.to_string();
-        let mut headers = vec![("content-type", JSON.to_owned()), ("x-amz-target", target.to_owned())];
+        let mut headers = vec![("content-type", protocol.to_owned()), ("x-amz-target", target.to_owned())];
         headers = self.signed(service, &url, headers, &body)?;
         http::post(&self.client, &url, &headers, &body).await
     }

@@ -1,7 +1,7 @@
 //! ApplicationSets: generators make Applications.
 
 mod answers;
-mod aws;
+pub(crate) mod aws;
 pub(crate) mod http;
 mod provider;
 mod reach;

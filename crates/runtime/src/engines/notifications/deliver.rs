@@ -21,7 +21,7 @@ struct Post {
 }
 
 /// Sends. The words of a failure hold neither addresses nor secrets.
-pub(super) async fn deliver(
+pub(in crate::engines) async fn deliver(
     rules: &Rules,
     service: &Service,
     notice: &Notice,

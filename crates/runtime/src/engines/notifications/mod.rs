@@ -2,7 +2,7 @@
 //!
 //! A message is marked as sent after the service took it: a process that is killed in between sends it again.
 
-mod deliver;
+pub(super) mod deliver;
 mod email;
 mod reconciler;
 
@@ -26,9 +26,9 @@ const SECRET: &str = "argocd-notifications-secret";
 
 /// What is set, and the values that `$key` stands for.
 #[derive(Default)]
-struct Notifications {
-    catalog: Catalog,
-    secrets: BTreeMap<String, String>,
+pub(super) struct Notifications {
+    pub(super) catalog: Catalog,
+    pub(super) secrets: BTreeMap<String, String>,
 }
 
 /// What is set now, and the engine's queue: what the Applications' engine has of this one.
@@ -59,17 +59,22 @@ impl Notices {
 }
 
 fn read(cluster: &Cluster, namespace: &str) -> Notifications {
+    read_from(cluster, namespace, CONFIG, SECRET)
+}
+
+/// What a ConfigMap sets, with the values of the Secret beside it.
+pub(super) fn read_from(cluster: &Cluster, namespace: &str, map: &str, secret: &str) -> Notifications {
     let object = |kind: &str, name: &str| {
         let key = ObjectKey::new("", kind, namespace, name);
         cluster.live(&key).and_then(|live| live.object()).unwrap_or_default()
     };
-    let config = object("ConfigMap", CONFIG);
+    let config = object("ConfigMap", map);
     let data: BTreeMap<String, String> = serde_json::from_value(config["data"].clone()).unwrap_or_default();
     let (catalog, problems) = Catalog::parse(&data);
     for problem in problems {
-        tracing::warn!(%problem, "A part of argocd-notifications-cm cannot be used; it is left out.");
+        tracing::warn!(%problem, config_map = map, "A part of the notifications cannot be used; it is left out.");
     }
-    let secret = object("Secret", SECRET);
+    let secret = object("Secret", secret);
     let names = secret["data"].as_object().into_iter().flatten().map(|(name, _)| name);
     let secrets = names
         .filter_map(|name| Some((name.clone(), crate::settings::field(&secret["data"], name)?)))

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use slipway_cluster::ObjectKey;
-use slipway_crd::analysis::AnalysisTemplate;
 use slipway_crd::names::GROUP;
 use slipway_crd::rollout::Rollout;
 use slipway_reconcile::{Key, Stop};
 use slipway_rollout::names::HASH;
 use slipway_rollout::plan::{Observed, is_analysed, services_of};
+use slipway_rollout::routing::{self, Seen};
 
 use super::Rollouts;
+use crate::engines::analysis::templates;
+
+/// An object of a router may name one that names no more.
+const NAMED_BY_NAMED: usize = 2;
 
 impl Rollouts {
     pub(super) async fn gather(&self, key: &Key, rollout: Rollout) -> Result<Observed, Stop> {
@@ -28,33 +32,70 @@ impl Rollouts {
             ObjectKey::new(group, &reference.kind, &key.namespace, &reference.name)
         });
         named.extend(workload.clone());
+        let routes = self.routes(&rollout, &mut named);
         self.named.set(key, named);
         let workload = match workload {
             Some(workload) => self.cluster.read(&workload).await?,
             None => None,
         };
         let root = self.cluster.live(&key.object());
-        let (mut replica_sets, mut pods, mut runs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut replica_sets, mut pods) = (Vec::new(), Vec::new());
+        let (mut runs, mut experiments) = (Vec::new(), Vec::new());
+        let uid = rollout.metadata.uid.clone();
+        // Those of its experiments are theirs.
+        let own = |object: &Value| {
+            let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            owners.into_iter().any(|owner| owner["controller"] == true && owner["uid"] == uid.as_str())
+        };
         for live in self.cluster.descendants(root.as_slice()) {
             match (live.key.group.as_str(), live.key.kind.as_str()) {
                 ("apps", "ReplicaSet") => replica_sets.extend(live.object()),
                 ("", "Pod") => pods.extend(live.object()),
                 (GROUP, "AnalysisRun") => {
-                    runs.extend(live.object().and_then(|run| serde_json::from_value(run).ok()));
+                    let run = live.object().filter(own);
+                    runs.extend(run.and_then(|run| serde_json::from_value(run).ok()));
+                }
+                (GROUP, "Experiment") => {
+                    experiments.extend(live.object().and_then(|one| serde_json::from_value(one).ok()));
                 }
                 _ => {}
             }
         }
-        let templates = if is_analysed(&rollout) { self.templates(&key.namespace) } else { Vec::new() };
-        Ok(Observed { rollout, replica_sets, pods, services, workload, runs, templates, refused: Vec::new() })
+        let templates =
+            if is_analysed(&rollout) { templates(&self.cluster, &key.namespace) } else { Vec::new() };
+        Ok(Observed {
+            rollout,
+            replica_sets,
+            pods,
+            services,
+            routes,
+            workload,
+            runs,
+            experiments,
+            templates,
+            refused: Vec::new(),
+        })
     }
 
-    /// The analysis templates that a Rollout of the namespace may name.
-    fn templates(&self, namespace: &str) -> Vec<AnalysisTemplate> {
-        let of = |kind: &str| self.cluster.live_of_kind(GROUP, kind);
-        let all = of("AnalysisTemplate").into_iter().filter(|live| live.key.namespace == namespace);
-        let all = all.chain(of("ClusterAnalysisTemplate"));
-        all.filter_map(|live| serde_json::from_value(live.object()?).ok()).collect()
+    /// The objects of its routers; one may name another.
+    fn routes(&self, rollout: &Rollout, named: &mut Vec<ObjectKey>) -> Seen {
+        let mut seen = Seen::default();
+        let discovery = self.cluster.discovery();
+        for _ in 0..NAMED_BY_NAMED {
+            for at in routing::objects(rollout, &seen) {
+                let object = ObjectKey::new(&at.group, &at.kind, &at.namespace, &at.name);
+                if let Some(resource) = discovery.preferred(&at.group, &at.kind) {
+                    seen.served.insert((at.group.clone(), at.kind.clone()), resource.api_version());
+                }
+                if let Some(live) = self.cluster.live(&object).and_then(|live| live.object()) {
+                    seen.objects.insert(at, live);
+                }
+                if !named.contains(&object) {
+                    named.push(object);
+                }
+            }
+        }
+        seen
     }
 
     /// Everything that could be a version of the Rollout, as the API server has it now.

@@ -5,7 +5,7 @@
 
 mod carry_out;
 mod gather;
-mod guard;
+mod messages;
 mod named;
 
 use std::sync::Arc;
@@ -18,10 +18,15 @@ use slipway_crd::rollout::Rollout;
 use slipway_reconcile::{EventWriter, Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch};
 use slipway_rollout::names::INSTANCE_ID;
 use slipway_rollout::plan::plan;
+use slipway_rollout::routing;
 
+pub(super) use carry_out::act;
+
+use super::guard::Guard;
 use super::{Engine, Peers};
 use crate::context::Context;
-use guard::Guard;
+use crate::metrics::{Metrics, Of};
+use messages::{Happened, Messages};
 use named::Named;
 
 pub(crate) const ROLLOUT: Kind = Kind::new(GROUP, "Rollout");
@@ -41,17 +46,20 @@ pub(crate) struct Rollouts {
     /// Who names which Service or Deployment.
     named: Named,
     guard: Guard,
+    messages: Messages,
+    metrics: Arc<Metrics>,
 }
 
 impl Engine for Rollouts {
     fn new(context: &Context, _: &Peers) -> Self {
-        let instance_id = context.config.rollouts.as_ref().map(|rollouts| rollouts.instance_id.clone());
         Self {
             cluster: context.cluster().clone(),
             events: context.events.clone(),
-            instance_id: instance_id.unwrap_or_default(),
+            instance_id: context.config.rollouts_instance_id(),
             named: Named::default(),
-            guard: Guard::default(),
+            messages: Messages::new(context),
+            metrics: context.metrics.clone(),
+            guard: Guard::new("argo-rollouts-controller-lock", "the Argo Rollouts controller"),
         }
     }
 }
@@ -67,12 +75,15 @@ impl Reconciler for Rollouts {
     }
 
     fn watches() -> Vec<Watch<Self>> {
-        vec![
+        let mut all = vec![
             Watch::itself(),
             Watch::owned(),
             Watch::map(SERVICE, whoever_names),
             Watch::map(DEPLOYMENT, whoever_names),
-        ]
+        ];
+        let routes = routing::KINDS.into_iter();
+        all.extend(routes.map(|(group, kind)| Watch::map(Kind::new(group, kind), whoever_names)));
+        all
     }
 
     fn keys(&self) -> Vec<Key> {
@@ -84,11 +95,19 @@ impl Reconciler for Rollouts {
     }
 
     async fn reconcile(&self, key: &Key, _: Wake) -> Result<Requeue, Stop> {
-        self.reconcile_one(key).await
+        let outcome = self.reconcile_one(key).await;
+        if let Err(Stop::Failed(_)) = &outcome {
+            self.metrics.rollouts.failed(Of::Rollout, &key.namespace, &key.name);
+        }
+        outcome
     }
 
     async fn released(&self, key: &Key) {
         self.named.forget(key);
+    }
+
+    fn finished(&self, key: &Key, took: Duration) {
+        self.metrics.rollouts.finished(&self.cluster, Of::Rollout, key, took);
     }
 }
 
@@ -110,6 +129,10 @@ impl Rollouts {
             };
             self.guard.check(&self.cluster, &self.instance_id).await?;
             let mut observed = self.gather(key, rollout).await?;
+            let routes = routing::objects(&observed.rollout, &observed.routes);
+            if routes.iter().any(|at| self.cluster.is_waiting(&at.group, &at.kind)) {
+                return Ok(Requeue::Again(Duration::from_millis(200)));
+            }
             let now = Timestamp::now();
             let mut next = plan(&observed, now);
             if carry_out::makes_a_replica_set(&next) {
@@ -120,7 +143,7 @@ impl Rollouts {
             }
             self.carry_out(key, &observed, &next, version).await?;
             if !next.again {
-                return Ok(due(next.requeue_at, now));
+                return Ok(Requeue::due(next.requeue_at, now, LOOK_AGAIN));
             }
         }
         Ok(Requeue::At(Instant::now()))
@@ -133,9 +156,4 @@ impl Rollouts {
         let id = rollout.metadata.labels.get(INSTANCE_ID).map(String::as_str).unwrap_or_default();
         (id == self.instance_id).then(|| (rollout, live.resource_version.clone()))
     }
-}
-
-fn due(at: Option<Timestamp>, now: Timestamp) -> Requeue {
-    let after = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
-    Requeue::At(Instant::now() + after.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN))
 }

@@ -1,0 +1,169 @@
+//! Rollouts on the embedded cluster, as others see them: routes, messages, metrics.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use slipway_runtime::RolloutsConfig;
+
+use crate::rollouts::{HASH, Stage};
+
+/// What is said is what was written: at the moment of each status the Ingress has the weight that it tells of.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ingress_gets_the_weight_of_each_step_and_an_abort_takes_it_back() {
+    let stage = Stage::new().await;
+    stage.start();
+    stage.service("stable").await;
+    stage.service("canary").await;
+    let backend = json!({"service": {"name": "stable", "port": {"number": 80}}});
+    let rules = json!([{"host": "shop.example", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}]);
+    stage
+        .world
+        .make(
+            "networking.k8s.io/v1",
+            "Ingress",
+            "shop",
+            "shop",
+            json!({"spec": {"ingressClassName": "nginx", "rules": rules}}),
+        )
+        .await;
+    let strategy = json!({"canary": {"stableService": "stable", "canaryService": "canary",
+        "steps": [{"setWeight": 25}, {"pause": {}}, {"setWeight": 50}, {"pause": {}}],
+        "trafficRouting": {"nginx": {"stableIngress": "shop"}}}});
+    stage.rollout(4, strategy).await;
+    let weight = async || {
+        let ingress = stage.world.read("networking.k8s.io/Ingress", "shop", "web-shop-canary").await;
+        let annotations = &ingress["metadata"]["annotations"];
+        annotations["nginx.ingress.kubernetes.io/canary-weight"].as_str().unwrap_or_default().to_owned()
+    };
+    let selector =
+        async |name: &str| stage.world.read("Service", "shop", name).await["spec"]["selector"][HASH].clone();
+    let at_home = async |rollout: &Value| {
+        assert_eq!(weight().await, "0", "it says Healthy: {rollout}");
+        assert_eq!(rollout["status"]["canary"]["weights"]["canary"]["weight"], 0, "{rollout}");
+        for service in ["stable", "canary"] {
+            assert_eq!(selector(service).await, rollout["status"]["stableRS"], "{service}");
+        }
+    };
+    let first = stage.until_phase("Healthy").await;
+    at_home(&first).await;
+
+    stage.image("two").await;
+    let paused = stage.until_phase("Paused").await;
+    assert_eq!((weight().await.as_str(), &paused["status"]["currentStepIndex"]), ("25", &json!(1)));
+    assert_eq!(selector("canary").await, paused["status"]["currentPodHash"]);
+    stage.patch(Some("status"), json!({"status": {"pauseConditions": null}})).await;
+    stage.until("at the second pause", |rollout| rollout["status"]["currentStepIndex"] == 3).await;
+    stage.until_phase("Paused").await;
+    assert_eq!(weight().await, "50");
+    stage.patch(Some("status"), json!({"status": {"pauseConditions": null}})).await;
+    let healthy = stage.until_phase("Healthy").await;
+    assert_eq!(healthy["status"]["stableRS"], paused["status"]["currentPodHash"]);
+    at_home(&healthy).await;
+
+    stage.image("three").await;
+    stage.until_phase("Paused").await;
+    assert_eq!(weight().await, "25");
+    let began = Instant::now();
+    stage.patch(Some("status"), json!({"status": {"abort": true}})).await;
+    let aborted =
+        stage.until("back", |rollout| rollout["status"]["canary"]["weights"]["canary"]["weight"] == 0).await;
+    assert!(began.elapsed() < Duration::from_secs(10), "it took {:?}", began.elapsed());
+    assert_eq!((weight().await.as_str(), &aborted["status"]["phase"]), ("0", &json!("Degraded")));
+    assert_eq!(selector("canary").await, aborted["status"]["stableRS"]);
+}
+
+type Heard = Arc<Mutex<Vec<String>>>;
+
+async fn hear(axum::extract::State(heard): axum::extract::State<Heard>, body: String) {
+    heard.lock().expect("not poisoned").push(body);
+}
+
+/// Whoever subscribed hears of it, and dashboards that were drawn for Argo Rollouts find their names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_hear_of_a_rollout_and_metrics_have_the_names_of_argo_rollouts() {
+    let stage = Stage::new().await;
+    let heard = Heard::default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let hook = listener.local_addr().expect("an address");
+    let router = axum::Router::new().fallback(hear).with_state(heard.clone());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let settings = json!({"data": {
+        "service.webhook.hook": format!("url: http://{hook}/\n"),
+        "template.said": "webhook:\n  hook:\n    method: POST\n    body: '{{.rollout.metadata.name}} {{.rollout.status.phase}} {{.recipient}}'\n",
+        "trigger.on-rollout-completed": "- send: [said]\n",
+        "trigger.on-rollout-paused": "- when: rollout.spec.replicas > 100\n  send: [said]\n",
+    }});
+    let namespace = stage.world.config().namespace.clone();
+    stage.world.make("v1", "ConfigMap", &namespace, "argo-rollouts-notification-configmap", settings).await;
+    let mut config = stage.world.config();
+    let address = format!("127.0.0.1:{}", slipway_testkit::free_port());
+    config.listen = Some(address.parse().expect("an address"));
+    config.rollouts = Some(RolloutsConfig::default());
+    stage.world.start_with(config);
+    stage.rollout(2, json!({"canary": {"steps": [{"setWeight": 50}, {"pause": {}}]}})).await;
+    stage
+        .patch(
+            None,
+            json!({"metadata": {"annotations": {
+            "notifications.argoproj.io/subscribe.on-rollout-completed.hook": "ada",
+            "notifications.argoproj.io/subscribe.on-rollout-paused.hook": "ada"}}}),
+        )
+        .await;
+    stage.until_phase("Healthy").await;
+    stage.image("two").await;
+    stage.until_phase("Paused").await;
+    stage.patch(Some("status"), json!({"status": {"pauseConditions": null}})).await;
+    stage.until_phase("Healthy").await;
+    // The first version is complete too; whether somebody had subscribed by then is a matter of moments.
+    let began = Instant::now();
+    let said = |heard: &Heard| heard.lock().expect("not poisoned").clone();
+    while said(&heard).is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody heard of it");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(
+        said(&heard).iter().all(|text| text.starts_with("web ") && text.ends_with(" ada")),
+        "{:?}",
+        said(&heard)
+    );
+
+    let metrics = async || {
+        let answer = reqwest::get(format!("http://{address}/metrics")).await.expect("an answer");
+        answer.text().await.expect("text")
+    };
+    let lines = [
+        "notification_send_success{namespace=\"shop\",name=\"web\",type=\"Normal\",reason=\"RolloutCompleted\"}",
+        "rollout_info{namespace=\"shop\",name=\"web\",strategy=\"canary\",traffic_router=\"\",phase=\"Completed\"} 1",
+        "rollout_info_replicas_desired{namespace=\"shop\",name=\"web\"} 2",
+        "rollout_info_replicas_available{namespace=\"shop\",name=\"web\"} 2",
+        "rollout_phase{namespace=\"shop\",name=\"web\",strategy=\"canary\",phase=\"Completed\"} 1",
+        "rollout_phase{namespace=\"shop\",name=\"web\",strategy=\"canary\",phase=\"Paused\"} 0",
+        "rollout_reconcile_bucket{namespace=\"shop\",name=\"web\",le=\"0.01\"}",
+        "rollout_reconcile_count{namespace=\"shop\",name=\"web\"}",
+        "rollout_events_total{namespace=\"shop\",name=\"web\",type=\"Normal\",reason=\"RolloutPaused\"} 1",
+    ];
+    let began = Instant::now();
+    loop {
+        let text = metrics().await;
+        let missing: Vec<&str> = lines.into_iter().filter(|line| !text.contains(line)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{missing:?} are not in\n{text}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // Of what is gone nothing is kept.
+    let rollout = slipway_cluster::ObjectKey::new("argoproj.io", "Rollout", "shop", "web");
+    stage
+        .world
+        .client
+        .delete(&rollout, None, slipway_cluster::Propagation::Background, false)
+        .await
+        .expect("deleted");
+    let began = Instant::now();
+    while metrics().await.contains("name=\"web\"") {
+        assert!(began.elapsed() < Duration::from_secs(60), "it is still there: {}", metrics().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
