@@ -4,6 +4,7 @@
 mod say;
 mod admin;
 mod cli;
+mod kube;
 mod local;
 mod private;
 mod runner;
@@ -43,6 +44,9 @@ enum Command {
         /// Data folder of `slipway up`
         #[arg(long, default_value = ".slipway", env = "SLIPWAY_DATA")]
         data: PathBuf,
+        /// Take out of a cluster of your own (`up --kubeconfig`) all that the platform put there; what was deployed stays
+        #[arg(long)]
+        remove: bool,
     },
     /// Run only the embedded Kubernetes, for trying out and testing on one machine
     Devcluster(DevclusterArguments),
@@ -72,14 +76,20 @@ enum Command {
     /// Check Rollouts in files, look at those of a cluster, promote and abort them
     #[command(subcommand)]
     Rollout(Box<cli::rollouts::RolloutCommand>),
+    /// Workflows in files
+    #[command(subcommand)]
+    Workflow(Box<cli::workflows::WorkflowCommand>),
     /// Manage projects
     #[command(subcommand)]
     Project(NounCommand<create::ProjectArguments>),
     /// Manage repositories of the built-in Git host, and who may push
     #[command(alias = "repos")]
     Repo(cli::repos::ReposArguments),
-    /// Run a GitOps runtime that connects to a platform; or manage runtimes: list, get, create, rename, token, revoke, delete
+    /// Run a GitOps runtime that connects to a platform; or install, look after and remove runtimes in clusters
     Runtime(Box<runtime::RuntimeArguments>),
+    /// Manage the clusters that runtimes deploy to: list, add, remove
+    #[command(subcommand)]
+    Cluster(cli::clusters::ClusterCommand),
     /// List runners; `slipway runner` runs one
     #[command(subcommand)]
     Runners(SeenCommand),
@@ -137,8 +147,8 @@ enum Command {
         #[arg(default_value = "/")]
         path: String,
     },
-    /// Print the version
-    Version(cli::output::OutputArguments),
+    /// Print the version, or ask the platform which updates there are
+    Version(cli::versions::VersionArguments),
     /// Check pipeline files: exit 0 when valid, 1 with findings, 2 when a file cannot be read
     Lint(cli::offline::LintArguments),
     /// Sign a pipeline file, for runners that run signed pipelines alone (`slipway runner --trust`)
@@ -196,6 +206,30 @@ enum EngineCommand {
         #[arg(long, default_value = "")]
         instance_id: String,
     },
+    /// Carry out Workflows: containers, scripts, steps, graphs, pauses; what is not supported yet is refused by name
+    Workflows {
+        /// The cluster; the pod's own service account when left out
+        #[arg(long, env = "KUBECONFIG")]
+        kubeconfig: Option<PathBuf>,
+        /// The engine's own namespace
+        #[arg(long, default_value = "argo")]
+        namespace: String,
+        /// Only Workflows of this namespace; of all when left out
+        #[arg(long)]
+        managed_namespace: Option<String>,
+        /// A folder of the engine's own
+        #[arg(long, default_value = ".slipway/engine")]
+        data: PathBuf,
+        /// Where metrics are served; nowhere when left out
+        #[arg(long)]
+        listen: Option<std::net::SocketAddr>,
+        /// Only Workflows whose label workflows.argoproj.io/controller-instanceid says this
+        #[arg(long, default_value = "")]
+        instance_id: String,
+        /// The image with slipway-executor, for outputs of containers; Workflows that need it are refused without it
+        #[arg(long)]
+        executor_image: Option<String>,
+    },
 }
 
 #[derive(clap::Args)]
@@ -230,6 +264,9 @@ fn main() -> ExitCode {
         Command::Rollout(command) => {
             cli::rollouts::run(&command).unwrap_or_else(|| run(Command::Rollout(command)))
         }
+        Command::Workflow(command) => {
+            cli::workflows::run(&command).unwrap_or_else(|| run(Command::Workflow(command)))
+        }
         Command::Conformance(command) => return cli::offline::conformance(&command),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "slipway", &mut std::io::stdout());
@@ -240,7 +277,7 @@ fn main() -> ExitCode {
             say_part!("{}", all.join("---\n"));
             return ExitCode::SUCCESS;
         }
-        Command::Version(output) => cli::offline::version(output),
+        Command::Version(arguments) if !arguments.check => cli::offline::version(arguments.output),
         online => run(online),
     };
     match outcome {
@@ -259,7 +296,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Server(arguments) => serve::serve(*arguments).await,
         Command::Runner(arguments) => runner::run(*arguments).await,
         Command::Admin(command) => admin::run(command).await,
-        Command::Down { data } => up::down(&data).await,
+        Command::Down { data, remove } => up::down(&data, remove).await,
         Command::Devcluster(arguments) => {
             up::devcluster(arguments.data, arguments.listen, arguments.kubeconfig).await
         }
@@ -280,7 +317,27 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             config.engines_off = slipway_runtime::Config::all_but_rollouts();
             up::engine(config).await
         }
+        Command::Engine(EngineCommand::Workflows {
+            kubeconfig,
+            namespace,
+            managed_namespace,
+            data,
+            listen,
+            instance_id,
+            executor_image,
+        }) => {
+            private::folder(&data)?;
+            let mut config = slipway_runtime::Config::new("engine", kubeconfig, data);
+            config.namespace = namespace;
+            config.listen = listen;
+            let namespace = managed_namespace;
+            config.workflows =
+                Some(slipway_runtime::WorkflowsConfig { instance_id, namespace, executor_image });
+            config.engines_off = slipway_runtime::Config::all_but_workflows();
+            up::engine(config).await
+        }
         Command::Rollout(command) => cli::rollouts::run_online(*command).await,
+        Command::Workflow(command) => cli::workflows::run_online(*command).await,
         Command::Auth(command) => cli::context::run(command).await,
         Command::Login(arguments) => cli::context::login(arguments).await,
         Command::Whoami(output) => cli::context::whoami(output).await,
@@ -292,6 +349,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Project(command) => cli::nouns::run("project", command).await,
         Command::Repo(arguments) => cli::repos::run(arguments).await,
         Command::Runtime(arguments) => runtime::run(*arguments).await,
+        Command::Cluster(command) => cli::clusters::run(command).await,
         Command::Runners(command) => cli::nouns::run_seen("runner", command).await,
         Command::User(command) => cli::nouns::run("user", command).await,
         Command::Invitation(command) => cli::nouns::run_kept("invitation", command).await,
@@ -311,6 +369,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Pipelines(output) => cli::pipelines::list_all(output).await,
         Command::Retention(arguments) => cli::retention::run(arguments).await,
         Command::Doctor(arguments) => cli::doctor::run(arguments).await,
+        Command::Version(arguments) => cli::versions::check(arguments.output).await,
         Command::Open { path } => cli::open::open(&path),
         _ => unreachable!("answered without a runtime"),
     }
@@ -328,13 +387,20 @@ mod tests {
         ("devcluster", "runs until it is stopped"),
         ("engine gitops", "runs until it is stopped"),
         ("engine rollouts", "runs until it is stopped"),
+        ("engine workflows", "runs until it is stopped"),
         ("runtime", "runs until it is stopped"),
         ("runtime run", "runs until it is stopped"),
         ("down", "prints its progress"),
+        ("runtime install", "prints its progress, as lines of JSON with --silent, or manifests"),
+        ("runtime upgrade", "prints its progress, as lines of JSON with --silent"),
+        ("runtime rollback", "prints its progress, as lines of JSON with --silent"),
+        ("runtime uninstall", "prints its progress, as lines of JSON with --silent"),
+        ("runtime logs", "a log"),
         ("runner install", "prints its progress, or manifests"),
         ("runner uninstall", "prints its progress"),
         ("build logs", "a log"),
         ("app logs", "a log"),
+        ("workflow logs", "a log"),
         ("app exec", "what the command prints"),
         ("logs", "a log"),
         ("run", "a log"),
@@ -350,6 +416,7 @@ mod tests {
         ("conformance pipelines", "a report whose last line is its result"),
         ("conformance gitops", "a report whose last line is its result"),
         ("conformance rollouts", "a report whose last line is its result"),
+        ("conformance workflows", "a report whose last line is its result"),
     ];
 
     fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {

@@ -123,6 +123,17 @@ pub(crate) fn commit(text: &str) -> Result<String, String> {
         .into())
 }
 
+/// How long somebody waits at most.
+const PATIENCE_MAX_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+
+/// Seconds, or a number with its unit.
+pub(crate) fn patience(text: &str) -> Result<Duration, String> {
+    let read = slipway_dialect::duration::parse_or_seconds(text);
+    let fits = read.filter(|ms| (1..=PATIENCE_MAX_MS).contains(ms)).and_then(|ms| u64::try_from(ms).ok());
+    fits.map(Duration::from_millis)
+        .ok_or_else(|| "give seconds, or a time such as 90s, 5m or 1h, of at most 7 days".into())
+}
+
 /// Whether there is nothing left to wait for: of the commit asked for, if one was, and not of the one before it.
 fn is_settled(app: &Application, revision: Option<&str>) -> bool {
     let of_it =
@@ -174,6 +185,16 @@ mod tests {
             health_status: "Healthy".into(),
             revision: Some(Revision { sha: sha.into(), ..Revision::default() }),
             ..Application::default()
+        }
+    }
+
+    #[test]
+    fn a_limit_is_in_seconds_or_says_its_unit() {
+        for (text, seconds) in [("300", 300), ("60s", 60), ("5m", 300), ("1h30m", 5400)] {
+            assert_eq!(patience(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in ["", "soon", "0", "-5", "-5s", "999999999999999999", "200h"] {
+            assert!(patience(wrong).is_err(), "{wrong}");
         }
     }
 

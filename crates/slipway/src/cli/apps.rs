@@ -16,12 +16,13 @@ use slipway_api::application::{
 use slipway_api::proxy::{DeletePropagation, DeleteResourceRequest};
 use slipway_model::Word;
 
+use super::app_declare::{Automation, CreateArguments, InGit, Said};
 use super::app_exec::ExecArguments;
 use super::app_list::ListFilter;
 use super::app_logs::LogsArguments;
 use super::output::{Format, OutputArguments, done, print, print_one};
 use super::watch::WatchArguments;
-use super::{app_exec, app_list, app_logs, app_wait, context, proxy};
+use super::{app_declare, app_exec, app_list, app_logs, app_wait, context, proxy};
 
 #[derive(Args)]
 pub(crate) struct Name {
@@ -29,7 +30,7 @@ pub(crate) struct Name {
     name: String,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum SyncPolicy {
     Automated,
     /// Only when somebody asks
@@ -145,10 +146,25 @@ pub(crate) enum AppCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
-    /// Change how it is synced
+    /// Declare a new Application in Git, by a commit of your own: everything that it names is looked at before
+    Create(Box<CreateArguments>),
+    /// Delete an Application from Git, by a commit of your own
+    Delete {
+        #[command(flatten)]
+        app: Name,
+        #[command(flatten)]
+        git: InGit,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Change how it is synced; with --in and --file, what Git says of it, by a commit of your own
     Set {
         #[command(flatten)]
         app: Name,
+        #[command(flatten)]
+        git: Box<InGit>,
+        #[command(flatten)]
+        said: Box<Said>,
         /// Sync by itself when Git changes, or only when somebody asks
         #[arg(long, value_enum)]
         sync_policy: Option<SyncPolicy>,
@@ -177,9 +193,9 @@ pub(crate) enum AppCommand {
         /// Return as soon as the sync was requested
         #[arg(long = "async")]
         no_wait: bool,
-        /// Stop waiting after this many seconds
-        #[arg(long, default_value_t = 300)]
-        timeout: u64,
+        /// Stop waiting after this long: seconds, or 90s, 5m, 1h
+        #[arg(long, default_value = "300", value_parser = app_wait::patience)]
+        timeout: Duration,
         #[command(flatten)]
         output: OutputArguments,
     },
@@ -239,9 +255,9 @@ pub(crate) enum AppCommand {
         /// Wait for this commit (or the beginning of its id), which the runtime may not have heard of yet
         #[arg(long, value_parser = app_wait::commit)]
         revision: Option<String>,
-        /// Stop waiting after this many seconds
-        #[arg(long, default_value_t = 300)]
-        timeout: u64,
+        /// Stop waiting after this long: seconds, or 90s, 5m, 1h
+        #[arg(long, default_value = "300", value_parser = app_wait::patience)]
+        timeout: Duration,
         #[command(flatten)]
         output: OutputArguments,
     },
@@ -316,9 +332,22 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                 Ok(())
             })?;
         }
-        AppCommand::Set { app, sync_policy, self_heal, auto_prune, output } => {
-            if sync_policy.is_none() && self_heal.is_none() && auto_prune.is_none() {
-                bail!("nothing to change: give --sync-policy, --self-heal or --auto-prune");
+        AppCommand::Create(arguments) => app_declare::create(&client, *arguments).await?,
+        AppCommand::Delete { app, git, output } => {
+            app_declare::delete(&client, &find(&client, &app).await?, git, output).await?;
+        }
+        AppCommand::Set { app, git, said, sync_policy, self_heal, auto_prune, output } => {
+            let nothing = sync_policy.is_none() && self_heal.is_none() && auto_prune.is_none();
+            if nothing && !said.is_given() {
+                bail!(
+                    "nothing to change: give --sync-policy, --self-heal, --auto-prune, --revision or another of what an Application says"
+                );
+            }
+            if said.is_given() || git.is_given() {
+                let automation = Automation { policy: sync_policy, self_heal, prune: auto_prune };
+                let app = find(&client, &app).await?;
+                app_declare::edit(&client, &app, *git, &said, &automation, output).await?;
+                return Ok(ExitCode::SUCCESS);
             }
             let automated = sync_policy.map(|policy| policy == SyncPolicy::Automated);
             let body = SyncPolicyRequest { automated, self_heal, prune: auto_prune };
@@ -351,7 +380,6 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
             let body = json!({"prune": prune, "revision": revision});
             let ordered: OperationOrdered = proxy::order(&client, &app, "sync", &body).await?;
             if wait || (std::io::stdout().is_terminal() && !no_wait) {
-                let timeout = Duration::from_secs(timeout);
                 return app_wait::finished(&client, &app, &ordered, timeout, output).await;
             }
             let said =
@@ -387,7 +415,6 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
         }
         AppCommand::Wait { app, revision, timeout, output } => {
             let app = find(&client, &app).await?;
-            let timeout = Duration::from_secs(timeout);
             return app_wait::wait(&client, &app, revision.as_deref(), timeout, output).await;
         }
         AppCommand::Health { .. } | AppCommand::Render { .. } => unreachable!("answered offline"),

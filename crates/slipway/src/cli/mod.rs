@@ -1,6 +1,7 @@
 //! CLI verbs. Online ones are clients of the same API as the web UI; offline ones run the pure rooms here.
 
 pub(crate) mod access;
+mod app_declare;
 mod app_exec;
 mod app_list;
 mod app_logs;
@@ -10,10 +11,14 @@ pub(crate) mod appset;
 mod build_list;
 pub(crate) mod builds;
 mod changes;
+mod checked;
+mod cluster_account;
+pub(crate) mod clusters;
 pub(crate) mod context;
 pub(crate) mod create;
 mod debug;
 pub(crate) mod doctor;
+pub(crate) mod kube_session;
 pub(crate) mod login;
 pub(crate) mod nouns;
 pub(crate) mod offline;
@@ -26,4 +31,9 @@ pub(crate) mod repos;
 pub(crate) mod retention;
 pub(crate) mod rollout_cluster;
 pub(crate) mod rollouts;
+pub(crate) mod versions;
 mod watch;
+mod workflow_again;
+mod workflow_cluster;
+mod workflow_cron;
+pub(crate) mod workflows;

@@ -116,13 +116,21 @@ const NOUNS: &[Noun] = &[
         columns: &[
             ("NAME", "/name"),
             ("STATE", "/state"),
+            ("HEALTH", "/health"),
             ("ACCESS", "/accessMode"),
             ("TUNNELS", "/tunnels"),
+            ("CLUSTERS", "/clusters/#"),
             ("APPLICATIONS", "/applications"),
             ("CLUSTER", "/cluster"),
             ("LAST SEEN", "/lastSeen"),
         ],
-        wide: &[("VERSION", "/version"), ("URL", "/url"), ("CREATED", "/created")],
+        wide: &[
+            ("NAMESPACE", "/namespace"),
+            ("VERSION", "/version"),
+            ("URL", "/url"),
+            ("CREATED", "/created"),
+            ("WHY", "/healthReasons"),
+        ],
         nothing: "There is no GitOps runtime yet: `slipway runtime create NAME` registers one.",
     },
     Noun {

@@ -60,6 +60,8 @@ pub(crate) enum ConformanceCommand {
     Gitops { dir: PathBuf },
     /// Rollouts: manifests in DIR
     Rollouts { dir: PathBuf },
+    /// Workflows: examples in DIR
+    Workflows { dir: PathBuf },
 }
 
 pub(super) fn read(path: &Path) -> anyhow::Result<String> {
@@ -256,6 +258,7 @@ pub(crate) fn conformance(command: &ConformanceCommand) -> ExitCode {
         }
         ConformanceCommand::Gitops { dir } => gitops(dir),
         ConformanceCommand::Rollouts { dir } => rollouts(dir),
+        ConformanceCommand::Workflows { dir } => workflows(dir),
     }
 }
 
@@ -297,6 +300,20 @@ fn rollouts(dir: &Path) -> ExitCode {
         }
         Err(error) => {
             note!("error: {} cannot be read: {error}", dir.join("manifests.jsonl").display());
+            ExitCode::from(UNREADABLE)
+        }
+    }
+}
+
+fn workflows(dir: &Path) -> ExitCode {
+    let rows = std::fs::read_to_string(dir.join("examples.jsonl")).unwrap_or_default();
+    match super::workflows::compare(&rows) {
+        Ok(report) => {
+            report.lines.iter().for_each(|line| say!("{line}"));
+            verdict(dir, report.passed, report.failed, report.failed == 0 && report.checked > 0)
+        }
+        Err(error) => {
+            note!("error: {} cannot be read: {error}", dir.join("examples.jsonl").display());
             ExitCode::from(UNREADABLE)
         }
     }

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use slipway_api::Client;
 use slipway_api::application::{Application, Pass, ProxyOperation, ProxyQuestion};
+use slipway_api::git_proxy::told;
 use slipway_model::Secret;
 
 use super::nouns::part;
@@ -43,7 +44,7 @@ pub(crate) async fn admitted(
         operation: operation(word)?,
         namespace: app.namespace.clone(),
         name: app.name.clone(),
-        detail,
+        detail: detail.map(|body| Ok::<_, anyhow::Error>(told(operation(word)?, &body))).transpose()?,
     };
     let runtime = shown(client, &app.runtime, &question).await?;
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
@@ -62,7 +63,7 @@ pub(crate) async fn git<A: DeserializeOwned>(
 ) -> anyhow::Result<A> {
     let operation = operation(word)?;
     // The platform hears neither the token nor what is in files.
-    let detail = body.as_ref().map(|body| slipway_api::git_proxy::told(operation, body));
+    let detail = body.as_ref().map(|body| told(operation, body));
     let question = ProxyQuestion { operation, namespace: String::new(), name: String::new(), detail };
     let at = shown(client, runtime, &question).await?;
     let path = format!("/app-proxy/api/git/{word}{query}");
@@ -70,6 +71,21 @@ pub(crate) async fn git<A: DeserializeOwned>(
         Some(body) => at.post(&path, &body).await?,
         None => at.get(&path).await?,
     })
+}
+
+/// What is about a cluster of the runtime.
+pub(crate) async fn cluster<A: DeserializeOwned>(
+    client: &Client,
+    runtime: &str,
+    word: &str,
+    body: Value,
+) -> anyhow::Result<A> {
+    let operation = operation(word)?;
+    // The platform hears no token.
+    let detail = Some(slipway_api::git_proxy::told(operation, &body));
+    let question = ProxyQuestion { operation, namespace: String::new(), name: String::new(), detail };
+    let at = shown(client, runtime, &question).await?;
+    Ok(at.post(&format!("/app-proxy/api/clusters/{word}"), &body).await?)
 }
 
 fn operation(word: &str) -> anyhow::Result<ProxyOperation> {

@@ -2,59 +2,24 @@
 //!
 //! What orders write is decided in the room `rollout`; here they are sent, and answers are printed.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use slipway_cluster::{Cluster, ClusterConfig, ObjectKey, WriteOptions};
-use slipway_crd::analysis::AnalysisRun;
+use slipway_cluster::{ObjectKey, WriteOptions};
+use slipway_crd::analysis::{AnalysisRun, Experiment};
 use slipway_crd::names::GROUP;
 use slipway_crd::rollout::Rollout;
 use slipway_rollout::orders::{Order, Patch, writes};
+use slipway_rollout::phase;
 use slipway_rollout::plan::{Action, Observed, Plan, is_analysed, plan, services_of};
-use slipway_rollout::{names, phase};
+use slipway_rollout::player::player;
+use slipway_rollout::routing::{self, Seen};
 
+use super::kube_session::{ClusterArguments, Many, One, Session};
 use super::output::{self, OutputArguments};
-
-/// Objects of one list.
-const MOST: usize = 10_000;
-
-#[derive(clap::Args)]
-pub(crate) struct ClusterArguments {
-    /// The cluster; ~/.kube/config when left out
-    #[arg(long, env = "KUBECONFIG")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; its current one when left out
-    #[arg(long)]
-    context: Option<String>,
-    /// The namespace of the Rollout
-    #[arg(long, short, default_value = "default")]
-    namespace: String,
-}
-
-#[derive(clap::Args)]
-pub(crate) struct One {
-    /// The Rollout
-    name: String,
-    #[command(flatten)]
-    cluster: ClusterArguments,
-    #[command(flatten)]
-    output: OutputArguments,
-}
-
-#[derive(clap::Args)]
-pub(crate) struct Many {
-    #[command(flatten)]
-    cluster: ClusterArguments,
-    /// In all namespaces
-    #[arg(long, short = 'A')]
-    all_namespaces: bool,
-    #[command(flatten)]
-    output: OutputArguments,
-}
 
 #[derive(clap::Args)]
 pub(crate) struct StatusArguments {
@@ -104,41 +69,7 @@ fn image(text: &str) -> Result<(String, String), String> {
     Ok((container.to_owned(), image.to_owned()))
 }
 
-struct Session {
-    cluster: Cluster,
-    namespace: String,
-}
-
 impl Session {
-    async fn open(arguments: &ClusterArguments) -> anyhow::Result<Self> {
-        let home = || std::env::home_dir().map(|home| home.join(".kube/config"));
-        let path = arguments.kubeconfig.clone().or_else(home).context("name a cluster with --kubeconfig")?;
-        let mut config = ClusterConfig::new(Some(path));
-        config.context.clone_from(&arguments.context);
-        config.field_manager = "slipway-cli".into();
-        let cluster = Cluster::connect(config).await?;
-        Ok(Self { cluster, namespace: arguments.namespace.clone() })
-    }
-
-    async fn list(&self, group: &str, kind: &str, namespace: &str) -> anyhow::Result<Vec<Value>> {
-        let discovery = self.cluster.discovery();
-        let resource =
-            discovery.preferred(group, kind).with_context(|| format!("the cluster does not know {kind}s"))?;
-        let mut answer = self.cluster.ask(resource, namespace, None, MOST).await?;
-        Ok(answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
-    }
-
-    /// Objects of a kind of Argo Rollouts; items of a list do not say what they are.
-    async fn list_as<T: serde::de::DeserializeOwned>(
-        &self,
-        kind: &str,
-        namespace: &str,
-    ) -> anyhow::Result<Vec<T>> {
-        let mut all = self.list(GROUP, kind, namespace).await?;
-        all.iter_mut().for_each(|object| object["kind"] = kind.into());
-        Ok(all.into_iter().filter_map(|object| serde_json::from_value(object).ok()).collect())
-    }
-
     async fn rollout(&self, name: &str) -> anyhow::Result<Rollout> {
         let key = ObjectKey::new(GROUP, "Rollout", &self.namespace, name);
         let object = self.cluster.read(&key).await?;
@@ -167,7 +98,7 @@ impl Session {
         let replica_sets = self.list("apps", "ReplicaSet", &self.namespace).await?;
         let pods = self.list("", "Pod", &self.namespace).await?;
         let mut templates = Vec::new();
-        let mut runs = Vec::new();
+        let (mut runs, mut experiments) = (Vec::new(), Vec::new());
         if is_analysed(&rollout) {
             templates = self.list_as("AnalysisTemplate", &self.namespace).await?;
             templates.extend(self.list_as("ClusterAnalysisTemplate", "").await?);
@@ -177,8 +108,43 @@ impl Session {
                 .into_iter()
                 .filter(|run| run.metadata.owner_references.iter().any(|owner| owner.uid == *uid))
                 .collect();
+            let all: Vec<Experiment> = self.list_as("Experiment", &self.namespace).await?;
+            experiments = all
+                .into_iter()
+                .filter(|one| one.metadata.owner_references.iter().any(|owner| owner.uid == *uid))
+                .collect();
         }
-        Ok(Observed { rollout, replica_sets, pods, services, workload, runs, templates, refused: Vec::new() })
+        let routes = self.routes(&rollout).await?;
+        Ok(Observed {
+            rollout,
+            replica_sets,
+            pods,
+            services,
+            routes,
+            workload,
+            runs,
+            experiments,
+            templates,
+            refused: Vec::new(),
+        })
+    }
+
+    /// The objects of its routers; one may name another.
+    async fn routes(&self, rollout: &Rollout) -> anyhow::Result<Seen> {
+        let mut seen = Seen::default();
+        let discovery = self.cluster.discovery();
+        for _ in 0..2 {
+            for at in routing::objects(rollout, &seen) {
+                // A kind that the cluster does not know has no objects.
+                let Some(resource) = discovery.preferred(&at.group, &at.kind) else { continue };
+                seen.served.insert((at.group.clone(), at.kind.clone()), resource.api_version());
+                let key = ObjectKey::new(&at.group, &at.kind, &at.namespace, &at.name);
+                if let Some(found) = self.cluster.read(&key).await? {
+                    seen.objects.insert(at, found);
+                }
+            }
+        }
+        Ok(seen)
     }
 
     async fn order(&self, name: &str, order: &Order) -> anyhow::Result<Rollout> {
@@ -254,37 +220,28 @@ fn summary(rollout: &Rollout) -> Value {
         "available": status.available_replicas})
 }
 
-/// One Rollout with its versions, newest first, and why it is not moving.
+/// One Rollout with its versions, newest first, its steps, and why it is not moving.
 pub(crate) async fn get(one: One) -> anyhow::Result<ExitCode> {
     let session = Session::open(&one.cluster).await?;
     let observed = session.observe(&one.name).await?;
-    let next = plan(&observed, Timestamp::now());
-    let status = &observed.rollout.status;
-    let mut sets = owned(observed.replica_sets.clone(), &observed.rollout.metadata.uid);
-    let number =
-        |set: &Value| text(&set["metadata"]["annotations"][names::REVISION]).parse::<i64>().unwrap_or(0);
-    sets.sort_by_key(|set| std::cmp::Reverse(number(set)));
-    let rows: Vec<Value> = sets
+    let now = Timestamp::now();
+    let (next, shown) = (plan(&observed, now), player(&observed, now));
+    let rows: Vec<Value> = shown
+        .versions
         .iter()
-        .map(|set| {
-            let hash = text(&set["metadata"]["labels"][names::HASH]);
-            let roles = [
-                (&status.stable_rs, "stable"),
-                (&status.blue_green.active_selector, "active"),
-                (&status.blue_green.preview_selector, "preview"),
-            ];
-            let mut roles: Vec<&str> = roles.into_iter().filter(|(of, _)| **of == hash).map(|(_, role)| role).collect();
-            if observed.rollout.canary().is_some() && hash == status.current_pod_hash && hash != status.stable_rs {
-                roles.push("canary");
-            }
-            let containers = set["spec"]["template"]["spec"]["containers"].as_array().into_iter().flatten();
-            let images: Vec<String> = containers.map(|container| text(&container["image"])).collect();
-            json!({"revision": number(set), "name": set["metadata"]["name"], "roles": roles.join(","), "images": images.join(","),
-                "desired": set["spec"]["replicas"].as_i64().unwrap_or(0), "ready": set["status"]["readyReplicas"].as_i64().unwrap_or(0),
-                "available": set["status"]["availableReplicas"].as_i64().unwrap_or(0)})
+        .map(|version| {
+            json!({"revision": version.revision, "name": version.name, "roles": version.roles.join(","),
+                "images": version.images.join(","), "desired": version.desired, "ready": version.ready,
+                "available": version.available})
         })
         .collect();
-    let whole = json!({"rollout": summary(&observed.rollout), "waiting": next.waiting, "revisions": rows});
+    let steps: Vec<Value> =
+        shown.steps.iter().map(|step| json!({"step": step.words, "state": step.state.word()})).collect();
+    let weights = shown.weights.map(|weights| {
+        json!({"now": weights.now, "wanted": weights.wanted, "most": weights.most, "routed": weights.routed})
+    });
+    let whole = json!({"rollout": summary(&observed.rollout), "waiting": next.waiting, "weights": weights, "steps": steps,
+        "revisions": rows});
     output::print_one(one.output.output, &whole, &one.name, || {
         let head = &whole["rollout"];
         for (label, name) in [
@@ -298,6 +255,12 @@ pub(crate) async fn get(one: One) -> anyhow::Result<ExitCode> {
         }
         if !next.waiting.is_empty() {
             say!("Waiting: {}", next.waiting);
+        }
+        if let Some(weights) = shown.weights {
+            say!("Weight: {} of {}, {} wanted", weights.now, weights.most, weights.wanted);
+        }
+        for (number, step) in shown.steps.iter().enumerate() {
+            say!("  {}. {} ({})", number + 1, step.words, step.state.word());
         }
         let cells = ["revision", "name", "roles", "desired", "ready", "available", "images"];
         output::print(

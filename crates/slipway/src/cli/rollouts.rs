@@ -1,15 +1,16 @@
 //! `slipway rollout`: Rollouts and analysis templates in files, without a cluster; those in one are in `rollout_cluster`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use slipway_rollout::lint::{self, Finding};
+use slipway_rollout::lint;
 use slipway_rollout::orders::Order;
 use slipway_rollout::{conformance, preview};
 
-use super::offline::{UNREADABLE, read};
-use super::output::{self, Format, OutputArguments};
+use super::checked::{self, FileArguments};
+use super::kube_session::{Many, One};
+use super::offline::read;
+use super::output;
 use super::rollout_cluster as online;
 
 #[derive(clap::Subcommand)]
@@ -19,36 +20,27 @@ pub(crate) enum RolloutCommand {
     /// Print the pods and weights that each step of a canary leads to
     Preview(FileArguments),
     /// Show a Rollout of a cluster, its versions, and why it is not moving
-    Get(online::One),
+    Get(One),
     /// List the Rollouts of a cluster
-    List(online::Many),
+    List(Many),
     /// Print how a Rollout fares: exit 1 when it is Degraded
     Status(online::StatusArguments),
     /// Print what comes next and what it waits for, without doing it
-    Plan(online::One),
+    Plan(One),
     /// Go on: over a pause, or to the next step
     Promote(online::PromoteArguments),
     /// Go back to the stable version
-    Abort(online::One),
+    Abort(One),
     /// Begin an aborted update again
-    Retry(online::One),
+    Retry(One),
     /// Hold an update where it is; `promote` goes on
-    Pause(online::One),
+    Pause(One),
     /// Replace all pods, a few at a time
-    Restart(online::One),
+    Restart(One),
     /// Go back to an earlier revision
     Undo(online::UndoArguments),
     /// Change the images of containers
     SetImage(online::SetImageArguments),
-}
-
-#[derive(clap::Args)]
-pub(crate) struct FileArguments {
-    /// Files with manifests, or - for standard input
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
-    #[command(flatten)]
-    output: OutputArguments,
 }
 
 /// Those that need no cluster; `None`: it needs one.
@@ -79,45 +71,7 @@ pub(crate) async fn run_online(command: RolloutCommand) -> anyhow::Result<ExitCo
 }
 
 fn check(arguments: &FileArguments) -> anyhow::Result<ExitCode> {
-    let format = arguments.output.output;
-    let for_people = matches!(format, Format::Table | Format::Wide);
-    let (mut unreadable, mut wrong) = (false, false);
-    let mut all = Vec::new();
-    for file in &arguments.files {
-        let text = match read(file) {
-            Ok(text) => text,
-            Err(error) => {
-                note!("error: {error:#}");
-                unreadable = true;
-                continue;
-            }
-        };
-        let report = lint::check(&text);
-        wrong |= report.errors() > 0;
-        if for_people {
-            report.findings.iter().for_each(|finding| say!("{}:{finding}", file.display()));
-            if report.findings.is_empty() && report.checked == 0 {
-                note!("{}: there is no Rollout, analysis or experiment in it", file.display());
-            } else if report.findings.is_empty() && output::is_terminal() {
-                say!("{}: valid", file.display());
-            }
-        }
-        let findings: Vec<Value> = report.findings.iter().map(finding).collect();
-        all.push(json!({"file": file, "valid": report.errors() == 0, "checked": report.checked, "findings": findings}));
-    }
-    if !for_people {
-        output::print(format, &all, &["FILE"], |file| vec![text(file, "file")], "")?;
-    }
-    Ok(match (unreadable, wrong) {
-        (true, _) => ExitCode::from(UNREADABLE),
-        (_, true) => ExitCode::FAILURE,
-        _ => ExitCode::SUCCESS,
-    })
-}
-
-fn finding(finding: &Finding) -> Value {
-    let Finding { level, line, column, object, path, message } = finding;
-    json!({"level": level.as_str(), "line": line, "column": column, "object": object, "path": path, "message": message})
+    checked::lint(arguments, "Rollout, analysis or experiment", |text, _| lint::check(text))
 }
 
 fn text(value: &Value, key: &str) -> String {
@@ -174,7 +128,7 @@ fn show(arguments: &FileArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Rows of acceptance data; the lines to print, and how many rows were judged as they should be.
-pub(super) fn compare(rows: &str) -> anyhow::Result<conformance::Report> {
+pub(super) fn compare(rows: &str) -> anyhow::Result<slipway_yaml::suite::Verdict> {
     let rows: Result<Vec<Value>, _> =
         rows.lines().filter(|line| !line.is_empty()).map(serde_json::from_str).collect();
     Ok(conformance::run(&rows?))

@@ -1,7 +1,9 @@
 //! `slipway runtime`: a GitOps runtime as a process of its own, connected to a platform elsewhere; and runtimes as the platform knows them.
 
+mod chart;
 mod connected;
 mod git;
+mod lifecycle;
 mod registry;
 
 use std::net::SocketAddr;
@@ -47,6 +49,20 @@ enum RuntimeCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
+    /// Install one in a cluster of your kubeconfig, or finish an installation that was interrupted
+    Install(Box<lifecycle::InstallArguments>),
+    /// Show an installed one: its state, its pods, its revisions
+    Describe(lifecycle::DescribeArguments),
+    /// Change an installed one: another version, other values
+    Upgrade(Box<lifecycle::UpgradeArguments>),
+    /// Go back to an earlier revision of an installed one
+    Rollback(lifecycle::RollbackArguments),
+    /// Remove an installed one, with all that was made for it; Applications and what they deployed stay
+    Uninstall(lifecycle::UninstallArguments),
+    /// Print what the pods of an installed one say
+    Logs(lifecycle::LogsArguments),
+    /// Check an installed one, and say what to do about what is wrong
+    Doctor(lifecycle::DescribeArguments),
     /// Change how one is reached
     Set(registry::SetArguments),
     /// Create a new token for one; the old one stops working at once
@@ -121,6 +137,15 @@ struct RunArguments {
     /// Only Rollouts whose label argo-rollouts.argoproj.io/controller-instance-id says this
     #[arg(long, default_value = "", value_name = "ID")]
     rollouts_instance_id: String,
+    /// Only Workflows whose label workflows.argoproj.io/controller-instanceid says this
+    #[arg(long, default_value = "", value_name = "ID")]
+    workflows_instance_id: String,
+    /// The image with slipway-executor, for outputs of containers of Workflows; those that need it are refused without it
+    #[arg(long, value_name = "IMAGE")]
+    executor_image: Option<String>,
+    /// Name and version of the chart that it was installed by; the chart says so itself
+    #[arg(long, env = "SLIPWAY_CHART", value_name = "CHART", hide = true)]
+    chart: Option<String>,
     #[command(flatten)]
     engines: EngineOptions,
 }
@@ -143,13 +168,16 @@ pub(crate) struct EngineOptions {
     /// Seconds without a sign of life after which other engines take this one's Applications over
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(3..=600))]
     lease_seconds: u64,
+    /// The Deployment whose pods share the Applications: what they write down for that goes with it
+    #[arg(long, env = "SLIPWAY_DEPLOYMENT", value_name = "NAME")]
+    deployment: Option<String>,
     /// Answer the argocd CLI in --core mode, on 127.0.0.1:6379 and :8081, where its port-forward ends
     #[arg(long)]
     argocd_core: bool,
     /// Leave this to a controller of Argo CD; may be given several times
     #[arg(long, value_name = "ENGINE", value_parser = slipway_runtime::engine_names())]
     without: Vec<String>,
-    /// Ask no private address because an ApplicationSet, a notification or a chart names it
+    /// Ask no private address because an ApplicationSet, a notification, a chart or a managed cluster names it
     #[arg(long)]
     egress_public: bool,
     /// An address that may be asked all the same: a host, an address or a network; may be given several times
@@ -170,6 +198,7 @@ impl EngineOptions {
         if !self.alone {
             let mut sharing = slipway_runtime::Sharing::of_folder(&config.data)?;
             sharing.lease = Duration::from_secs(self.lease_seconds);
+            sharing.owner = self.deployment.filter(|name| !name.is_empty());
             config.sharing = Some(sharing);
         }
         Ok(())
@@ -184,6 +213,13 @@ pub(crate) async fn run(arguments: RuntimeArguments) -> anyhow::Result<ExitCode>
         Some(RuntimeCommand::Get(one)) => run_kept("runtime", KeptCommand::Get(one)).await,
         Some(RuntimeCommand::Delete(names)) => run_kept("runtime", KeptCommand::Delete(names)).await,
         Some(RuntimeCommand::Git(command)) => git::run(command).await,
+        Some(RuntimeCommand::Install(arguments)) => lifecycle::install(*arguments).await,
+        Some(RuntimeCommand::Describe(arguments)) => lifecycle::describe(arguments).await,
+        Some(RuntimeCommand::Upgrade(arguments)) => lifecycle::upgrade(*arguments).await,
+        Some(RuntimeCommand::Rollback(arguments)) => lifecycle::rollback(arguments).await,
+        Some(RuntimeCommand::Uninstall(arguments)) => lifecycle::uninstall(arguments).await,
+        Some(RuntimeCommand::Logs(arguments)) => lifecycle::logs(arguments).await,
+        Some(RuntimeCommand::Doctor(arguments)) => lifecycle::doctor(arguments).await,
         Some(RuntimeCommand::Create(create)) => registry::create(create).await,
         Some(RuntimeCommand::Rename { name, to, output }) => registry::rename(&name, to, output).await,
         Some(RuntimeCommand::Set(set)) => registry::set(set).await,
@@ -196,7 +232,7 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     log_to_stderr();
     let server = arguments
         .server
-        .context("give --server, or one of: run, list, get, create, rename, set, token, revoke, delete")?;
+        .context("give --server, or one of: run, install, list, get, describe, create, rename, set, token, revoke, upgrade, rollback, uninstall, logs, doctor, delete")?;
     crate::runner::check_address(&server, arguments.plain_http, "runtime")?;
     let token = match (&arguments.token, &arguments.token_file) {
         (Some(token), _) => token.clone(),
@@ -230,8 +266,16 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         Some(path) => format!("the cluster of {}", path.display()),
         None => "the cluster that it runs in".to_owned(),
     });
+    if let Some(chart) = arguments.chart {
+        (config.installed_by, config.chart) = ("helm".into(), chart);
+    }
     config.server = Some(client.clone());
     config.rollouts = Some(slipway_runtime::RolloutsConfig { instance_id: arguments.rollouts_instance_id });
+    config.workflows = Some(slipway_runtime::WorkflowsConfig {
+        instance_id: arguments.workflows_instance_id,
+        executor_image: arguments.executor_image,
+        ..slipway_runtime::WorkflowsConfig::default()
+    });
     config.listen = arguments.metrics_listen;
     arguments.engines.apply(&mut config)?;
     let listener = tokio::net::TcpListener::bind(arguments.listen)

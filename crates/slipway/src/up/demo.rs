@@ -11,6 +11,8 @@ use slipway_model::{AccountId, Secret};
 use slipway_server::Server;
 use tokio_util::sync::CancellationToken;
 
+use super::existing::Existing;
+
 const APP: &str = "demo/demo-app";
 const DEPLOY: &str = "demo/demo-deploy";
 
@@ -55,10 +57,35 @@ fn application_text(url: &str) -> String {
     APPLICATION.replace("@REPO_URL@", &format!("{url}/git/{DEPLOY}.git"))
 }
 
+/// The cluster that it goes into.
+pub(super) struct Into {
+    config: ClusterConfig,
+    namespace: String,
+    /// Of a cluster of somebody's own, which gets no Application.
+    mark: Option<String>,
+}
+
+impl Into {
+    pub(super) fn new(kubeconfig: &Path, existing: Option<&Existing>) -> Self {
+        match existing {
+            Some(existing) => Self {
+                config: existing.chosen.config(),
+                namespace: existing.namespace.clone(),
+                mark: Some(existing.mark.clone()),
+            },
+            None => Self {
+                config: ClusterConfig::new(Some(kubeconfig.to_owned())),
+                namespace: "argocd".to_owned(),
+                mark: None,
+            },
+        }
+    }
+}
+
 /// Puts the Application and the credential for its repository into the cluster, as `kubectl apply` would.
-pub(crate) async fn deploy(kubeconfig: &Path, url: &str, git_key: &Secret<String>, stop: &CancellationToken) {
+pub(super) async fn deploy(into: &Into, url: &str, git_key: &Secret<String>, stop: &CancellationToken) {
     loop {
-        let error = match try_deploy(kubeconfig, url, git_key).await {
+        let error = match try_deploy(into, url, git_key).await {
             Ok(()) => return,
             Err(error) => error,
         };
@@ -71,29 +98,34 @@ pub(crate) async fn deploy(kubeconfig: &Path, url: &str, git_key: &Secret<String
     }
 }
 
-async fn try_deploy(kubeconfig: &Path, url: &str, git_key: &Secret<String>) -> anyhow::Result<()> {
-    let cluster = Cluster::connect(ClusterConfig::new(Some(kubeconfig.to_owned()))).await?;
+async fn try_deploy(into: &Into, url: &str, git_key: &Secret<String>) -> anyhow::Result<()> {
+    let cluster = Cluster::connect(into.config.clone()).await?;
+    let namespace_name = into.namespace.as_str();
     let options = WriteOptions { dry_run: false, ..WriteOptions::default() };
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace_name}});
     let credential = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {
-            "name": "slipway-git-host", "namespace": "argocd",
+            "name": "slipway-git-host", "namespace": namespace_name,
             "labels": {"argocd.argoproj.io/secret-type": "repo-creds"},
         },
         "stringData": {"type": "git", "url": format!("{url}/git/"), "username": "runtime", "password": git_key.expose()},
     });
     let project = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
-        "metadata": {"name": "default", "namespace": "argocd"},
+        "metadata": {"name": "default", "namespace": namespace_name},
         "spec": {
             "sourceRepos": ["*"],
             "destinations": [{"namespace": "*", "server": "*"}],
             "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
         },
     });
-    let application = application(url)?;
-    for (object, keep) in [(namespace, true), (credential, false), (project, true), (application, true)] {
+    let mut objects = vec![(namespace, true), (credential, false), (project, true)];
+    match &into.mark {
+        None => objects.push((application(url)?, true)),
+        Some(mark) => objects.iter_mut().for_each(|(object, _)| crate::kube::marks::marked(object, mark)),
+    }
+    for (object, keep) in objects {
         // What a person changed since stays; the credential follows the address of the server.
         if keep && cluster.read(&ObjectKey::of(&object)).await?.is_some() {
             continue;

@@ -3,6 +3,7 @@
 
 mod agents;
 mod demo;
+mod existing;
 mod image;
 mod ready;
 
@@ -35,15 +36,24 @@ pub(crate) struct UpArguments {
     /// How to say that it is ready: text for people, or one line of JSON for programs
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Use this cluster instead of the embedded one
-    #[arg(long)]
+    /// Use a cluster of this kubeconfig instead of the embedded one
+    #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// Use this context's cluster instead of the embedded one; with --kubeconfig its current one by default, without it $KUBECONFIG or ~/.kube/config is read
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Where Applications and their Secrets are in that cluster [default: argocd]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
     /// Where builds run
     #[arg(long, value_enum, default_value_t = Executor::Auto)]
     executor: Executor,
     /// Do not make the demo repositories, pipeline and Application
     #[arg(long)]
     no_demo: bool,
+    /// The image with slipway-executor, for outputs of containers of Workflows; those that need it are refused without it
+    #[arg(long, value_name = "IMAGE")]
+    executor_image: Option<String>,
     #[command(flatten)]
     network: NetworkArguments,
 }
@@ -70,6 +80,9 @@ pub(crate) struct NetworkArguments {
     /// The image with the slipway binary and git that Codefresh runners start for a build
     #[arg(long, default_value = slipway_server::Network::RUNNER_IMAGE, env = "SLIPWAY_RUNNER_IMAGE")]
     runner_image: String,
+    /// A file, or an https address, that says which releases there are: `slipway version --check` and the API tell of updates from it
+    #[arg(long, env = "SLIPWAY_RELEASE_FEED", value_name = "FILE|URL")]
+    release_feed: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -91,6 +104,7 @@ impl NetworkArguments {
             runner_image: Some(self.runner_image),
             tunnel_domain: self.tunnel_domain.filter(|domain| !domain.is_empty()),
             peer_url: None,
+            release_feed: self.release_feed.filter(|place| !place.is_empty()),
         })
     }
 }
@@ -113,9 +127,28 @@ enum Executor {
 
 pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     log_to_stderr();
+    let of_somebody = arguments.kubeconfig.is_some() || arguments.context.is_some();
+    anyhow::ensure!(
+        of_somebody || arguments.namespace.is_none(),
+        "--namespace is for a cluster of your own: give --kubeconfig or --context"
+    );
     crate::private::folder(&arguments.data)?;
     let data = arguments.data.canonicalize()?;
     let _lock = lock(&data)?;
+    // Before anything is made: a cluster that cannot be used leaves nothing behind.
+    let existing = match of_somebody {
+        true => {
+            let kube = crate::kube::KubeArguments {
+                kubeconfig: arguments.kubeconfig.clone(),
+                context: arguments.context.clone(),
+            };
+            let namespace = arguments.namespace.as_deref().unwrap_or("argocd");
+            Some(existing::prepare(&kube, namespace, &data).await?)
+        }
+        false => None,
+    };
+    // Its pods run images of this machine, which a cluster elsewhere cannot pull.
+    let with_demo = !arguments.no_demo && existing.is_none();
     let listener = tokio::net::TcpListener::bind(arguments.listen)
         .await
         .with_context(|| format!("cannot listen on {}: choose another with --listen", arguments.listen))?;
@@ -126,13 +159,16 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     let server = Server::open(config, Seams::system(), stop.clone())?;
     let first = server.first_start("admin@slipway.local").await?;
     let account = server.first_account().await?.context("the database has no account")?;
-    if !arguments.no_demo {
+    if with_demo {
         demo::seed(&server, account).await.context("cannot make the demo")?;
     }
     let keys = agents::keys(&server, account, &data).await?;
 
-    let (kubeconfig, cluster_words) = match &arguments.kubeconfig {
-        Some(path) => (path.clone(), format!("the cluster of {}", path.display())),
+    let (kubeconfig, cluster_words) = match &existing {
+        Some(existing) => (
+            existing.chosen.file.clone(),
+            format!("{}, Kubernetes {}", existing.chosen.words(), existing.version),
+        ),
         None => embedded(&data, &stop).await?,
     };
     let mut config =
@@ -140,7 +176,16 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     let platform = Client::new(&url, keys.runtime);
     config.server = Some(platform.clone());
     config.rollouts = Some(slipway_runtime::RolloutsConfig::default());
+    config.workflows = Some(slipway_runtime::WorkflowsConfig {
+        executor_image: arguments.executor_image.clone(),
+        ..slipway_runtime::WorkflowsConfig::default()
+    });
     config.cluster.clone_from(&cluster_words);
+    config.installed_by = "up".into();
+    if let Some(existing) = &existing {
+        config.context = Some(existing.chosen.context.name.clone());
+        config.namespace.clone_from(&existing.namespace);
+    }
     let app = slipway_server::router(&server);
     let serving = tokio::spawn(slipway_server::serve(listener, app, stop.clone()));
     let mut roles = tokio::task::JoinSet::new();
@@ -169,7 +214,7 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     };
     let mut runner =
         slipway_runner::Config::new(agents::RUNNER, Client::new(&url, keys.runner), data.join("runner"));
-    let with_image = !arguments.no_demo && choice != slipway_runner::ExecutorChoice::Host;
+    let with_image = with_demo && choice != slipway_runner::ExecutorChoice::Host;
     runner.executor = choice;
     // Steps that run on the host do not see the platform's own files.
     runner.hide = vec![data.clone()];
@@ -183,9 +228,10 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
             tracing::error!(error = format!("{error:#}"), "The runner has stopped.");
         }
     });
-    if !arguments.no_demo {
-        let (kubeconfig, url, stop) = (kubeconfig.clone(), url.clone(), stop.clone());
-        roles.spawn(async move { demo::deploy(&kubeconfig, &url, &git_key, &stop).await });
+    if with_demo || existing.is_some() {
+        let into = demo::Into::new(&kubeconfig, existing.as_ref());
+        let (url, stop) = (url.clone(), stop.clone());
+        roles.spawn(async move { demo::deploy(&into, &url, &git_key, &stop).await });
     }
     let ended = signalled();
     ready::announce(
@@ -195,7 +241,8 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
         &data,
         &kubeconfig,
         &cluster_words,
-        !arguments.no_demo,
+        existing.as_ref(),
+        with_demo,
     )?;
 
     ended.await;
@@ -208,7 +255,7 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     let _ = tokio::time::timeout(DRAIN, drained).await;
     let _ = tokio::time::timeout(LAST_NOTES, server.finish()).await;
     server.close();
-    if arguments.kubeconfig.is_none() {
+    if existing.is_none() {
         left_running(&data).await;
     }
     Ok(ExitCode::SUCCESS)
@@ -260,9 +307,18 @@ async fn left_running(data: &Path) {
     }
 }
 
-pub(crate) async fn down(data: &Path) -> anyhow::Result<ExitCode> {
+pub(crate) async fn down(data: &Path, remove: bool) -> anyhow::Result<ExitCode> {
     let data = data.canonicalize().with_context(|| format!("there is no folder {}", data.display()))?;
     let _lock = lock(&data)?;
+    let elsewhere = existing::down(&data, remove).await?;
+    anyhow::ensure!(
+        elsewhere || !remove,
+        "--remove is for a platform on a cluster of your own; this one has put nothing into any"
+    );
+    // A platform that never had an embedded cluster has no containers to ask an engine about.
+    if !data.join("cluster").exists() {
+        return Ok(ExitCode::SUCCESS);
+    }
     let removed = slipway_devcluster::remove_containers(&data.join("cluster"), None).await?;
     say!("Removed {removed} containers; the data in {} stays", data.display());
     Ok(ExitCode::SUCCESS)

@@ -7,15 +7,18 @@ use serde_json::json;
 use slipway_server::bootstrap::FirstAdministrator;
 
 use super::Output;
+use super::existing::Existing;
 use crate::cli::context;
 
-pub(crate) fn announce(
+#[expect(clippy::too_many_arguments, reason = "what is said, part by part")]
+pub(super) fn announce(
     output: Output,
     url: &str,
     first: Option<&FirstAdministrator>,
     data: &Path,
     kubeconfig: &Path,
     cluster: &str,
+    existing: Option<&Existing>,
     demo: bool,
 ) -> anyhow::Result<()> {
     let saved = context::keep(url, data, first.map(|first| first.api_key.expose().as_str()));
@@ -27,6 +30,8 @@ pub(crate) fn announce(
             "adminPassword": first.and_then(|first| first.password.as_ref()).map(|password| password.expose()),
             "apiKey": first.map(|first| first.api_key.expose()),
             "kubeconfig": kubeconfig,
+            "context": existing.map(|existing| &existing.chosen.context.name),
+            "namespace": existing.map_or("argocd", |existing| &existing.namespace),
         });
         writeln!(out, "{line}")?;
         return Ok(out.flush()?);
@@ -47,7 +52,12 @@ pub(crate) fn announce(
         writeln!(out, "  Sign in     with the credentials that the first start printed")?;
     }
     writeln!(out, "  Cluster     {cluster}")?;
-    writeln!(out, "              export KUBECONFIG={}", kubeconfig.display())?;
+    match existing {
+        Some(existing) => {
+            writeln!(out, "              Applications are in namespace {}", existing.namespace)?
+        }
+        None => writeln!(out, "              export KUBECONFIG={}", kubeconfig.display())?,
+    }
     match saved {
         Ok(context::Kept::InUse(name)) => writeln!(out, "  CLI         uses this platform (context {name})")?,
         Ok(context::Kept::Beside { own, used }) => {
@@ -76,6 +86,19 @@ pub(crate) fn announce(
             "              edit www/index.html, commit, git push; then: {} logs -f",
             this_program()
         )?;
+    }
+    if existing.is_some() {
+        writeln!(
+            out,
+            "\n  The demo is left out: its pods run images of this machine, which this cluster cannot pull."
+        )?;
+        writeln!(
+            out,
+            "  Ctrl-C stops it; the next start continues where it left off. `{} down --remove`",
+            this_program()
+        )?;
+        writeln!(out, "  takes out of the cluster what was put there; what was deployed stays.\n")?;
+        return Ok(out.flush()?);
     }
     writeln!(
         out,

@@ -3,6 +3,7 @@
 mod appset;
 mod backup;
 mod docs;
+mod existing;
 mod grammar;
 mod killed_audit;
 mod outage;

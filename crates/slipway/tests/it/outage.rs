@@ -2,6 +2,7 @@
 //! platform afterwards comes twice and out of order. `SLIPWAY_OUTAGE_APPS` says how many Applications.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -77,7 +78,12 @@ async fn pass(State(wire): State<Arc<Wire>>, request: Request) -> Response {
     if parts.headers.contains_key("upgrade") {
         return StatusCode::BAD_GATEWAY.into_response();
     }
-    let body = axum::body::to_bytes(body, 64 << 20).await.unwrap().to_vec();
+    let mut body = axum::body::to_bytes(body, 64 << 20).await.unwrap().to_vec();
+    if parts.headers.get("content-encoding").is_some_and(|encoding| encoding == "gzip") {
+        let mut plain = Vec::new();
+        flate2::read::GzDecoder::new(&*body).read_to_end(&mut plain).unwrap();
+        body = plain;
+    }
     let is_report = path == "/2.0/api/events";
     if is_report {
         wire.seen.lock().unwrap().extend_from_slice(&body);
