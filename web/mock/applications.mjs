@@ -1,5 +1,7 @@
 // Applications in the states that a page has to be able to show.
 
+import { abortedRollout, pausedRollout } from './rollouts.mjs';
+
 const iso = (secondsAgo) => new Date(Date.now() - secondsAgo * 1000).toISOString();
 
 export const commit = (sha, message, author, secondsAgo) => ({ sha, message, author, date: iso(secondsAgo) });
@@ -135,7 +137,21 @@ export function createApplications() {
           health: 'Healthy',
           requiresPruning: true,
         }),
+        node('Rollout', 'web', {
+          group: 'argoproj.io',
+          version: 'v1alpha1',
+          status: 'Synced',
+          health: 'Suspended',
+          healthMessage: 'CanaryPauseStep',
+        }),
+        node('ReplicaSet', 'web-3dde', {
+          group: 'apps',
+          parentUid: 'rollout-web',
+          health: 'Healthy',
+          info: '1/1 ready',
+        }),
       ],
+      rollouts: [pausedRollout('demo')],
       summary: 'Two resources differ from Git; sync it, or switch automatic sync on.',
       operation: { ...succeeded, startedAt: iso(86_400), finishedAt: iso(86_390) },
       history,
@@ -193,6 +209,7 @@ export function createApplications() {
       healthMessage: 'Deployment demo: 38 of 40 pods are ready',
       revision: BEFORE,
       resources: demoResources({ pods: 40 }),
+      rollouts: [abortedRollout('search')],
       summary: 'Two pods crash on start: exit code 1.',
       operation: {
         ...succeeded,
@@ -317,9 +334,11 @@ export function listed(all, query) {
   if (query.get('sort') === 'problems') rows.sort((one, other) => urgency(other) - urgency(one));
   const from = Number(query.get('offset') ?? 0);
   const page = rows.slice(from, from + Number(query.get('limit') ?? 100));
-  const applications = page.map(({ resources: _r, history, conditions: _c, images: _i, ...row }) => ({
-    ...row,
-    deployedAt: history?.at(-1)?.deployedAt,
-  }));
+  const applications = page.map(
+    ({ resources: _r, history, conditions: _c, images: _i, rollouts: _o, ...row }) => ({
+      ...row,
+      deployedAt: history?.at(-1)?.deployedAt,
+    }),
+  );
   return { applications, total: rows.length, facets };
 }

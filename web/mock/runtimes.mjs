@@ -13,6 +13,9 @@ const runtime = (name, state, extra) => ({
   online: state === 'online',
   applications: 0,
   tunnels: state === 'online' ? 1 : 0,
+  health: state === 'online' ? 'healthy' : 'unreachable',
+  namespace: 'argocd',
+  clusters: [],
   ...extra,
 });
 
@@ -27,18 +30,70 @@ const comes = (made, changed) => {
   changed('runtime', made.name);
 };
 
+const managed = (name, state, extra) => ({
+  runtime: 'local',
+  name,
+  server: `https://${name}.example:6443`,
+  state,
+  message: '',
+  since: iso(Date.now() - 6e5),
+  attemptedAt: iso(Date.now()),
+  serverVersion: '1.34.4',
+  applications: 0,
+  isOwn: false,
+  ...extra,
+});
+
+/** A feed that has something newer for one of them. */
+export const releases = () => ({
+  feed: 'ok',
+  latest: '0.2.0',
+  components: [
+    { component: 'runtime', name: 'local', version: '0.1.0', update: '' },
+    {
+      component: 'runtime',
+      name: 'frankfurt',
+      version: '0.1.0',
+      update: 'required',
+      message: '0.2.0 closes a hole',
+    },
+  ],
+});
+
+export const createClusters = () => [
+  managed('in-cluster', 'Successful', {
+    server: 'https://kubernetes.default.svc',
+    applications: 4,
+    isOwn: true,
+  }),
+  managed('paris', 'Failed', { message: 'cannot reach the cluster: connection refused', applications: 2 }),
+  managed('tokyo', 'Unknown', { message: 'it is being connected', serverVersion: '' }),
+];
+
 export function createRuntimes(now, changed) {
   const all = [
     runtime('local', 'online', {
       cluster: 'embedded cluster, pods by podman 4.3.1',
       lastSeen: iso(Date.now()),
       applications: 4,
+      installedBy: 'up',
+      modules: ['GitOps', 'Rollouts'],
+      health: 'degraded',
+      healthReasons: ['cluster production: 401 Unauthorized'],
+      clusters: [
+        managed('in-cluster', 'Successful', { applications: 2, isOwn: true }),
+        managed('production', 'Failed', { message: '401 Unauthorized', since: iso(now - 6e4) }),
+      ],
     }),
     runtime('frankfurt', 'offline', {
       cluster: 'Kubernetes 1.34, 12 nodes',
       lastSeen: iso(now - 7e5),
+      healthReasons: [`it was last heard of at ${iso(now - 7e5)}`],
       created: iso(now - 9e8),
       applications: 1,
+      installedBy: 'helm',
+      chart: 'slipway-runtime-0.1.0',
+      modules: ['GitOps'],
     }),
   ];
   const register = ({ name, ingressUrl = '' }) => {
@@ -52,6 +107,18 @@ export function createRuntimes(now, changed) {
   const detail = (found) => ({
     ...found,
     allowedAddresses: [],
+    components: [
+      { name: 'applications', state: 'healthy', replica: '', heard: iso(now), lastActivity: iso(now) },
+      { name: 'rollouts', state: 'off', replica: '', heard: iso(now) },
+    ],
+    connectivity: [
+      {
+        name: 'callers → app-proxy',
+        state: found.online ? 'connected' : 'unreachable',
+        message: found.online ? 'through its tunnel' : 'no tunnel is open',
+      },
+      { name: 'reports', state: 'connected', lastActivity: iso(now), message: 'its reports arrive' },
+    ],
     sessions: found.online
       ? [{ peer: '192.0.2.7', since: iso(Date.now() - 6e5), inFlight: 0, served: 42 }]
       : [],

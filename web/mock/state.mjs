@@ -2,7 +2,8 @@
 import { createAdmin } from './admin.mjs';
 import { commit, createApplications, demoResources, diff, listed, plan } from './applications.mjs';
 import { texts } from './logs.mjs';
-import { createRuntimes } from './runtimes.mjs';
+import { listedRollouts, orderRollout } from './rollouts.mjs';
+import { createClusters, createRuntimes, releases } from './runtimes.mjs';
 
 const STEPS = [
   { name: 'clone', title: 'Clone demo-app', type: 'git-clone', stage: 'prepare' },
@@ -421,6 +422,9 @@ export function createState(changed, speed) {
       const [noun, first, second] = path;
       if (noun === 'runtimes' && (first || method === 'POST'))
         return runtimes.answer(method, path.slice(1), body);
+      if (noun === 'gitops' && first === 'clusters') return empty ? [] : createClusters();
+      if (noun === 'gitops' && first === 'rollouts') return empty ? [] : listedRollouts(applications);
+      if (noun === 'releases') return releases();
       switch (`${method} ${noun}`) {
         case 'GET user':
           return user;
@@ -542,8 +546,15 @@ export function createState(changed, speed) {
           return {
             message: `the rollback to ${body.id} was asked for, and automated sync was switched off so that it lasts`,
           };
-        default:
-          return undefined;
+        default: {
+          const wanted = ({ namespace: within, name: of }) =>
+            within === body.namespace && of === body.resourceName;
+          const rollout = verb.startsWith('rollout-') && (application.rollouts ?? []).find(wanted);
+          if (!rollout) return undefined;
+          const answer = orderRollout(rollout, verb);
+          changed('application', `${application.runtime}/${application.namespace}/${application.name}`);
+          return answer;
+        }
       }
     },
   };

@@ -27,6 +27,8 @@ export function createApp() {
     mutationCache: new MutationCache({ onError }),
     defaultOptions: {
       queries: {
+        // The platform may be on this machine: a browser that thinks it is offline asks all the same.
+        networkMode: 'always',
         // The change stream says what is old; time alone does not.
         staleTime: 30_000,
         retry: (failures, error) =>
@@ -34,6 +36,7 @@ export function createApp() {
         refetchInterval: (query) =>
           live.current() === 'live' || query.state.status === 'error' ? false : POLL_MS,
       },
+      mutations: { networkMode: 'always' },
     },
   });
 

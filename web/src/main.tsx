@@ -5,6 +5,7 @@ import { QueryClientProvider } from '@tanstack/react-query';
 import { RouterProvider } from '@tanstack/react-router';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
+import { watchBlocked } from './api/reach';
 import { createApp } from './app';
 import { LiveContext } from './hooks/useLive';
 import { theme } from './theme';
@@ -12,6 +13,7 @@ import { theme } from './theme';
 const root = document.getElementById('root');
 if (!root) throw new Error('index.html has an element with the id `root`');
 
+watchBlocked(document);
 const { queryClient, router, live } = createApp();
 
 createRoot(root).render(

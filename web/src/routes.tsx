@@ -138,6 +138,19 @@ const application = createRoute({
   component: page(() => import('./pages/ApplicationPage'), 'ApplicationPage'),
 });
 
+const rollouts = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/rollouts',
+  component: page(() => import('./pages/RolloutsPage'), 'RolloutsPage'),
+});
+
+/** `within` is the Rollout's own namespace. */
+const rollout = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/applications/$runtime/$namespace/$name/rollouts/$within/$rollout',
+  component: page(() => import('./pages/RolloutPage'), 'RolloutPage'),
+});
+
 const runtimes = createRoute({
   getParentRoute: () => signedIn,
   path: '/runtimes',
@@ -148,6 +161,12 @@ const runtime = createRoute({
   getParentRoute: () => signedIn,
   path: '/runtimes/$name',
   component: page(() => import('./pages/RuntimePage'), 'RuntimePage'),
+});
+
+const clusters = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/clusters',
+  component: page(() => import('./pages/ClustersPage'), 'ClustersPage'),
 });
 
 /** Outside the frame: whoever is invited is not signed in yet. The token is behind `#`, where no server sees it. */
@@ -287,6 +306,9 @@ export const routeTree = root.addChildren([
     application,
     runtimes,
     runtime,
+    clusters,
+    rollouts,
+    rollout,
     profile,
     keys,
     adminAccount,

@@ -8,6 +8,7 @@ import createClient from 'openapi-fetch';
 import { ApiError, http, unwrap } from './client';
 import type { paths } from './generated/app-proxy';
 import { readEvents } from './podLog';
+import { whyUnreached } from './reach';
 import type {
   ApplicationDiff,
   ApplicationPlan,
@@ -17,6 +18,7 @@ import type {
   Pass,
   PodLog,
   PodLogFailed,
+  RolloutRequest,
   SyncRequest,
 } from './types';
 
@@ -25,6 +27,18 @@ export interface ApplicationRef {
   namespace: string;
   name: string;
 }
+
+/** What can be asked of a Rollout. */
+export const ROLLOUT_OPERATIONS = [
+  'rollout-resume',
+  'rollout-skip-current-step',
+  'rollout-promote-full',
+  'rollout-pause',
+  'rollout-abort',
+  'rollout-retry',
+  'rollout-restart',
+] as const;
+export type RolloutOperation = (typeof ROLLOUT_OPERATIONS)[number];
 
 const BASE = '/app-proxy/api/applications/{namespace}/{name}';
 
@@ -62,10 +76,7 @@ async function ask<T>(ref: ApplicationRef, url: string, call: Parameters<typeof 
     return await unwrap(call);
   } catch (error) {
     if (!(error instanceof ApiError) || error.code !== 'UNREACHABLE') throw error;
-    const elsewhere = /^https?:/.test(url)
-      ? `; this browser reaches it at ${url}: check that it is online, your VPN, its certificate and blockers`
-      : '; check that it is online';
-    throw new ApiError(0, `cannot reach the runtime \`${ref.runtime}\`${elsewhere}`, error.code);
+    throw new ApiError(0, `cannot reach the runtime \`${ref.runtime}\`; ${whyUnreached(url)}`, error.code);
   }
 }
 
@@ -104,6 +115,10 @@ export const appProxy = {
   deleteResource: async (ref: ApplicationRef, body: DeleteResourceRequest): Promise<Done> => {
     const pass = await passFor(ref, 'delete-resource', { ...body });
     return ask(ref, pass.url, client(pass).POST(`${BASE}/delete-resource`, { params: at(ref), body }));
+  },
+  rollout: async (ref: ApplicationRef, operation: RolloutOperation, body: RolloutRequest): Promise<Done> => {
+    const pass = await passFor(ref, operation, { ...body });
+    return ask(ref, pass.url, client(pass).POST(`${BASE}/${operation}`, { params: at(ref), body }));
   },
   /** Until the log ends; `false` when it broke off before. */
   logs: async (

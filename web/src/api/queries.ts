@@ -83,6 +83,19 @@ export const runtimeQuery = (name: string) =>
     queryFn: ({ signal }) => unwrap(http.GET('/api/runtimes/{name}', { params: { path: { name } }, signal })),
   });
 
+/** What the release feed says; nobody waits for it. */
+export const releasesQuery = queryOptions({
+  queryKey: ['releases'],
+  queryFn: ({ signal }) => unwrap(http.GET('/api/releases', { signal })),
+  staleTime: 600_000,
+});
+
+/** Old with their runtimes: reports of those tell of them. */
+export const clustersQuery = queryOptions({
+  queryKey: ['runtimes', '', 'clusters'],
+  queryFn: ({ signal }) => unwrap(http.GET('/api/gitops/clusters', { signal })),
+});
+
 export const runnersQuery = queryOptions({
   queryKey: ['runners'],
   queryFn: ({ signal }) => unwrap(http.GET('/api/runners', { signal })),
@@ -131,6 +144,12 @@ export const applicationQuery = (ref: ApplicationRef) =>
         http.GET('/api/applications/{runtime}/{namespace}/{name}', { params: { path: { ...ref } }, signal }),
       ),
   });
+
+/** Of all applications that one may see. */
+export const rolloutsQuery = queryOptions({
+  queryKey: ['applications', 'rollouts'],
+  queryFn: ({ signal }) => unwrap(http.GET('/api/gitops/rollouts', { signal })),
+});
 
 export const diffQuery = (ref: ApplicationRef) =>
   queryOptions({

@@ -11,6 +11,7 @@ import { useConfirmIdentity } from '../hooks/useConfirmIdentity';
 import { useLiveConnection } from '../hooks/useLive';
 import {
   Box,
+  Boxes,
   Branch,
   Building,
   ChevronUp,
@@ -29,6 +30,7 @@ import {
   Scroll,
   Server,
   Shield,
+  Ship,
   Sliders,
 } from '../ui/icons';
 import { Loading, sentence, toFailure } from '../ui/States';
@@ -58,8 +60,10 @@ const groups: PlaceGroup[] = [
       { to: '/pipelines', label: 'Pipelines', icon: Play },
       { to: '/builds', label: 'Builds', icon: Hammer },
       { to: '/applications', label: 'Applications', icon: Layers },
+      { to: '/rollouts', label: 'Rollouts', icon: Ship },
       { to: '/repositories', label: 'Repositories', icon: Branch },
       { to: '/runtimes', label: 'Runtimes & runners', icon: Server },
+      { to: '/clusters', label: 'Clusters', icon: Boxes },
       { to: '/admin/configuration', label: 'Shared configuration', icon: Sliders },
       { to: '/admin/integrations', label: 'Integrations', icon: Plug },
     ],

@@ -37,11 +37,36 @@ const PHASE: Record<string, Tone> = {
   Error: 'bad',
 };
 
+const ROLLOUT: Record<string, Tone> = { Healthy: 'ok', Progressing: 'run', Paused: 'wait', Degraded: 'bad' };
+
+const STEP: Record<string, Tone> = {
+  PENDING: 'queue',
+  ACTIVE: 'run',
+  PASSED: 'ok',
+  FAILED: 'bad',
+  PAUSED_INDEFINITE: 'wait',
+  PAUSED_INCONCLUSIVE: 'wait',
+  TERMINATED: 'off',
+};
+
+/** Of an analysis, a metric and a measurement. */
+const RUN: Record<string, Tone> = {
+  Pending: 'queue',
+  Running: 'run',
+  Successful: 'ok',
+  Failed: 'bad',
+  Error: 'bad',
+  Inconclusive: 'wait',
+};
+
 const CHANGE: Record<string, Tone> = { add: 'ok', change: 'wait', delete: 'bad', same: 'off' };
 
 export const buildTone = (status: string): Tone => BUILD[status] ?? 'off';
 export const syncTone = (status: string): Tone => SYNC[status] ?? 'off';
 export const healthTone = (status: string): Tone => HEALTH[status] ?? 'off';
 export const phaseTone = (phase: string): Tone => PHASE[phase] ?? 'off';
+export const rolloutTone = (phase: string): Tone => ROLLOUT[phase] ?? 'off';
+export const stepTone = (state: string): Tone => STEP[state] ?? 'off';
+export const runTone = (phase: string): Tone => RUN[phase] ?? 'off';
 export const changeTone = (change: string): Tone => CHANGE[change] ?? 'off';
 export const onlineTone = (online: boolean): Tone => (online ? 'ok' : 'bad');

@@ -3,11 +3,12 @@ import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { lazy, Suspense } from 'react';
 import { applicationQuery, runtimesQuery } from '../api/queries';
-import type { Application, Runtime } from '../api/types';
+import type { Application } from '../api/types';
 import { ApplicationActions } from '../components/application/ApplicationActions';
 import { ApplicationFacts, Conditions } from '../components/application/ApplicationFacts';
 import { DiffTab } from '../components/application/DiffTab';
 import { HistoryTab } from '../components/application/HistoryTab';
+import { offlineReason } from '../components/application/offline';
 import { LogsTab } from '../components/application/LogsTab';
 import { PlanTab } from '../components/application/PlanTab';
 import { ResourceDetails } from '../components/application/ResourceDetails';
@@ -82,17 +83,6 @@ export function ApplicationPage() {
       </QueryView>
     </Page>
   );
-}
-
-/** Manifests and actions live with the runtime, so without it they cannot be had. */
-function offlineReason(
-  name: string,
-  all: Runtime[] | undefined,
-  runtime: Runtime | undefined,
-): string | undefined {
-  if (!all) return undefined;
-  if (!runtime) return `The runtime ${name} has not reported; start it to act on this application.`;
-  return runtime.online ? undefined : `The runtime ${name} is offline; start it to act on this application.`;
 }
 
 interface ApplicationTabsProps {
@@ -172,6 +162,10 @@ function ApplicationTabs({ application, disabledReason }: ApplicationTabsProps) 
               resetScroll: false,
             })
           }
+          rollout={(application.rollouts ?? []).find(
+            ({ namespace, name }) =>
+              selected.kind === 'Rollout' && namespace === selected.namespace && name === selected.name,
+          )}
           {...{ reference, disabledReason }}
         />
       )}

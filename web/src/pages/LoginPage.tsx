@@ -1,10 +1,10 @@
 import { Button, PasswordInput, TextInput } from '@mantine/core';
 import { useForm } from '@mantine/form';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { getRouteApi, useRouter } from '@tanstack/react-router';
+import { getRouteApi } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
 import { signIn } from '../api/mutations';
-import { loginOptionsQuery, userQuery } from '../api/queries';
+import { loginOptionsQuery } from '../api/queries';
 import { Mark } from '../components/Mark';
 import { FormError } from '../ui/FormDialog';
 import { Key } from '../ui/icons';
@@ -32,7 +32,6 @@ export function LoginPage() {
   // Only an address of this app: `next` comes from the address bar, and anybody may have written it.
   const onward = next?.startsWith('/') && !next.startsWith('//') ? next : '/';
   const [problem] = useState(readProblem);
-  const router = useRouter();
   const queryClient = useQueryClient();
   const form = useForm({
     initialValues: { email: '', password: '' },
@@ -43,10 +42,10 @@ export function LoginPage() {
   });
   const login = useMutation({
     mutationFn: signIn,
-    onSuccess: (user) => {
+    onSuccess: () => {
       queryClient.clear();
-      queryClient.setQueryData(userQuery.queryKey, user);
-      router.history.push(onward);
+      // Which runtimes a page may ask is said when it is opened: it is opened anew for who has signed in.
+      window.location.assign(onward);
     },
   });
   useEffect(() => {

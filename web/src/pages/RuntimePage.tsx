@@ -5,7 +5,16 @@ import { deleteRuntime, renewRuntimeToken, revokeRuntimeToken } from '../api/mut
 import { runtimeQuery } from '../api/queries';
 import type { RuntimeDetail, RuntimeToken } from '../api/types';
 import { RenameRuntimeDialog, RuntimeTokenDialog } from '../components/RuntimeDialogs';
-import { accessText, RuntimeState } from '../components/RuntimeState';
+import {
+  ClustersPanel,
+  ComponentsPanel,
+  ConnectivityPanel,
+  HealthReasons,
+  RuntimeHealthState,
+  StatusPanel,
+} from '../components/RuntimeHealth';
+import { accessText, RuntimeState, VersionText } from '../components/RuntimeState';
+import { typeText } from '../components/runtimeView';
 import { useChange } from '../hooks/useChange';
 import { Action } from '../ui/Action';
 import { Confirm } from '../ui/Confirm';
@@ -100,15 +109,32 @@ function RuntimeActions({ runtime }: { runtime: RuntimeDetail }) {
 function RuntimeFacts({ runtime }: { runtime: RuntimeDetail }) {
   return (
     <>
+      <StatusPanel runtime={runtime} />
       <section className="panel" aria-label="Facts">
         <div className="body">
           <Properties>
             <Property name="State">
               <RuntimeState runtime={runtime} />
             </Property>
+            <Property name="Health">
+              <RuntimeHealthState runtime={runtime} />
+              <HealthReasons runtime={runtime} />
+            </Property>
             <Property name="Access">{accessText(runtime)}</Property>
             <Property name="Deploys to">{runtime.cluster || '–'}</Property>
-            <Property name="Version">{runtime.version || '–'}</Property>
+            <Property name="Namespace">{runtime.namespace || '–'}</Property>
+            {typeText(runtime) && (
+              <Property name="Type">
+                {typeText(runtime)}
+                {runtime.chart ? `, ${runtime.chart}` : ''}
+              </Property>
+            )}
+            {(runtime.modules ?? []).length > 0 && (
+              <Property name="Modules">{(runtime.modules ?? []).join(', ')}</Property>
+            )}
+            <Property name="Version">
+              <VersionText runtime={runtime} />
+            </Property>
             <Property name="Last seen">
               <Ago at={runtime.lastSeen} />
             </Property>
@@ -126,6 +152,9 @@ function RuntimeFacts({ runtime }: { runtime: RuntimeDetail }) {
           </Properties>
         </div>
       </section>
+      <ClustersPanel runtime={runtime} />
+      <ConnectivityPanel runtime={runtime} />
+      <ComponentsPanel components={runtime.components ?? []} />
       <section className="panel" aria-labelledby="tunnels">
         <header>
           <h2 id="tunnels">Tunnels</h2>

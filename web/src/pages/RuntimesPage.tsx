@@ -1,4 +1,4 @@
-import { Button } from '@mantine/core';
+import { Button, SegmentedControl, TextInput } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
@@ -7,7 +7,10 @@ import { runnersQuery, runtimesQuery } from '../api/queries';
 import type { Runner, Runtime, RuntimeToken } from '../api/types';
 import { OnlineStatus } from '../components/badges';
 import { RegisterRuntimeDialog, RuntimeTokenDialog } from '../components/RuntimeDialogs';
-import { accessText, RuntimeState } from '../components/RuntimeState';
+import { RuntimeHealthState, Topology } from '../components/RuntimeHealth';
+import styles from '../components/RuntimeHealth.module.css';
+import { accessText, RuntimeState, VersionText } from '../components/RuntimeState';
+import { fits, optionalColumns, typeText } from '../components/runtimeView';
 import { DataTable } from '../ui/DataTable';
 import { Plus } from '../ui/icons';
 import { Page } from '../ui/Page';
@@ -45,7 +48,7 @@ export function RuntimesPage() {
             )
           }
         >
-          {(all) => <RuntimeTable runtimes={all} />}
+          {(all) => <Runtimes runtimes={all} />}
         </QueryView>
       </section>
       <section className="panel" aria-labelledby="runners">
@@ -80,26 +83,95 @@ export function RuntimesPage() {
   );
 }
 
+type View = 'list' | 'topology';
+
+function Runtimes({ runtimes }: { runtimes: Runtime[] }) {
+  const [search, setSearch] = useState('');
+  const [view, setView] = useState<View>('list');
+  const shown = runtimes.filter((runtime) => fits(runtime, search));
+  return (
+    <>
+      <div className="body row">
+        <TextInput
+          className={styles.search}
+          aria-label="Search runtimes and clusters"
+          placeholder="Search runtimes and clusters"
+          value={search}
+          onChange={(event) => setSearch(event.currentTarget.value)}
+        />
+        <SegmentedControl
+          size="xs"
+          aria-label="How to show the runtimes"
+          value={view}
+          onChange={(value) => setView(value === 'topology' ? 'topology' : 'list')}
+          data={[
+            { value: 'list', label: 'List' },
+            { value: 'topology', label: 'Topology' },
+          ]}
+        />
+      </div>
+      {shown.length === 0 ? (
+        <Empty title="No runtime fits">Search for another name.</Empty>
+      ) : view === 'list' ? (
+        <RuntimeTable runtimes={shown} />
+      ) : (
+        shown.map((runtime) => (
+          <Topology key={runtime.name} runtime={runtime} title={<RuntimeLink name={runtime.name} />} />
+        ))
+      )}
+    </>
+  );
+}
+
+function RuntimeLink({ name }: { name: string }) {
+  return (
+    <Link to="/runtimes/$name" params={{ name }}>
+      {name}
+    </Link>
+  );
+}
+
 function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
+  const columns = optionalColumns(runtimes);
   return (
     <DataTable
       labelledBy="runtimes"
-      heads={['Runtime', 'State', 'Access', 'Deploys to', 'Applications', 'Version', 'Last seen']}
+      heads={[
+        'Runtime',
+        'State',
+        'Health',
+        ...(columns.type ? ['Type'] : []),
+        ...(columns.modules ? ['Modules'] : []),
+        'Access',
+        'Deploys to',
+        'Namespace',
+        'Clusters',
+        'Applications',
+        'Version',
+        'Last seen',
+      ]}
     >
       {runtimes.map((runtime) => (
         <tr key={runtime.name}>
           <td>
-            <Link to="/runtimes/$name" params={{ name: runtime.name }}>
-              {runtime.name}
-            </Link>
+            <RuntimeLink name={runtime.name} />
           </td>
           <td>
             <RuntimeState runtime={runtime} />
           </td>
+          <td>
+            <RuntimeHealthState runtime={runtime} />
+          </td>
+          {columns.type && <td title={runtime.chart || undefined}>{typeText(runtime) || '–'}</td>}
+          {columns.modules && <td>{(runtime.modules ?? []).join(', ') || '–'}</td>}
           <td>{accessText(runtime)}</td>
           <td>{runtime.cluster || '–'}</td>
+          <td>{runtime.namespace || '–'}</td>
+          <td>{runtime.clusters?.length ?? 0}</td>
           <td>{runtime.applications}</td>
-          <td className="mono">{runtime.version || '–'}</td>
+          <td>
+            <VersionText runtime={runtime} />
+          </td>
           <td>
             <Ago at={runtime.lastSeen} />
           </td>

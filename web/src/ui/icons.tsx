@@ -25,6 +25,7 @@ function icon(children: ReactNode) {
 
 export const ArrowDown = icon(<path d="M8 3v10M4 9l4 4 4-4" />);
 export const Box = icon(<path d="M8 1.8 14 5v6l-6 3.2L2 11V5zM2 5l6 3.2L14 5M8 8.2v6" />);
+export const Boxes = icon(<path d="M2.5 2.5H7V7H2.5zM9 2.5h4.5V7H9zM2.5 9H7v4.5H2.5zM9 9h4.5v4.5H9z" />);
 export const Branch = icon(
   <>
     <circle cx="4.5" cy="3.5" r="1.7" />

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { test as plain } from 'node:test';
 import { chromium } from 'playwright-core';
 import { startMock } from '../../mock/server.mjs';
 
@@ -40,3 +41,17 @@ export async function open({ speed = 1 } = {}) {
   };
   return { mock, context, signIn, mode, close };
 }
+
+// A test that says what the page showed when it fails: a line that is not there does not say why.
+export const telling = (page) => (name, body) =>
+  plain(name, async (context) => {
+    try {
+      await body(context);
+    } catch (error) {
+      const shown = await page()
+        .evaluate(() => `${location.href}\n${document.body.innerText.slice(0, 2000)}`)
+        .catch((reason) => `${reason}`);
+      console.log(`── ${name} failed; the page:\n${shown}\n──`);
+      throw error;
+    }
+  });

@@ -26,7 +26,41 @@ const button = (name) => page.getByRole('button', { name, exact: true });
 const inDialog = (name) => page.getByRole('dialog').getByRole('button', { name, exact: true });
 const row = (name) => page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) });
 
+const cluster = (name) =>
+  page.getByRole('row').filter({ has: page.getByRole('cell', { name, exact: true }) });
+
 describe('runtimes', () => {
+  test('how one fares is shown with its reasons, its clusters and the way from this browser', async () => {
+    await visit('/runtimes');
+    await row('local').getByText('Degraded').waitFor();
+    await row('frankfurt').getByText('Unreachable').waitFor();
+    await row('frankfurt').getByText('Helm').waitFor();
+    await row('frankfurt').getByText('Update required').waitFor();
+    await row('local').getByText('GitOps, Rollouts').waitFor();
+    // The same as a picture, and by what is in it.
+    await page.getByText('Topology', { exact: true }).click();
+    const drawn = page.getByRole('list', { name: 'Clusters of local' });
+    await drawn.getByRole('listitem').filter({ hasText: 'production' }).getByText('Failed').waitFor();
+    await page.getByLabel('Search runtimes and clusters').fill('production');
+    await page.getByRole('link', { name: 'frankfurt' }).waitFor({ state: 'detached' });
+    await drawn.waitFor();
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+    await visit('/runtimes/local');
+    const status = page.getByRole('list', { name: 'Status' });
+    await status.getByRole('listitem').filter({ hasText: 'Clusters' }).getByText('1 of 2 failed').waitFor();
+    await status.getByRole('listitem').filter({ hasText: 'Components' }).getByText('1 healthy').waitFor();
+    await page.getByText('cluster production: 401 Unauthorized').waitFor();
+    const clusters = page.getByRole('list', { name: 'Clusters of local' });
+    await clusters.getByRole('listitem').filter({ hasText: 'in-cluster' }).getByText('Successful').waitFor();
+    await clusters.getByRole('listitem').filter({ hasText: 'production' }).getByText('Failed').waitFor();
+    await page.getByRole('row').filter({ hasText: 'rollouts' }).getByText('Off').waitFor();
+    await button('Try from this browser').click();
+    await page.getByText('through this platform, which has the tunnel').waitFor();
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+  });
+
   test('one is registered, its token is shown once, and the page sees it come', async () => {
     await visit('/runtimes');
     await row('local').getByText('Tunnel, open').waitFor();
@@ -77,6 +111,23 @@ describe('runtimes', () => {
   test('one that is online shows where its tunnel comes from', async () => {
     await visit('/runtimes/local');
     await page.getByRole('cell', { name: '192.0.2.7' }).waitFor();
-    await page.getByRole('cell', { name: '42' }).waitFor();
+    await page.getByRole('cell', { name: '42', exact: true }).waitFor();
+  });
+
+  test('clusters are listed with the reason of a failure, and the commands that add and remove them', async () => {
+    await visit('/clusters');
+    await cluster('in-cluster').getByText('Successful').waitFor();
+    await cluster('paris').getByText('connection refused').waitFor();
+    await cluster('tokyo').getByText('it is being connected').waitFor();
+    assert.equal(await cluster('in-cluster').getByRole('button').count(), 0, 'its own is not removed');
+    await button('Add a cluster').click();
+    await page.getByText('slipway cluster add local --context CONTEXT').waitFor();
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+    await inDialog('Done').click();
+    await cluster('paris').getByRole('button', { name: 'Remove' }).click();
+    await page.getByText('2 Applications still go there').waitFor();
+    await page.getByText('slipway cluster remove paris --runtime local --context CONTEXT').waitFor();
+    await inDialog('Done').click();
   });
 });

@@ -1,10 +1,11 @@
 // Rows of the first hour as a new user (D23–D35) that are about what a page shows, in the built pages against the mock.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, test } from 'node:test';
-import { PATIENCE, open } from './browser.mjs';
+import { after, before, beforeEach } from 'node:test';
+import { PATIENCE, open, telling } from './browser.mjs';
 
 let world;
 let page;
+const test = telling(() => page);
 
 before(async () => {
   world = await open({ speed: 4 });
@@ -148,4 +149,13 @@ test('D35: waiting for a runner, for a person and for a sync are three signs', a
   await drift.waitFor();
   const three = new Set([pending, approval, await sign(drift)].map((each) => each.replace(/ rgb.*/, '')));
   assert.equal(three.size, 3, [...three].join('\n'));
+});
+
+test('a browser that thinks it is offline shows a platform that answers', async () => {
+  await world.signIn();
+  await page.goto(`${world.mock.url}/`);
+  await page.getByRole('heading', { name: 'Home' }).waitFor();
+  await page.evaluate(() => window.dispatchEvent(new Event('offline')));
+  await page.getByRole('link', { name: 'Pipelines', exact: true }).click();
+  await page.getByRole('row').nth(1).waitFor();
 });

@@ -35,6 +35,12 @@ interface TypeOfContext {
   start?: Data;
 }
 
+const BEHIND_FIREWALL: Field = {
+  path: 'behindFirewall',
+  label: 'Behind a firewall',
+  description: 'true: the platform does not dial it; a runner inside makes the calls',
+};
+
 const git = (type: string, label: string, host: string): TypeOfContext => ({
   type,
   label,
@@ -47,6 +53,7 @@ const git = (type: string, label: string, host: string): TypeOfContext => ({
       description: 'If the host needs one with the token',
     },
     { path: 'auth.password', label: 'Access token', secret: true },
+    BEHIND_FIREWALL,
   ],
 });
 
@@ -81,6 +88,7 @@ export const INTEGRATIONS: TypeOfContext[] = [
         label: 'Default',
         description: 'true: use it for steps that name no registry',
       },
+      BEHIND_FIREWALL,
     ],
   },
 ];

@@ -2,7 +2,7 @@ import { Button, CloseButton } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useEffect, useRef } from 'react';
 import { appProxy, type ApplicationRef } from '../../api/appProxy';
-import type { ResourceNode } from '../../api/types';
+import type { ResourceNode, Rollout } from '../../api/types';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
 import { CopyIcon } from '../../ui/CopyText';
@@ -10,9 +10,12 @@ import { Prose } from '../../ui/Prose';
 import { sentence } from '../../ui/States';
 import { Properties, Property } from '../../ui/Properties';
 import { HealthStatus, SyncStatus } from '../badges';
+import { RolloutBrief } from '../rollout/RolloutBrief';
 
 interface ResourceDetailsProps {
   resource: ResourceNode;
+  /** Where it is one. */
+  rollout: Rollout | undefined;
   reference: ApplicationRef;
   /** Why nothing can be asked of the runtime now. */
   disabledReason: string | undefined;
@@ -35,7 +38,7 @@ const WITH_PODS = new Set([
 
 /** Everything that is known of one resource, without its manifest: that is in the diff. */
 export function ResourceDetails(props: ResourceDetailsProps) {
-  const { resource, reference, disabledReason, onClose, onLogs } = props;
+  const { resource, rollout, reference, disabledReason, onClose, onLogs } = props;
   const [deleting, deleteDialog] = useDisclosure();
   const panel = useRef<HTMLElement>(null);
   // On a narrow screen they are below the tree, out of sight.
@@ -60,6 +63,7 @@ export function ResourceDetails(props: ResourceDetailsProps) {
             <Prose>{sentence(resource.healthMessage)}</Prose>
           </p>
         )}
+        {rollout && <RolloutBrief {...{ rollout, reference }} />}
         {resource.requiresPruning && <p>It is no longer in Git; a sync with pruning deletes it.</p>}
         <Properties>
           {resource.info && <Property name="Details">{resource.info}</Property>}
