@@ -11,7 +11,7 @@ exec 9>"$cache/cargo-deny.lock"
 flock 9
 if [ ! -x "$tool/bin/cargo-deny" ]; then
   echo "Building cargo-deny $version, once (some minutes)"
-  CARGO_TARGET_DIR=$tool.target cargo install --quiet --locked --debug --config 'profile.dev.debug=false' --root "$tool.new" "cargo-deny@$version"
+  env -u RUSTC_WORKSPACE_WRAPPER CARGO_TARGET_DIR=$tool.target cargo install --quiet --locked --debug --config 'profile.dev.debug=false' --root "$tool.new" "cargo-deny@$version"
   rm -rf "$tool.target" "$tool"
   mv "$tool.new" "$tool"
 fi

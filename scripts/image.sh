@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The container image of Slipway, from a program that is built: that program, git, ssh, gpgv, helm, kustomize and jsonnet with the libraries
+# The container image of Slipway, from a program that is built: that program, the executor of Workflows, git, ssh, gpgv, helm, kustomize and jsonnet with the libraries
 # that they ask for, the certificates of the system's authorities, and busybox for the one shell that git needs. Nothing is pulled.
 # usage: scripts/image.sh root PROGRAM FOLDER             fill a folder with the root file system
 #        scripts/image.sh build PROGRAM REFERENCE         make the image with buildah, in this machine's storage
@@ -45,6 +45,7 @@ root() {
   cp "$program" "$folder/usr/bin/slipway"
   strip --strip-debug "$folder/usr/bin/slipway"
   libraries "$folder" "$program"
+  cp "$(scripts/executor.sh)" "$folder/slipway-executor"
   for tool in git ssh gpgv; do add "$folder" "$tool" "/usr/bin/$tool"; done
   for helper in git-remote-http git-http-backend; do
     cp --dereference "$(git --exec-path)/$helper" "$folder/usr/lib/git-core/$helper"

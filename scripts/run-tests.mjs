@@ -63,7 +63,7 @@ function variants(all) {
 
 // What these share between their tests lives as long as the program, and nobody drops it: they get a folder that goes with them. Not the others:
 // what a caged program sees below /tmp is what some of them look at.
-const LEAVES_FOLDERS = ["slipway-runner integration"];
+const LEAVES_FOLDERS = ["slipway-runner integration", "slipway integration"];
 
 // Short, because paths of sockets are; others may walk through it, because steps run as other users. A mount that was left in it is not followed.
 function scratch() {

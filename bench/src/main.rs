@@ -184,7 +184,7 @@ fn request(method: &str, path: &str, key: &str, body: &str) -> http::Request<Ful
 /// What a page that shows everything asks for.
 fn dashboard(key: &str) -> Arc<load::Make> {
     let query = "{ me { name } builds(limit: 50) { id status pipelineName created finished branchName revision message } \
-                 applications { runtime namespace name syncStatus healthStatus summary } limitsStatus { name used limit } }";
+                 applications { edges { node { metadata { runtime namespace name } syncStatus healthStatus summary } } } limitsStatus { states { name used limit } } }";
     let (key, body) = (key.to_owned(), json!({ "query": query }).to_string());
     Arc::new(move |_| ("dashboard", request("POST", "/2.0/api/graphql", &key, &body)))
 }

@@ -75,6 +75,28 @@ for (const [name, rows] of Object.entries(MATRIX)) {
   });
 }
 
+test("the command line renders the runtime's chart as Helm does", () => {
+  const env = { ...inherited(), HOME: folder, SLIPWAY_URL: "https://slipway.example.com", SLIPWAY_API_KEY: "acacacacacacacacacacacac.00" };
+  for (const row of MATRIX["slipway-runtime"]) {
+    const values = { token: { existingSecret: "slipway-runtime-matrix-token" } };
+    for (const [path, value] of Object.entries(row)) {
+      if (path === "token.value" || path === "token.existingSecret") continue;
+      const [list, name] = [path.endsWith("[0]"), path.replace("[0]", "")];
+      const [last, ...rest] = name.split(".").reverse();
+      const place = rest.reverse().reduce((at, part) => (at[part] ??= {}), values);
+      place[last] = list ? [value] : value;
+    }
+    const file = join(folder, "values.json");
+    writeFileSync(file, JSON.stringify(values));
+    const ours = JSON.parse(execFileSync(binary, ["runtime", "install", "matrix", "--namespace", namespace, "--server", row["server.url"], "--values", file, "--output", "json"], { encoding: "utf8", env })).items;
+    const text = helm("template", "matrix", chart("slipway-runtime"), "--kube-version", "1.34.4", "--namespace", namespace, "--skip-tests", "--values", file);
+    writeFileSync(join(folder, "rendered.yaml"), text);
+    const theirs = JSON.parse(execFileSync("kubectl", ["--kubeconfig", kubeconfig, "create", "--dry-run=client", "--validate=false", "--output", "json", "--filename", join(folder, "rendered.yaml")], { encoding: "utf8" }).replaceAll(/^\}\n\{$/gm, "},{").replace(/^/, "[").concat("]")).flatMap((one) => one.items ?? [one]);
+    const plain = (objects) => Object.fromEntries(objects.map((object) => [`${object.kind} ${object.metadata.name}`, JSON.parse(JSON.stringify(object).replaceAll('"app.kubernetes.io/managed-by":"Helm"', '"app.kubernetes.io/managed-by":"slipway"'))]));
+    assert.deepEqual(plain(ours), plain(theirs), JSON.stringify(row));
+  }
+});
+
 test("everything that is wrong with the values is said at once, and a name that is no value is refused", () => {
   const several = refused("template", "x", chart("slipway"), "--kube-version", "1.34.4", "--set", "replicas=3", "--set", "gateway.enabled=true", "--set", "ingress.enabled=true", "--set", "ca=nothing");
   for (const words of [/publicUrl is needed/, /needs PostgreSQL/, /storage that all can mount/, /choose one/, /gateway.name is needed/, /ca holds no certificate/]) assert.match(several, words);
@@ -95,7 +117,7 @@ test("platform, runtime and runner are installed, used, upgraded, rolled back an
   const tree = join(folder, "root");
   execFileSync(join(root, "scripts/image.sh"), ["root", binary, tree], { env: cluster, stdio: ["ignore", "ignore", "inherit"] });
   execFileSync(join(root, "scripts/kube.sh"), ["image", tree, `localhost/slipway-charts:${tag}`, "/usr/bin/slipway"], { env: cluster, stdio: ["ignore", "ignore", "inherit"] });
-  const before = kubectl("get", "all,secrets,configmaps,pvc,serviceaccounts,roles,rolebindings,networkpolicies,ingresses", "--output", "name");
+  const before = kubectl("get", "all,secrets,configmaps,leases,pvc,serviceaccounts,roles,rolebindings,networkpolicies,ingresses", "--output", "name");
   const globals = () => kubectl("get", "clusterroles,clusterrolebindings", "--output", "name").split("\n").filter((name) => name.includes("slipway-charts"));
 
   // The platform.
@@ -160,11 +182,11 @@ test("platform, runtime and runner are installed, used, upgraded, rolled back an
   kubectl("delete", "pod", "--selector", "app.kubernetes.io/component=server", "--wait=true");
   kubectl("rollout", "status", "deployment/platform-slipway", "--timeout=90s");
 
-  // Nothing is left but what was there, what the claims of a StatefulSet keep by design, the definitions, and the table of shards, which is empty.
+  // Nothing is left but what was there, what the claims of a StatefulSet keep by design, and the definitions.
   for (const release of ["builds", "gitops", "platform"]) helm("uninstall", release, "--namespace", namespace, "--wait");
   kubectl("delete", "secret", "first", "runtime-token");
   kubectl("delete", "pvc", "data-slipway-runner-box-0", "--wait=true");
-  const left = () => kubectl("get", "all,secrets,configmaps,pvc,serviceaccounts,roles,rolebindings,networkpolicies,ingresses", "--output", "name").split("\n").filter((name) => name && name !== "configmap/slipway-gitops-shards" && !before.includes(name));
+  const left = () => kubectl("get", "all,secrets,configmaps,leases,pvc,serviceaccounts,roles,rolebindings,networkpolicies,ingresses", "--output", "name").split("\n").filter((name) => name && !before.includes(name));
   await until("nothing is left", () => left().length === 0 || Promise.reject(new Error(left().join(" "))), 60);
   assert.deepEqual(globals(), []);
 });

@@ -1,5 +1,5 @@
-// Two networks: the platform in one, with --egress none; the customer's cluster, runtime and runner in the other, behind a firewall that
-// lets nothing in. Both are namespaces of this machine's network, so this needs root; a rule counts every connection that the platform opens.
+// Two networks: the platform in one, with --egress none; the customer's cluster, runtime, runner and Git host (a real Gitea) in the other,
+// behind a firewall that lets nothing in. Both are namespaces of this machine's network, so this needs root; a rule counts every connection that the platform opens.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { execFile, execFileSync, spawn } from "node:child_process";
@@ -18,6 +18,10 @@ const id = process.pid.toString(36).slice(-5) + Math.floor(Math.random() * 1296)
 const [outside, inside] = [`sp-${id}`, `sc-${id}`];
 const net = `10.${100 + Math.floor(Math.random() * 100)}.${Math.floor(Math.random() * 250)}`;
 const [platformIp, customerIp] = [`${net}.1`, `${net}.2`];
+const scripts = resolve(import.meta.dirname, "../../scripts");
+const forgeFolder = join(folder, "gitea");
+// On loopback of a network that nobody else is in.
+const forgeUrl = "http://127.0.0.1:3000";
 const kubeconfig = join(folder, "kubeconfig");
 const repo = join(folder, "repo");
 const environment = {
@@ -65,13 +69,22 @@ class Program {
   }
 }
 
-let server, cluster, runtime, runner, url, apiKey, token;
+let server, cluster, runtime, runner, url, apiKey, token, owner, password;
 
 // People sit where the platform is.
 const slipway = async (...args) =>
   (await run("ip", ["netns", "exec", outside, binary, ...args], { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey } })).stdout;
 const kubectl = async (...args) =>
   (await run("ip", ["netns", "exec", inside, "kubectl", ...args], { env: { ...environment, KUBECONFIG: kubeconfig } })).stdout;
+// Asked where the Git host is: nobody else reaches it.
+const curl = async (...args) => JSON.parse((await run("ip", ["netns", "exec", inside, "curl", "-fsS", ...args])).stdout);
+const forge = (method, path, body) =>
+  curl("-u", `${owner}:${password}`, "-X", method, "-H", "content-type: application/json", ...(body ? ["-d", JSON.stringify(body)] : []), `${forgeUrl}/api/v1${path}`);
+const platform = async (method, path, body) => {
+  const said = ["-fsS", "-X", method, "-H", `authorization: ${apiKey}`, "-H", "content-type: application/json", ...(body ? ["-d", JSON.stringify(body)] : [])];
+  return JSON.parse((await run("ip", ["netns", "exec", outside, "curl", ...said, `${url}${path}`])).stdout);
+};
+const base64 = (text) => Buffer.from(text).toString("base64");
 const git = (...args) => execFileSync("git", ["-C", repo, ...args], { env: environment, encoding: "utf8" }).trim();
 
 // Connections that processes of the platform's network opened to other networks, as the kernel counts them: packets that begin one.
@@ -100,6 +113,9 @@ before(async () => {
   git("add", ".");
   git("commit", "-q", "-m", "A value");
   server = new Program(outside, ["server", "--data", join(folder, "platform"), "--listen", `${platformIp}:8080`, "--egress", "none", "--output", "json"]);
+  execFileSync(join(scripts, "gitea.sh"), ["build"], { stdio: ["ignore", "ignore", "inherit"] });
+  execFileSync("ip", ["netns", "exec", inside, join(scripts, "gitea.sh"), "start", forgeFolder, "3000"], { stdio: ["ignore", "ignore", "inherit"] });
+  [owner, password] = readFileSync(join(forgeFolder, "administrator"), "utf8").trim().split(" ");
   const ready = JSON.parse(await server.firstLine());
   [url, apiKey] = [ready.url, ready.apiKey];
   cluster = new Program(inside, ["devcluster", "--data", join(folder, "cluster"), "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig]);
@@ -108,6 +124,7 @@ before(async () => {
 
 after(async () => {
   for (const program of [runner, runtime, server, cluster]) await program?.end();
+  execFileSync(join(scripts, "gitea.sh"), ["stop", forgeFolder]);
   for (const namespace of [outside, inside]) {
     try {
       ip("netns", "del", namespace);
@@ -138,6 +155,7 @@ test("a runtime behind the firewall comes online by a tunnel that it opened", { 
 
 test("an Application is listed, planned and synced through the tunnel", { timeout: 180_000 }, async () => {
   await until("the definitions are there", () => kubectl("get", "crd", "applications.argoproj.io"));
+  await until("the namespace is there", () => kubectl("get", "namespace", "argocd"));
   await kubectl("create", "namespace", "shop");
   writeFileSync(join(folder, "app.yaml"), `
 apiVersion: argoproj.io/v1alpha1
@@ -161,12 +179,39 @@ spec:
   await until("it is shown", async () => JSON.parse(await slipway("app", "get", "shop", "-o", "json")).syncStatus === "Synced");
 });
 
-test("a webhook from outside reaches the runtime", { timeout: 60_000 }, async () => {
+test("a push to the Git host is deployed by a webhook that comes back through the tunnel", { timeout: 300_000 }, async () => {
+  const secret = "hook-secret";
+  // Nothing is polled: whatever arrives, the webhook brought it.
+  for (const [kind, name, key, value] of [
+    ["ConfigMap", "argocd-cm", "timeout.reconciliation", "0s"],
+    ["Secret", "argocd-secret", "webhook.gogs.secret", secret],
+  ]) {
+    const object = { apiVersion: "v1", kind, metadata: { name, namespace: "argocd" }, data: { [key]: kind === "Secret" ? base64(value) : value } };
+    writeFileSync(join(folder, `${kind}.json`), JSON.stringify(object));
+    await kubectl("apply", "-f", join(folder, `${kind}.json`));
+  }
+  await forge("POST", "/user/repos", { name: "deploy", auto_init: true, default_branch: "main" });
+  const manifest = (value) => base64(`apiVersion: v1\nkind: ConfigMap\nmetadata: {name: pushed}\ndata: {value: "${value}"}\n`);
+  const first = await forge("POST", `/repos/${owner}/deploy/contents/app/map.yaml`, { content: manifest("one"), message: "The first", branch: "main" });
+  writeFileSync(join(folder, "pushed.json"), JSON.stringify({
+    apiVersion: "argoproj.io/v1alpha1",
+    kind: "Application",
+    metadata: { name: "pushed", namespace: "argocd" },
+    spec: {
+      project: "default",
+      source: { repoURL: `${forgeUrl}/${owner}/deploy.git`, targetRevision: "main", path: "app" },
+      destination: { server: "https://kubernetes.default.svc", namespace: "shop" },
+      syncPolicy: { automated: {} },
+    },
+  }));
+  await kubectl("apply", "-f", join(folder, "pushed.json"));
+  const deployed = (value) => until(`the value is ${value}`, async () => (await kubectl("-n", "shop", "get", "configmap", "pushed", "-o", "jsonpath={.data.value}")) === value);
+  await deployed("one");
   const { url: path } = JSON.parse(await slipway("runtime", "get", "prod", "-o", "json"));
-  const sent = await run("ip", ["netns", "exec", outside, "curl", "-s", "-X", "POST", "-H", "x-github-event: push", "-H", "content-type: application/json",
-    "-d", JSON.stringify({ ref: "refs/heads/main", repository: { html_url: "https://git.example/a", clone_url: "https://git.example/a.git" } }),
-    "-w", "%{http_code}", "-o", "/dev/null", `${url}${path}/webhooks/git`]);
-  assert.ok(!["000", "502", "504"].includes(sent.stdout), `the runtime answers: ${sent.stdout}`);
+  const hook = { type: "gitea", active: true, events: ["push"], config: { url: `${url}${path}/webhooks/git`, content_type: "json", secret } };
+  await forge("POST", `/repos/${owner}/deploy/hooks`, hook);
+  await forge("PUT", `/repos/${owner}/deploy/contents/app/map.yaml`, { content: manifest("two"), message: "The second", branch: "main", sha: first.content.sha });
+  await deployed("two");
 });
 
 test("a runner behind the firewall builds", { timeout: 180_000 }, async () => {
@@ -179,6 +224,26 @@ test("a runner behind the firewall builds", { timeout: 180_000 }, async () => {
   await run("ip", ["netns", "exec", outside, "curl", "-fsS", "-H", `Authorization: ${apiKey}`, "-H", "Content-Type: application/json",
     "-d", `@${join(folder, "pipeline.json")}`, `${url}/api/pipelines`]);
   assert.match(await slipway("run", "first/hello"), /hello from inside/);
+});
+
+test("a push to a Git host that the platform cannot reach is built, and its commit has a status, by the runner", { timeout: 300_000 }, async () => {
+  await forge("POST", "/user/repos", { name: "app", auto_init: true, default_branch: "main" });
+  const { sha1: key } = await forge("POST", `/users/${owner}/tokens`, { name: "slipway", scopes: ["write:repository", "read:user"] });
+  const data = { behindFirewall: true, auth: { type: "basic", password: key, apiHost: forgeUrl } };
+  await platform("POST", "/api/contexts", { metadata: { name: "forge" }, spec: { type: "git.gitea", data } });
+  const tested = await platform("POST", "/api/contexts/forge/test", {});
+  assert.equal(tested.ok, true, tested.message);
+  const trigger = { name: "push", type: "git", repo: `${owner}/app`, context: "forge", events: ["push.heads"], commitStatusTitle: "slipway/inside" };
+  const steps = { say: { image: "alpine:3.20", commands: ["echo built inside"] } };
+  await platform("POST", "/api/pipelines", { version: "1.0", kind: "pipeline", metadata: { name: "inside/build" }, spec: { triggers: [trigger], steps } });
+  await until("the webhook is registered", async () => (await platform("GET", "/api/hooks"))[0]?.registered);
+  const made = await forge("POST", `/repos/${owner}/app/contents/a.txt`, { content: base64("a"), message: "A file", branch: "main" });
+  await until("the commit has its status", async () => {
+    const all = await forge("GET", `/repos/${owner}/app/commits/${made.commit.sha}/statuses`);
+    const states = all.filter(({ context }) => context === "slipway/inside").map(({ status }) => status);
+    assert.ok(states.includes("success"), `${states}`);
+    return true;
+  });
 });
 
 test("the platform has opened no connection, and says what it does not do", { timeout: 60_000 }, async () => {

@@ -147,8 +147,9 @@ test("it comes online by a tunnel that it opened, and its Application is listed"
   const now = await online();
   assert.equal(now.accessMode, "tunnel");
   assert.equal(now.sessions[0].peer, "127.0.0.1");
-  assert.match(await slipway("runtime", "list"), /east +online +tunnel +1/);
+  assert.match(await slipway("runtime", "list"), /east +online +\S+ +tunnel +1/);
   await until("the definitions are there", () => kubectl("get", "crd", "applications.argoproj.io"));
+  await until("the namespace is there", () => kubectl("get", "namespace", "argocd"));
   await kubectl("create", "namespace", "shop");
   writeFileSync(join(folder, "app.yaml"), `
 apiVersion: argoproj.io/v1alpha1
