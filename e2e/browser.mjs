@@ -1,5 +1,6 @@
 // Chromium of the machine, as a person's browser: $CHROMIUM or /usr/bin/chromium.
 import { chromium } from "playwright-core";
+import { quiet } from "./quiet.mjs";
 
 const FLAGS = [
   "--no-sandbox",
@@ -12,7 +13,9 @@ const FLAGS = [
 ];
 
 export async function openBrowser() {
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", headless: true, args: FLAGS });
+  const apart = await quiet(process.env.CHROMIUM ?? "/usr/bin/chromium");
+  const browser = await chromium.launch({ executablePath: apart.executablePath, headless: true, args: [...FLAGS, ...apart.args] });
+  browser.on("disconnected", apart.close);
   const context = await browser.newContext({ viewport: { width: 1360, height: 850 }, colorScheme: process.env.DARK ? "dark" : "light" });
   const page = await context.newPage();
   const errors = [];

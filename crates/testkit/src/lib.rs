@@ -20,6 +20,10 @@ mod registry;
 pub use kube::{Fault, Kube, Namespace, OwnKube, TEST_IMAGE, executor, tool};
 pub use registry::{REGISTRY_PASSWORD, REGISTRY_USER, Registry};
 
+/// How long a test waits for what must happen on a busy machine. Only one that fails waits that long; how quick
+/// something has to be is said, where it is promised, by a limit of its own.
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(180);
+
 /// A script of this clone. Found from where the test runs: a compiled-in path may be that of another clone, because
 /// clones share what is compiled.
 fn script(name: &str) -> PathBuf {

@@ -56,7 +56,7 @@ fn publish(bus: &Bus, numbers: std::ops::Range<usize>) -> tokio::task::JoinHandl
 }
 
 async fn next(consumer: &mut Consumer) -> Delivery {
-    tokio::time::timeout(Duration::from_secs(60), consumer.next()).await.expect("a message comes").unwrap()
+    tokio::time::timeout(slipway_testkit::PATIENCE, consumer.next()).await.expect("a message comes").unwrap()
 }
 
 async fn every_queue_gets_every_message_of_its_topics_in_order(on: On) {
@@ -84,7 +84,7 @@ async fn several_are_given_out_at_once_and_each_is_answered_for_itself(on: On) {
     let (mut seen, mut most) = (Vec::new(), 0);
     while seen.len() < 7 {
         let batch =
-            tokio::time::timeout(Duration::from_secs(60), consumer.next_batch()).await.unwrap().unwrap();
+            tokio::time::timeout(slipway_testkit::PATIENCE, consumer.next_batch()).await.unwrap().unwrap();
         most = most.max(batch.len());
         for delivery in batch {
             seen.push((delivery.message().id.clone(), delivery.attempt()));
@@ -148,7 +148,7 @@ async fn a_message_that_always_fails_is_set_aside_and_the_next_flows(on: On) {
     assert_eq!((neighbour.message().id.as_str(), neighbour.attempt()), ("m1", 1));
     neighbour.ack().await.unwrap();
     publishing.await.unwrap();
-    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
     while bus.set_aside("a").await.unwrap() != 1 {
         assert!(std::time::Instant::now() < until, "the failing message was not set aside");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -173,7 +173,7 @@ async fn two_consumers_of_one_queue_share_it_without_mixing_the_order(on: On) {
         })
         .collect();
     for number in 0..40 {
-        let id = tokio::time::timeout(Duration::from_secs(60), order.recv()).await.unwrap().unwrap();
+        let id = tokio::time::timeout(slipway_testkit::PATIENCE, order.recv()).await.unwrap().unwrap();
         assert_eq!(id, format!("m{number}"));
     }
     publishing.await.unwrap();
@@ -215,10 +215,10 @@ async fn what_was_published_outlives_a_killed_broker_and_consumers_come_back() {
     .await
     .unwrap();
     let mut seen = std::collections::BTreeSet::new();
-    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
     while seen.len() < 60 {
         assert!(std::time::Instant::now() < until, "only {} came", seen.len());
-        let Ok(delivery) = tokio::time::timeout(Duration::from_secs(30), consumer.next()).await.unwrap()
+        let Ok(delivery) = tokio::time::timeout(slipway_testkit::PATIENCE, consumer.next()).await.unwrap()
         else {
             continue;
         };
@@ -230,7 +230,7 @@ async fn what_was_published_outlives_a_killed_broker_and_consumers_come_back() {
         let _ = delivery.ack().await;
     }
     assert_eq!(seen, (40..100).collect());
-    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
     while bus.publish(&[message(100)]).await.is_err() {
         assert!(std::time::Instant::now() < until, "the publisher did not come back");
     }
@@ -246,7 +246,7 @@ async fn what_was_set_aside_is_played_again() {
     for _ in 1..=ATTEMPTS_MAX {
         next(&mut consumer).await.retry().await.unwrap();
     }
-    let until = std::time::Instant::now() + Duration::from_secs(30);
+    let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
     while bus.set_aside("a").await.unwrap() == 0 && std::time::Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

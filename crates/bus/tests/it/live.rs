@@ -4,7 +4,7 @@ use slipway_bus::{Heard, Live};
 use slipway_testkit::redis;
 
 async fn hear(heard: &mut tokio::sync::broadcast::Receiver<Heard>) -> Heard {
-    tokio::time::timeout(Duration::from_secs(60), heard.recv()).await.expect("something is heard").unwrap()
+    tokio::time::timeout(slipway_testkit::PATIENCE, heard.recv()).await.expect("something is heard").unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,7 +32,7 @@ async fn other_processes_hear_through_redis_and_a_gap_is_told() {
     server.run();
     assert_eq!(hear(&mut heard).await, Heard::Gap);
     // The sender notices at its next word, which may be lost too.
-    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
     loop {
         assert!(std::time::Instant::now() < until, "the sender did not come back");
         here.say("b".into());

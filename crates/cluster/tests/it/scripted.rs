@@ -117,7 +117,7 @@ async fn an_expired_watch_is_answered_by_a_new_list() {
         ],
     ];
     let (cluster, _root, stop) = start(script.clone()).await;
-    tokio::time::timeout(Duration::from_secs(60), async {
+    tokio::time::timeout(slipway_testkit::PATIENCE, async {
         while script.asked.lock().unwrap().len() < 6 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -151,7 +151,7 @@ async fn a_broken_stream_is_taken_up_where_it_was() {
     *script.watches.lock().unwrap() =
         vec![vec![event("ADDED", map("b", 11)), json!("half an event")], vec![event("ADDED", map("c", 12))]];
     let (cluster, _root, stop) = start(script.clone()).await;
-    tokio::time::timeout(Duration::from_secs(60), async {
+    tokio::time::timeout(slipway_testkit::PATIENCE, async {
         while names(&cluster).len() < 3 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -208,7 +208,7 @@ async fn a_kind_that_is_served_after_its_definition_is_established_is_watched() 
         .route("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", get(listing(vec![definition])))
         .route("/apis/example.org/v1/ships", get(listing(Vec::new())));
     let (cluster, _root, stop) = connect(router).await;
-    tokio::time::timeout(Duration::from_secs(60), async {
+    tokio::time::timeout(slipway_testkit::PATIENCE, async {
         while !cluster.is_read("example.org", "Ship") {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -51,7 +51,7 @@ impl Drop for Process {
 }
 
 async fn ready(data: &Path) -> Access {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + crate::client::PATIENCE;
     loop {
         let kubeconfig = data.join("kubeconfig");
         if kubeconfig.exists() {
@@ -195,7 +195,7 @@ async fn containers_are_found_again_after_kill_9_and_none_is_left_over() {
     };
     let pods = "/api/v1/namespaces/default/pods";
     let until = |access: Access, name: &'static str, phase: Option<&'static str>| async move {
-        let end = Instant::now() + Duration::from_secs(90);
+        let end = Instant::now() + crate::client::PATIENCE;
         loop {
             let answer = call(&access, "GET", &format!("{pods}/{name}"), None).await;
             match (answer, phase) {
@@ -206,7 +206,7 @@ async fn containers_are_found_again_after_kill_9_and_none_is_left_over() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + crate::client::PATIENCE;
     while !matches!(
         call(&access, "GET", "/api/v1/namespaces/default/serviceaccounts/default", None).await,
         Some((200, _))
@@ -240,14 +240,14 @@ async fn containers_are_found_again_after_kill_9_and_none_is_left_over() {
         String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let uid = after["metadata"]["uid"].as_str().expect("a uid");
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + crate::client::PATIENCE;
     while names().iter().any(|name| !name.contains(uid)) {
         assert!(Instant::now() < end, "left over: {:?}", names());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     call(&access, "DELETE", &format!("{pods}/stays"), None).await.expect("an answer");
     until(access, "stays", None).await;
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + crate::client::PATIENCE;
     while !names().is_empty() {
         assert!(Instant::now() < end, "left over: {:?}", names());
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -263,7 +263,7 @@ async fn the_end_of_a_job_is_seen_when_the_engine_says_nothing_about_it() {
     let process = Process::start(&data, free_port());
     let access = ready(&data).await;
     let account = "/api/v1/namespaces/default/serviceaccounts/default";
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + crate::client::PATIENCE;
     while call(&access, "GET", account, None).await.is_none_or(|(code, _)| code != 200) {
         assert!(Instant::now() < end, "the default service account is there");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -295,7 +295,7 @@ async fn the_end_of_a_job_is_seen_when_the_engine_says_nothing_about_it() {
         let path = format!("{jobs}/{name}?propagationPolicy=Background");
         call(&access, "DELETE", &path, None).await.expect("an answer");
     }
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + crate::client::PATIENCE;
     while call(&access, "GET", "/api/v1/namespaces/default/pods", None)
         .await
         .is_none_or(|(_, pods)| pods["items"].as_array().is_none_or(|items| !items.is_empty()))

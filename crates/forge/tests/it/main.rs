@@ -102,7 +102,7 @@ async fn a_pull_request_is_opened_listed_merged_or_closed() {
     let refused = way.send(&Provider::Gitea.merge_pull_request(&repo, &moved));
     assert!(Provider::Gitea.check(&refused).is_err(), "{refused:?}");
     let merge = Provider::Gitea.merge_pull_request(&repo, &a);
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let end = std::time::Instant::now() + slipway_testkit::PATIENCE;
     // Gitea looks for conflicts in the background, and says 405 until it knows.
     while let Err(error) = Provider::Gitea.check(&way.send(&merge)) {
         assert!(std::time::Instant::now() < end, "{error}");

@@ -192,7 +192,7 @@ steps:
     let (used, id) = build(of_fork).await;
     assert!(!used && !exists(), "what the fork made is not in the machine's store");
     let dir = harness.data.join("builds").join(&id);
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
     while dir.join("images").exists() && std::time::Instant::now() < until {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }

@@ -79,7 +79,7 @@ async fn k64_a_runner_refuses_a_server_whose_certificate_is_not_trusted() {
         let runner = Process::start_at(&url, &data, &[("SSL_CERT_FILE", ours.file.path())]);
         let log = data.with_extension("log");
         let said = || std::fs::read_to_string(&log).unwrap_or_default();
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
         while said().matches("does not trust").count() < 2 {
             assert!(std::time::Instant::now() < until, "{case}: {}", said());
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;

@@ -272,7 +272,7 @@ async fn a_build_goes_on_while_the_server_is_away_and_nothing_is_lost() {
     server.wait(&id, "its first step", |record| record.log("one").contains("line 2")).await;
     server.set_down(true);
     let witness = data.join("builds").join(&id).join("volume/witness");
-    let until = Instant::now() + Duration::from_secs(90);
+    let until = Instant::now() + slipway_testkit::PATIENCE;
     while !std::fs::read_to_string(&witness).unwrap_or_default().contains("last 1") {
         assert!(Instant::now() < until, "the build went on without the server");
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -300,7 +300,7 @@ async fn after_a_restart_nothing_new_starts_before_the_server_has_answered() {
     server.set_down(true);
     let _runner = Process::start(&server, &data, "host");
     let exit = data.join("builds").join(&id).join("steps/slow/1/exit.json");
-    let until = Instant::now() + Duration::from_secs(90);
+    let until = Instant::now() + slipway_testkit::PATIENCE;
     while !exit.exists() {
         assert!(Instant::now() < until, "the running step ends by itself");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -313,7 +313,7 @@ async fn after_a_restart_nothing_new_starts_before_the_server_has_answered() {
     // Meanwhile the server has given the build to somebody else.
     server.change(&id, |record| record.lost = true);
     server.set_down(false);
-    let until = Instant::now() + Duration::from_secs(90);
+    let until = Instant::now() + slipway_testkit::PATIENCE;
     while data.join("builds").join(&id).exists() {
         assert!(Instant::now() < until, "the build is forgotten");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -337,7 +337,7 @@ async fn a_fenced_build_is_stopped_and_forgotten() {
     });
     let held = server.get(&id).log("slow").len();
     let folder = data.join("builds").join(&id);
-    let until = Instant::now() + Duration::from_secs(90);
+    let until = Instant::now() + slipway_testkit::PATIENCE;
     while folder.exists() {
         assert!(Instant::now() < until, "the build is forgotten");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -372,7 +372,7 @@ async fn the_folders_of_the_last_ten_finished_builds_are_kept_without_their_secr
     };
     let mut expected = ids[3..].to_vec();
     expected.sort();
-    let until = Instant::now() + Duration::from_secs(90);
+    let until = Instant::now() + slipway_testkit::PATIENCE;
     while kept() != expected {
         assert!(Instant::now() < until, "{:?}", kept());
         tokio::time::sleep(Duration::from_millis(20)).await;

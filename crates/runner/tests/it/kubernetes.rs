@@ -22,7 +22,7 @@ fn pods(selector: &str) -> Vec<String> {
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + slipway_testkit::PATIENCE;
     while !holds() {
         assert!(Instant::now() < end, "{what} did not happen");
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -10,12 +10,9 @@ use slipway_testkit::Kube;
 use crate::contract::next_id;
 use crate::runner::{Harness, harnesses, namespace, podman};
 
-/// A supervisor ends right after it has written down how its step ended.
-const PATIENCE: Duration = Duration::from_secs(15);
-
 /// Ends the test if something of this build is left.
 pub async fn none(build: &str, executor: &str) {
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + slipway_testkit::PATIENCE;
     loop {
         let (id, executor) = (build.to_owned(), executor.to_owned());
         let left = tokio::task::spawn_blocking(move || of(&id, &executor)).await.unwrap();
@@ -180,7 +177,7 @@ async fn what_belongs_to_no_living_build_is_swept_while_the_runner_runs() {
     harness.server.add(harness.server.build(&id, &yaml.replace("IMAGE", &harness.image)));
     let own = format!("slipway-{id}-lives-1");
     let alive = |name: &str| ask("podman", &["ps", "--filter", &format!("name=^{name}$"), "--quiet"]).len();
-    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
     while alive(&own) == 0 {
         assert!(std::time::Instant::now() < until, "the step never started");
         tokio::time::sleep(Duration::from_millis(100)).await;

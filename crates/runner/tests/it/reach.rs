@@ -142,7 +142,7 @@ steps:
 
 /// What was mounted for steps is gone with them.
 fn assert_nothing_mounted(data: &Path) {
-    let until = std::time::Instant::now() + Duration::from_secs(20);
+    let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
     loop {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let place = data.canonicalize().unwrap().join("builds");
@@ -735,7 +735,7 @@ async fn git_of_a_step_is_nobody_and_sees_nothing() {
             .replace("IMAGE", &harness.image);
             let id = next_id("inside");
             harness.server.add(harness.server.build(&id, &yaml));
-            let until = std::time::Instant::now() + Duration::from_secs(60);
+            let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
             let process = loop {
                 if let Some(found) = find_process(&["ls-remote", &url]) {
                     break found;

@@ -68,7 +68,7 @@ async fn until(
             return found;
         }
         assert!(
-            started.elapsed() < Duration::from_secs(60),
+            started.elapsed() < slipway_testkit::PATIENCE,
             "{key:?} never was {what}: {:#}",
             found["status"]
         );

@@ -45,7 +45,7 @@ async fn until_set(world: &World, what: &str, question: impl Fn(&Value) -> bool)
             return set;
         }
         assert!(
-            started.elapsed() < Duration::from_secs(30),
+            started.elapsed() < slipway_testkit::PATIENCE,
             "the set never was {what}: {}",
             serde_json::to_string_pretty(&set["status"]).expect("JSON")
         );

@@ -84,7 +84,7 @@ impl ControlPlane {
             if let Some(last) = self.inner.ended.lock().unwrap().get(count - 1) {
                 return last.clone();
             }
-            assert!(started.elapsed() < Duration::from_secs(90), "no end was told");
+            assert!(started.elapsed() < slipway_testkit::PATIENCE, "no end was told");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -101,7 +101,7 @@ impl ControlPlane {
             {
                 return app.clone();
             }
-            assert!(started.elapsed() < Duration::from_secs(90), "never reported so: {known:#?}");
+            assert!(started.elapsed() < slipway_testkit::PATIENCE, "never reported so: {known:#?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -129,7 +129,7 @@ impl ControlPlane {
             if let Some(entity) = known.clone().filter(|entity| question(entity)) {
                 return entity;
             }
-            assert!(started.elapsed() < Duration::from_secs(90), "never reported so: {known:#?}");
+            assert!(started.elapsed() < slipway_testkit::PATIENCE, "never reported so: {known:#?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

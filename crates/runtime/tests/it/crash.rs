@@ -196,7 +196,7 @@ async fn a_cluster_that_cannot_be_reached_is_waited_for() {
         wire.cut.send_replace(false);
         world.until_synced("shop", &revision).await;
         // Watches come back one after the other, and self-heal waits a little longer each time.
-        let healed = tokio::time::timeout(Duration::from_secs(90), async {
+        let healed = tokio::time::timeout(slipway_testkit::PATIENCE, async {
             while world.get("ConfigMap", "b").await.is_none()
                 || world.get("ConfigMap", "a").await.expect("there")["data"]["key"] != "1"
             {

@@ -109,7 +109,7 @@ async fn logs_commands_and_deletion_reach_the_applications_own_pods_and_no_other
     // The pods are seen a moment after they are there.
     let started = Instant::now();
     while door.post("user", "logs", &json!({"tail": 1})).await.0 == 404 {
-        assert!(started.elapsed() < Duration::from_secs(60), "its pods are never seen");
+        assert!(started.elapsed() < slipway_testkit::PATIENCE, "its pods are never seen");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 
@@ -171,7 +171,7 @@ async fn logs_commands_and_deletion_reach_the_applications_own_pods_and_no_other
             plane.revoke("read");
             revoked = true;
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "it never ended: {text}");
+        assert!(started.elapsed() < slipway_testkit::PATIENCE, "it never ended: {text}");
     }
     assert!(text.contains("event: failed") && !text.contains("event: end"), "{text}");
 
@@ -249,7 +249,7 @@ async fn logs_commands_and_deletion_reach_the_applications_own_pods_and_no_other
     let mut socket = loop {
         match door.exec("user", &late).await {
             Ok(socket) => break socket,
-            Err(status) => assert!(started.elapsed() < Duration::from_secs(60), "{status}"),
+            Err(status) => assert!(started.elapsed() < slipway_testkit::PATIENCE, "{status}"),
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
@@ -262,7 +262,7 @@ async fn logs_commands_and_deletion_reach_the_applications_own_pods_and_no_other
         if !left.starts_with("it was not started") {
             break;
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "{left}");
+        assert!(started.elapsed() < slipway_testkit::PATIENCE, "{left}");
     }
     assert_ne!(left, "the caller left");
 }
@@ -358,7 +358,7 @@ async fn orders_reach_the_applications_own_rollouts_and_no_others() {
     let web = json!({"namespace": "shop", "resourceName": "web"});
     let started = Instant::now();
     while door.post("user", "rollout-abort", &web).await.0 != 409 {
-        assert!(started.elapsed() < Duration::from_secs(60), "its Rollout is never seen");
+        assert!(started.elapsed() < slipway_testkit::PATIENCE, "its Rollout is never seen");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let rollout = async |name: &str| world.read("argoproj.io/Rollout", "shop", name).await;

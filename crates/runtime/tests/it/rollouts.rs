@@ -129,7 +129,7 @@ impl Stage {
             if question(&rollout) {
                 return rollout;
             }
-            let late = started.elapsed() > Duration::from_secs(60);
+            let late = started.elapsed() > slipway_testkit::PATIENCE;
             assert!(
                 !late,
                 "it never was {what}: {}",
@@ -267,7 +267,7 @@ async fn a_blue_green_switch_waits_for_a_person_and_the_services_follow() {
     let started = Instant::now();
     while stage.sizes().await != some(&[("two", 2)]) {
         assert!(
-            started.elapsed() < Duration::from_secs(30),
+            started.elapsed() < slipway_testkit::PATIENCE,
             "the old version stays: {:?}",
             stage.sizes().await
         );
@@ -288,7 +288,7 @@ async fn an_engine_looks_after_its_own_instance_alone() {
     stage.world.make("argoproj.io/v1alpha1", "Rollout", "shop", "ours", ours).await;
     let started = Instant::now();
     while stage.world.read("argoproj.io/Rollout", "shop", "ours").await["status"]["phase"] != "Healthy" {
-        assert!(started.elapsed() < Duration::from_secs(60), "its own is not looked after");
+        assert!(started.elapsed() < slipway_testkit::PATIENCE, "its own is not looked after");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(stage.read().await["status"].is_null(), "it is somebody else's");
@@ -486,7 +486,7 @@ async fn a_provider_is_asked_with_credentials_that_nobody_sees() {
             if run["status"]["phase"] == phase {
                 break run;
             }
-            assert!(started.elapsed() < Duration::from_secs(60), "{name} is {run}");
+            assert!(started.elapsed() < slipway_testkit::PATIENCE, "{name} is {run}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
         assert!(!run.to_string().contains("hunter"), "{run}");

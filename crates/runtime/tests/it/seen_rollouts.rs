@@ -119,7 +119,7 @@ async fn people_hear_of_a_rollout_and_metrics_have_the_names_of_argo_rollouts() 
     let began = Instant::now();
     let said = |heard: &Heard| heard.lock().expect("not poisoned").clone();
     while said(&heard).is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(60), "nobody heard of it");
+        assert!(began.elapsed() < slipway_testkit::PATIENCE, "nobody heard of it");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(
@@ -150,7 +150,7 @@ async fn people_hear_of_a_rollout_and_metrics_have_the_names_of_argo_rollouts() 
         if missing.is_empty() {
             break;
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "{missing:?} are not in\n{text}");
+        assert!(began.elapsed() < slipway_testkit::PATIENCE, "{missing:?} are not in\n{text}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     // Of what is gone nothing is kept.
@@ -163,7 +163,7 @@ async fn people_hear_of_a_rollout_and_metrics_have_the_names_of_argo_rollouts() 
         .expect("deleted");
     let began = Instant::now();
     while metrics().await.contains("name=\"web\"") {
-        assert!(began.elapsed() < Duration::from_secs(60), "it is still there: {}", metrics().await);
+        assert!(began.elapsed() < slipway_testkit::PATIENCE, "it is still there: {}", metrics().await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

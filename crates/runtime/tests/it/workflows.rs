@@ -90,7 +90,7 @@ impl Stage {
                 return workflow;
             }
             let text = || serde_json::to_string_pretty(&workflow["status"]).unwrap_or_default();
-            assert!(started.elapsed() < Duration::from_secs(60), "{name} never was {what}: {}", text());
+            assert!(started.elapsed() < slipway_testkit::PATIENCE, "{name} never was {what}: {}", text());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -205,7 +205,7 @@ async fn a_pause_waits_for_a_person_and_what_is_terminated_leaves_no_pod() {
         if pods.is_empty() {
             break;
         }
-        assert!(started.elapsed() < Duration::from_secs(30), "{pods:#?}");
+        assert!(started.elapsed() < slipway_testkit::PATIENCE, "{pods:#?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

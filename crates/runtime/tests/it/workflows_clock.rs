@@ -217,7 +217,7 @@ async fn workflows_begin_by_the_clock_once_whoever_dies() {
     };
     let key = ObjectKey::new("argoproj.io", "CronWorkflow", "shop", "often");
     let waited = stage.world.client.until(&key, suspended);
-    let cron = tokio::time::timeout(Duration::from_secs(60), waited)
+    let cron = tokio::time::timeout(slipway_testkit::PATIENCE, waited)
         .await
         .expect("in time")
         .expect("readable")

@@ -155,7 +155,7 @@ impl World {
             if question(&app) {
                 return app;
             }
-            if started.elapsed() > Duration::from_secs(90) {
+            if started.elapsed() > slipway_testkit::PATIENCE {
                 panic!("{name} never was {what}: {}", serde_json::to_string_pretty(&app["status"]).unwrap());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

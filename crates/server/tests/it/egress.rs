@@ -66,7 +66,7 @@ async fn with_egress_none_nobody_is_asked_and_everything_that_needs_it_says_so()
             if question(&shown) {
                 return shown;
             }
-            assert!(started.elapsed() < Duration::from_secs(60), "{path}: {shown}");
+            assert!(started.elapsed() < slipway_testkit::PATIENCE, "{path}: {shown}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

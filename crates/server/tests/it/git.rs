@@ -10,7 +10,7 @@ async fn builds(platform: &Platform) -> Vec<Value> {
 }
 
 async fn wait_for_builds(platform: &Platform, count: usize) -> Vec<Value> {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + slipway_testkit::PATIENCE;
     loop {
         let found = builds(platform).await;
         if found.len() >= count || Instant::now() > until {

@@ -9,15 +9,13 @@ use slipway_testkit::gitea;
 
 use crate::support::Platform;
 
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
-
 async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = std::time::Instant::now() + slipway_testkit::PATIENCE;
     loop {
         if let Some(found) = check().await {
             return found;
         }
-        assert!(std::time::Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(std::time::Instant::now() < end, "{what}: not within {:?}", slipway_testkit::PATIENCE);
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }

@@ -347,7 +347,7 @@ async fn a_build_is_restarted_from_where_it_failed_when_its_pipeline_permits() {
 }
 
 async fn until<T>(what: &str, mut check: impl AsyncFnMut() -> Option<T>) -> T {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let end = std::time::Instant::now() + slipway_testkit::PATIENCE;
     loop {
         if let Some(found) = check().await {
             return found;

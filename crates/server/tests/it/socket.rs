@@ -23,7 +23,7 @@ impl Socket {
             head += &format!("{name}: {value}\r\n");
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(slipway_testkit::PATIENCE)).unwrap();
         let mut seen = Vec::new();
         while !seen.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
@@ -40,7 +40,7 @@ impl Socket {
         let (status, socket) = Self::open(platform, "/2.0/api/graphql", &headers);
         let mut socket = socket.unwrap_or_else(|| panic!("{status}"));
         socket.say(&json!({"type": "connection_init"}));
-        assert_eq!(socket.hear(Duration::from_secs(30)).unwrap()["type"], "connection_ack");
+        assert_eq!(socket.hear(slipway_testkit::PATIENCE).unwrap()["type"], "connection_ack");
         let query = json!({"query": "subscription { changes { kind id } }"});
         socket.say(&json!({"type": "subscribe", "id": "1", "payload": query}));
         socket
@@ -79,7 +79,7 @@ impl Socket {
             }
             assert!(length < 65_536);
             let mut body = vec![0; usize::try_from(length).unwrap()];
-            self.0.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            self.0.set_read_timeout(Some(slipway_testkit::PATIENCE)).unwrap();
             self.0.read_exact(&mut body).ok()?;
             match head[0] & 0x0f {
                 1 => return serde_json::from_slice(&body).ok(),
@@ -93,7 +93,7 @@ impl Socket {
     pub(crate) fn changes_until(&mut self, kind: &str, id: &str) -> Vec<(String, String)> {
         let mut heard = Vec::new();
         loop {
-            let Some(message) = self.hear(Duration::from_secs(30)) else {
+            let Some(message) = self.hear(slipway_testkit::PATIENCE) else {
                 panic!("never heard of {kind} {id}: {heard:?}")
             };
             let change = &message["payload"]["data"]["changes"];

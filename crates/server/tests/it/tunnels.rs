@@ -79,12 +79,12 @@ impl Runtime {
 
     async fn until_open(&mut self) {
         let opened = self.state.wait_for(|state| *state == Connection::Open);
-        tokio::time::timeout(Duration::from_secs(20), opened).await.expect("in time").expect("it lives");
+        tokio::time::timeout(slipway_testkit::PATIENCE, opened).await.expect("in time").expect("it lives");
     }
 
     async fn refused(&mut self) -> String {
         let refused = self.state.wait_for(|state| matches!(state, Connection::Waiting { .. }));
-        let state = tokio::time::timeout(Duration::from_secs(20), refused).await.expect("in time");
+        let state = tokio::time::timeout(slipway_testkit::PATIENCE, refused).await.expect("in time");
         match state.expect("it lives").clone() {
             Connection::Waiting { error, .. } => error,
             other => panic!("{other:?}"),
@@ -109,7 +109,7 @@ async fn until(platform: &Platform, name: &str, question: impl Fn(&Value) -> boo
         if question(&shown) {
             return shown;
         }
-        assert!(started.elapsed() < Duration::from_secs(20), "{shown}");
+        assert!(started.elapsed() < slipway_testkit::PATIENCE, "{shown}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

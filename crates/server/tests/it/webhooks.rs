@@ -84,7 +84,7 @@ async fn builds(platform: &Platform) -> Vec<Value> {
 }
 
 pub(crate) async fn until_builds(platform: &Platform, count: usize) -> Vec<Value> {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let end = std::time::Instant::now() + slipway_testkit::PATIENCE;
     loop {
         let found = builds(platform).await;
         if found.len() == count {
@@ -189,7 +189,7 @@ async fn messages_go_out_only_where_they_may_and_a_place_inside_is_refused() {
         platform.call("DELETE", &format!("/api/progress/{build}"), &platform.admin_key, None).await.0,
         200
     );
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let end = std::time::Instant::now() + slipway_testkit::PATIENCE;
     loop {
         let sent = platform.get(&format!("/api/builds/{build}/reports")).await;
         if let Some(problem) = sent[0]["problem"].as_str() {
@@ -251,7 +251,7 @@ async fn a_generic_message_is_signed_and_sent_again_until_it_is_taken() {
             }
         }
     };
-    let (body, signature) = tokio::time::timeout(std::time::Duration::from_secs(60), got).await.unwrap();
+    let (body, signature) = tokio::time::timeout(slipway_testkit::PATIENCE, got).await.unwrap();
     assert_eq!((&body["status"], &body["build"]), (&json!("terminated"), &json!(build)));
     let key = hmac::Key::new(hmac::HMAC_SHA256, b"shared-with-the-receiver");
     let expected = format!("sha256={}", hex::encode(hmac::sign(&key, body.to_string().as_bytes())));

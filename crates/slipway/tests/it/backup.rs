@@ -1,7 +1,6 @@
 //! A backup of a running platform on SQLite, restored on PostgreSQL, and back.
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::process::{Process, Shared, anchored, commit, git, slipway, working_copy};
 
@@ -31,7 +30,7 @@ async fn k120_a_platform_moves_from_sqlite_to_postgres_and_back_and_its_record_t
     let work = working_copy(folder.path());
     commit(&work, "first");
     assert!(git(&work, &["push", &small.remote(&key), "main"]).0);
-    let builds = small.wait_for_builds(&key, 1, Duration::from_secs(60)).await;
+    let builds = small.wait_for_builds(&key, 1, slipway_testkit::PATIENCE).await;
     assert_eq!(builds.len(), 1);
     // While it runs.
     let written = run(&["admin", "backup", "--data", &at("small"), &at("one.tar")]).unwrap();

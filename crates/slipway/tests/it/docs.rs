@@ -103,7 +103,7 @@ struct Running {
 
 impl Running {
     fn until(&mut self, words: &str) -> String {
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + slipway_testkit::PATIENCE;
         while Instant::now() < until {
             if let Some(line) = self.seen.iter().find(|line| line.contains(words)) {
                 return line.clone();

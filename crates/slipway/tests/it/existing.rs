@@ -61,7 +61,7 @@ fn down(data: &Path, more: &[&str]) -> Output {
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(90);
+    let end = Instant::now() + slipway_testkit::PATIENCE;
     while !holds() {
         assert!(Instant::now() < end, "{what} did not happen within 90 s");
         std::thread::sleep(Duration::from_millis(200));

@@ -306,7 +306,7 @@ async fn an_outage_a_kill_and_reports_out_of_order_lose_nothing() {
     let started = Instant::now();
     let gone = format!("\"name\":\"app-{:04}\"", count / 20 - 1);
     while !outbox(&data).lines().any(|line| line.contains("\"removed\"") && line.contains(&gone)) {
-        assert!(started.elapsed() < Duration::from_secs(60), "{} bytes", outbox(&data).len());
+        assert!(started.elapsed() < slipway_testkit::PATIENCE, "{} bytes", outbox(&data).len());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let kept = outbox(&data);

@@ -30,7 +30,7 @@ async fn killed_databases_and_brokers_lose_nothing_and_double_nothing() {
         while !finished.load(Ordering::Relaxed) || acknowledged.len() < 3 {
             let sha = commit(&work, &format!("push {turn}"));
             // A push is repeated until it is acknowledged, at either process, as a person would.
-            let until = Instant::now() + Duration::from_secs(90);
+            let until = Instant::now() + slipway_testkit::PATIENCE;
             loop {
                 turn += 1;
                 let (good, output) = git(&work, &["push", &remotes[turn % 2], "main"]);
@@ -57,7 +57,7 @@ async fn killed_databases_and_brokers_lose_nothing_and_double_nothing() {
     });
     done.store(true, Ordering::Relaxed);
     let acknowledged = pushing.await.unwrap();
-    let builds = two.wait_for_builds(&key, acknowledged.len(), Duration::from_secs(90)).await;
+    let builds = two.wait_for_builds(&key, acknowledged.len(), slipway_testkit::PATIENCE).await;
     let mut of_commit: BTreeMap<String, u32> = BTreeMap::new();
     for build in &builds {
         *of_commit.entry(build["revision"].as_str().unwrap_or_default().to_owned()).or_default() += 1;

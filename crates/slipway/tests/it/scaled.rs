@@ -48,15 +48,16 @@ async fn a_push_to_one_process_is_built_logged_and_followed_through_the_other() 
     one.good("POST", &format!("/api/agent/runner/builds/{id}/logs"), &runner, Some(piece)).await;
     let mut seen = String::new();
     while !seen.contains("it grows") {
-        let next =
-            tokio::time::timeout(Duration::from_secs(60), events.next()).await.expect("the log is followed");
+        let next = tokio::time::timeout(slipway_testkit::PATIENCE, events.next())
+            .await
+            .expect("the log is followed");
         seen += &String::from_utf8_lossy(&next.expect("the stream goes on").unwrap());
     }
     let report = json!({"epoch": epoch, "revision": 1, "status": "success", "steps": []});
     one.good("PUT", &format!("/api/agent/runner/builds/{id}/state"), &runner, Some(report)).await;
     while !seen.contains("event: end") {
         let next =
-            tokio::time::timeout(Duration::from_secs(60), events.next()).await.expect("the end is told");
+            tokio::time::timeout(slipway_testkit::PATIENCE, events.next()).await.expect("the end is told");
         seen += &String::from_utf8_lossy(&next.expect("the stream goes on").unwrap());
     }
     let builds = two.builds(&key).await;
@@ -76,7 +77,7 @@ async fn a_push_to_one_process_is_built_logged_and_followed_through_the_other() 
     commit(&work, "second");
     let (pushed, output) = git(&work, &["push", &two.remote(&key), "main"]);
     assert!(pushed, "{output}");
-    let builds = two.wait_for_builds(&key, 2, Duration::from_secs(60)).await;
+    let builds = two.wait_for_builds(&key, 2, slipway_testkit::PATIENCE).await;
     assert_eq!(builds.len(), 2);
 }
 
@@ -100,5 +101,5 @@ async fn a_process_answers_its_own_roles_and_names_the_others() {
     commit(&work, "first");
     let (pushed, output) = git(&work, &["push", &api.remote(&key), "main"]);
     assert!(pushed, "{output}");
-    assert_eq!(api.wait_for_builds(&key, 1, Duration::from_secs(60)).await.len(), 1);
+    assert_eq!(api.wait_for_builds(&key, 1, slipway_testkit::PATIENCE).await.len(), 1);
 }

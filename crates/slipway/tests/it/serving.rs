@@ -52,7 +52,7 @@ async fn a_process_serves_tls_and_takes_a_renewed_certificate_without_a_restart(
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(trusting(&first).get(&ready).send().await.is_ok(), "the last good pair goes on");
     std::fs::write(&key, &new_key).unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + slipway_testkit::PATIENCE;
     while trusting(&second).get(&ready).send().await.is_err() {
         assert!(Instant::now() < until, "the renewed certificate is not taken");
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -43,7 +43,7 @@ async fn until(process: &Process, key: &str, what: &str, question: impl Fn(&Valu
         if question(&shown) {
             return shown;
         }
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}: {shown}");
+        assert!(started.elapsed() < slipway_testkit::PATIENCE, "{what}: {shown}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -109,7 +109,7 @@ async fn a_runtime_is_reached_through_any_process_and_comes_back_when_its_own_is
             assert_eq!(said, "7 bytes arrived");
             break;
         }
-        assert!(status == 502 && killed.elapsed() < Duration::from_secs(60), "{status} {said}");
+        assert!(status == 502 && killed.elapsed() < slipway_testkit::PATIENCE, "{status} {said}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     println!("reached again {} ms after its process was killed", killed.elapsed().as_millis());

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::process::{Process, command, slipway_with};
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = slipway_testkit::PATIENCE;
 
 /// A command that goes on printing, and its lines.
 struct Watching {

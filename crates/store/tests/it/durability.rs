@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use slipway_model::Fact;
 use slipway_store::{Store, facts};
@@ -59,7 +59,7 @@ fn write_and_kill(folder: &Path, count: usize, acknowledged: &mut BTreeSet<i64>)
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let target = acknowledged.len() + count;
-    let until = Instant::now() + Duration::from_secs(90);
+    let until = Instant::now() + slipway_testkit::PATIENCE;
     while acknowledged.len() < target {
         assert!(Instant::now() < until, "the writer is stuck");
         let Some(Ok(line)) = lines.next() else { break };

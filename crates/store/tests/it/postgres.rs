@@ -26,7 +26,7 @@ fn fact() -> Fact {
 }
 
 async fn hear(commits: &mut Receiver<Committed>) -> Committed {
-    tokio::time::timeout(Duration::from_secs(60), commits.recv()).await.expect("a commit is heard").unwrap()
+    tokio::time::timeout(slipway_testkit::PATIENCE, commits.recv()).await.expect("a commit is heard").unwrap()
 }
 
 /// Numbers are given before a commit; were they seen out of order, a cursor would pass over the late ones.
@@ -40,7 +40,7 @@ async fn a_cursor_passes_over_no_fact_of_any_process() {
     let reader = Store::connect(&url).unwrap();
     let reading = tokio::spawn(async move {
         let (mut after, mut seen) = (0, BTreeSet::new());
-        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
         while seen.len() < PROCESSES * WRITERS * EACH && std::time::Instant::now() < until {
             for recorded in reader.read(move |tx| facts::after(tx, after, None, 100)).await.unwrap() {
                 assert!(recorded.seq > after);
@@ -200,7 +200,7 @@ async fn settings_that_could_lose_a_commit_are_refused_by_name() {
         server.psql("postgres", "SELECT pg_reload_conf()").unwrap();
     };
     let until_said = |what: &str| {
-        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let until = std::time::Instant::now() + slipway_testkit::PATIENCE;
         while !refused().is_some_and(|said| said.contains(what)) {
             assert!(std::time::Instant::now() < until, "{what} is not what is refused: {:?}", refused());
             std::thread::sleep(Duration::from_millis(50));
