@@ -165,7 +165,7 @@ function RuntimeTable({ runtimes }: { runtimes: Runtime[] }) {
           {columns.type && <td title={runtime.chart || undefined}>{typeText(runtime) || '–'}</td>}
           {columns.modules && <td>{(runtime.modules ?? []).join(', ') || '–'}</td>}
           <td>{accessText(runtime)}</td>
-          <td>{runtime.cluster || '–'}</td>
+          <td style={{ minWidth: '11rem' }}>{runtime.cluster || '–'}</td>
           <td>{runtime.namespace || '–'}</td>
           <td>{runtime.clusters?.length ?? 0}</td>
           <td>{runtime.applications}</td>
