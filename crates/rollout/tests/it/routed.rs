@@ -395,3 +395,20 @@ fn rollouts_that_share_a_route_do_not_write_in_turns() {
             .is_null()
     );
 }
+
+/// Somebody scaled it to nothing: an update goes through, and nobody is sent anywhere without pods.
+#[test]
+fn an_update_without_pods_does_not_wait_for_a_share() {
+    let steps = json!({"steps": [{"setWeight": 20}, {"setWeight": 60}, {"pause": {}}]});
+    let mut sim = behind_a_gateway(2, steps);
+    sim.rollout.spec.replicas = Some(0);
+    sim.rollout.metadata.generation += 1;
+    sim.settle();
+    sim.set_image("b");
+    sim.settle();
+    assert_eq!((sim.phase().0, weights(&sim)), ("Paused", (0, 100)), "{}", sim.waiting);
+    sim.order(&Order::Promote);
+    sim.settle();
+    assert_eq!((sim.phase(), weights(&sim)), (("Healthy", ""), (0, 100)), "{}", sim.waiting);
+    assert_eq!(sim.rollout.status.stable_rs, sim.hash("b"));
+}
