@@ -21,11 +21,14 @@ use slipway_reconcile::{
     save_status,
 };
 use slipway_rollout::analysis::{Assessed, Task, assess, due, is_completed, resolved};
-use slipway_rollout::names::INSTANCE_ID;
+use slipway_rollout::lint::problems_of_metrics;
 
+use super::guard::Guard;
+use super::rollouts::{UNTIL_READ, guard, ours};
 use super::{Engine, Peers};
 use crate::context::Context;
 use crate::metrics::{Metrics, Of};
+use secrets::Unable;
 
 const ANALYSIS_RUN: Kind = Kind::new(GROUP, "AnalysisRun");
 /// The safety net, in case that something was not heard.
@@ -35,6 +38,7 @@ pub(crate) struct Analysis {
     cluster: Cluster,
     events: Arc<EventWriter>,
     instance_id: String,
+    guard: Guard,
     metrics: Arc<Metrics>,
     /// Where credentials of providers are.
     namespace: String,
@@ -48,6 +52,7 @@ impl Engine for Analysis {
             cluster: context.cluster().clone(),
             events: context.events.clone(),
             instance_id: context.config.rollouts_instance_id(),
+            guard: guard(),
             metrics: context.metrics.clone(),
             namespace: context.config.namespace.clone(),
             egress: context.config.egress.clone(),
@@ -102,12 +107,11 @@ impl Analysis {
             .iter()
             .any(|(group, kind)| self.cluster.is_waiting(group, kind))
         {
-            return Ok(Requeue::Again(Duration::from_millis(200)));
+            return Ok(Requeue::Again(UNTIL_READ));
         }
-        let live = self.cluster.live(&key.object()).ok_or(Stop::Gone)?;
-        let run: Option<AnalysisRun> = live.object().and_then(|object| serde_json::from_value(object).ok());
-        let id = |run: &AnalysisRun| run.metadata.labels.get(INSTANCE_ID).cloned().unwrap_or_default();
-        let Some(run) = run.filter(|run| id(run) == self.instance_id) else { return Ok(Requeue::Never) };
+        let ours = ours(&self.cluster, key, &self.instance_id, |one: &AnalysisRun| &one.metadata);
+        let (run, version) = ours.ok_or(Stop::Gone)?;
+        self.guard.check(&self.cluster, &self.instance_id).await?;
         if run.metadata.deletion_timestamp.is_some() {
             return Ok(Requeue::Never);
         }
@@ -117,7 +121,8 @@ impl Analysis {
         } else {
             match self.measured(&run, now).await {
                 Ok(assessed) => assessed,
-                Err(why) => cannot_be_run(&run, why, now),
+                Err(Unable::Wrong(why)) => cannot_be_run(&run, why, now),
+                Err(Unable::Later(error)) => return Err(error.into()),
             }
         };
         if assessed.delete {
@@ -125,16 +130,23 @@ impl Analysis {
             self.cluster.delete(&key.object(), uid, Propagation::Background, false).await?;
             return Ok(Requeue::Never);
         }
-        self.write_down(key, &run, &assessed, &live.resource_version).await?;
+        self.write_down(key, &run, &assessed, &version).await?;
         Ok(Requeue::due(assessed.requeue_at, Timestamp::now(), LOOK_AGAIN))
     }
 
-    async fn measured(&self, run: &AnalysisRun, now: Timestamp) -> Result<Assessed, String> {
+    async fn measured(&self, run: &AnalysisRun, now: Timestamp) -> Result<Assessed, Unable> {
         // When something is due is decided without the Secrets.
         let (plain, hidden) = secrets::without(&run.spec.args);
         let metrics: Result<Vec<Metric>, String> =
             run.spec.metrics.iter().map(|metric| resolved(metric, &plain)).collect();
         let metrics = metrics?;
+        // One that has begun goes on as it was begun.
+        if run.status.metric_results.is_empty() {
+            let problems = problems_of_metrics(&metrics);
+            if !problems.is_empty() {
+                return Err(Unable::Wrong(format!("Analysis spec invalid: {}", problems.join("; "))));
+            }
+        }
         let tasks = due(run, &metrics, now);
         let arguments = if tasks.is_empty() {
             secrets::Arguments::default()
@@ -187,7 +199,7 @@ impl Analysis {
 fn cannot_be_run(run: &AnalysisRun, why: String, now: Timestamp) -> Assessed {
     let mut status = run.status.clone();
     status.phase = slipway_rollout::analysis::ERROR.to_owned();
-    status.message = format!("Unable to resolve metric arguments: {why}");
+    status.message = why;
     status.completed_at = Some(provider::written(now));
     Assessed { status, events: Vec::new(), requeue_at: None, delete: false }
 }
