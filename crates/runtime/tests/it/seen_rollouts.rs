@@ -215,3 +215,30 @@ async fn nothing_is_touched_while_the_controller_of_argo_rollouts_is_alive() {
         assert!(object["status"].is_null(), "it is somebody else's: {object}");
     }
 }
+
+/// After a rename in Git the new Rollout finds Services that still name the old one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_of_a_rollout_that_is_gone_are_taken_over_and_those_of_another_are_not() {
+    const MANAGED_BY: &str = "argo-rollouts.argoproj.io/managed-by-rollouts";
+    let stage = Stage::new().await;
+    let world = &stage.world;
+    for (name, owner) in [("active", "renamed"), ("preview", "other")] {
+        let metadata = json!({"annotations": {MANAGED_BY: owner}});
+        let spec = json!({"selector": {"app": "web", HASH: "old"}, "ports": [{"port": 80}]});
+        world.make("v1", "Service", "shop", name, json!({"metadata": metadata, "spec": spec})).await;
+    }
+    let pods = json!({"metadata": {"labels": {"app": "other"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let other = json!({"spec": {"replicas": 0, "selector": {"matchLabels": {"app": "other"}}, "template": pods, "strategy": {"canary": {}}}});
+    world.make("argoproj.io/v1alpha1", "Rollout", "shop", "other", other).await;
+    stage.start();
+    stage.rollout(1, json!({"blueGreen": {"activeService": "active", "previewService": "preview"}})).await;
+    let invalid = stage.until_phase("Degraded").await;
+    let message = invalid["status"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("service \"preview\" is managed by another Rollout (other)"), "{message}");
+    assert!(!message.contains("renamed"), "{message}");
+    stage.patch(None, json!({"spec": {"strategy": {"blueGreen": {"previewService": null}}}})).await;
+    let healthy = stage.until_phase("Healthy").await;
+    let service = world.read("Service", "shop", "active").await;
+    assert_eq!(service["metadata"]["annotations"][MANAGED_BY], "web");
+    assert_eq!(service["spec"]["selector"][HASH], healthy["status"]["stableRS"]);
+}
