@@ -34,6 +34,9 @@ const ANALYSIS_RUN: Kind = Kind::new(GROUP, "AnalysisRun");
 /// The safety net, in case that something was not heard.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
+/// Of each text of a measurement.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+
 pub(crate) struct Analysis {
     cluster: Cluster,
     events: Arc<EventWriter>,
@@ -172,6 +175,7 @@ impl Analysis {
         };
         measurement.started_at = Some(started);
         arguments.hide(&mut measurement);
+        bound(&mut measurement);
         (task.at, measurement)
     }
 
@@ -196,10 +200,45 @@ impl Analysis {
     }
 }
 
+/// Conditions saw all of an answer. Written down is its beginning: a page of megabytes, ten times, is more than an object may hold, and a
+/// run whose status cannot be written never ends.
+fn bound(measurement: &mut Measurement) {
+    let texts = [&mut measurement.message, &mut measurement.value];
+    for text in texts.into_iter().chain(measurement.metadata.values_mut()) {
+        if text.len() > TEXT_BYTES_MAX {
+            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            text.push('…');
+        }
+    }
+}
+
 fn cannot_be_run(run: &AnalysisRun, why: String, now: Timestamp) -> Assessed {
     let mut status = run.status.clone();
     status.phase = slipway_rollout::analysis::ERROR.to_owned();
     status.message = why;
     status.completed_at = Some(provider::written(now));
     Assessed { status, events: Vec::new(), requeue_at: None, delete: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_answer_is_written_down_in_part() {
+        let mut measurement = Measurement {
+            value: "ö".repeat(1 << 20),
+            message: "x".repeat(1 << 20),
+            metadata: [
+                ("groups".to_owned(), "y".repeat(1 << 20)),
+                ("job-name".to_owned(), "u.rate.1".to_owned()),
+            ]
+            .into(),
+            ..Measurement::default()
+        };
+        bound(&mut measurement);
+        assert!(serde_json::to_string(&measurement).expect("writable").len() < 32 << 10);
+        assert!(measurement.value.ends_with("ö…"), "it is cut between letters");
+        assert_eq!(measurement.metadata["job-name"], "u.rate.1");
+    }
 }
