@@ -22,6 +22,8 @@ use crate::engines::application_sets::aws;
 
 /// Requests until a judgement of Kayenta is under way, and one more.
 const KAYENTA_MAX: usize = 3;
+/// Seconds that an answer is waited for, whatever a metric says: the runs of everybody share a few workers.
+const TIMEOUT_MAX: u64 = 300;
 
 pub(super) fn written(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -195,8 +197,8 @@ impl Analysis {
     }
 
     async fn send(&self, question: &Question) -> Result<Vec<u8>, String> {
-        let limits =
-            Limits { whole: Duration::from_secs(question.timeout_seconds.max(1)), ..Limits::default() };
+        let whole = Duration::from_secs(question.timeout_seconds.clamp(1, TIMEOUT_MAX));
+        let limits = Limits { whole, ..Limits::default() };
         let trust = Trust { insecure: question.insecure, ..Trust::default() };
         let settings = Settings { rules: self.egress.clone(), limits, trust, ..Settings::default() };
         let client = Client::new(settings).map_err(|error| error.to_string())?;
