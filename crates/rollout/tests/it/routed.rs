@@ -5,7 +5,7 @@ use slipway_rollout::orders::Order;
 
 use crate::sim::{Sim, merge};
 
-fn http_route() -> Value {
+pub(crate) fn http_route() -> Value {
     json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "shop", "namespace": "shop", "generation": 1},
         "spec": {"rules": [{"backendRefs": [{"name": "stable", "port": 80, "weight": 100}, {"name": "canary", "port": 80, "weight": 0}]}]}})
 }
@@ -26,7 +26,7 @@ fn behind_a_gateway(replicas: i64, more: Value) -> Sim {
     sim
 }
 
-fn weights(sim: &Sim) -> (i64, i64) {
+pub(crate) fn weights(sim: &Sim) -> (i64, i64) {
     let backends = &sim.route("HTTPRoute", "shop")["spec"]["rules"][0]["backendRefs"];
     (backends[1]["weight"].as_i64().unwrap_or(-1), backends[0]["weight"].as_i64().unwrap_or(-1))
 }
@@ -349,50 +349,6 @@ fn what_a_router_was_not_told_is_not_claimed() {
         sim.waiting.contains("not this Rollout's") || sim.phase().1.contains("not this Rollout's"),
         "{:?}",
         sim.phase()
-    );
-}
-
-#[test]
-fn rollouts_that_share_a_route_do_not_write_in_turns() {
-    let mut route = http_route();
-    let other = json!({"backendRefs": [{"name": "old", "port": 80, "weight": 100}, {"name": "new", "port": 80, "weight": 0}]});
-    route["spec"]["rules"].as_array_mut().expect("rules").push(other);
-    let named = |name: &str, stable: &str, canary: &str| {
-        let more = json!({"stableService": stable, "canaryService": canary, "steps": [{"setWeight": 20}, {"pause": {}}]});
-        let mut sim = Sim::new(5, gateway(more)).with_service(stable).with_service(canary);
-        sim.rollout.metadata.name = name.into();
-        sim
-    };
-    let (mut web, mut api) = (named("web", "stable", "canary").with_route(route), named("api", "old", "new"));
-    // Each wakes the other with what it writes, until there is nothing to write.
-    let settle = |web: &mut Sim, api: &mut Sim| {
-        for _ in 0..5 {
-            web.settle();
-            let seen = web.routes.clone();
-            api.routes = seen.clone();
-            api.settle();
-            web.routes = api.routes.clone();
-            if api.routes == seen {
-                return;
-            }
-        }
-        panic!("they write in turns: {:?}", web.routes);
-    };
-    settle(&mut web, &mut api);
-    web.set_image("b");
-    settle(&mut web, &mut api);
-    let route = web.route("HTTPRoute", "shop");
-    assert_eq!(
-        (weights(&web), &route["spec"]["rules"][1]["backendRefs"][1]["weight"]),
-        ((20, 80), &json!(0))
-    );
-    assert_eq!(route["metadata"]["labels"]["rollouts.argoproj.io/gatewayapi-canary"], "in-progress");
-    web.order(&Order::Promote);
-    settle(&mut web, &mut api);
-    assert_eq!((web.phase().0, api.phase().0), ("Healthy", "Healthy"));
-    assert!(
-        web.route("HTTPRoute", "shop")["metadata"]["labels"]["rollouts.argoproj.io/gatewayapi-canary"]
-            .is_null()
     );
 }
 

@@ -19,7 +19,7 @@ fn at_half(routing: Value, more: Value, routes: Vec<Value>) -> Sim {
     sim
 }
 
-fn object(api_version: &str, kind: &str, spec: Value) -> Value {
+pub(crate) fn object(api_version: &str, kind: &str, spec: Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "shop", "namespace": "shop"}, "spec": spec})
 }
 
@@ -201,55 +201,6 @@ fn a_mapping_is_cloned_and_the_clone_leaves_a_moment_after_its_share() {
     sim.pass(6);
     sim.settle();
     assert!(!sim.routes.objects.keys().any(|at| at.name == "shop-canary"));
-}
-
-#[test]
-fn a_mapping_that_is_somebody_elses_is_not_touched() {
-    let mapping = |name: &str, service: &str, owner: Value| {
-        let mut mapping =
-            object("getambassador.io/v2", "Mapping", json!({"prefix": "/", "service": service}));
-        mapping["metadata"]["name"] = name.into();
-        mapping["metadata"]["ownerReferences"] = owner;
-        mapping
-    };
-    let sim = |clone: Value| {
-        let strategy = json!({"canary": {"canaryService": "canary", "stableService": "stable", "steps": [{"setWeight": 50}, {"pause": {}}],
-            "trafficRouting": {"ambassador": {"mappings": ["shop"]}}}});
-        let sim = Sim::new(2, strategy).with_service("stable").with_service("canary");
-        let mut sim = sim.with_route(mapping("shop", "web:80", json!([]))).with_route(clone);
-        sim.settle();
-        sim
-    };
-    let controlled = json!([{"controller": true, "uid": "another"}]);
-    for clone in
-        [mapping("shop-canary", "payments:80", json!([])), mapping("shop-canary", "canary:80", controlled)]
-    {
-        let sim = sim(clone.clone());
-        assert!(
-            sim.phase().1.contains("Mapping \"shop-canary\" is there and not this Rollout's"),
-            "{:?}",
-            sim.phase()
-        );
-        assert_eq!(sim.route("Mapping", "shop-canary"), &clone);
-    }
-    // The controller of Argo Rollouts notes no owner on its clones.
-    let mut sim = sim(mapping("shop-canary", "canary:80", json!([])));
-    sim.set_image("b");
-    sim.settle();
-    assert_eq!(sim.route("Mapping", "shop-canary")["spec"]["weight"], 50, "{}", sim.waiting);
-}
-
-#[test]
-fn names_of_any_length_and_in_any_script_are_cut_between_letters() {
-    for routing in [
-        json!({"nginx": {"stableIngress": "ö".repeat(200)}}),
-        json!({"ambassador": {"mappings": ["ö".repeat(200) + "x"]}}),
-    ] {
-        let strategy = json!({"canary": {"canaryService": "canary", "stableService": "stable", "steps": [{"setWeight": 50}], "trafficRouting": routing}});
-        let mut sim = Sim::new(2, strategy).with_service("stable").with_service("canary");
-        sim.settle();
-        assert_eq!(sim.phase().0, "Degraded", "there is no such object");
-    }
 }
 
 #[test]
