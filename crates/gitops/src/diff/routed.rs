@@ -11,22 +11,25 @@ use serde_json::Value;
 const MANAGED_BY: &str = "argo-rollouts.argoproj.io/managed-by-rollouts";
 const HASH: &str = "rollouts-pod-template-hash";
 
-/// Who divides the object, and which routes in it are his alone.
+/// The Rollouts of this application that may divide the object, and the routes that they call their own.
 struct Owner<'a> {
-    name: &'a str,
-    /// None: the Rollout is not of this application.
-    routes: Option<Vec<&'a str>>,
+    names: Vec<&'a str>,
+    routes: Vec<&'a str>,
 }
 
 /// The manifest as it is to be compared and applied.
 pub(crate) fn as_live(target: &mut Value, live: &Value, rollouts: &[Value]) {
-    let Some(name) = object::annotation(live, MANAGED_BY) else { return };
-    let own = rollouts.iter().find(|rollout| object::name(rollout) == name);
-    let routes = own.map(|rollout| {
-        let routes = &rollout["spec"]["strategy"]["canary"]["trafficRouting"]["managedRoutes"];
-        list(routes).iter().filter_map(|route| route["name"].as_str()).collect()
+    if object::annotation(live, MANAGED_BY).is_none() {
+        return;
+    }
+    // Several Rollouts may have routes in one object, and it names the first of them only.
+    let routing = |rollout: &'_ Value| !rollout["spec"]["strategy"]["canary"]["trafficRouting"].is_null();
+    let own = || rollouts.iter().filter(|rollout| routing(rollout));
+    let routes = own().flat_map(|rollout| {
+        list(&rollout["spec"]["strategy"]["canary"]["trafficRouting"]["managedRoutes"]).iter()
     });
-    let owner = Owner { name, routes };
+    let routes = routes.filter_map(|route| route["name"].as_str()).collect();
+    let owner = Owner { names: own().map(object::name).collect(), routes };
     let kind = object::kind(target).to_owned();
     match (object::group(target), kind.as_str()) {
         ("networking.istio.io", "VirtualService") => {
@@ -85,18 +88,16 @@ fn shares(target: &mut Value, live: &Value, identity: impl Fn(&Value) -> Value) 
 }
 
 impl Owner<'_> {
-    /// An experiment of the Rollout: its Services begin with the Rollout's name.
+    /// An experiment of a Rollout: its Services begin with the Rollout's name.
     fn is_experiment(&self, name: &str) -> bool {
-        self.routes.is_some() && name.strip_prefix(self.name).is_some_and(|rest| rest.starts_with('-'))
+        self.names.iter().any(|of| name.strip_prefix(of).is_some_and(|rest| rest.starts_with('-')))
     }
 
     fn is_own(&self, name: &str) -> bool {
-        self.routes.as_ref().is_some_and(|routes| {
-            routes.iter().any(|route| {
-                let rest = name.strip_prefix(route);
-                rest.is_some_and(|rest| {
-                    rest.is_empty() || rest.strip_prefix('-').is_some_and(|rest| rest.parse::<u32>().is_ok())
-                })
+        self.routes.iter().any(|route| {
+            let rest = name.strip_prefix(route);
+            rest.is_some_and(|rest| {
+                rest.is_empty() || rest.strip_prefix('-').is_some_and(|rest| rest.parse::<u32>().is_ok())
             })
         })
     }
@@ -229,6 +230,23 @@ mod tests {
         as_live(&mut target, &live, &[]);
         assert_eq!(target["spec"]["http"].as_array().map(Vec::len), Some(1));
         assert_eq!(git["spec"]["http"][0]["route"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn routes_of_all_rollouts_that_share_an_object_are_left_to_them() {
+        let mut rollouts = rollouts();
+        let mut other = rollouts[0].clone();
+        other["metadata"]["name"] = "api".into();
+        other["spec"]["strategy"]["canary"]["trafficRouting"]["managedRoutes"][0]["name"] = "probes".into();
+        rollouts.push(other);
+        let git = service(json!([{"route": [to("stable", 100), to("canary", 0)]}]), None);
+        let live = service(
+            json!([{"name": "testers", "route": []}, {"name": "probes", "route": []}, {"route": [to("stable", 70), to("canary", 20), to("api-1-baseline", 10)]}]),
+            Some("web"),
+        );
+        let mut target = git.clone();
+        as_live(&mut target, &live, &rollouts);
+        assert_eq!(target["spec"], live["spec"], "it names one of them only");
     }
 
     #[test]

@@ -26,12 +26,17 @@ fn written(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// True for a metric that is measured and never decides. A name may be a pattern for all of them.
+/// A name of a metric, or a pattern for several; one that cannot be read is for none.
+fn fits(given: &str, metric: &str) -> bool {
+    let is_pattern = given.contains(|letter: char| "*+?.[]()|^$\\".contains(letter));
+    given == metric
+        || given == "*"
+        || is_pattern && regex::Regex::new(given).is_ok_and(|pattern| pattern.is_match(metric))
+}
+
+/// True for a metric that is measured and never decides.
 fn is_dry(run: &AnalysisRun, metric: &str) -> bool {
-    run.spec
-        .dry_run
-        .iter()
-        .any(|dry| dry.metric_name == metric || dry.metric_name == ".*" || dry.metric_name == "*")
+    run.spec.dry_run.iter().any(|dry| fits(&dry.metric_name, metric))
 }
 
 /// `taken`: what was measured, by the metric's place; a measurement that goes on an unfinished one takes its place.
@@ -73,6 +78,9 @@ pub fn assess(
     trim(&mut run);
     let requeue_at = if is_completed(phase) {
         end_of_life(&run)
+    } else if is_terminating(&run) {
+        // What is under way is ended at once.
+        Some(now)
     } else {
         // What is under way and does not say when to look is heard of.
         let is_heard_of = |metric: &&Metric| {
@@ -232,8 +240,8 @@ fn conclude(run: &mut AnalysisRun, metrics: &[Metric], events: &mut Vec<Event>) 
                 .iter()
                 .any(|result| result.phase == RUNNING && !result.measurements.is_empty());
             match worst {
-                // What is under way is ended first.
-                _ if in_flight && worst.is_none_or(|worst| worst == SUCCESSFUL) => (RUNNING, String::new()),
+                // What is under way is ended first, whatever ends the run: nobody looks at its Job afterwards.
+                _ if in_flight => (RUNNING, String::new()),
                 worst => (worst.unwrap_or(SUCCESSFUL), message),
             }
         }
@@ -244,11 +252,7 @@ fn conclude(run: &mut AnalysisRun, metrics: &[Metric], events: &mut Vec<Event>) 
 
 fn trim(run: &mut AnalysisRun) {
     let kept = |name: &str| {
-        let asked = run
-            .spec
-            .measurement_retention
-            .iter()
-            .find(|one| one.metric_name == name || one.metric_name == ".*");
+        let asked = run.spec.measurement_retention.iter().find(|one| fits(&one.metric_name, name));
         asked
             .and_then(|one| usize::try_from(one.limit).ok())
             .filter(|limit| *limit > 0)

@@ -34,6 +34,10 @@ pub fn judge(metric: &Metric, result: &Value, now: Timestamp) -> (&'static str, 
         }
         (Ok(None), Ok(None)) => (SUCCESSFUL, String::new()),
         (_, Ok(Some(true))) | (Ok(Some(false)), Ok(None)) => (FAILED, String::new()),
+        // `all(result, # < 1)` holds for a list without items, and `result != 5` for what is no number.
+        (Ok(Some(true)), _) if is_nothing(result) && !asks_for_nothing(&metric.success_condition) => {
+            (ERROR, "no data returned from the metric provider".into())
+        }
         (Ok(Some(true)), _) => (SUCCESSFUL, String::new()),
         // It did not fail because there was nothing to look at.
         (Ok(None), Ok(Some(false))) if is_nothing(result) => {
@@ -44,9 +48,16 @@ pub fn judge(metric: &Metric, result: &Value, now: Timestamp) -> (&'static str, 
     }
 }
 
+/// Whoever wrote the condition thought of an answer without data.
+fn asks_for_nothing(condition: &str) -> bool {
+    ["isNil", "isNaN", "default", "len(", "nil", "??"].iter().any(|word| condition.contains(word))
+}
+
 /// No answer, or only answers that are no numbers.
 fn is_nothing(result: &Value) -> bool {
     match result {
+        // A series of CloudWatch without points.
+        Value::Object(fields) => fields.get("Values").is_some_and(is_nothing),
         Value::Null => true,
         Value::String(text) => matches!(text.as_str(), "NaN" | ""),
         Value::Array(items) => items.iter().all(is_nothing),

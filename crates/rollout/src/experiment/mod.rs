@@ -32,8 +32,9 @@ pub struct Observed {
     pub templates: Vec<AnalysisTemplate>,
     /// Services that a router still sends requests to: their pods stay.
     pub routed: Vec<String>,
-    /// Names of Services of the namespace that it wants and that are somebody else's.
+    /// Names of Services and of ReplicaSets of the namespace that it wants and that are somebody else's.
     pub taken: Vec<String>,
+    pub taken_sets: Vec<String>,
 }
 
 /// What to do.
@@ -59,6 +60,12 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if observed.experiment.metadata.deletion_timestamp.is_some() {
         return Plan { status: prev, ..Plan::default() };
     }
+    if let Some(why) = wrong(&observed.experiment).filter(|_| prev.phase.is_empty()) {
+        let message = format!("Experiment is invalid: {why}");
+        let event = Event { reason: "ExperimentError", warning: true, message: message.clone() };
+        let status = Status { phase: ERROR.into(), message, ..prev };
+        return Plan { status, events: vec![event], ..Plan::default() };
+    }
     let ends = ends(&observed.experiment, &prev);
     let plan = Plan { status: prev.clone(), ..Plan::default() };
     let mut play = Play { observed, now, prev, ends, plan };
@@ -70,6 +77,28 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
     play.conclude();
     play.plan
+}
+
+/// What would let it run for ever, succeed without having run, or mix up its versions.
+fn wrong(experiment: &Experiment) -> Option<String> {
+    let spec = &experiment.spec;
+    if spec.templates.is_empty() {
+        return Some("spec.templates: at least one template is needed".into());
+    }
+    let duration = slipway_dialect::duration::parse_or_seconds(&spec.duration);
+    if !spec.duration.is_empty() && duration.is_none_or(|milliseconds| milliseconds < 0) {
+        return Some(format!("spec.duration: `{}` is not a duration like 30s, 5m or 1h", spec.duration));
+    }
+    spec.templates.iter().enumerate().find_map(|(at, template)| {
+        let twice = spec.templates[..at].iter().any(|earlier| earlier.name == template.name);
+        if twice || template.name.is_empty() {
+            return Some(format!("spec.templates[{at}].name: `{}` is empty or there twice", template.name));
+        }
+        let fields = |value: &Value| value.is_null() || value.is_object();
+        let pods = template.template.as_ref().filter(|pods| pods.is_object());
+        let whole = pods.is_some_and(|pods| fields(&pods["metadata"]) && fields(&pods["metadata"]["labels"]));
+        (!whole).then(|| format!("spec.templates[{at}].template: it says which pods are run"))
+    })
 }
 
 /// Somebody ended it, or something in it did.

@@ -65,6 +65,15 @@ impl Play<'_> {
 
     fn make_set(&mut self, template: &ExperimentTemplate, status: &mut TemplateStatus) {
         let metadata = self.experiment().metadata.clone();
+        let name = format!("{}-{}", metadata.name, template.name);
+        if self.observed.taken_sets.contains(&name) {
+            status.status = ERROR.into();
+            let of = &template.name;
+            status.message = format!(
+                "Failed to create ReplicaSet {name} for template '{of}': it already exists and is not owned by this experiment"
+            );
+            return;
+        }
         let mut pod = template.template.clone().unwrap_or_else(|| json!({}));
         if let Some(labels) = pod["metadata"]["labels"].as_object_mut() {
             labels.remove(names::HASH);
@@ -73,7 +82,6 @@ impl Play<'_> {
         pod["metadata"]["labels"][names::HASH] = hash.as_str().into();
         let mut selector = serde_json::to_value(&template.selector).unwrap_or_default();
         selector["matchLabels"][names::HASH] = hash.as_str().into();
-        let name = format!("{}-{}", metadata.name, template.name);
         let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
             "metadata": {"name": name, "namespace": metadata.namespace, "labels": pod["metadata"]["labels"], "ownerReferences": [self.owner()],
                 "annotations": {names::EXPERIMENT_NAME: metadata.name, names::EXPERIMENT_TEMPLATE: template.name}},
@@ -138,18 +146,23 @@ impl Play<'_> {
 
     fn size(&mut self, set: &Value, wanted: i64, status: &mut TemplateStatus) {
         let size = set["spec"]["replicas"].as_i64().unwrap_or(0);
+        let name = set["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let target = self.target("apps/v1", "ReplicaSet", &name);
+        let noted = set["metadata"]["annotations"][names::SCALE_DOWN_DEADLINE].as_str();
+        if wanted > 0 && noted.is_some() {
+            // Somebody tries it again: when it ends, its pods stay as long as the first time.
+            let patch = json!({"metadata": {"annotations": {names::SCALE_DOWN_DEADLINE: null}}});
+            self.plan.actions.push(Action::patch(target.clone(), patch));
+        }
         if size == wanted {
             return;
         }
-        let name = set["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let target = self.target("apps/v1", "ReplicaSet", &name);
         if wanted == 0 {
             let routed =
                 !status.service_name.is_empty() && self.observed.routed.contains(&status.service_name);
             if routed {
                 return;
             }
-            let noted = set["metadata"]["annotations"][names::SCALE_DOWN_DEADLINE].as_str();
             let deadline: Option<Timestamp> = noted.and_then(|text| text.parse().ok());
             let delay = self.experiment().spec.scale_down_delay_seconds.unwrap_or(SCALE_DOWN_DELAY);
             match deadline {

@@ -42,12 +42,17 @@ pub(super) fn check_template(spec: &AnalysisTemplateSpec, wrongs: &mut Wrongs<'_
 }
 
 pub(super) fn check_run(spec: &AnalysisRunSpec, wrongs: &mut Wrongs<'_>) {
-    if spec.metrics.is_empty() {
-        wrongs.add("metrics", "at least one metric is needed");
-    }
-    metrics(&spec.metrics, wrongs);
+    check_metrics(&spec.metrics, wrongs);
     arguments(&spec.args, true, wrongs);
     named(&spec.metrics, &spec.dry_run, &spec.measurement_retention, wrongs);
+}
+
+/// The metrics of a run.
+pub(super) fn check_metrics(all: &[Metric], wrongs: &mut Wrongs<'_>) {
+    if all.is_empty() {
+        wrongs.add("metrics", "at least one metric is needed");
+    }
+    metrics(all, wrongs);
 }
 
 pub(super) fn check_experiment(spec: &ExperimentSpec, wrongs: &mut Wrongs<'_>) {

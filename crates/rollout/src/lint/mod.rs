@@ -9,7 +9,7 @@ mod canary;
 mod references;
 mod rollout;
 
-use slipway_crd::analysis::{AnalysisRun, AnalysisTemplate, Experiment};
+use slipway_crd::analysis::{AnalysisRun, AnalysisTemplate, Experiment, Metric};
 use slipway_crd::rollout::Rollout;
 pub(crate) use slipway_yaml::finding::Wrongs;
 use slipway_yaml::finding::{Document, Wrong, documents};
@@ -35,6 +35,15 @@ pub fn check(text: &str) -> Report {
     }
     report.settle();
     report
+}
+
+/// What is wrong with the metrics of a run, once its arguments are put into them: it would wait for ever, or judge by something else than
+/// what was written.
+pub fn problems_of_metrics(metrics: &[Metric]) -> Vec<String> {
+    let mut wrongs = Vec::new();
+    analysis::check_metrics(metrics, &mut Wrongs::new(&mut wrongs));
+    let errors = wrongs.into_iter().filter(|wrong| wrong.level == Level::Error);
+    errors.map(|wrong| format!("{}: {}", wrong.place.join("."), wrong.message)).collect()
 }
 
 /// Beyond its shape. What cannot be read as its kind has been found by its shape already.

@@ -350,12 +350,19 @@ impl<'a> Play<'a> {
     fn field(&self, path: &str) -> Option<String> {
         let object = serde_json::to_value(self.ro).ok()?;
         let mut at = &object;
-        for part in path.replace(['[', ']'], "\u{0}").split(['\u{0}', '.']).filter(|part| !part.is_empty()) {
+        let mut rest = path;
+        while !rest.is_empty() {
+            // In brackets a name may have dots: `metadata.labels['app.kubernetes.io/name']`.
+            let (part, behind) = match rest.strip_prefix('[') {
+                Some(inside) => inside.split_once(']')?,
+                None => rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len())),
+            };
             let part = part.trim_matches(['\'', '"']);
             at = match part.parse::<usize>() {
                 Ok(index) if at.is_array() => at.get(index)?,
                 _ => at.get(part)?,
             };
+            rest = behind.strip_prefix('.').unwrap_or(behind);
         }
         match at {
             Value::String(text) => Some(text.clone()),

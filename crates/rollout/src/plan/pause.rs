@@ -89,9 +89,10 @@ impl Play<'_> {
         changed
     }
 
-    /// Nothing is sized or switched: a person paused it, or an analysis could not tell.
+    /// Nothing is sized or switched: a person paused it, or an analysis could not tell. Whoever aborts wants it back all the same.
     pub(super) fn is_halted(&self) -> bool {
-        self.ro.spec.paused || condition_of(self.prev(), pause::INCONCLUSIVE_RUN).is_some()
+        let paused = self.ro.spec.paused || condition_of(self.prev(), pause::INCONCLUSIVE_RUN).is_some();
+        paused && !self.is_aborted()
     }
 
     pub(super) fn is_aborted(&self) -> bool {

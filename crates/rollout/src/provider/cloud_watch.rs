@@ -68,9 +68,9 @@ pub(super) fn answer(body: &[u8]) -> Result<Answer, String> {
     });
     let shown = format!("[{}]", shown.collect::<Vec<_>>().join(" "));
     // Data that is only a part of what was asked for decides nothing.
-    if let Some(partial) = results.iter().find(|result| {
-        text(&result["StatusCode"]) == "InternalError" || text(&result["StatusCode"]) == "Forbidden"
-    }) {
+    if let Some(partial) =
+        results.iter().find(|result| !matches!(text(&result["StatusCode"]), "" | "Complete"))
+    {
         return Err(format!(
             "CloudWatch answered {} for {}",
             text(&partial["StatusCode"]),

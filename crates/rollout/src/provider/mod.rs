@@ -24,6 +24,9 @@ use serde_json::Value;
 pub use cloud_watch::{TARGET as CLOUD_WATCH_TARGET, input as cloud_watch_input};
 pub use kayenta::{Progress as KayentaProgress, progress as kayenta_progress};
 
+/// Ten years.
+const SECONDS_MAX: i64 = 10 * 366 * 86_400;
+
 /// An HTTP request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Question {
@@ -141,17 +144,16 @@ fn json(body: &[u8], of: &str) -> Result<Value, String> {
     serde_json::from_slice(body).map_err(|_| format!("the answer of {of} is not JSON"))
 }
 
-/// A duration in seconds, `otherwise` when none is given.
+/// A duration in seconds, `otherwise` when none is given. Times are counted with it, so it has an end.
 fn seconds(value: &Value, otherwise: i64) -> Result<i64, String> {
-    match value {
-        Value::Null => Ok(otherwise),
-        Value::Number(number) => number.as_i64().ok_or_else(|| format!("{number} is no duration")),
-        other if text(other).is_empty() => Ok(otherwise),
-        other => {
-            let milliseconds = slipway_dialect::duration::parse_or_seconds(text(other));
-            milliseconds.map(|ms| ms / 1_000).ok_or_else(|| format!("{other} is no duration"))
-        }
-    }
+    let given = match value {
+        Value::Null => Some(otherwise),
+        Value::Number(number) => number.as_i64(),
+        other if text(other).is_empty() => Some(otherwise),
+        other => slipway_dialect::duration::parse_or_seconds(text(other)).map(|ms| ms / 1_000),
+    };
+    let given = given.filter(|seconds| (0..=SECONDS_MAX).contains(seconds));
+    given.ok_or_else(|| format!("{value} is no duration of at most ten years"))
 }
 
 /// A number as conditions see it: whole ones are whole, and what JSON has no number for is a text.

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use slipway_crd::rollout::{Ambassador, Rollout};
 
-use super::seen::{change, set_number, text};
+use super::seen::{change, cut, is_owned, items, set_number, text};
 use super::{Reference, Seen, Wanted, Write};
 use crate::names::MANAGED_BY;
 
@@ -17,13 +17,28 @@ const SECONDS: i64 = 5;
 pub(super) struct Router<'a>(pub(super) &'a Ambassador);
 
 fn clone_name(mapping: &str) -> String {
-    let mut name = mapping.to_owned();
-    name.truncate(NAME_MAX);
-    name + "-canary"
+    cut(mapping.to_owned(), NAME_MAX) + "-canary"
 }
 
 fn goes_at(clone: &Value) -> Option<Timestamp> {
     clone["metadata"]["annotations"][GOES_AT].as_str()?.parse().ok()
+}
+
+/// Made by this Rollout, or by the controller of Argo Rollouts before it, which notes no owner: nobody's, and it leads to the canary.
+fn is_ours(clone: &Value, uid: &str, canary: &str) -> bool {
+    let owned = items(&clone["metadata"]["ownerReferences"]).iter().any(|owner| owner["controller"] == true);
+    let service = text(&clone["spec"]["service"]);
+    let host = service.rsplit_once("//").map_or(service, |(_, host)| host);
+    is_owned(clone, uid) || !owned && host.split(['.', ':']).next() == Some(canary)
+}
+
+/// Where the clone leads: the address of the stable version with the canary's name; of a Mapping that leads elsewhere, its port is kept.
+fn of_canary(service: &str, stable: &str, canary: &str) -> String {
+    if !stable.is_empty() && service.contains(stable) {
+        return service.replacen(stable, canary, 1);
+    }
+    let port = service.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+    port.map_or_else(|| canary.to_owned(), |(_, port)| format!("{canary}:{port}"))
 }
 
 impl Router<'_> {
@@ -52,11 +67,15 @@ impl super::Router for Router<'_> {
             if base["spec"]["weight"].as_i64().is_some_and(|weight| weight != 0) {
                 return Err(format!("Mapping \"{}\" may not have a weight of its own", at_base.name));
             }
-            match seen.find(&at_clone) {
+            let there = seen.find(&at_clone);
+            if there.is_some_and(|clone| !is_ours(clone, &wanted.rollout.metadata.uid, canary)) {
+                return Err(format!("Mapping \"{}\" is there and not this Rollout's", at_clone.name));
+            }
+            match there {
                 None if wanted.weight == 0 => {}
                 None => {
                     let mut spec = base["spec"].clone();
-                    spec["service"] = text(&spec["service"]).replacen(stable, canary, 1).into();
+                    spec["service"] = of_canary(text(&spec["service"]), stable, canary).into();
                     spec["weight"] = wanted.weight.into();
                     let object = json!({"apiVersion": base["apiVersion"], "kind": "Mapping", "spec": spec,
                         "metadata": {"name": at_clone.name, "namespace": at_clone.namespace, "ownerReferences": [wanted.owner()],

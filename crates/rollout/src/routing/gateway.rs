@@ -111,7 +111,7 @@ impl super::Router for Router {
             if route.rules {
                 set_rules(&mut after, wanted, &ours, &route.at.kind).map_err(name)?;
             }
-            config.label(&mut after, wanted.weight);
+            config.label(&mut after, wanted);
             writes.extend(change(&route.at, before, after, &wanted.rollout.metadata.name));
         }
         Ok(writes)
@@ -137,8 +137,9 @@ impl super::Router for Router {
 }
 
 impl Config {
-    /// While the canary has a share the route says so, as the plugin does it.
-    fn label(&self, route: &mut Value, weight: i64) {
+    /// While the canary has a share the route says so, as the plugin does it. Who has had no share leaves it alone: another Rollout may have
+    /// one in the same route, and both would write in turns.
+    fn label(&self, route: &mut Value, wanted: &Wanted<'_>) {
         if self.disable_in_progress_label {
             return;
         }
@@ -146,8 +147,11 @@ impl Config {
         let (key, value) =
             (or(&self.in_progress_label_key, LABEL), or(&self.in_progress_label_value, IN_PROGRESS));
         let labels = &mut route["metadata"]["labels"];
-        if weight > 0 {
+        let told = wanted.rollout.status.canary.weights.as_ref().map(|weights| weights.canary.weight);
+        if wanted.weight > 0 {
             labels[key] = value.into();
+        } else if told == Some(0) {
+            // It was taken away when the share was.
         } else if let Some(labels) = labels.as_object_mut() {
             labels.remove(&key);
         }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use slipway_crd::rollout::{Nginx, Rollout};
 
-use super::seen::{change, is_owned, items, text};
+use super::seen::{change, cut, is_owned, items, text};
 use super::{Reference, Seen, Wanted, Write};
 
 pub(super) const INGRESS: (&str, &str) = ("networking.k8s.io", "Ingress");
@@ -20,9 +20,7 @@ pub(super) fn listed<'a>(one: &'a str, several: &'a [String]) -> Vec<&'a str> {
 }
 
 fn canary_name(rollout: &str, ingress: &str) -> String {
-    let mut name = format!("{rollout}-{ingress}");
-    name.truncate(NAME_MAX - SUFFIX.len());
-    name + SUFFIX
+    cut(format!("{rollout}-{ingress}"), NAME_MAX - SUFFIX.len()) + SUFFIX
 }
 
 impl super::Router for Router<'_> {

@@ -94,9 +94,11 @@ pub enum Write {
     Delete(Reference),
 }
 
-/// The change of an object, if it is one. Whose routes they are stands on it, so that a GitOps engine knows whom to leave them to.
+/// The change of an object, if it is one. That a Rollout divides it stands on it, so that a GitOps engine knows what to leave alone. Several
+/// Rollouts may have routes in one object: the first one's name stays, because each change wakes the others, and they would write
+/// their names in turns for ever.
 pub(super) fn change(at: &Reference, before: &Value, mut after: Value, rollout: &str) -> Vec<Write> {
-    if after["metadata"]["annotations"][names::MANAGED_BY] != rollout {
+    if text(&after["metadata"]["annotations"][names::MANAGED_BY]).is_empty() {
         after["metadata"]["annotations"][names::MANAGED_BY] = rollout.into();
     }
     without_nothing(&mut after);
@@ -134,6 +136,12 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
         }
     }
     Some(Value::Object(patch))
+}
+
+/// No longer than this in bytes; names that users write may hold any letter.
+pub(super) fn cut(mut name: String, bytes: usize) -> String {
+    name.truncate(name.floor_char_boundary(bytes));
+    name
 }
 
 pub(super) fn text(value: &Value) -> &str {

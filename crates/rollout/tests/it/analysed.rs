@@ -47,6 +47,25 @@ fn a_step_waits_for_its_analysis_and_goes_on_when_it_is_good() {
 }
 
 #[test]
+fn an_argument_may_be_a_field_whose_name_has_dots() {
+    let of = |path: &str| {
+        let args = json!([{"name": "hash", "valueFrom": {"fieldRef": {"fieldPath": path}}}]);
+        let steps = json!([{"analysis": {"templates": [{"templateName": "rate"}], "args": args}}]);
+        let mut sim = Sim::new(2, json!({"canary": {"steps": steps}})).with_template("rate");
+        sim.rollout.metadata.labels.insert("app.kubernetes.io/name".into(), "shop".into());
+        sim.settle();
+        sim.set_image("b");
+        sim.settle();
+        sim.runs.first().and_then(|run| run.spec.args[0].value.clone())
+    };
+    assert_eq!(of("metadata.labels['app.kubernetes.io/name']").as_deref(), Some("shop"));
+    assert_eq!(of("metadata.name").as_deref(), Some("web"));
+    assert_eq!(of("spec.template.spec.containers[0].image").as_deref(), Some("b"));
+    assert_eq!(of("metadata.labels['nothing']"), None);
+    assert_eq!(of("metadata.labels['broken"), None);
+}
+
+#[test]
 fn a_bad_analysis_aborts_and_a_retry_measures_again() {
     for phase in ["Failed", "Error"] {
         let mut sim = in_a_step();

@@ -143,6 +143,80 @@ fn what_is_missing_or_no_number_is_never_a_success() {
     }
 }
 
+/// Conditions that hold for nothing, although nobody asked for it.
+#[test]
+fn a_condition_that_holds_for_nothing_is_no_success() {
+    let series = |values: Value| json!([{"Id": "a", "Values": values}]);
+    for (condition, answer, good) in [
+        ("all(result, {# < 0.01})", json!([]), json!([0.001])),
+        ("none(result, {# > 5})", json!([]), json!([1])),
+        ("result[0] != 5", json!(["NaN"]), json!([1])),
+        ("all(result[0].Values, {# <= 0.01})", series(json!([])), series(json!([0.001]))),
+    ] {
+        let metric: Metric =
+            serde_json::from_value(json!({"name": "rate", "provider": {}, "successCondition": condition}))
+                .expect("a metric");
+        assert_eq!(judge(&metric, &answer, start()).0, "Error", "{condition} with {answer}");
+        assert_eq!(judge(&metric, &good, start()).0, "Successful", "{condition} with {good}");
+    }
+    for condition in ["len(result) == 0 || result[0] < 1", "isNil(result) || all(result, {# < 1})"] {
+        let metric: Metric =
+            serde_json::from_value(json!({"name": "rate", "provider": {}, "successCondition": condition}))
+                .expect("a metric");
+        assert_eq!(judge(&metric, &json!([]), start()).0, "Successful", "{condition} asks for it");
+    }
+}
+
+/// A Job of one metric is under way when another one fails: it is ended before the run is.
+#[test]
+fn a_run_that_fails_ends_what_is_under_way_first() {
+    let metrics = json!([{"name": "rate", "provider": {"web": {}}}, {"name": "load", "provider": {"job": {}}},
+        {"name": "soak", "interval": "1h", "provider": {"web": {}}}]);
+    let mut run = run(metrics, json!({}));
+    let metrics = run.spec.metrics.clone();
+    let measured = |phase: &str| Measurement { phase: phase.into(), ..Measurement::default() };
+    let assessed = assess(
+        &run,
+        &metrics,
+        vec![(0, measured("Failed")), (1, measured("Running")), (2, measured("Successful"))],
+        start(),
+    );
+    assert_eq!((assessed.status.phase.as_str(), assessed.requeue_at), ("Running", Some(start())));
+    run.status = assessed.status;
+    let tasks = due(&run, &metrics, start());
+    assert_eq!(tasks.iter().map(|task| (task.at, task.terminate)).collect::<Vec<_>>(), [(1, true)]);
+    let assessed = assess(&run, &metrics, vec![(1, measured("Successful"))], start());
+    assert_eq!(assessed.status.phase, "Failed");
+    assert!(
+        assessed.status.message.starts_with("Metric \"rate\" assessed Failed"),
+        "{}",
+        assessed.status.message
+    );
+    let phases: Vec<&str> = assessed.status.metric_results.iter().map(|one| one.phase.as_str()).collect();
+    assert_eq!(phases, ["Failed", "Successful", "Successful"], "nothing is left running");
+}
+
+#[test]
+fn metrics_that_would_wait_for_ever_are_named() {
+    let problems = |metrics: Value| {
+        let metrics: Vec<Metric> = serde_json::from_value(metrics).expect("metrics");
+        slipway_rollout::lint::problems_of_metrics(&metrics).join("; ")
+    };
+    assert_eq!(problems(rate(json!({"interval": "5m", "count": "3"}))), "");
+    for (metrics, why) in [
+        (json!([]), "metrics: at least one metric is needed"),
+        (rate(json!({"interval": "often"})), "metrics.0.interval: `often` is not a duration"),
+        (rate(json!({"count": "many"})), "metrics.0.count: `many` is not a whole number"),
+        (
+            json!([{"name": "a", "provider": {"web": {}}}, {"name": "a", "provider": {"web": {}}}]),
+            "metrics.1.name: `a` is there twice",
+        ),
+    ] {
+        let problems = problems(metrics);
+        assert!(problems.starts_with(why), "{problems}");
+    }
+}
+
 #[test]
 fn errors_are_tried_again_soon_and_five_in_a_row_are_too_many() {
     let (ended, asked) = play(run(rate(json!({})), json!({})), vec![json!([]); 9]);
@@ -167,6 +241,25 @@ fn a_dry_metric_is_measured_and_decides_nothing() {
     assert_eq!(run.status.phase, "Successful");
     assert_eq!(run.status.metric_results[0].phase, "Failed");
     assert_eq!(run.status.dry_run_summary.map(|summary| (summary.count, summary.failed)), Some((1, 1)));
+}
+
+#[test]
+fn names_of_dry_metrics_may_be_patterns() {
+    for (name, phase) in [
+        ("ra.*", "Successful"),
+        ("^rate$", "Successful"),
+        ("*", "Successful"),
+        ("at", "Failed"),
+        ("ro.*", "Failed"),
+        ("(", "Failed"),
+    ] {
+        let dry = json!({"dryRun": [{"metricName": name}]});
+        let (run, _) = play(run(rate(json!({})), dry), vec![json!([0.1])]);
+        assert_eq!(run.status.phase, phase, "{name}");
+    }
+    let kept = json!({"measurementRetention": [{"metricName": "r.te", "limit": 3}]});
+    let (run, _) = play(run(rate(json!({"interval": "1h"})), kept), vec![json!([1]); 100]);
+    assert_eq!(run.status.metric_results[0].measurements.len(), 3);
 }
 
 #[test]

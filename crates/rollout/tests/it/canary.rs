@@ -308,3 +308,19 @@ fn services_follow_versions_that_can_answer() {
     sim.settle();
     assert_eq!(sim.selector("canary"), first);
 }
+
+/// Paused on a bad day and then aborted: what is said about the stable version is true of its pods.
+#[test]
+fn an_abort_takes_effect_although_somebody_paused_it() {
+    let mut sim = Sim::new(4, json!({"canary": {"steps": [{"setWeight": 50}, {"pause": {}}]}}));
+    sim.settle();
+    sim.set_image("b");
+    sim.settle();
+    assert_eq!((sim.size("a"), sim.size("b")), (2, 2));
+    sim.order(&Order::Pause);
+    sim.settle();
+    sim.order(&Order::Abort);
+    sim.settle();
+    assert_eq!((sim.size("a"), sim.size("b"), sim.phase().0), (4, 0, "Degraded"), "{}", sim.waiting);
+    assert!(sim.waiting.contains("the stable version serves"), "{}", sim.waiting);
+}

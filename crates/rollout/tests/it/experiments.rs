@@ -219,6 +219,57 @@ fn a_service_that_is_somebody_elses_is_not_taken() {
 }
 
 #[test]
+fn a_replica_set_that_is_somebody_elses_is_not_asked_for_for_ever() {
+    let mut lab = Lab::new(json!({"templates": [template("a", json!({})), template("b", json!({}))]}));
+    lab.observed.taken_sets = vec!["try-b".into()];
+    lab.settle();
+    assert_eq!((lab.status().phase.as_str(), lab.observed.replica_sets.len()), ("Error", 1));
+    assert!(lab.status().message.contains("ReplicaSet try-b"), "{}", lab.status().message);
+}
+
+#[test]
+fn an_experiment_that_is_tried_again_keeps_its_pods_as_long_as_the_first_time() {
+    let spec =
+        json!({"duration": "1m", "scaleDownDelaySeconds": 20, "templates": [template("a", json!({}))]});
+    // Again while its pods are there, and after they left.
+    for later in [10, 25] {
+        let mut lab = Lab::new(spec.clone());
+        lab.settle();
+        lab.pass(60);
+        lab.pass(later);
+        lab.observed.experiment.status = Value::Null;
+        lab.settle();
+        assert_eq!((lab.status().phase.as_str(), lab.sizes()), ("Running", vec![2]));
+        lab.pass(60);
+        assert_eq!((lab.status().phase.as_str(), lab.sizes()), ("Successful", vec![2]), "after {later}");
+        lab.pass(21);
+        assert_eq!(lab.sizes(), [0]);
+    }
+}
+
+#[test]
+fn an_experiment_that_cannot_be_meant_is_an_error_and_runs_nothing() {
+    let pods = |pods: Value| json!({"name": "a", "template": pods});
+    for (spec, why) in [
+        (json!({"templates": []}), "spec.templates: at least one"),
+        (json!({"duration": "soon", "templates": [template("a", json!({}))]}), "spec.duration: `soon`"),
+        (
+            json!({"templates": [template("a", json!({})), template("a", json!({}))]}),
+            "spec.templates[1].name",
+        ),
+        (json!({"templates": [pods(Value::Null)]}), "spec.templates[0].template"),
+        (json!({"templates": [pods(json!("text"))]}), "spec.templates[0].template"),
+        (json!({"templates": [pods(json!({"metadata": {"labels": "text"}}))]}), "spec.templates[0].template"),
+    ] {
+        let mut lab = Lab::new(spec);
+        lab.settle();
+        let status = lab.status();
+        assert_eq!((status.phase.as_str(), lab.observed.replica_sets.len()), ("Error", 0), "{why}");
+        assert!(status.message.contains(why), "{}", status.message);
+    }
+}
+
+#[test]
 fn requests_leave_before_the_pods_of_an_experiment() {
     let mut lab = Lab::new(
         json!({"duration": "1m", "scaleDownDelaySeconds": 0, "templates": [template("a", json!({"service": {}}))]}),

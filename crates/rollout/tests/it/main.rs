@@ -15,3 +15,4 @@ mod replicas;
 mod routed;
 mod routers;
 mod sim;
+mod strangers;

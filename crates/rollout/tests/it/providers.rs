@@ -333,3 +333,25 @@ fn no_provider_makes_a_success_of_nothing() {
         }
     }
 }
+
+#[test]
+fn a_part_of_the_data_decides_nothing_and_times_have_an_end() {
+    let body = |code: &str| {
+        format!("{{\"MetricDataResults\":[{{\"Id\":\"a\",\"StatusCode\":\"{code}\",\"Values\":[1]}}]}}")
+    };
+    assert!(said("cloudWatch", json!({}), &body("Complete")).is_ok());
+    for code in ["PartialData", "InternalError", "Forbidden"] {
+        assert_eq!(
+            said("cloudWatch", json!({}), &body(code)),
+            Err(format!("CloudWatch answered {code} for a"))
+        );
+    }
+    let keys = [("api-key", "a"), ("app-key", "b")];
+    for interval in [json!(i64::MIN), json!(i64::MAX), json!(-1), json!("-5m"), json!("9000000h")] {
+        for version in ["v1", "v2"] {
+            let config = json!({"query": "x", "apiVersion": version, "interval": interval});
+            let refused = ask("datadog", config, &keys).expect_err("it is no duration");
+            assert!(refused.ends_with("is no duration of at most ten years"), "{refused}");
+        }
+    }
+}

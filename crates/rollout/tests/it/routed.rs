@@ -5,7 +5,7 @@ use slipway_rollout::orders::Order;
 
 use crate::sim::{Sim, merge};
 
-fn http_route() -> Value {
+pub(crate) fn http_route() -> Value {
     json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": {"name": "shop", "namespace": "shop", "generation": 1},
         "spec": {"rules": [{"backendRefs": [{"name": "stable", "port": 80, "weight": 100}, {"name": "canary", "port": 80, "weight": 0}]}]}})
 }
@@ -26,7 +26,7 @@ fn behind_a_gateway(replicas: i64, more: Value) -> Sim {
     sim
 }
 
-fn weights(sim: &Sim) -> (i64, i64) {
+pub(crate) fn weights(sim: &Sim) -> (i64, i64) {
     let backends = &sim.route("HTTPRoute", "shop")["spec"]["rules"][0]["backendRefs"];
     (backends[1]["weight"].as_i64().unwrap_or(-1), backends[0]["weight"].as_i64().unwrap_or(-1))
 }
@@ -350,4 +350,21 @@ fn what_a_router_was_not_told_is_not_claimed() {
         "{:?}",
         sim.phase()
     );
+}
+
+/// Somebody scaled it to nothing: an update goes through, and nobody is sent anywhere without pods.
+#[test]
+fn an_update_without_pods_does_not_wait_for_a_share() {
+    let steps = json!({"steps": [{"setWeight": 20}, {"setWeight": 60}, {"pause": {}}]});
+    let mut sim = behind_a_gateway(2, steps);
+    sim.rollout.spec.replicas = Some(0);
+    sim.rollout.metadata.generation += 1;
+    sim.settle();
+    sim.set_image("b");
+    sim.settle();
+    assert_eq!((sim.phase().0, weights(&sim)), ("Paused", (0, 100)), "{}", sim.waiting);
+    sim.order(&Order::Promote);
+    sim.settle();
+    assert_eq!((sim.phase(), weights(&sim)), (("Healthy", ""), (0, 100)), "{}", sim.waiting);
+    assert_eq!(sim.rollout.status.stable_rs, sim.hash("b"));
 }

@@ -19,7 +19,7 @@ fn at_half(routing: Value, more: Value, routes: Vec<Value>) -> Sim {
     sim
 }
 
-fn object(api_version: &str, kind: &str, spec: Value) -> Value {
+pub(crate) fn object(api_version: &str, kind: &str, spec: Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "shop", "namespace": "shop"}, "spec": spec})
 }
 

@@ -167,3 +167,78 @@ async fn people_hear_of_a_rollout_and_metrics_have_the_names_of_argo_rollouts() 
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+/// Upstream's controller looks after AnalysisRuns and Experiments too: while it is alive, none of the three kinds is touched.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_touched_while_the_controller_of_argo_rollouts_is_alive() {
+    let stage = Stage::new().await;
+    let world = &stage.world;
+    world.make("v1", "Namespace", "", "argo-rollouts", json!({})).await;
+    let renewed = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
+    let lease =
+        json!({"spec": {"holderIdentity": "upstream", "leaseDurationSeconds": 3600, "renewTime": renewed}});
+    world
+        .make("coordination.k8s.io/v1", "Lease", "argo-rollouts", "argo-rollouts-controller-lock", lease)
+        .await;
+    let metric = json!({"name": "rate", "provider": {"web": {"url": "http://127.0.0.1:9"}}});
+    let pods =
+        json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let template = json!({"name": "a", "selector": {"matchLabels": {"app": "a"}}, "template": pods});
+    let of = "argoproj.io/v1alpha1";
+    world.make(of, "AnalysisRun", "shop", "run", json!({"spec": {"metrics": [metric]}})).await;
+    world.make(of, "Experiment", "shop", "try", json!({"spec": {"templates": [template]}})).await;
+    stage.rollout(1, json!({"canary": {}})).await;
+    let mut config = world.config();
+    config.rollouts = Some(RolloutsConfig::default());
+    let address = format!("127.0.0.1:{}", slipway_testkit::free_port());
+    config.listen = Some(address.parse().expect("an address"));
+    world.start_with(config);
+    let started = Instant::now();
+    loop {
+        let answer = reqwest::get(format!("http://{address}/engines")).await;
+        let engines: Value = match answer {
+            Ok(answer) => answer.json().await.expect("JSON"),
+            Err(_) => Value::Null,
+        };
+        let waits = |name: &str| {
+            let mut all = engines.as_array().into_iter().flatten();
+            all.any(|one| one["engine"] == name && one.to_string().contains("argo-rollouts-controller-lock"))
+        };
+        if ["rollouts", "analysis", "experiments"].into_iter().all(waits) {
+            break;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{engines}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for (kind, name) in [("AnalysisRun", "run"), ("Experiment", "try"), ("Rollout", "web")] {
+        let object = world.read(&format!("argoproj.io/{kind}"), "shop", name).await;
+        assert!(object["status"].is_null(), "it is somebody else's: {object}");
+    }
+}
+
+/// After a rename in Git the new Rollout finds Services that still name the old one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_of_a_rollout_that_is_gone_are_taken_over_and_those_of_another_are_not() {
+    const MANAGED_BY: &str = "argo-rollouts.argoproj.io/managed-by-rollouts";
+    let stage = Stage::new().await;
+    let world = &stage.world;
+    for (name, owner) in [("active", "renamed"), ("preview", "other")] {
+        let metadata = json!({"annotations": {MANAGED_BY: owner}});
+        let spec = json!({"selector": {"app": "web", HASH: "old"}, "ports": [{"port": 80}]});
+        world.make("v1", "Service", "shop", name, json!({"metadata": metadata, "spec": spec})).await;
+    }
+    let pods = json!({"metadata": {"labels": {"app": "other"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let other = json!({"spec": {"replicas": 0, "selector": {"matchLabels": {"app": "other"}}, "template": pods, "strategy": {"canary": {}}}});
+    world.make("argoproj.io/v1alpha1", "Rollout", "shop", "other", other).await;
+    stage.start();
+    stage.rollout(1, json!({"blueGreen": {"activeService": "active", "previewService": "preview"}})).await;
+    let invalid = stage.until_phase("Degraded").await;
+    let message = invalid["status"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("service \"preview\" is managed by another Rollout (other)"), "{message}");
+    assert!(!message.contains("renamed"), "{message}");
+    stage.patch(None, json!({"spec": {"strategy": {"blueGreen": {"previewService": null}}}})).await;
+    let healthy = stage.until_phase("Healthy").await;
+    let service = world.read("Service", "shop", "active").await;
+    assert_eq!(service["metadata"]["annotations"][MANAGED_BY], "web");
+    assert_eq!(service["spec"]["selector"][HASH], healthy["status"]["stableRS"]);
+}

@@ -40,9 +40,9 @@ impl Analysis {
         let name = format!("{}.{}.{number}", run.metadata.uid, metric.name);
         let owner = json!({"apiVersion": API_VERSION, "kind": "AnalysisRun", "name": run.metadata.name, "uid": run.metadata.uid,
             "controller": true, "blockOwnerDeletion": true});
-        let mut labels = config["metadata"]["labels"].clone();
+        let mut labels = fields(&config["metadata"]["labels"]);
         labels["analysisrun.argoproj.io/uid"] = run.metadata.uid.as_str().into();
-        let mut annotations = config["metadata"]["annotations"].clone();
+        let mut annotations = fields(&config["metadata"]["annotations"]);
         annotations["analysisrun.argoproj.io/name"] = run.metadata.name.as_str().into();
         annotations["analysisrun.argoproj.io/metric-name"] = metric.name.as_str().into();
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": config["spec"],
@@ -67,7 +67,7 @@ impl Analysis {
             Some(job) => Some(job),
             None => self.cluster.read(&key).await?,
         };
-        let Some(job) = job else {
+        let Some(job) = job.filter(|job| is_of(job, run)) else {
             return Ok(Measurement {
                 metadata: before.metadata.clone(),
                 ..failed(format!("the Job {name} is gone"))
@@ -92,9 +92,23 @@ impl Analysis {
     async fn end_job(&self, run: &AnalysisRun, before: &Measurement) -> Result<Measurement, ClusterError> {
         let name = before.metadata.get(NAME).cloned().unwrap_or_default();
         let key = ObjectKey::new("batch", "Job", &run.metadata.namespace, &name);
-        self.cluster.delete(&key, None, Propagation::Background, false).await?;
+        let job = self.cluster.read(&key).await?.filter(|job| is_of(job, run));
+        if let Some(uid) = job.as_ref().and_then(|job| job["metadata"]["uid"].as_str()) {
+            self.cluster.delete(&key, Some(uid), Propagation::Background, false).await?;
+        }
         Ok(Measurement { phase: SUCCESSFUL.into(), message: "Metric Terminated".into(), ..running(name) })
     }
+}
+
+/// What is written there, if it is what belongs there.
+fn fields(value: &Value) -> Value {
+    if value.is_object() { value.clone() } else { json!({}) }
+}
+
+/// A measurement's status names its Job, and whoever may write the run may write any name there.
+fn is_of(job: &Value, run: &AnalysisRun) -> bool {
+    let owners = job["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.into_iter().any(|owner| owner["uid"] == run.metadata.uid.as_str())
 }
 
 fn running(name: String) -> Measurement {
@@ -102,5 +116,22 @@ fn running(name: String) -> Measurement {
         phase: "Running".into(),
         metadata: [(NAME.to_owned(), name)].into(),
         ..Measurement::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_of_somebody_else_is_neither_judged_by_nor_ended() {
+        let run: AnalysisRun =
+            serde_json::from_value(json!({"metadata": {"name": "r", "uid": "u"}, "spec": {}}))
+                .expect("a run");
+        let job = |owners: Value| json!({"metadata": {"name": "backup", "ownerReferences": owners}});
+        assert!(is_of(&job(json!([{"uid": "u"}])), &run));
+        assert!(!is_of(&job(json!([{"uid": "v"}])), &run));
+        assert!(!is_of(&job(Value::Null), &run));
+        assert_eq!(fields(&json!("text")), json!({}), "labels are fields, whatever somebody wrote");
     }
 }

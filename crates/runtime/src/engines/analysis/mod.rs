@@ -21,20 +21,27 @@ use slipway_reconcile::{
     save_status,
 };
 use slipway_rollout::analysis::{Assessed, Task, assess, due, is_completed, resolved};
-use slipway_rollout::names::INSTANCE_ID;
+use slipway_rollout::lint::problems_of_metrics;
 
+use super::guard::Guard;
+use super::rollouts::{UNTIL_READ, guard, ours};
 use super::{Engine, Peers};
 use crate::context::Context;
 use crate::metrics::{Metrics, Of};
+use secrets::Unable;
 
 const ANALYSIS_RUN: Kind = Kind::new(GROUP, "AnalysisRun");
 /// The safety net, in case that something was not heard.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
+/// Of each text of a measurement.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+
 pub(crate) struct Analysis {
     cluster: Cluster,
     events: Arc<EventWriter>,
     instance_id: String,
+    guard: Guard,
     metrics: Arc<Metrics>,
     /// Where credentials of providers are.
     namespace: String,
@@ -48,6 +55,7 @@ impl Engine for Analysis {
             cluster: context.cluster().clone(),
             events: context.events.clone(),
             instance_id: context.config.rollouts_instance_id(),
+            guard: guard(),
             metrics: context.metrics.clone(),
             namespace: context.config.namespace.clone(),
             egress: context.config.egress.clone(),
@@ -102,12 +110,11 @@ impl Analysis {
             .iter()
             .any(|(group, kind)| self.cluster.is_waiting(group, kind))
         {
-            return Ok(Requeue::Again(Duration::from_millis(200)));
+            return Ok(Requeue::Again(UNTIL_READ));
         }
-        let live = self.cluster.live(&key.object()).ok_or(Stop::Gone)?;
-        let run: Option<AnalysisRun> = live.object().and_then(|object| serde_json::from_value(object).ok());
-        let id = |run: &AnalysisRun| run.metadata.labels.get(INSTANCE_ID).cloned().unwrap_or_default();
-        let Some(run) = run.filter(|run| id(run) == self.instance_id) else { return Ok(Requeue::Never) };
+        let ours = ours(&self.cluster, key, &self.instance_id, |one: &AnalysisRun| &one.metadata);
+        let (run, version) = ours.ok_or(Stop::Gone)?;
+        self.guard.check(&self.cluster, &self.instance_id).await?;
         if run.metadata.deletion_timestamp.is_some() {
             return Ok(Requeue::Never);
         }
@@ -117,7 +124,8 @@ impl Analysis {
         } else {
             match self.measured(&run, now).await {
                 Ok(assessed) => assessed,
-                Err(why) => cannot_be_run(&run, why, now),
+                Err(Unable::Wrong(why)) => cannot_be_run(&run, why, now),
+                Err(Unable::Later(error)) => return Err(error.into()),
             }
         };
         if assessed.delete {
@@ -125,16 +133,23 @@ impl Analysis {
             self.cluster.delete(&key.object(), uid, Propagation::Background, false).await?;
             return Ok(Requeue::Never);
         }
-        self.write_down(key, &run, &assessed, &live.resource_version).await?;
+        self.write_down(key, &run, &assessed, &version).await?;
         Ok(Requeue::due(assessed.requeue_at, Timestamp::now(), LOOK_AGAIN))
     }
 
-    async fn measured(&self, run: &AnalysisRun, now: Timestamp) -> Result<Assessed, String> {
+    async fn measured(&self, run: &AnalysisRun, now: Timestamp) -> Result<Assessed, Unable> {
         // When something is due is decided without the Secrets.
         let (plain, hidden) = secrets::without(&run.spec.args);
         let metrics: Result<Vec<Metric>, String> =
             run.spec.metrics.iter().map(|metric| resolved(metric, &plain)).collect();
         let metrics = metrics?;
+        // One that has begun goes on as it was begun.
+        if run.status.metric_results.is_empty() {
+            let problems = problems_of_metrics(&metrics);
+            if !problems.is_empty() {
+                return Err(Unable::Wrong(format!("Analysis spec invalid: {}", problems.join("; "))));
+            }
+        }
         let tasks = due(run, &metrics, now);
         let arguments = if tasks.is_empty() {
             secrets::Arguments::default()
@@ -160,6 +175,7 @@ impl Analysis {
         };
         measurement.started_at = Some(started);
         arguments.hide(&mut measurement);
+        bound(&mut measurement);
         (task.at, measurement)
     }
 
@@ -184,10 +200,45 @@ impl Analysis {
     }
 }
 
+/// Conditions saw all of an answer. Written down is its beginning: a page of megabytes, ten times, is more than an object may hold, and a
+/// run whose status cannot be written never ends.
+fn bound(measurement: &mut Measurement) {
+    let texts = [&mut measurement.message, &mut measurement.value];
+    for text in texts.into_iter().chain(measurement.metadata.values_mut()) {
+        if text.len() > TEXT_BYTES_MAX {
+            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            text.push('…');
+        }
+    }
+}
+
 fn cannot_be_run(run: &AnalysisRun, why: String, now: Timestamp) -> Assessed {
     let mut status = run.status.clone();
     status.phase = slipway_rollout::analysis::ERROR.to_owned();
-    status.message = format!("Unable to resolve metric arguments: {why}");
+    status.message = why;
     status.completed_at = Some(provider::written(now));
     Assessed { status, events: Vec::new(), requeue_at: None, delete: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_answer_is_written_down_in_part() {
+        let mut measurement = Measurement {
+            value: "ö".repeat(1 << 20),
+            message: "x".repeat(1 << 20),
+            metadata: [
+                ("groups".to_owned(), "y".repeat(1 << 20)),
+                ("job-name".to_owned(), "u.rate.1".to_owned()),
+            ]
+            .into(),
+            ..Measurement::default()
+        };
+        bound(&mut measurement);
+        assert!(serde_json::to_string(&measurement).expect("writable").len() < 32 << 10);
+        assert!(measurement.value.ends_with("ö…"), "it is cut between letters");
+        assert_eq!(measurement.metadata["job-name"], "u.rate.1");
+    }
 }

@@ -17,12 +17,13 @@ use slipway_rollout::provider::{
 };
 
 use super::Analysis;
+use super::secrets::hide;
 use crate::engines::application_sets::aws;
 
-/// What stands in the place of a secret.
-const HIDDEN: &str = "*****";
 /// Requests until a judgement of Kayenta is under way, and one more.
 const KAYENTA_MAX: usize = 3;
+/// Seconds that an answer is waited for, whatever a metric says: the runs of everybody share a few workers.
+const TIMEOUT_MAX: u64 = 300;
 
 pub(super) fn written(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -38,6 +39,12 @@ fn judged(metric: &Metric, answer: Answer) -> Measurement {
     let (phase, message) = judge(metric, &answer.value, Timestamp::now());
     let value = answer.shown.unwrap_or_else(|| shown(&answer.value));
     Measurement { phase: phase.into(), message, value, metadata: answer.metadata, ..Measurement::default() }
+}
+
+/// What proves who asks, as it is sent: a password is coded there.
+fn authorizations(question: &Question) -> Vec<String> {
+    let all = question.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    all.map(|(_, value)| value.rsplit(' ').next().unwrap_or_default().to_owned()).collect()
 }
 
 impl Analysis {
@@ -71,17 +78,17 @@ impl Analysis {
         let mut hidden: Vec<String> = secret.values().map(|value| value.trim().to_owned()).collect();
         let now = Timestamp::now();
         let outcome = match provider::question(name, config, &secret, now) {
-            Ok(question) => self.fetch(question, &mut hidden).await,
+            Ok(question) => {
+                hidden.extend(authorizations(&question));
+                self.fetch(question, &mut hidden).await
+            }
             Err(why) => Err(why),
         };
         let outcome = outcome.and_then(|body| provider::answer(name, config, &body, now));
         let mut measurement = outcome.map_or_else(failed, |answer| judged(metric, answer));
         // Whoever was asked may say what he was asked with.
-        for value in hidden.iter().filter(|value| value.len() > 2) {
-            measurement.message = measurement.message.replace(value, HIDDEN);
-            measurement.value = measurement.value.replace(value, HIDDEN);
-            measurement.metadata.values_mut().for_each(|text| *text = text.replace(value, HIDDEN));
-        }
+        hidden.retain(|value| value.len() > 2);
+        hide(&mut measurement, &hidden);
         Ok(measurement)
     }
 
@@ -190,8 +197,8 @@ impl Analysis {
     }
 
     async fn send(&self, question: &Question) -> Result<Vec<u8>, String> {
-        let limits =
-            Limits { whole: Duration::from_secs(question.timeout_seconds.max(1)), ..Limits::default() };
+        let whole = Duration::from_secs(question.timeout_seconds.clamp(1, TIMEOUT_MAX));
+        let limits = Limits { whole, ..Limits::default() };
         let trust = Trust { insecure: question.insecure, ..Trust::default() };
         let settings = Settings { rules: self.egress.clone(), limits, trust, ..Settings::default() };
         let client = Client::new(settings).map_err(|error| error.to_string())?;
@@ -209,5 +216,23 @@ impl Analysis {
             return Err(format!("received non 2xx response code: {}", answer.status));
         }
         Ok(answer.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever answers with the headers that he got shows the password as it was sent.
+    #[test]
+    fn a_password_is_hidden_as_it_is_sent() {
+        let config = serde_json::json!({"address": "http://p", "query": "x",
+            "authentication": {"basicAuth": {"username": "me", "password": "hunter2"}}});
+        let question = provider::question("prometheus", &config, &BTreeMap::new(), Timestamp::UNIX_EPOCH);
+        let hidden = authorizations(&question.expect("a question"));
+        let mut measurement =
+            Measurement { value: "\"Basic bWU6aHVudGVyMg==\"".into(), ..Measurement::default() };
+        hide(&mut measurement, &hidden);
+        assert_eq!(measurement.value, "\"Basic *****\"");
     }
 }

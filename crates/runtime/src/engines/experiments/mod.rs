@@ -16,10 +16,10 @@ use slipway_reconcile::{
     save_status,
 };
 use slipway_rollout::experiment::{Observed, Plan, plan};
-use slipway_rollout::names::INSTANCE_ID;
 
 use super::analysis::templates;
-use super::rollouts::act;
+use super::guard::Guard;
+use super::rollouts::{UNTIL_READ, act, guard, is_waiting, ours};
 use super::{Engine, Peers};
 use crate::context::Context;
 use crate::metrics::{Metrics, Of};
@@ -32,6 +32,7 @@ pub(crate) struct Experiments {
     cluster: Cluster,
     events: Arc<EventWriter>,
     instance_id: String,
+    guard: Guard,
     metrics: Arc<Metrics>,
 }
 
@@ -41,6 +42,7 @@ impl Engine for Experiments {
             cluster: context.cluster().clone(),
             events: context.events.clone(),
             instance_id: context.config.rollouts_instance_id(),
+            guard: guard(),
             metrics: context.metrics.clone(),
         }
     }
@@ -91,22 +93,17 @@ fn of_rollout(engine: &Experiments, change: &slipway_cluster::Change) -> Vec<Key
 
 impl Experiments {
     async fn reconcile_one(&self, key: &Key) -> Result<Requeue, Stop> {
-        let kinds = [(GROUP, "Experiment"), (GROUP, "AnalysisRun"), ("apps", "ReplicaSet"), ("", "Service")];
-        if kinds.iter().any(|(group, kind)| self.cluster.is_waiting(group, kind)) {
-            return Ok(Requeue::Again(Duration::from_millis(200)));
+        if is_waiting(&self.cluster) {
+            return Ok(Requeue::Again(UNTIL_READ));
         }
-        let live = self.cluster.live(&key.object()).ok_or(Stop::Gone)?;
-        let experiment: Option<Experiment> =
-            live.object().and_then(|object| serde_json::from_value(object).ok());
-        let id = |one: &Experiment| one.metadata.labels.get(INSTANCE_ID).cloned().unwrap_or_default();
-        let Some(experiment) = experiment.filter(|one| id(one) == self.instance_id) else {
-            return Ok(Requeue::Never);
-        };
+        let ours = ours(&self.cluster, key, &self.instance_id, |one: &Experiment| &one.metadata);
+        let (experiment, version) = ours.ok_or(Stop::Gone)?;
+        self.guard.check(&self.cluster, &self.instance_id).await?;
         let observed = self.gather(key, experiment);
         let now = Timestamp::now();
         let next = plan(&observed, now);
         let wrote = !next.actions.is_empty();
-        self.carry_out(key, &observed, &next, &live.resource_version).await?;
+        self.carry_out(key, &observed, &next, &version).await?;
         if wrote {
             // What was made is looked at at once; its controllers wake it besides.
             return Ok(Requeue::Again(Duration::from_millis(50)));
@@ -133,7 +130,18 @@ impl Experiments {
         }
         observed.templates = templates(&self.cluster, &key.namespace);
         observed.routed = self.routed(key, &observed.experiment);
-        observed.taken = self.taken(key, &observed);
+        let templates = observed.experiment.spec.templates.iter();
+        let sets: Vec<String> =
+            templates.clone().map(|template| format!("{}-{}", key.name, template.name)).collect();
+        let services: Vec<String> = templates
+            .zip(&sets)
+            .filter_map(|(template, set)| {
+                let given = &template.service.as_ref()?.name;
+                Some(if given.is_empty() { set.clone() } else { given.clone() })
+            })
+            .collect();
+        observed.taken_sets = self.taken(key, ("apps", "ReplicaSet"), &observed.replica_sets, &sets);
+        observed.taken = self.taken(key, ("", "Service"), &observed.services, &services);
         observed
     }
 
@@ -150,19 +158,19 @@ impl Experiments {
         weights.filter_map(|one| one["serviceName"].as_str().map(str::to_owned)).collect()
     }
 
-    /// Names that it would give to a Service and that are somebody else's.
-    fn taken(&self, key: &Key, observed: &Observed) -> Vec<String> {
-        let templates =
-            observed.experiment.spec.templates.iter().filter(|template| template.service.is_some());
-        let names = templates.map(|template| {
-            let given = template.service.as_ref().map(|service| service.name.clone()).unwrap_or_default();
-            if given.is_empty() { format!("{}-{}", key.name, template.name) } else { given }
-        });
-        let own = |name: &str| observed.services.iter().any(|service| service["metadata"]["name"] == name);
-        let is_there = |name: &String| {
-            self.cluster.live(&ObjectKey::new("", "Service", &key.namespace, name)).is_some() && !own(name)
+    /// Which of these names are somebody else's. What an Experiment of the same name left is on its way out, and waited for.
+    fn taken(&self, key: &Key, (group, kind): (&str, &str), own: &[Value], names: &[String]) -> Vec<String> {
+        let is_own = |name: &str| own.iter().any(|one| one["metadata"]["name"] == name);
+        let of_another = |object: Value| {
+            let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+            let mut owners = owners.into_iter().filter(|owner| owner["controller"] == true);
+            !owners.any(|owner| owner["kind"] == EXPERIMENT.kind && owner["name"] == key.name.as_str())
         };
-        names.filter(is_there).collect()
+        let is_taken = |name: &&String| {
+            let there = self.cluster.live(&ObjectKey::new(group, kind, &key.namespace, name));
+            !is_own(name) && there.and_then(|live| live.object()).is_some_and(of_another)
+        };
+        names.iter().filter(is_taken).cloned().collect()
     }
 
     async fn carry_out(

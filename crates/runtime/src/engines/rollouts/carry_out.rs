@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use slipway_cluster::{Cluster, ObjectKey, Propagation, WriteOptions};
 use slipway_crd::names::API_VERSION;
+use slipway_model::Next;
 use slipway_reconcile::{Key, Note, StatusAt, StatusChange, Stop, save_status};
 use slipway_rollout::plan::{Action, Event, Observed, Plan};
 
@@ -65,6 +66,23 @@ impl Rollouts {
     }
 }
 
+/// Whose it is.
+fn controller(object: &Value) -> Option<&Value> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|owner| owner["controller"] == true).map(|owner| &owner["uid"])
+}
+
+/// The name of what was to be made is taken. A plan knows what its own object made a moment ago; it never sees what is somebody else's, so
+/// that planning at once would ask the API server without a pause until that is gone.
+fn stopped_by(wanted: &Value, there: Option<&Value>) -> Stop {
+    if there.is_none_or(|there| controller(there) == controller(wanted)) {
+        return Stop::Changed;
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&wanted["kind"]), text(&wanted["metadata"]["name"]));
+    Stop::failed(format!("{kind} {name} is there and somebody else's; rename or delete it"), Next::Retry)
+}
+
 /// One write of a plan, of Rollouts and of Experiments.
 pub(crate) async fn act(cluster: &Cluster, action: &Action) -> Result<Value, Stop> {
     let options = WriteOptions::default();
@@ -72,8 +90,8 @@ pub(crate) async fn act(cluster: &Cluster, action: &Action) -> Result<Value, Sto
         Action::Create(object) => match cluster.create(object, options).await {
             Err(error) if error.already_exists() => {
                 // It is read into the copy, so that the next plan knows it.
-                cluster.read(&ObjectKey::of(object)).await?;
-                Err(Stop::Changed)
+                let there = cluster.read(&ObjectKey::of(object)).await?;
+                Err(stopped_by(object, there.as_ref()))
             }
             other => Ok(other?),
         },
@@ -102,6 +120,28 @@ pub(crate) async fn act(cluster: &Cluster, action: &Action) -> Result<Value, Sto
                 other => other?,
             }
             Ok(Value::Null)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_somebody_elses_is_not_asked_for_without_a_pause() {
+        let of = |uid: &str| json!({"kind": "AnalysisRun", "metadata": {"name": "web-1", "ownerReferences": [{"uid": "x"}, {"controller": true, "uid": uid}]}});
+        let orphan = json!({"kind": "AnalysisRun", "metadata": {"name": "web-1"}});
+        assert!(matches!(stopped_by(&of("a"), Some(&of("a"))), Stop::Changed), "made a moment ago");
+        assert!(matches!(stopped_by(&of("a"), None), Stop::Changed), "gone again");
+        for there in [of("b"), orphan] {
+            let Stop::Failed(failure) = stopped_by(&of("a"), Some(&there)) else {
+                panic!("it is tried again at once")
+            };
+            assert_eq!(
+                failure.message,
+                "AnalysisRun web-1 is there and somebody else's; rename or delete it"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use slipway_cluster::ObjectKey;
 use slipway_crd::names::GROUP;
 use slipway_crd::rollout::Rollout;
 use slipway_reconcile::{Key, Stop};
-use slipway_rollout::names::HASH;
+use slipway_rollout::names::{HASH, MANAGED_BY};
 use slipway_rollout::plan::{Observed, is_analysed, services_of};
 use slipway_rollout::routing::{self, Seen};
 
@@ -23,9 +23,15 @@ impl Rollouts {
             .into_iter()
             .map(|name| ObjectKey::new("", "Service", &key.namespace, name))
             .collect();
+        let is_there = |rollout: &str| {
+            self.cluster.live(&ObjectKey::new(GROUP, "Rollout", &key.namespace, rollout)).is_some()
+        };
         let services: BTreeMap<String, Value> = named
             .iter()
-            .filter_map(|service| Some((service.name.clone(), self.cluster.live(service)?.object()?)))
+            .filter_map(|service| {
+                let object = self.cluster.live(service)?.object()?;
+                Some((service.name.clone(), released(object, is_there)))
+            })
             .collect();
         let workload = rollout.spec.workload_ref.as_ref().map(|reference| {
             let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
@@ -113,4 +119,14 @@ impl Rollouts {
         }
         Ok(())
     }
+}
+
+/// A Service of a Rollout that is gone is nobody's: whoever names it next, after a rename for instance, may have it.
+fn released(mut service: Value, is_there: impl Fn(&str) -> bool) -> Value {
+    if let Some(annotations) = service["metadata"]["annotations"].as_object_mut()
+        && annotations.get(MANAGED_BY).and_then(Value::as_str).is_some_and(|name| !is_there(name))
+    {
+        annotations.remove(MANAGED_BY);
+    }
+    service
 }

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use slipway_cluster::{Change, Cluster};
+use slipway_crd::ObjectMeta;
 use slipway_crd::names::GROUP;
 use slipway_crd::rollout::Rollout;
 use slipway_reconcile::{EventWriter, Key, Kind, Reconciler, Requeue, Retry, Stop, Wake, Watch};
@@ -38,6 +40,9 @@ const ROUNDS_MAX: usize = 12;
 /// The safety net, in case that something was not heard.
 const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
+/// What is being read is looked at again so soon.
+pub(super) const UNTIL_READ: Duration = Duration::from_millis(200);
+
 pub(crate) struct Rollouts {
     cluster: Cluster,
     events: Arc<EventWriter>,
@@ -59,7 +64,7 @@ impl Engine for Rollouts {
             named: Named::default(),
             messages: Messages::new(context),
             metrics: context.metrics.clone(),
-            guard: Guard::new("argo-rollouts-controller-lock", "the Argo Rollouts controller"),
+            guard: guard(),
         }
     }
 }
@@ -111,19 +116,54 @@ impl Reconciler for Rollouts {
     }
 }
 
+/// What plans of Rollouts and of Experiments are made from. The copy is read kind by kind, and what is not read yet is not gone: without its
+/// templates an Experiment would fail for good, and without its Rollout its pods would leave before their requests.
+const READ: [(&str, &str); 8] = [
+    (GROUP, "Rollout"),
+    (GROUP, "Experiment"),
+    (GROUP, "AnalysisRun"),
+    (GROUP, "AnalysisTemplate"),
+    (GROUP, "ClusterAnalysisTemplate"),
+    ("apps", "ReplicaSet"),
+    ("", "Pod"),
+    ("", "Service"),
+];
+
+/// True while a part of what plans are made from is being read.
+pub(super) fn is_waiting(cluster: &Cluster) -> bool {
+    READ.iter().any(|(group, kind)| cluster.is_waiting(group, kind))
+}
+
+/// The object, if it is ours to look after, and the version that was read.
+pub(super) fn ours<T: DeserializeOwned>(
+    cluster: &Cluster,
+    key: &Key,
+    instance_id: &str,
+    metadata: fn(&T) -> &ObjectMeta,
+) -> Option<(T, String)> {
+    let live = cluster.live(&key.object())?;
+    let object: T = serde_json::from_value(live.object()?).ok()?;
+    let id = metadata(&object).labels.get(INSTANCE_ID).map(String::as_str).unwrap_or_default();
+    (id == instance_id).then(|| (object, live.resource_version.clone()))
+}
+
+/// Of all that the controller of Argo Rollouts looks after: AnalysisRuns and Experiments, too.
+pub(super) fn guard() -> Guard {
+    Guard::new("argo-rollouts-controller-lock", "the Argo Rollouts controller")
+}
+
 fn whoever_names(engine: &Rollouts, change: &Change) -> Vec<Key> {
     engine.named.by(&change.key)
 }
 
 impl Rollouts {
     async fn reconcile_one(&self, key: &Key) -> Result<Requeue, Stop> {
-        let kinds = [(GROUP, "Rollout"), ("apps", "ReplicaSet"), ("", "Pod"), ("", "Service")];
-        if kinds.iter().any(|(group, kind)| self.cluster.is_waiting(group, kind)) {
-            // What is not read yet is not gone.
-            return Ok(Requeue::Again(Duration::from_millis(200)));
+        if is_waiting(&self.cluster) {
+            return Ok(Requeue::Again(UNTIL_READ));
         }
         for _ in 0..ROUNDS_MAX {
-            let Some((rollout, version)) = self.ours(key) else {
+            let ours = ours(&self.cluster, key, &self.instance_id, |one: &Rollout| &one.metadata);
+            let Some((rollout, version)) = ours else {
                 self.named.forget(key);
                 return Err(Stop::Gone);
             };
@@ -131,7 +171,7 @@ impl Rollouts {
             let mut observed = self.gather(key, rollout).await?;
             let routes = routing::objects(&observed.rollout, &observed.routes);
             if routes.iter().any(|at| self.cluster.is_waiting(&at.group, &at.kind)) {
-                return Ok(Requeue::Again(Duration::from_millis(200)));
+                return Ok(Requeue::Again(UNTIL_READ));
             }
             let now = Timestamp::now();
             let mut next = plan(&observed, now);
@@ -147,13 +187,5 @@ impl Rollouts {
             }
         }
         Ok(Requeue::At(Instant::now()))
-    }
-
-    /// The Rollout, if it is ours to look after, and the version that was read.
-    fn ours(&self, key: &Key) -> Option<(Rollout, String)> {
-        let live = self.cluster.live(&key.object())?;
-        let rollout: Rollout = serde_json::from_value(live.object()?).ok()?;
-        let id = rollout.metadata.labels.get(INSTANCE_ID).map(String::as_str).unwrap_or_default();
-        (id == self.instance_id).then(|| (rollout, live.resource_version.clone()))
     }
 }
