@@ -21,6 +21,9 @@ use slipway_rollout::routing::{self, Seen};
 use super::kube_session::{ClusterArguments, Many, One, Session};
 use super::output::{self, OutputArguments};
 
+/// A year: more than that does not fit into a clock everywhere.
+const MAX_WAIT_SECONDS: u64 = 365 * 24 * 3600;
+
 #[derive(clap::Args)]
 pub(crate) struct StatusArguments {
     #[command(flatten)]
@@ -324,7 +327,7 @@ fn steps_of(plan: &Plan) -> Vec<Value> {
 
 pub(crate) async fn status(arguments: StatusArguments) -> anyhow::Result<ExitCode> {
     let session = Session::open(&arguments.one.cluster).await?;
-    let until = arguments.wait.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let until = arguments.wait.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(MAX_WAIT_SECONDS)));
     loop {
         let rollout = session.rollout(&arguments.one.name).await?;
         let (phase, _) = phase::of(&rollout);
