@@ -205,7 +205,8 @@ async fn a_crashing_container_is_restarted_with_a_back_off() {
     assert_eq!(object["status"]["phase"], "Running");
     assert_eq!(object["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 1);
     // A kubelet may just be taking away the container that its last report calls the previous one, and says so with 200.
-    t.eventually("the log of the one before", || async { log(&t, "p", "previous=true").await == "try\n" }).await;
+    t.eventually("the log of the one before", || async { log(&t, "p", "previous=true").await == "try\n" })
+        .await;
     let events = t.core("events?fieldSelector=involvedObject.name%3Dp,reason%3DBackOff");
     t.until(&events, "the event", |list| !list["items"].as_array().expect("events").is_empty()).await;
 }
