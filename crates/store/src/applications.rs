@@ -105,6 +105,32 @@ pub fn list(tx: &mut Tx<'_>, scope: Scope, name: Option<&str>) -> Result<Vec<Str
     .collect()
 }
 
+/// Those with these runtimes, namespaces and names, in one question; in no order.
+pub fn several(
+    tx: &mut Tx<'_>,
+    scope: Scope,
+    wanted: &[(&str, &str, &str)],
+) -> Result<Vec<String>, StoreError> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let named = entities::places(2, wanted.len(), 3);
+    let mut values = vec![scope.account().into()];
+    for (runtime, namespace, name) in wanted {
+        values.extend([(*runtime).into(), (*namespace).into(), (*name).into()]);
+    }
+    tx.all(
+        &format!(
+            "SELECT body FROM entities WHERE account = $1 AND kind = 'argoproj.io/Application' AND gone_ms IS NULL \
+             AND (runtime, namespace, name) IN (VALUES {named})"
+        ),
+        &values,
+    )?
+    .iter()
+    .map(|row| row.text(0))
+    .collect()
+}
+
 pub fn one(
     tx: &mut Tx<'_>,
     scope: Scope,

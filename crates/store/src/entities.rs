@@ -96,7 +96,7 @@ fn asks_known(scope: Scope, runtime: &str, names: &[Name<'_>]) -> Ask {
 }
 
 /// `($1, $2), ($3, $4)`.
-fn places(first: usize, rows: usize, columns: usize) -> String {
+pub(crate) fn places(first: usize, rows: usize, columns: usize) -> String {
     let row = |row: usize| {
         let of_row = (0..columns).map(|column| format!("${}", first + row * columns + column));
         format!("({})", of_row.collect::<Vec<_>>().join(", "))

@@ -58,22 +58,21 @@ pub fn add(tx: &mut Tx<'_>, new: &Outgoing) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// What is due. What is told of one build to one place is told in order: what came later waits for what is tried again, so that
+/// nobody hears last of what was first.
 pub fn due(tx: &mut Tx<'_>, now_ms: i64) -> Result<Vec<Outgoing>, StoreError> {
     tx.all(
         &format!(
-            "{OUTGOING} WHERE done_ms IS NULL AND next_ms <= $1 ORDER BY next_ms, created_ms, id LIMIT 50"
+            "{OUTGOING} WHERE done_ms IS NULL AND next_ms <= $1 AND NOT EXISTS (SELECT 1 FROM outgoing e \
+             WHERE e.account = outgoing.account AND e.kind = outgoing.kind AND e.target = outgoing.target \
+             AND e.build = outgoing.build AND e.done_ms IS NULL AND (e.created_ms < outgoing.created_ms \
+             OR e.created_ms = outgoing.created_ms AND e.id < outgoing.id)) ORDER BY next_ms, created_ms, id LIMIT 50"
         ),
         &[now_ms.into()],
     )?
     .iter()
     .map(outgoing)
     .collect()
-}
-
-/// The nearest moment at which something is due.
-pub fn next_due(tx: &mut Tx<'_>) -> Result<Option<i64>, StoreError> {
-    tx.one("SELECT min(next_ms) FROM outgoing WHERE done_ms IS NULL", &[])?
-        .map_or(Ok(None), |row| row.maybe_int(0))
 }
 
 pub fn done(tx: &mut Tx<'_>, id: DeliveryId, problem: Option<&str>, now_ms: i64) -> Result<(), StoreError> {

@@ -78,6 +78,8 @@ struct Entry {
     seen: u64,
     /// It was told of a build and has not looked since.
     called: bool,
+    /// The same of a call inside of its network.
+    errand: bool,
     wake: Arc<Notify>,
 }
 
@@ -105,6 +107,7 @@ impl Polls {
             left: places,
             seen: known.generation,
             called: false,
+            errand: false,
             wake: wake.clone(),
         };
         known.held.insert(id, entry);
@@ -213,10 +216,11 @@ impl Account {
         }
     }
 
-    /// Whoever waits longest; it takes all that there are.
-    fn wake_one_for_errands(&self) {
-        let one = self.errands.first().and_then(|id| self.held.get(id));
+    /// Whoever waits longest; it takes what there is, and comes back for more.
+    fn wake_one_for_errands(&mut self) {
+        let one = self.errands.first().and_then(|id| self.held.get_mut(id));
         if let Some(entry) = one {
+            entry.errand = true;
             entry.wake.notify_one();
         }
     }
@@ -272,7 +276,7 @@ impl Held<'_> {
         let Some(known) = accounts.get_mut(&self.account) else { return };
         known.free.remove(&self.id);
         if let Some(entry) = known.held.get_mut(&self.id) {
-            (entry.seen, entry.left) = (known.generation, entry.places);
+            (entry.seen, entry.left, entry.errand) = (known.generation, entry.places, false);
         }
     }
 
@@ -312,10 +316,14 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         let mut accounts = self.polls.accounts.lock().expect("not poisoned");
         let Some(known) = accounts.get_mut(&self.account) else { return };
-        let called = known.leave(self.id).is_some_and(|entry| entry.called);
+        let (called, errand) =
+            known.leave(self.id).map_or((false, false), |entry| (entry.called, entry.errand));
         // Somebody else takes what it was told of.
         if called && !known.free.is_empty() {
             self.polls.somebody_looks(self.account);
+        }
+        if errand {
+            known.wake_one_for_errands();
         }
         if known.held.is_empty() && !known.looking {
             accounts.remove(&self.account);
@@ -457,8 +465,13 @@ mod tests {
         polls.heard(&errand(1));
         assert_eq!((woken(&asked).await, woken(&second).await, woken(&idle).await), (true, false, false));
         drop(asked);
+        assert!(woken(&second).await, "another one is told of what the first did not look at any more");
+        second.looks();
+        let third = polls.enter(account(1), "third", 0, std::iter::empty()).with_errands();
+        drop(second);
+        assert!(!woken(&third).await, "the second has looked");
         polls.heard(&errand(1));
-        assert!(woken(&second).await, "another one is asked when the first has gone");
+        assert!(woken(&third).await, "another one is asked when the first has gone");
     }
 
     #[tokio::test]

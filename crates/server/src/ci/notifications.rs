@@ -3,8 +3,8 @@
 //! A fact becomes rows of `outgoing` in one transaction with its inbox note; one process at a time sends what is due,
 //! with growing pauses, and gives up after a day. Whoever is told sees each thing at least once.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -180,8 +180,7 @@ fn wants(data: &Value, report: &Report) -> bool {
 
 /// What is due. A commit may be news; the clock is the safety net.
 pub(crate) async fn round(turn: &Turn) -> Outcome {
-    send_due(&turn.server, turn.lead()).await?;
-    Ok(Round::Done)
+    Ok(send_due(&turn.server, turn.lead()).await?)
 }
 
 /// What stands in the way of telling somebody.
@@ -190,22 +189,18 @@ enum Trouble {
     NeedsHuman(String),
 }
 
-async fn send_due(server: &Server, lead: &Lead) -> Result<(), StoreError> {
+async fn send_due(server: &Server, lead: &Lead) -> Result<Round, StoreError> {
     let now_ms = server.now_ms();
     let due = server.store().read(move |tx| outgoing::due(tx, now_ms)).await?;
-    // What is told of one build to one place stays in order; whoever does not answer holds up nobody else.
-    let mut lanes: BTreeMap<(AccountId, String, String), Vec<Outgoing>> = BTreeMap::new();
-    for row in due {
-        lanes.entry((row.account, row.target.clone(), row.build.clone())).or_default().push(row);
-    }
-    let sent = lanes.into_values().map(|lane| async move {
-        for row in lane {
-            let outcome = send_one(server, &row).await;
-            note_outcome(server, lead.clone(), row, outcome, now_ms).await?;
-        }
-        Ok(())
+    let found = !due.is_empty();
+    // Of one build to one place it is one at a time; whoever does not answer holds up nobody else of this round.
+    let sent = due.into_iter().map(|row| async move {
+        let outcome = send_one(server, &row).await;
+        note_outcome(server, lead.clone(), row, outcome).await
     });
-    futures::future::try_join_all(sent).await.map(drop)
+    futures::future::try_join_all(sent).await?;
+    // What waited for one of these may be due now.
+    Ok(if found { Round::Again } else { Round::Done })
 }
 
 async fn note_outcome(
@@ -213,8 +208,9 @@ async fn note_outcome(
     lead: Lead,
     row: Outgoing,
     outcome: Result<(), Trouble>,
-    now_ms: i64,
 ) -> Result<(), StoreError> {
+    // Whoever was silent for long is not asked again at once.
+    let now_ms = server.now_ms();
     let noted = server.store().write(move |tx| {
         lead.checked(tx)?;
         let pause = (PAUSE_FIRST_MS << row.attempts.min(16)).min(PAUSE_MAX_MS);

@@ -21,6 +21,17 @@ pub(crate) fn visible(
     Ok(rows.filter(sees).collect())
 }
 
+/// Those of these rows that are there, whole. Whoever calls has seen, in the same reading, that the caller may see them.
+pub(crate) fn whole(
+    tx: &mut Tx<'_>,
+    caller: &Caller,
+    rows: &[ApplicationRow],
+) -> Result<Vec<Application>, StoreError> {
+    let named: Vec<_> = rows.iter().map(|row| (&*row.runtime, &*row.namespace, &*row.name)).collect();
+    let found = applications::several(tx, caller.scope(), &named)?;
+    Ok(found.iter().filter_map(|body| serde_json::from_str(body).ok()).collect())
+}
+
 /// One with its resources and history, if the caller may see it.
 pub(crate) fn one(
     tx: &mut Tx<'_>,

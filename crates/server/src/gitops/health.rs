@@ -90,6 +90,10 @@ pub(crate) struct Judged {
     /// `healthy`, `degraded`, `unreachable` or `unknown`.
     pub(crate) health: &'static str,
     pub(crate) reasons: Vec<String>,
+    /// How many of the reasons, from the first on, every member may read.
+    open: usize,
+    /// Components that are degraded now.
+    degraded: usize,
     pub(crate) namespace: String,
     pub(crate) installed_by: String,
     pub(crate) chart: String,
@@ -101,11 +105,11 @@ pub(crate) struct Judged {
 
 pub(crate) fn judge(seen: Seen<'_>, now_ms: i64) -> Judged {
     let kept = read(seen.kept);
-    let components = components(&kept);
+    let components = components(&kept, now_ms);
     let connectivity = connectivity(seen, &kept, now_ms);
     let newest = kept.values().max_by_key(|said| said.at_ms).map(|said| said.health.clone());
     let RuntimeHealth { namespace, installed_by, chart, .. } = newest.unwrap_or_default();
-    let mut reasons = Vec::new();
+    let (mut reasons, mut open, mut degraded) = (Vec::new(), None, 0);
     let health = match (seen.has_token, seen.last_seen_ms) {
         (false, _) => {
             reasons.push("its token is revoked".to_owned());
@@ -122,14 +126,24 @@ pub(crate) fn judge(seen: Seen<'_>, now_ms: i64) -> Judged {
         _ => {
             let wrong = connectivity.iter().filter(|way| matches!(&*way.state, "unreachable" | "silent"));
             reasons.extend(wrong.map(|way| format!("{}: {}", way.name, way.message)));
-            let missing = kept.iter().filter(|(_, said)| now_ms - said.at_ms >= MISSING_AFTER_MS);
+            let is_missing = |said: &&Said| now_ms - said.at_ms >= MISSING_AFTER_MS;
+            let missing = kept.iter().filter(|(_, said)| is_missing(said));
             let missing = missing.filter(|(_, said)| now_ms - said.at_ms < SILENT_AFTER_MS);
-            reasons.extend(missing.map(|(replica, said)| {
-                format!("process {replica} was last heard of at {}", rfc3339(said.at_ms))
+            reasons.extend(missing.map(|(replica, said)| match replica.as_str() {
+                "" => format!("it last reported how it fares at {}", rfc3339(said.at_ms)),
+                replica => format!("process {replica} was last heard of at {}", rfc3339(said.at_ms)),
             }));
-            for component in components.iter().filter(|component| component.health.state == "degraded") {
-                let ComponentHealth { name, message, .. } = &component.health;
-                reasons.push(format!("{name}: {message}"));
+            // What a process said that is gone, as every one is after an upgrade, is not so any more.
+            let present = kept.values().filter(|said| !is_missing(said));
+            let components = present.flat_map(|said| &said.health.components);
+            open = Some(reasons.len());
+            for ComponentHealth { name, message, .. } in components.filter(|one| one.state == "degraded") {
+                let reason = format!("{name}: {message}");
+                // Processes that share the work often suffer from the same.
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+                degraded += 1;
             }
             for cluster in seen.clusters.iter().filter(|cluster| cluster.state == "Failed") {
                 reasons.push(format!("cluster {}: {}", cluster.name, cluster.message));
@@ -139,7 +153,9 @@ pub(crate) fn judge(seen: Seen<'_>, now_ms: i64) -> Judged {
     };
     Judged {
         health,
+        open: open.unwrap_or(reasons.len()),
         reasons,
+        degraded,
         namespace,
         installed_by,
         chart,
@@ -166,14 +182,10 @@ impl Judged {
             component.health.message.clear();
         }
         clusters::for_members(&mut self.clusters);
-        let degraded = self.components.iter().filter(|one| one.health.state == "degraded").count();
         let failed = self.clusters.iter().filter(|one| one.state == "Failed").count();
-        let named = |reason: &String| {
-            let way = self.connectivity.iter().any(|way| reason.starts_with(&format!("{}: ", way.name)));
-            way || self.health != "degraded"
-        };
-        self.reasons.retain(named);
-        for (count, what) in [(degraded, "components are degraded"), (failed, "clusters cannot be used")] {
+        self.reasons.truncate(self.open);
+        for (count, what) in [(self.degraded, "components are degraded"), (failed, "clusters cannot be used")]
+        {
             if count > 0 && self.health == "degraded" {
                 self.reasons.push(format!("{count} of its {what}; Administrators see why"));
             }
@@ -182,7 +194,10 @@ impl Judged {
     }
 }
 
-fn components(kept: &Kept) -> Vec<Component> {
+/// Of the processes that are there. Those that have long been silent are shown while nobody else says anything.
+fn components(kept: &Kept, now_ms: i64) -> Vec<Component> {
+    let is_silent = |said: &Said| now_ms - said.at_ms >= SILENT_AFTER_MS;
+    let all_silent = kept.values().all(is_silent);
     let of = |(replica, said): (&String, &Said)| {
         let (replica, heard) = (replica.clone(), rfc3339(said.at_ms));
         let component = move |health: &ComponentHealth| Component {
@@ -192,7 +207,7 @@ fn components(kept: &Kept) -> Vec<Component> {
         };
         said.health.components.iter().map(component).collect::<Vec<_>>()
     };
-    kept.iter().flat_map(of).collect()
+    kept.iter().filter(|(_, said)| all_silent || !is_silent(said)).flat_map(of).collect()
 }
 
 fn connectivity(seen: Seen<'_>, kept: &Kept, now_ms: i64) -> Vec<Connectivity> {
@@ -303,7 +318,16 @@ mod tests {
         let silent = now + SILENT_AFTER_MS;
         let judged = judge(seen(&kept, silent), silent);
         assert_eq!(judged.connectivity[2].state, "silent");
+        // One that was degraded and is gone for good, as after an upgrade, says nothing of those that are there.
+        let kept = heard("{}", "old", said("degraded"), NOW);
+        let later = NOW + SILENT_AFTER_MS;
+        let kept = heard(&kept, "new", said("healthy"), later);
+        let judged = judge(seen(&kept, later), later);
+        assert_eq!((judged.health, judged.reasons.len(), judged.components.len()), ("healthy", 0, 1));
+        assert_eq!(judged.components[0].replica, "new");
         // Both are there.
+        let kept = heard("{}", "a", said("healthy"), NOW);
+        let kept = heard(&kept, "b", said("healthy"), now);
         let both = heard(&kept, "a", said("healthy"), now);
         let judged = judge(seen(&both, now), now);
         assert_eq!(judged.components.len(), 2);
@@ -317,6 +341,13 @@ mod tests {
         let all = format!("{judged:?}");
         assert!(!all.contains("it fails") && !all.contains("no such host") && !all.contains("svc"), "{all}");
         assert_eq!((judged.health, judged.reasons.len()), ("degraded", 3));
+        // A component that calls itself as a way is called is hidden all the same; a process that is missing is not.
+        let mut named = said("degraded");
+        named.components[0].name = "reports".into();
+        let kept = heard(&heard("{}", "a", said("healthy"), NOW), "b", named, NOW + MISSING_AFTER_MS);
+        let judged = judge(seen(&kept, NOW + MISSING_AFTER_MS), NOW + MISSING_AFTER_MS).for_members();
+        assert!(judged.reasons[0].starts_with("process a was last heard of"), "{:?}", judged.reasons);
+        assert_eq!(judged.reasons[1..], ["1 of its components are degraded; Administrators see why"]);
         assert_eq!(judge(seen("{}", 0), NOW).for_members().reasons, ["it has not connected yet"]);
     }
 

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::Mutex;
 
 use crate::ctx::Server;
@@ -63,9 +64,17 @@ impl Version {
         parts.next().is_none().then(|| Self { numbers, before: before.to_owned() })
     }
 
+    /// As semantic versions are compared: a release comes after what was on its way to it, `rc.10` after `rc.9`, and words after numbers.
     fn compared(&self, other: &Self) -> Ordering {
-        let of_before = |text: &str| (text.is_empty(), text.to_owned());
-        self.numbers.cmp(&other.numbers).then_with(|| of_before(&self.before).cmp(&of_before(&other.before)))
+        let parts = |text: &str| -> Vec<(bool, u64, String)> {
+            let part = |part: &str| match part.parse::<u64>() {
+                Ok(number) => (false, number, String::new()),
+                Err(_) => (true, 0, part.to_owned()),
+            };
+            text.split('.').map(part).collect()
+        };
+        let before = |version: &Self| (version.before.is_empty(), parts(&version.before));
+        self.numbers.cmp(&other.numbers).then_with(|| before(self).cmp(&before(other)))
     }
 
     fn is_before(&self, other: &Self) -> bool {
@@ -103,13 +112,13 @@ impl Feed {
 
     pub(crate) fn judge(&self, version: &str) -> Verdict {
         let Some(own) = Version::read(version) else { return Verdict::default() };
-        let Some(latest) = self.latest() else { return Verdict::default() };
         let oldest = Version::read(&self.oldest_supported);
         if oldest.is_some_and(|oldest| own.is_before(&oldest)) {
             let why =
                 format!("{version} is no longer supported: {} is the oldest that is", self.oldest_supported);
             return Verdict { update: "required", why };
         }
+        let Some(latest) = self.latest() else { return Verdict::default() };
         let is_newer =
             |release: &&Release| Version::read(&release.version).is_some_and(|other| own.is_before(&other));
         if let Some(fixed) = self.releases.iter().filter(is_newer).find(|release| release.security) {
@@ -157,7 +166,7 @@ pub(crate) async fn feed(server: &Server) -> Option<Read> {
             Ok(answer) => Err(format!("it answered {}", answer.status)),
             Err(error) => Err(error.to_string()),
         },
-        false => match tokio::fs::read(place).await {
+        false => match read_file(place).await {
             Ok(text) => Feed::read(&text),
             Err(error) => Err(error.to_string()),
         },
@@ -165,6 +174,13 @@ pub(crate) async fn feed(server: &Server) -> Option<Read> {
     let read = read.map(Arc::new).map_err(|why| format!("the release feed {place} cannot be used: {why}"));
     *kept = Some((now_ms, read.clone()));
     Some(read)
+}
+
+/// No more of it than is wanted, and one byte to see that there is more.
+async fn read_file(path: &str) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    tokio::fs::File::open(path).await?.take(BYTES_MAX as u64 + 1).read_to_end(&mut text).await?;
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -197,6 +213,14 @@ mod tests {
         assert!(feed.judge("0.9.0").why.contains("security hole"));
         assert!(feed.judge("0.1.0").why.contains("no longer supported"));
         assert_eq!(read("{}").judge("0.1.0"), Verdict::default());
+        // What is too old is too old, also where the feed names no release.
+        assert_eq!(read(r#"{"oldestSupported": "0.2.0"}"#).judge("0.1.0").update, "required");
+        let ordered =
+            ["1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-rc.2", "1.0.0-rc.10", "1.0.0", "1.0.1-1", "1.0.1-a"];
+        for pair in ordered.windows(2) {
+            let [a, b] = [pair[0], pair[1]].map(|text| Version::read(text).expect("a version"));
+            assert!(a.is_before(&b) && !b.is_before(&a), "{pair:?}");
+        }
     }
 
     #[test]

@@ -90,6 +90,10 @@ async fn applications_come_in_slices_that_follow_each_other_and_by_filter() {
         (json!({"clusterUrls": ["https://east:6443"]}), &["a"]),
         (json!({"runtime": "other"}), &[]),
         (
+            json!({"applications": [], "clusterUrls": [], "runtimes": [], "statuses": []}),
+            &["a", "b", "c", "d", "e"],
+        ),
+        (
             json!({"runtimes": ["local"], "namespaces": ["argocd"], "sort": "problems", "statuses": ["SYNCED"]}),
             &["e", "c", "a", "d"],
         ),
@@ -126,7 +130,7 @@ async fn a_whole_application_has_its_resources_errors_and_releases() {
         resources { kind name syncStatus healthStatus } history { historyId current revision } }
         gitopsReleases(runtime: \"local\", namespace: \"argocd\", name: \"web\", pagination: {first: 1}) {
             edges { node { applicationMetadata { name } historyId revision images commitAuthor } } pageInfo { hasNextPage } }
-        gitSources { edges { node { metadata { name } applications self { repoURL status { syncStatus } } } } }
+        gitSources(runtime: \"\") { edges { node { metadata { name } applications self { repoURL status { syncStatus } } } } }
         none: application(runtime: \"local\", namespace: \"argocd\", name: \"nothing\") { summary } }";
     let answer = ask(&platform, &platform.admin_key, query, json!({})).await;
     assert!(answer["errors"].is_null(), "{answer}");
@@ -154,7 +158,9 @@ async fn a_whole_application_has_its_resources_errors_and_releases() {
     assert_eq!(data["gitSources"]["edges"][0]["node"]["applications"], 1);
     let listed = "{ applications { edges { node { metadata { name } images } } } }";
     let answer = ask(&platform, &platform.admin_key, listed, json!({})).await;
-    assert_eq!(answer["data"]["applications"]["edges"][2]["node"]["images"], json!(["web:2"]), "{answer}");
+    let images = |at: usize| &answer["data"]["applications"]["edges"][at]["node"]["images"];
+    assert_eq!(names(&answer["data"]["applications"]), ["apps", "child", "web"]);
+    assert_eq!([images(0), images(1), images(2)], [&json!([]), &json!([]), &json!(["web:2"])], "{answer}");
     let many = (0..51).map(|number| named(&format!("app-{number}"), json!({}))).collect();
     report(&platform, &runtime, many).await;
     let answer = ask(&platform, &platform.admin_key, listed, json!({})).await;
@@ -170,12 +176,12 @@ async fn graphql_shows_runtimes_components_clusters_and_who_asks() {
     let mut all = everything(Vec::new());
     all["entities"] =
         json!([{"kind": "slipway.io/Cluster", "namespace": "argocd", "name": "b", "uid": "", "body": body}]);
-    all["health"] = json!({"namespace": "argocd", "components": [{"name": "applications", "state": "degraded", "message": "Git is away"}], "clusters": []});
+    all["health"] = json!({"namespace": "argocd", "installedBy": "helm", "components": [{"name": "applications", "state": "degraded", "message": "Git is away"}], "clusters": []});
     let (status, answer) = platform.call("POST", "/2.0/api/events", &runtime, Some(all)).await;
     assert_eq!(status, 200, "{answer}");
     let query = "query($runtime: String!) {
         me { id name email isAdmin accounts { id name } activeAccount { id name gitProvider admins features { gitopsPlanEnforcement } } }
-        runtimes { edges { node { metadata { name namespace } self { syncStatus healthStatus healthMessage } cluster managed installationStatus accessMode available } } }
+        runtimes { edges { node { metadata { name namespace } self { syncStatus healthStatus healthMessage } cluster managed installationStatus installationType accessMode available } } }
         runtime(name: $runtime) { metadata { name } runtimeVersion ingressHost managedClustersNum healthStatus }
         none: runtime(name: \"nothing\") { managed }
         components(runtime: $runtime) { edges { node { metadata { name runtime } version self { status { healthStatus } errors { ... on SyncError { title message level } } } } } }
@@ -190,6 +196,8 @@ async fn graphql_shows_runtimes_components_clusters_and_who_asks() {
     assert_eq!(names(&data["runtimes"]), ["east", "local"]);
     let state = |at: usize| data["runtimes"]["edges"][at]["node"]["installationStatus"].as_str().unwrap();
     assert_eq!((state(0), state(1)), ("IN_PROGRESS", "COMPLETED"));
+    let kind = |at: usize| &data["runtimes"]["edges"][at]["node"]["installationType"];
+    assert_eq!((kind(0), kind(1)), (&Value::Null, &json!("HELM")), "what is not known is not made up");
     let part = &data["components"]["edges"][0]["node"];
     assert_eq!(
         (&part["metadata"]["name"], &part["self"]["status"]["healthStatus"]),

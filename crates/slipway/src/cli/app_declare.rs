@@ -154,10 +154,18 @@ pub(crate) struct Automation {
 }
 
 impl Automation {
-    fn over(&self, application: &mut Value) {
+    /// `is_automated`: it syncs by itself already. What belongs to that would turn it on where nobody asked for it.
+    fn over(&self, application: &mut Value, is_automated: bool) -> anyhow::Result<()> {
+        let says_more = self.self_heal.is_some() || self.prune.is_some();
+        let will_be = self.policy.map_or(is_automated, |policy| policy == SyncPolicy::Automated);
+        if says_more && !will_be {
+            bail!(
+                "--self-heal and --auto-prune are of an automated sync: give --sync-policy automated with them"
+            );
+        }
         if self.policy == Some(SyncPolicy::None) {
             application["spec"]["syncPolicy"]["automated"] = Value::Null;
-            return;
+            return Ok(());
         }
         let known = [("selfHeal", self.self_heal), ("prune", self.prune)];
         let said: BTreeMap<&str, bool> =
@@ -165,6 +173,7 @@ impl Automation {
         if self.policy.is_some() || !said.is_empty() {
             application["spec"]["syncPolicy"]["automated"] = json!(said);
         }
+        Ok(())
     }
 }
 
@@ -209,7 +218,8 @@ pub(crate) async fn create(client: &Client, arguments: CreateArguments) -> anyho
         self_heal: flag(arguments.self_heal),
         prune: flag(arguments.auto_prune),
     };
-    automation.over(&mut application);
+    let is_automated = application["spec"]["syncPolicy"]["automated"].is_object();
+    automation.over(&mut application, is_automated)?;
     if application["spec"]["syncPolicy"]["automated"].is_null()
         && let Some(policy) = application["spec"]["syncPolicy"].as_object_mut()
     {
@@ -229,6 +239,17 @@ pub(crate) async fn create(client: &Client, arguments: CreateArguments) -> anyho
     send(client, &app, "create", git.declaration(Some(application))?, output).await
 }
 
+/// What `set` changes of what stands in Git.
+fn patch(said: &Said, automation: &Automation, is_automated: bool) -> anyhow::Result<Value> {
+    let mut patch = said.over(json!({}), false)?;
+    automation.over(&mut patch, is_automated)?;
+    if automation.policy == Some(SyncPolicy::Automated) {
+        // A policy that is there and switched off would stay so.
+        patch["spec"]["syncPolicy"]["automated"]["enabled"] = Value::Null;
+    }
+    Ok(patch)
+}
+
 /// `slipway app set` where the Application is declared in Git.
 pub(crate) async fn edit(
     client: &Client,
@@ -238,8 +259,7 @@ pub(crate) async fn edit(
     automation: &Automation,
     output: OutputArguments,
 ) -> anyhow::Result<()> {
-    let mut patch = said.over(json!({}), false)?;
-    automation.over(&mut patch);
+    let patch = patch(said, automation, app.automated)?;
     send(client, app, "edit", git.declaration(Some(patch))?, output).await
 }
 
@@ -315,11 +335,21 @@ mod tests {
         assert!(said.is_given() && !Said::default().is_given());
         assert!(Said { labels: vec!["team".into()], ..Said::default() }.over(json!({}), false).is_err());
         let mut patch = json!({});
-        Automation { policy: Some(SyncPolicy::None), ..Automation::default() }.over(&mut patch);
+        Automation { policy: Some(SyncPolicy::None), ..Automation::default() }
+            .over(&mut patch, true)
+            .unwrap();
         assert_eq!(patch, json!({"spec": {"syncPolicy": {"automated": null}}}));
         let mut patch = json!({});
-        Automation { self_heal: Some(false), ..Automation::default() }.over(&mut patch);
+        let heal = |policy| Automation { policy, self_heal: Some(false), ..Automation::default() };
+        heal(None).over(&mut patch, true).unwrap();
         assert_eq!(patch, json!({"spec": {"syncPolicy": {"automated": {"selfHeal": false}}}}));
+        // Neither dropped nor turned on in silence.
+        for (policy, is_automated) in [(None, false), (Some(SyncPolicy::None), true)] {
+            let error = heal(policy).over(&mut json!({}), is_automated).unwrap_err().to_string();
+            assert!(error.contains("--sync-policy automated"), "{error}");
+        }
+        let on = super::patch(&Said::default(), &heal(Some(SyncPolicy::Automated)), false).unwrap();
+        assert_eq!(on, json!({"spec": {"syncPolicy": {"automated": {"selfHeal": false, "enabled": null}}}}));
     }
 
     #[test]

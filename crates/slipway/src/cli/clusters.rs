@@ -177,7 +177,13 @@ async fn add(arguments: AddArguments) -> anyhow::Result<()> {
     let body = serde_json::to_value(&request)?;
     let added: ClusterAdded = match proxy::cluster(&client, &runtime, "cluster-add", body).await {
         Ok(added) => added,
-        Err(error) => return Err(undone(&account, &cluster, made, error).await),
+        Err(error) if is_refusal(&error) => return Err(undone(&account, &cluster, made, error).await),
+        // The runtime may have it: its account must stay then.
+        Err(error) => {
+            return Err(error.context(
+                "the runtime did not answer, and may know the cluster or not: run the same again, or `slipway cluster remove`",
+            ));
+        }
     };
     let said = format!(
         "Cluster {} ({}, Kubernetes {}) {}: runtime {runtime} deploys to it; Applications name it in spec.destination.name",
@@ -254,6 +260,17 @@ async fn remove(arguments: RemoveArguments) -> anyhow::Result<()> {
     let own = arguments.kube.kubeconfig.is_some() || arguments.kube.context.is_some();
     // Before anything is forgotten: a wrong context would leave the account behind.
     let chosen = own.then(|| arguments.kube.choose()).transpose()?;
+    if let Some(chosen) = &chosen {
+        let known: Vec<ManagedCluster> = client.get("/api/gitops/clusters").await?;
+        if let Some(other) = another_at(&known, &runtime, &arguments.name, &chosen.context.server) {
+            bail!(
+                "{} is cluster {other} of runtime {runtime}, and {} is to be removed: its account is not in there. Give the context of {}",
+                chosen.words(),
+                arguments.name,
+                arguments.name
+            );
+        }
+    }
     let question = format!(
         "Remove cluster {} from runtime {runtime}? What runs there stays, and nobody looks after it any more.",
         arguments.name
@@ -287,6 +304,25 @@ async fn remove(arguments: RemoveArguments) -> anyhow::Result<()> {
     let said =
         format!("Runtime {runtime} has forgotten cluster {}; what runs there stays; {rest}", removed.name);
     done(arguments.output, &removed, &removed.name, &said)
+}
+
+/// The runtime has one account in each of its clusters, all of the same name: what is at this address if not the cluster of this name.
+fn another_at<'a>(known: &'a [ManagedCluster], runtime: &str, name: &str, server: &str) -> Option<&'a str> {
+    let server = server.trim_end_matches('/');
+    let at: Vec<&ManagedCluster> = known
+        .iter()
+        .filter(|one| one.runtime == runtime && one.server.trim_end_matches('/') == server)
+        .collect();
+    match at.iter().any(|one| one.name == name) {
+        true => None,
+        false => at.first().map(|one| one.name.as_str()),
+    }
+}
+
+/// Whoever was asked said no; anything else, such as silence, says nothing about what was done.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    let status = error.downcast_ref::<slipway_api::ClientError>().and_then(slipway_api::ClientError::status);
+    status.is_some_and(|status| (400..500).contains(&status))
 }
 
 fn is_gone(error: &anyhow::Error) -> bool {
@@ -352,5 +388,27 @@ mod tests {
         }
         assert!(sanitised(&"a".repeat(200)).len() < NAME_CHARS_MAX);
         assert!(pairs(&["a".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn the_account_of_another_cluster_is_not_taken_away() {
+        let cluster = |runtime: &str, name: &str, server: &str| ManagedCluster {
+            runtime: runtime.into(),
+            name: name.into(),
+            server: server.into(),
+            ..ManagedCluster::default()
+        };
+        let known = [
+            cluster("west", "prod", "https://prod:6443"),
+            cluster("west", "test", "https://test:6443"),
+            cluster("east", "far", "https://far:6443"),
+        ];
+        let at = |name, server| another_at(&known, "west", name, server);
+        assert_eq!(at("test", "https://test:6443/"), None);
+        assert_eq!(at("test", "https://prod:6443"), Some("prod"), "a wrong context");
+        assert_eq!(at("gone", "https://prod:6443"), Some("prod"));
+        // Added under another address than the kubeconfig has, or of another runtime: nothing is known against it.
+        assert_eq!(at("test", "https://10.0.0.1:6443"), None);
+        assert_eq!(at("test", "https://far:6443"), None);
     }
 }

@@ -58,7 +58,17 @@ impl Record {
     fn chosen(&self) -> anyhow::Result<Chosen> {
         let arguments =
             KubeArguments { kubeconfig: Some(self.kubeconfig.clone()), context: Some(self.context.clone()) };
-        arguments.choose()
+        let chosen = arguments.choose()?;
+        // A context can be made to lead elsewhere, where others have theirs.
+        anyhow::ensure!(
+            chosen.context.server == self.server,
+            "context {} of {} leads to {} now, and this platform is on {}: make it lead there again first",
+            self.context,
+            self.kubeconfig.display(),
+            chosen.context.server,
+            self.server
+        );
+        Ok(chosen)
     }
 }
 
@@ -186,4 +196,36 @@ async fn remove_all(cluster: &Cluster, record: &Record) -> anyhow::Result<()> {
         say!("namespace {namespace} removed");
     }
     marks::remove_definitions(cluster, &record.mark, told).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_that_leads_elsewhere_by_now_is_not_cleared() {
+        let folder = tempfile::tempdir().unwrap();
+        let kubeconfig = folder.path().join("config");
+        let leads_to = |server: &str| {
+            let text = format!(
+                "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n\
+                 contexts: [{{name: mine, context: {{cluster: c, user: u}}}}]\n"
+            );
+            std::fs::write(&kubeconfig, text).unwrap();
+        };
+        leads_to("https://a:6443");
+        let record = Record {
+            kubeconfig: kubeconfig.clone(),
+            context: "mine".into(),
+            server: "https://a:6443".into(),
+            namespace: "argocd".into(),
+            mark: "up-1".into(),
+        };
+        record.write(folder.path()).unwrap();
+        let record = Record::read(folder.path()).unwrap().expect("written");
+        assert_eq!(record.chosen().unwrap().context.server, "https://a:6443");
+        leads_to("https://b:6443");
+        let error = record.chosen().unwrap_err().to_string();
+        assert!(error.contains("leads to https://b:6443 now"), "{error}");
+    }
 }

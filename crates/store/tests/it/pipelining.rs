@@ -232,16 +232,21 @@ async fn hooks_and_reports_are_due_until_they_are_done(on: On) {
         };
         outgoing::add(tx, &new)?;
         outgoing::add(tx, &Outgoing { id: id(5), ..new.clone() })?;
-        outgoing::add(tx, &Outgoing { id: two, target: "other".into(), ..new })?;
+        outgoing::add(tx, &Outgoing { id: two, target: "other".into(), ..new.clone() })?;
+        // Of the same build to the same place: it waits for the one before.
+        let after = Outgoing { id: id(6), body: "{\"after\":1}".into(), created_ms: 2, ..new };
+        outgoing::add(tx, &after)?;
         outgoing::later(tx, one, "no answer", 500)?;
         outgoing::done(tx, two, None, 3)?;
-        let (early, due) = (outgoing::due(tx, 499)?.len(), outgoing::due(tx, 500)?.len());
-        let next = outgoing::next_due(tx)?;
+        let (early, due) = (outgoing::due(tx, 499)?.len(), outgoing::due(tx, 500)?);
+        let due: Vec<_> = due.into_iter().map(|row| row.id).collect();
+        outgoing::done(tx, one, None, 501)?;
+        let next: Vec<_> = outgoing::due(tx, 501)?.into_iter().map(|row| row.id).collect();
         let listed =
             (outgoing::list(tx, scope, Some("b"), 10)?.len(), outgoing::list(tx, scope, None, 1)?.len());
         Ok((early, due, next, listed))
     });
-    assert_eq!(told.await.unwrap(), (0, 1, Some(500), (2, 1)));
+    assert_eq!(told.await.unwrap(), (0, vec![id(2)], vec![id(6)], (3, 1)));
     store.write(move |tx| hooks::delete(tx, scope, hook)).await.unwrap();
     assert!(store.read(move |tx| hooks::refs(tx, hook)).await.unwrap().is_empty());
 }

@@ -23,6 +23,10 @@ const PIECES: &[(&str, &str)] = &[
     ("{bare}", " OR name NOT LIKE '%/%'"),
     ("{length}", "3"),
     ("{places}", "($2, $3), ($4, $5)"),
+    (
+        "(runtime, namespace, name) IN (VALUES {named})",
+        "(runtime, namespace, name) IN (VALUES ($2, $3, $4), ($5, $6, $7))",
+    ),
     ("{named}", "($3, $4, $5), ($6, $7, $8)"),
     ("{rows}", "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
     ("{newest}", "1 = 1"),

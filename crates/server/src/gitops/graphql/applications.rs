@@ -15,11 +15,12 @@ use crate::gitops::applications;
 use crate::http::error::ApiError;
 use crate::http::graphql::{Door, asking, refuse, said};
 
-/// Whole Applications are read one by one, so that a page of them is a small one.
+/// Whole Applications may be large, so that a page of them is a small one.
 const WHOLE_MAX: usize = 50;
 /// What only a whole Application has.
 const WHOLE_FIELDS: [&str; 4] = ["resources", "history", "images", "errors"];
 
+/// What is not given, and a list of nothing, is any.
 #[derive(Debug, Clone, Default, InputObject)]
 pub(crate) struct ApplicationsFilterArgs {
     project: Option<String>,
@@ -62,9 +63,10 @@ impl ApplicationsFilterArgs {
         };
         let mut rows = Filter::read(&query)?.all(rows);
         rows.retain(|row| {
-            let named = self.applications.as_ref().is_none_or(|names| names.contains(&row.name));
-            let there = self.cluster_urls.as_ref().is_none_or(|urls| urls.contains(&row.destination_server));
-            named && there
+            let among = |chosen: &Option<Vec<String>>, text: &String| {
+                chosen.as_ref().is_none_or(|chosen| chosen.is_empty() || chosen.contains(text))
+            };
+            among(&self.applications, &row.name) && among(&self.cluster_urls, &row.destination_server)
         });
         Ok(rows)
     }
@@ -375,30 +377,33 @@ impl ApplicationsQuery {
     ) -> async_graphql::Result<ApplicationSlice> {
         let (server, caller) = asking(context);
         let account = caller.scope().account().to_string();
-        let asking = caller.clone();
-        let rows =
-            server.store().read(move |tx| applications::visible(tx, &asking, None)).await.map_err(refuse)?;
-        let rows = filters.unwrap_or_default().rows(rows).map_err(refuse)?;
-        let keys: Vec<_> = rows.iter().map(key).collect();
-        let part = part(&keys, pagination.as_ref())?;
-        let rows: Vec<_> = rows.into_iter().skip(part.range.start).take(part.range.len()).collect();
+        let filters = filters.unwrap_or_default();
         let node = context.look_ahead().field("edges").field("node");
         let whole = WHOLE_FIELDS.iter().any(|field| node.field(field).exists());
-        if whole && rows.len() > WHOLE_MAX {
-            let fields = WHOLE_FIELDS.join(", ");
-            return Err(format!("{fields} can be asked for of {WHOLE_MAX} Applications at once: give `pagination: {{first: {WHOLE_MAX}}}`").into());
-        }
-        let nodes = server.look(move |tx| {
-            let node = |row: ApplicationRow| {
-                // What went in between has nothing more to show.
-                let found =
-                    whole.then(|| applications::one(tx, &caller, &row.runtime, &row.namespace, &row.name));
-                let whole = found.and_then(Result::ok).map(Box::new);
-                ApplicationNode { account: account.clone(), row, whole }
+        // One reading: what is in the list is what is read whole, whatever goes meanwhile.
+        let found = server.look(move |tx| {
+            let rows = filters.rows(applications::visible(tx, &caller, None)?)?;
+            let keys: Vec<_> = rows.iter().map(key).collect();
+            let part = match part(&keys, pagination.as_ref()) {
+                Ok(part) => part,
+                Err(error) => return Ok(Err(error)),
             };
-            Ok(rows.into_iter().map(node).collect::<Vec<_>>())
+            let rows: Vec<_> = rows.into_iter().skip(part.range.start).take(part.range.len()).collect();
+            if whole && rows.len() > WHOLE_MAX {
+                let fields = WHOLE_FIELDS.join(", ");
+                return Ok(Err(format!("{fields} can be asked for of {WHOLE_MAX} Applications at once: give `pagination: {{first: {WHOLE_MAX}}}`").into()));
+            }
+            let read = if whole { applications::whole(tx, &caller, &rows)? } else { Vec::new() };
+            Ok(Ok((part, rows, read)))
         });
-        Ok(part.with(nodes.await.map_err(refuse)?))
+        let (part, rows, read) = found.await.map_err(refuse)??;
+        let mut read: HashMap<_, _> =
+            read.into_iter().map(|app| (key(&ApplicationRow::from(&app)), Box::new(app))).collect();
+        let node = |row: ApplicationRow| {
+            let whole = read.remove(&key(&row));
+            ApplicationNode { account: account.clone(), row, whole }
+        };
+        Ok(part.with(rows.into_iter().map(node).collect::<Vec<_>>()))
     }
 
     /// One Application; null where there is none that you may see.
@@ -447,6 +452,8 @@ impl ApplicationsQuery {
         let account = caller.scope().account().to_string();
         let rows =
             server.store().read(move |tx| applications::visible(tx, &caller, None)).await.map_err(refuse)?;
+        // Published clients send an empty name for all.
+        let runtime = runtime.filter(|runtime| !runtime.is_empty());
         let sources = git_sources(&account, &rows, runtime.as_deref());
         let key = |node: &GitSourceNode| format!("{}/{}", node.metadata.runtime, node.metadata.name);
         slice::of(sources, key, pagination.as_ref(), |source| source)

@@ -133,8 +133,9 @@ impl RuntimeNode {
         }
     }
 
-    async fn installation_type(&self) -> InstallationType {
-        InstallationType::Helm
+    /// Null where it did not come by a chart, or has not said yet.
+    async fn installation_type(&self) -> Option<InstallationType> {
+        (self.runtime.installed_by == "helm").then_some(InstallationType::Helm)
     }
 
     /// The repository that it was installed from.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use slipway_api::Client;
 use slipway_api::runtime::{ChangeRuntime, CreateRuntime, Runtime, RuntimeDetail, RuntimeToken};
-use slipway_cluster::{Cluster, WriteOptions};
+use slipway_cluster::{Cluster, Propagation, WriteOptions};
 
 use super::progress::Progress;
 use super::state::{Record, Revision, Site};
@@ -112,10 +112,11 @@ fn target(record: &Record, asked: Option<u32>) -> anyhow::Result<u32> {
     if let Some(number) = under_way.and_then(|number| number.parse().ok()) {
         return Ok(number);
     }
-    let before = record.revisions.iter().rev().nth(1);
-    before
-        .map(|before| before.number)
-        .with_context(|| format!("revision {} is the first: there is nothing to go back to", last.number))
+    // One that never came online is nothing to go back to.
+    let before = record.revisions.iter().rev().skip(1).find(|one| one.was_deployed());
+    before.map(|before| before.number).with_context(|| {
+        format!("no revision before {} was ever online: there is nothing to go back to", last.number)
+    })
 }
 
 fn gone(record: &Record, number: u32) -> String {
@@ -162,7 +163,7 @@ fn now() -> String {
 
 /// The platform knows the runtime, and the cluster has a token for it. Whichever of the two was interrupted before, both are true
 /// afterwards, and there is one registration.
-async fn register(
+pub(super) async fn register(
     cluster: &Cluster,
     site: &Site,
     client: &Client,
@@ -178,12 +179,17 @@ async fn register(
         Err(error) => return Err(error.into()),
     };
     let kept = cluster.read(&site.token_secret()).await?.is_some();
+    let needs_token = known.as_ref().is_none_or(|known| !kept || known.runtime.state == "revoked");
+    if kept && needs_token {
+        // The old one goes first: whoever is interrupted before the new one is there would take it for that.
+        cluster.delete(&site.token_secret(), None, Propagation::Background, false).await?;
+    }
     let (token, said): (Option<RuntimeToken>, _) = match &known {
         None => {
             let request = CreateRuntime { name: site.name.clone(), ingress_url: url.to_owned() };
             (Some(client.post("/api/runtimes", &request).await?), "registered")
         }
-        Some(known) if kept && known.runtime.state != "revoked" => (None, "was registered"),
+        Some(_) if !needs_token => (None, "was registered"),
         Some(_) => (
             Some(client.post(&format!("{path}/token"), &json!({})).await?),
             "was registered, and has a new token",
@@ -286,6 +292,18 @@ mod tests {
         record.revisions[2].state = "deployed".into();
         assert_eq!(target(&record, None).unwrap(), 2);
         assert_eq!(target(&record, Some(9)).unwrap(), 9);
+        // Two upgrades in a row that never came online: back to what was.
+        let mut record = Record { revisions: vec![revision(1, "deployed", "install")], ..Record::default() };
+        for number in [2, 3] {
+            record.revisions.push(revision(number, "pending", "upgrade"));
+        }
+        assert_eq!(target(&record, None).unwrap(), 1);
+        record.deployed(3);
+        assert_eq!(target(&record, None).unwrap(), 1, "the one in between never was online");
+        record.revisions.truncate(2);
+        record.revisions[0].state = "failed".into();
+        assert!(target(&record, None).unwrap_err().to_string().contains("nothing to go back to"));
+        record.revisions = [1, 2, 3].map(|number| revision(number, "superseded", "upgrade")).into();
         assert!(gone(&record, 9).contains("there are 1, 2, 3"));
     }
 }

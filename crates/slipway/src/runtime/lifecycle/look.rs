@@ -168,9 +168,18 @@ fn of_platform(runtime: &Runtime) -> Vec<Check> {
     checks
 }
 
-async fn of_cluster(cluster: &Cluster, site: &Site) -> anyhow::Result<Vec<Check>> {
+pub(super) async fn of_cluster(cluster: &Cluster, site: &Site) -> anyhow::Result<Vec<Check>> {
     let mut checks = Vec::new();
-    checks.push(match Record::read(cluster, site).await? {
+    let record = Record::read(cluster, site).await?;
+    let is_of_others = record.is_none() && cluster.read(&site.deployment()).await?.is_some();
+    checks.push(match record {
+        None if is_of_others => Check::ok(
+            "installation",
+            format!(
+                "{} is there, and not by `slipway runtime install`: it is Helm's, or yours",
+                site.deployment()
+            ),
+        ),
         None => Check::failed(
             "installation",
             format!("namespace {} has none of this name: is --namespace right?", site.namespace),
@@ -186,17 +195,20 @@ async fn of_cluster(cluster: &Cluster, site: &Site) -> anyhow::Result<Vec<Check>
             None => Check::failed("installation", "it has no revision: run `slipway runtime install` again"),
         },
     });
-    checks.push(match cluster.read(&site.token_secret()).await? {
-        Some(_) => Check::ok("token", site.token_secret().name),
-        None => Check::failed(
-            "token",
-            format!(
-                "{} is gone: `slipway runtime install {}` makes a new one",
-                site.token_secret(),
-                site.name
+    // Where others keep theirs, they say themselves.
+    if !is_of_others {
+        checks.push(match cluster.read(&site.token_secret()).await? {
+            Some(_) => Check::ok("token", site.token_secret().name),
+            None => Check::failed(
+                "token",
+                format!(
+                    "{} is gone: `slipway runtime install {}` makes a new one",
+                    site.token_secret(),
+                    site.name
+                ),
             ),
-        ),
-    });
+        });
+    }
     checks.push(match apply::rolled_out(cluster, site).await? {
         None => Check::ok("pods", "all are ready"),
         Some(why) => Check::failed("pods", why),

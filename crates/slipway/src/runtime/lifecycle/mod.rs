@@ -11,6 +11,8 @@ mod look;
 mod progress;
 mod remove;
 mod state;
+#[cfg(test)]
+mod tests;
 mod values;
 
 use std::path::PathBuf;
@@ -133,7 +135,7 @@ pub(crate) struct UpgradeArguments {
 pub(crate) struct RollbackArguments {
     #[command(flatten)]
     site: SiteArguments,
-    /// The revision to go back to; the one before by default (`slipway runtime describe` lists them)
+    /// The revision to go back to; the last one before that was online by default (`slipway runtime describe` lists them)
     revision: Option<u32>,
     #[command(flatten)]
     waiting: WaitingArguments,

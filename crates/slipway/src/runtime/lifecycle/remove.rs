@@ -48,10 +48,7 @@ pub(super) async fn uninstall(arguments: UninstallArguments) -> anyhow::Result<E
         }
     }
     progress.done("objects", "removed");
-    progress.begins("git tokens", "that people gave this runtime");
-    let secrets = ObjectKey::new("", "Secret", &site.namespace, "");
-    let told = |line: String| progress.done("git tokens", &line);
-    marks::let_go(&cluster, &secrets, "slipway.io/git-tokens-of-a-person=true", told).await?;
+    git_tokens(&cluster, &site, &progress).await?;
     definitions(&cluster, &site, &progress).await?;
     cluster.delete(&record, None, Propagation::Background, false).await?;
     namespace(&cluster, &site, &progress).await?;
@@ -84,11 +81,28 @@ async fn ended(cluster: &Cluster, site: &Site, progress: &Progress) -> anyhow::R
     Ok(())
 }
 
+/// How many runtimes are there besides this one; in one namespace, or in all (empty).
+async fn others(cluster: &Cluster, site: &Site, namespace: &str) -> anyhow::Result<usize> {
+    let all = ObjectKey::new("apps", "Deployment", namespace, "");
+    let all = cluster.list_labelled(&all, marks::RUNTIMES).await?;
+    Ok(all.iter().filter(|one| marks::mark_of(one) != Some(&site.mark())).count())
+}
+
+/// Those that people gave the runtime of this namespace. Where another one is, they are that one's: nothing says whose each is.
+pub(super) async fn git_tokens(cluster: &Cluster, site: &Site, progress: &Progress) -> anyhow::Result<()> {
+    progress.begins("git tokens", "that people gave this runtime");
+    if others(cluster, site, &site.namespace).await? > 0 {
+        progress.done("git tokens", &format!("stay: another runtime is in namespace {}", site.namespace));
+        return Ok(());
+    }
+    let secrets = ObjectKey::new("", "Secret", &site.namespace, "");
+    let told = |line: String| progress.done("git tokens", &line);
+    marks::let_go(cluster, &secrets, "slipway.io/git-tokens-of-a-person=true", told).await
+}
+
 async fn definitions(cluster: &Cluster, site: &Site, progress: &Progress) -> anyhow::Result<()> {
     progress.begins("definitions", "that were made");
-    let others =
-        cluster.list_labelled(&ObjectKey::new("apps", "Deployment", "", ""), marks::RUNTIMES).await?;
-    let others = others.iter().filter(|one| marks::mark_of(one) != Some(&site.mark())).count();
+    let others = others(cluster, site, "").await?;
     if others > 0 {
         progress.done("definitions", &format!("stay: {others} other runtimes of this cluster need them"));
         return Ok(());

@@ -49,7 +49,7 @@ impl Site {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Revision {
     pub(super) number: u32,
-    /// `pending`, `deployed` or `superseded`.
+    /// `pending`, `deployed`, `superseded`, or `failed`: another was deployed before this one came online.
     pub(super) state: String,
     pub(super) at: String,
     /// Of the program.
@@ -58,6 +58,12 @@ pub(super) struct Revision {
     pub(super) cause: String,
     pub(super) values: Value,
     pub(super) objects: Vec<Value>,
+}
+
+impl Revision {
+    pub(super) fn was_deployed(&self) -> bool {
+        matches!(self.state.as_str(), "deployed" | "superseded")
+    }
 }
 
 /// All revisions, the oldest first.
@@ -117,7 +123,11 @@ impl Record {
 
     pub(super) fn deployed(&mut self, number: u32) {
         for revision in &mut self.revisions {
-            let state = if revision.number == number { "deployed" } else { "superseded" };
+            let state = match revision.number == number {
+                true => "deployed",
+                false if revision.was_deployed() => "superseded",
+                false => "failed",
+            };
             state.clone_into(&mut revision.state);
         }
     }

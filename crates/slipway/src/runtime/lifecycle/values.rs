@@ -71,6 +71,7 @@ fn finished(values: Value, wrong: Vec<String>) -> anyhow::Result<Value> {
 }
 
 fn add(values: &mut Value, arguments: &ValueArguments, wrong: &mut Vec<String>) {
+    let before = values.clone();
     for path in &arguments.values {
         match of_file(path) {
             Ok(given) => chart::merge(values, &given),
@@ -91,6 +92,12 @@ fn add(values: &mut Value, arguments: &ValueArguments, wrong: &mut Vec<String>) 
     }
     if let Some(replicas) = arguments.replicas {
         chart::merge(values, &json!({"replicas": replicas}));
+    }
+    // A value of its own would stand in the record of the installation, where everybody reads it who may read ConfigMaps.
+    if before["token"] != values["token"] {
+        wrong.push(
+            "`token` is not to be given: the installation makes one and keeps it in a Secret".to_owned(),
+        );
     }
     for name in unknown(values) {
         wrong.push(format!("`{name}` is no value of the chart slipway-runtime"));
@@ -173,6 +180,12 @@ mod tests {
             error.contains("`repicas` is no value") && error.contains("`access.mod` is no value"),
             "{error}"
         );
+        for token in ["token.value=canary", "token.existingSecret=other", "token=null"] {
+            let arguments = ValueArguments { sets: vec![token.into()], ..ValueArguments::default() };
+            let before = json!({"token": {"existingSecret": "kept"}});
+            let error = changed(&before, &arguments).unwrap_err().to_string();
+            assert!(error.contains("`token` is not to be given") && !error.contains("canary"), "{error}");
+        }
         let labels = ValueArguments { sets: vec!["podLabels.team=a".into()], ..ValueArguments::default() };
         assert_eq!(changed(&json!({}), &labels).unwrap()["podLabels"]["team"], "a");
     }
