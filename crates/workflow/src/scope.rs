@@ -13,6 +13,9 @@ use slipway_dialect::expr::{Expression, UNKNOWN};
 /// Longer texts do not come out of a substitution: a value that is put in place a thousand times is no accident.
 const TEXT_MAX: usize = 4 << 20;
 
+/// Tags inside of tags: a name of a name of a name is no accident.
+const TAGS_DEPTH_MAX: usize = 16;
+
 /// Values by name.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
@@ -63,12 +66,28 @@ impl Scope {
 
     /// Puts every known value in its place, in names of fields too.
     pub fn fill(&self, value: &Value, now: Timestamp) -> Result<Value, String> {
-        let mut filler = Filler { scope: self, tree: None, now };
-        filler.value(value)
+        Filler::new(self, now).value(value)
+    }
+
+    /// The same, and the tags that nobody knows: what a value holds is none of them.
+    pub(crate) fn fill_known(&self, value: &Value, now: Timestamp) -> Result<(Value, Vec<String>), String> {
+        let mut filler = Filler::new(self, now);
+        let value = filler.value(value)?;
+        Ok((value, filler.unknown))
     }
 
     pub fn fill_text(&self, text: &str, now: Timestamp) -> Result<String, String> {
-        Filler { scope: self, tree: None, now }.text(text)
+        Filler::new(self, now).text(text)
+    }
+
+    /// A text whose tags have to be known.
+    pub(crate) fn fill_whole_text(&self, text: &str, now: Timestamp) -> Result<String, String> {
+        let mut filler = Filler::new(self, now);
+        let filled = filler.text(text)?;
+        match filler.unknown.first() {
+            None => Ok(filled),
+            Some(tag) => Err(format!("failed to resolve {tag}")),
+        }
     }
 
     /// The value of an expression, as text.
@@ -100,9 +119,16 @@ struct Filler<'a> {
     /// Made when the first expression needs it.
     tree: Option<Value>,
     now: Timestamp,
+    depth: usize,
+    /// `{{NAME}}` of those that stayed as they were.
+    unknown: Vec<String>,
 }
 
-impl Filler<'_> {
+impl<'a> Filler<'a> {
+    fn new(scope: &'a Scope, now: Timestamp) -> Self {
+        Self { scope, tree: None, now, depth: 0, unknown: Vec::new() }
+    }
+
     fn value(&mut self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) if text.contains("{{") => Value::String(self.text(text)?),
@@ -136,14 +162,20 @@ impl Filler<'_> {
             let filled = if inner.trim_start().starts_with('=') || !inner.contains("{{") {
                 None
             } else {
-                Some(self.text(inner)?)
+                if self.depth == TAGS_DEPTH_MAX {
+                    return Err(format!("tags stand inside of each other deeper than {TAGS_DEPTH_MAX}"));
+                }
+                self.depth += 1;
+                let inner = self.text(inner)?;
+                self.depth -= 1;
+                Some(inner)
             };
             match self.tag(filled.as_deref().unwrap_or(inner))? {
                 Some(value) => done.push_str(&value),
                 None => {
-                    done.push_str("{{");
-                    done.push_str(filled.as_deref().unwrap_or(inner));
-                    done.push_str("}}");
+                    let tag = format!("{{{{{}}}}}", filled.as_deref().unwrap_or(inner));
+                    done.push_str(&tag);
+                    self.unknown.push(tag);
                 }
             }
             if done.len() > TEXT_MAX {
@@ -247,6 +279,24 @@ mod tests {
             filled,
             json!({"args": ["\", \"privileged\": true, \"x\": \"{{workflow.name}}"], "wf": 1})
         );
+    }
+
+    #[test]
+    fn what_a_value_holds_is_no_tag_that_nobody_knows() {
+        let value =
+            json!(["{{inputs.parameters.hostile}}", "{{steps.later.x}}", "{{= later.y }}", "{{a {{item}}}}"]);
+        let (_, unknown) = scope().fill_known(&value, Timestamp::UNIX_EPOCH).expect("it can be filled");
+        assert_eq!(unknown, ["{{steps.later.x}}", "{{= later.y }}", "{{a message}}"]);
+        let whole = |text: &str| scope().fill_whole_text(text, Timestamp::UNIX_EPOCH);
+        assert!(whole("{{inputs.parameters.hostile}}").is_ok());
+        assert_eq!(whole("{{steps.a.x}}"), Err("failed to resolve {{steps.a.x}}".into()));
+    }
+
+    #[test]
+    fn tags_inside_of_tags_without_end_are_refused() {
+        let text = format!("{}x{}", "{{a".repeat(100_000), "}}".repeat(100_000));
+        let error = scope().fill_text(&text, Timestamp::UNIX_EPOCH).expect_err("too deep");
+        assert!(error.contains("inside of each other"), "{error}");
     }
 
     #[test]

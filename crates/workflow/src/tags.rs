@@ -45,12 +45,16 @@ fn walk(value: &Value, place: &mut Vec<String>, visit: &mut impl FnMut(&[String]
 
 pub(crate) fn in_text(text: &str, visit: &mut impl FnMut(Tag<'_>)) {
     let mut rest = text;
+    // Where the next `}}` stands, counted from the end: it is looked for once, however many `{{` stand before it.
+    let mut close: Option<usize> = None;
     while let Some(start) = rest.find("{{") {
         rest = &rest[start + 2..];
-        let Some(end) = rest.find("}}") else {
+        let known = close.and_then(|close| rest.len().checked_sub(close));
+        let Some(end) = known.or_else(|| rest.find("}}")) else {
             visit(Tag::Open);
             return;
         };
+        close = Some(rest.len() - end);
         let inner = &rest[..end];
         // The innermost one: `{{inputs.parameters.{{item}}}}`.
         if !inner.trim_start().starts_with('=') && inner.contains("{{") {

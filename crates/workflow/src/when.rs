@@ -17,14 +17,10 @@ pub fn holds(text: &str, scope: &Scope, now: Timestamp) -> Result<bool, String> 
     }
     let trimmed = text.trim();
     if trimmed.starts_with("{{") && end_of_tag(trimmed).is_some_and(|end| end + 2 == trimmed.len()) {
-        let value = known(scope.fill_text(trimmed, now)?)?;
+        let value = scope.fill_whole_text(trimmed, now)?;
         return judge(words(&value, &|word| Ok(word.to_owned()))?);
     }
-    judge(words(text, &|word| known(scope.fill_text(word, now)?))?)
-}
-
-fn known(text: String) -> Result<String, String> {
-    if text.contains("{{") { Err(format!("`{text}` is not known")) } else { Ok(text) }
+    judge(words(text, &|word| scope.fill_whole_text(word, now))?)
 }
 
 fn judge(words: Vec<Word>) -> Result<bool, String> {
@@ -305,7 +301,7 @@ mod tests {
         ] {
             assert_eq!(holds(text), Ok(wanted), "{text}");
         }
-        assert_eq!(holds("{{nobody}} == x"), Err("`{{nobody}}` is not known".into()));
+        assert_eq!(holds("{{nobody}} == x"), Err("failed to resolve {{nobody}}".into()));
     }
 
     #[test]

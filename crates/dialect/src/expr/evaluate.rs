@@ -6,11 +6,19 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::functions;
-use super::values::{arithmetic, contains, equal, float, order};
+use super::values::{arithmetic, contains, equal, float, has, order};
 use super::{Node, Others, UNKNOWN};
 
 /// Nodes that may be looked at, predicates counted for each item.
 const STEPS_MAX: usize = 100_000;
+
+/// What all values on the way may weigh together, in bytes; it also counts what is only looked through.
+const WEIGHT_MAX: usize = 64 << 20;
+/// Lists of lists of lists: deeper ones could not even be let go of.
+const VALUE_DEPTH_MAX: usize = 100;
+/// What a function of a library and a pattern cost besides.
+const CALL_WEIGHT: usize = 16 << 10;
+const PATTERN_WEIGHT: usize = 256 << 10;
 
 /// A value of an expression: JSON, or what the `time` functions give.
 #[derive(Debug, Clone)]
@@ -25,6 +33,9 @@ pub(super) struct Run<'a> {
     vars: &'a Value,
     now: Timestamp,
     steps: usize,
+    weight: usize,
+    /// The last one: most texts are compared with the same.
+    pattern: Option<(String, regex::Regex)>,
     item: Option<Value>,
     /// `#acc` of a reduction.
     sum: Option<Value>,
@@ -36,7 +47,17 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(vars: &'a Value, now: Timestamp) -> Self {
-        Self { vars, now, steps: 0, item: None, sum: None, measuring: false, others: None }
+        Self {
+            vars,
+            now,
+            steps: 0,
+            weight: 0,
+            pattern: None,
+            item: None,
+            sum: None,
+            measuring: false,
+            others: None,
+        }
     }
 
     pub(super) fn strict(vars: &'a Value, now: Timestamp, others: Others<'a>) -> Self {
@@ -52,71 +73,115 @@ impl<'a> Run<'a> {
         if self.steps > STEPS_MAX {
             return Err("the expression takes too long".into());
         }
-        Ok(match node {
-            Node::Literal(value) => Thing::Json(value.clone()),
-            Node::List(items) => {
-                let items: Result<Vec<Value>, String> = items.iter().map(|item| self.json(item)).collect();
-                Thing::Json(Value::Array(items?))
-            }
-            Node::Map(entries) => {
-                let entries: Result<Map<String, Value>, String> =
-                    entries.iter().map(|(key, value)| Ok((key.clone(), self.json(value)?))).collect();
-                Thing::Json(Value::Object(entries?))
-            }
-            Node::Name(name) => match self.vars.get(name) {
-                Some(value) => Thing::Json(value.clone()),
-                None => return Err(format!("`{name}` {UNKNOWN}")),
-            },
-            Node::Item => Thing::Json(self.item.clone().ok_or("`#` stands outside of a predicate")?),
-            Node::Sum => Thing::Json(self.sum.clone().ok_or("`#acc` stands outside of a reduction")?),
-            // What an Application does not have is nil, as its status grows with time.
-            Node::Member(of, name, optional) => match self.value(of)? {
-                Thing::Json(value) => match value.get(name) {
-                    None if self.others.is_some() && !optional => return Err(format!("`{name}` {UNKNOWN}")),
-                    found => Thing::Json(found.cloned().unwrap_or_default()),
-                },
-                _ => return Err(format!("a time has no `{name}`")),
-            },
-            Node::Index(of, index) => {
-                let (of, index) = (self.json(of)?, self.json(index)?);
-                let found = match &index {
-                    Value::String(key) => of.get(key),
-                    other => other.as_f64().and_then(|index| of.get(index as usize)),
-                };
-                if found.is_none() && self.measuring && !index.is_string() {
-                    return Err(format!("index out of range: there is no item {index}"));
-                }
-                if found.is_none() && self.others.is_some() && index.is_string() {
-                    return Err(format!("{index} {UNKNOWN}"));
-                }
-                Thing::Json(found.cloned().unwrap_or_default())
-            }
-            Node::Slice(of, from, to) => {
-                let of = self.json(of)?;
-                let from = from.as_ref().map(|from| self.json(from)).transpose()?;
-                let to = to.as_ref().map(|to| self.json(to)).transpose()?;
-                Thing::Json(functions::slice(&of, from.as_ref(), to.as_ref())?)
-            }
-            Node::Call(function, arguments) => self.call(function, arguments)?,
-            Node::Unary("!", inner) => Thing::Json(json!(!self.truth(inner)?)),
-            Node::Unary(_, inner) => {
-                let value = self.json(inner)?;
-                match value.as_i64().and_then(i64::checked_neg) {
-                    Some(whole) => Thing::Json(json!(whole)),
-                    None => {
-                        Thing::Json(json!(-value.as_f64().ok_or_else(|| format!("{value} is no number"))?))
-                    }
-                }
-            }
-            Node::Binary(operator, left, right) => self.binary(operator, left, right)?,
+        let found = match self.place(node) {
+            Some(found) => Thing::Json(found.clone()),
+            None => self.computed(node)?,
+        };
+        if let Thing::Json(value) = &found {
+            self.weigh(weight(value, 0)?)?;
+        }
+        Ok(found)
+    }
+
+    fn weigh(&mut self, weight: usize) -> Result<(), String> {
+        self.weight = self.weight.saturating_add(weight);
+        if self.weight > WEIGHT_MAX { Err("the expression takes too much memory".into()) } else { Ok(()) }
+    }
+
+    /// What a name or a way from one stands for, where it is: nothing around it is copied.
+    fn place(&self, node: &Node) -> Option<&Value> {
+        match node {
+            Node::Name(name) => self.vars.get(name),
+            Node::Item => self.item.as_ref(),
+            Node::Sum => self.sum.as_ref(),
+            Node::Member(of, name, _) => self.place(of)?.get(name),
+            _ => None,
+        }
+    }
+
+    /// Each kind in a function of its own: a tree is as deep as its stack, and only what is needed is on it.
+    fn computed(&mut self, node: &Node) -> Result<Thing, String> {
+        match node {
+            Node::Literal(value) => Ok(Thing::Json(value.clone())),
+            Node::List(items) => self.list(items),
+            Node::Map(entries) => self.map(entries),
+            Node::Name(name) => Err(format!("`{name}` {UNKNOWN}")),
+            Node::Item => Err("`#` stands outside of a predicate".into()),
+            Node::Sum => Err("`#acc` stands outside of a reduction".into()),
+            Node::Member(of, name, optional) => self.member(of, name, *optional),
+            Node::Index(of, index) => self.index(of, index),
+            Node::Slice(of, from, to) => self.slice(of, from.as_deref(), to.as_deref()),
+            Node::Call(function, arguments) => self.call(function, arguments),
+            Node::Unary(operator, inner) => self.unary(operator, inner),
+            Node::Binary(operator, left, right) => self.binary(operator, left, right),
             Node::Choice(condition, yes, no) => {
                 if self.truth(condition)? {
-                    self.value(yes)?
+                    self.value(yes)
                 } else {
-                    self.value(no)?
+                    self.value(no)
                 }
             }
-        })
+        }
+    }
+
+    fn list(&mut self, items: &[Node]) -> Result<Thing, String> {
+        let items: Result<Vec<Value>, String> = items.iter().map(|item| self.json(item)).collect();
+        Ok(Thing::Json(Value::Array(items?)))
+    }
+
+    fn map(&mut self, entries: &[(String, Node)]) -> Result<Thing, String> {
+        let entries: Result<Map<String, Value>, String> =
+            entries.iter().map(|(key, value)| Ok((key.clone(), self.json(value)?))).collect();
+        Ok(Thing::Json(Value::Object(entries?)))
+    }
+
+    /// What an Application does not have is nil, as its status grows with time.
+    fn member(&mut self, of: &Node, name: &str, optional: bool) -> Result<Thing, String> {
+        match self.value(of)? {
+            Thing::Json(value) => match value.get(name) {
+                None if self.others.is_some() && !optional => Err(format!("`{name}` {UNKNOWN}")),
+                found => Ok(Thing::Json(found.cloned().unwrap_or_default())),
+            },
+            _ => Err(format!("a time has no `{name}`")),
+        }
+    }
+
+    fn index(&mut self, of: &Node, index: &Node) -> Result<Thing, String> {
+        let (of, index) = (self.json(of)?, self.json(index)?);
+        let found = match &index {
+            Value::String(key) => of.get(key),
+            other => other.as_f64().and_then(|index| {
+                // From the end.
+                let length = of.as_array().map_or(0, Vec::len) as f64;
+                let index = if index < 0.0 { index + length } else { index };
+                of.get(index as usize).filter(|_| index >= 0.0)
+            }),
+        };
+        if found.is_none() && self.measuring && !index.is_string() {
+            return Err(format!("index out of range: there is no item {index}"));
+        }
+        if found.is_none() && self.others.is_some() && index.is_string() {
+            return Err(format!("{index} {UNKNOWN}"));
+        }
+        Ok(Thing::Json(found.cloned().unwrap_or_default()))
+    }
+
+    fn slice(&mut self, of: &Node, from: Option<&Node>, to: Option<&Node>) -> Result<Thing, String> {
+        let of = self.json(of)?;
+        let from = from.map(|from| self.json(from)).transpose()?;
+        let to = to.map(|to| self.json(to)).transpose()?;
+        functions::slice(&of, from.as_ref(), to.as_ref()).map(Thing::Json)
+    }
+
+    fn unary(&mut self, operator: &str, inner: &Node) -> Result<Thing, String> {
+        if operator == "!" {
+            return Ok(Thing::Json(json!(!self.truth(inner)?)));
+        }
+        let value = self.json(inner)?;
+        match value.as_i64().and_then(i64::checked_neg) {
+            Some(whole) => Ok(Thing::Json(json!(whole))),
+            None => Ok(Thing::Json(json!(-value.as_f64().ok_or_else(|| format!("{value} is no number"))?))),
+        }
     }
 
     fn binary(&mut self, operator: &str, left: &Node, right: &Node) -> Result<Thing, String> {
@@ -132,10 +197,23 @@ impl<'a> Run<'a> {
             }
             _ => {}
         }
-        let (a, b) = (self.value(left)?, self.value(right)?);
+        let a = self.value(left)?;
+        if matches!(operator, "in" | "not in")
+            && let Some(all) = self.place(right)
+        {
+            // A list that is only named is not copied for each question.
+            let (answer, looked_at) = (has(all, &a), all.as_array().map_or(0, Vec::len));
+            self.weigh(looked_at.saturating_mul(size_of::<usize>()))?;
+            return Ok(Thing::Json(json!(answer == (operator == "in"))));
+        }
+        let b = self.value(right)?;
+        self.compared(operator, &a, &b)
+    }
+
+    fn compared(&mut self, operator: &str, a: &Thing, b: &Thing) -> Result<Thing, String> {
         if self.measuring
             && matches!(operator, "<" | "<=" | ">" | ">=")
-            && let (Some(a), Some(b)) = (float(&a), float(&b))
+            && let (Some(a), Some(b)) = (float(a), float(b))
         {
             // With what is no number every comparison is false.
             return Ok(Thing::Json(json!(match operator {
@@ -146,11 +224,10 @@ impl<'a> Run<'a> {
             })));
         }
         let answer = match operator {
-            "==" => equal(&a, &b),
-            "!=" => !equal(&a, &b),
+            "==" => equal(a, b),
+            "!=" => !equal(a, b),
             "<" | "<=" | ">" | ">=" => {
-                let order =
-                    order(&a, &b).ok_or_else(|| format!("`{operator}` compares what has no order"))?;
+                let order = order(a, b).ok_or_else(|| format!("`{operator}` compares what has no order"))?;
                 match operator {
                     "<" => order == Ordering::Less,
                     "<=" => order != Ordering::Greater,
@@ -158,26 +235,32 @@ impl<'a> Run<'a> {
                     _ => order != Ordering::Less,
                 }
             }
-            "in" => contains(&b, &a),
-            "not in" => !contains(&b, &a),
-            "contains" => contains(&a, &b),
+            "in" => contains(b, a),
+            "not in" => !contains(b, a),
+            "contains" => contains(a, b),
             "startsWith" | "endsWith" | "matches" => {
-                let (Thing::Json(Value::String(text)), Thing::Json(Value::String(part))) = (&a, &b) else {
+                let (Thing::Json(Value::String(text)), Thing::Json(Value::String(part))) = (a, b) else {
                     return Err(format!("`{operator}` needs two texts"));
                 };
                 match operator {
                     "startsWith" => text.starts_with(part.as_str()),
                     "endsWith" => text.ends_with(part.as_str()),
-                    _ => regex::RegexBuilder::new(part)
-                        .size_limit(1 << 20)
-                        .build()
-                        .map_err(|_| format!("`{part}` is not a pattern"))?
-                        .is_match(text),
+                    _ => self.pattern(part)?.is_match(text),
                 }
             }
-            _ => return arithmetic(operator, &a, &b),
+            _ => return arithmetic(operator, a, b),
         };
         Ok(Thing::Json(json!(answer)))
+    }
+
+    fn pattern(&mut self, text: &str) -> Result<&regex::Regex, String> {
+        if self.pattern.as_ref().is_none_or(|(known, _)| known != text) {
+            self.weigh(PATTERN_WEIGHT)?;
+            let regex = regex::RegexBuilder::new(text).size_limit(1 << 20).build();
+            let regex = regex.map_err(|_| format!("`{text}` is not a pattern"))?;
+            self.pattern = Some((text.to_owned(), regex));
+        }
+        Ok(&self.pattern.as_ref().expect("made just now").1)
     }
 
     fn call(&mut self, function: &Node, arguments: &[Node]) -> Result<Thing, String> {
@@ -191,6 +274,7 @@ impl<'a> Run<'a> {
                         let name = format!("{group}.{name}");
                         let values: Result<Vec<Value>, String> =
                             arguments.iter().map(|argument| self.json(argument)).collect();
+                        self.weigh(CALL_WEIGHT)?;
                         return match others(&name, &values?) {
                             Some(answer) => answer.map(Thing::Json).map_err(|why| format!("{name}: {why}")),
                             None => Err(format!("there is no function {name} here")),
@@ -357,4 +441,21 @@ impl<'a> Run<'a> {
             Thing::Seconds(seconds) => json!(seconds),
         })
     }
+}
+
+/// How many bytes a value is, about; an error where it is too deep.
+fn weight(value: &Value, depth: usize) -> Result<usize, String> {
+    if depth > VALUE_DEPTH_MAX {
+        return Err("a value is nested too deeply".into());
+    }
+    let inner: usize = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| weight(item, depth + 1)).sum::<Result<usize, _>>()?,
+        Value::Object(fields) => {
+            let fields = fields.iter().map(|(name, field)| Ok(name.len() + weight(field, depth + 1)?));
+            fields.sum::<Result<usize, String>>()?
+        }
+        _ => 0,
+    };
+    Ok(inner + size_of::<Value>())
 }

@@ -49,18 +49,25 @@ pub(super) fn call(name: &str, of: &Value, others: &[Value]) -> Result<Value, St
         ("hasSuffix", 1) => json!(text()?.ends_with(needed(0)?)),
         ("split", 1) => text()?.split(needed(0)?).map(Value::from).collect(),
         ("splitAfter", 1) => text()?.split_inclusive(needed(0)?).map(Value::from).collect(),
-        ("replace", 2) => limited(text()?.replace(needed(0)?, needed(1)?))?,
+        ("replace", 2) => {
+            let (of, by) = (needed(0)?, needed(1)?);
+            // Before it is made: a text of a million letters may hold a million others.
+            let more = text()?.matches(of).count().saturating_mul(by.len());
+            fits(text()?.len().saturating_add(more))?;
+            json!(text()?.replace(of, by))
+        }
         ("repeat", 1) => {
             let times = others[0].as_u64().and_then(|times| usize::try_from(times).ok()).unwrap_or_default();
-            if text()?.len().saturating_mul(times) > TEXT_MAX {
-                return Err("a text is too long".into());
-            }
+            fits(text()?.len().saturating_mul(times))?;
             json!(text()?.repeat(times))
         }
         ("indexOf", 1) => json!(text()?.find(needed(0)?).map_or(-1, |at| at as i64)),
         ("join", 0 | 1) => {
             let parts: Vec<String> = list()?.iter().map(plain).collect();
-            limited(parts.join(word(0).unwrap_or_default()))?
+            let between = word(0).unwrap_or_default();
+            let all: usize = parts.iter().map(String::len).sum();
+            fits(all.saturating_add(between.len().saturating_mul(parts.len())))?;
+            json!(parts.join(between))
         }
         ("first", 0) => list()?.first().cloned().unwrap_or_default(),
         ("last", 0) => list()?.last().cloned().unwrap_or_default(),
@@ -74,13 +81,8 @@ pub(super) fn call(name: &str, of: &Value, others: &[Value]) -> Result<Value, St
             list()?.iter().cloned().chain(more).collect()
         }
         ("uniq", 0) => {
-            let mut kept: Vec<Value> = Vec::new();
-            for item in list()? {
-                if !kept.contains(item) {
-                    kept.push(item.clone());
-                }
-            }
-            kept.into()
+            let mut known = std::collections::HashSet::new();
+            list()?.iter().filter(|item| known.insert(item.to_string())).cloned().collect()
         }
         ("sort", 0) => {
             let mut items = list()?.clone();
@@ -143,8 +145,8 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn limited(text: String) -> Result<Value, String> {
-    if text.len() > TEXT_MAX { Err("a text is too long".into()) } else { Ok(json!(text)) }
+fn fits(length: usize) -> Result<(), String> {
+    if length > TEXT_MAX { Err("a text is too long".into()) } else { Ok(()) }
 }
 
 fn number(value: &Value) -> f64 {

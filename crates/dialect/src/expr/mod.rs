@@ -172,6 +172,9 @@ mod tests {
             ("keys({b: 1, a: 2})", r#"["a","b"]"#),
             ("sprig.twice(inputs.parameters.name)", "shopshop"),
             ("inputs.parameters.name[1:]", "hop"),
+            ("[1, 2, 3][-1]", "3"),
+            ("[1, 2, 3][-4] ?? 'none'", "none"),
+            ("uniq([1, 'a', 1, 'a', [2], [2]])", r#"[1,"a",[2]]"#),
             ("sort([3, 1, 2])", "[1,2,3]"),
             ("toBase64('a') + fromBase64('Yg==')", "YQ==b"),
         ] {
@@ -240,6 +243,34 @@ mod tests {
         }
         assert!(Expression::parse(&"(".repeat(5_000)).is_err());
         assert!(Expression::parse(&"!".repeat(5_000)).is_err());
+        // Trees that would be deeper than a stack.
+        for text in [
+            "1+".repeat(4_000) + "1",
+            "a".to_owned() + &".a".repeat(4_000),
+            "a".to_owned() + &"[0]".repeat(2_500),
+        ] {
+            assert!(Expression::parse(&text).is_err(), "{}", text.len());
+        }
+        let longest = "1+".repeat(99) + "1";
+        assert_eq!(Expression::parse(&longest).and_then(|one| one.text(&json!({}), now)), Ok("100".into()));
+        // Values that would be larger than a machine, or deeper than a stack.
+        let big = json!({"text": "x".repeat(1 << 20), "list": vec!["y"; 9_000]});
+        for text in [
+            "map(1..9000, {text})",
+            "reduce(1..100, concat(#acc, #acc), [1])",
+            "replace(text, 'x', text)",
+            "join(list, text)",
+            "reduce(1..9000, [#acc], 1)",
+            "filter(list, {# in list})",
+            "map(1..9000, {'a' matches string(#)})",
+        ] {
+            let outcome = Expression::parse(text).and_then(|one| one.text(&big, now));
+            assert!(outcome.is_err(), "{text}: {outcome:?}");
+        }
+        // What is only named costs what it is, not what stands around it.
+        let named = Expression::parse("len(filter(list, {# == one.two}))").expect("readable");
+        let vars = json!({"list": vec!["y"; 5_000], "one": {"two": "y", "text": "x".repeat(1 << 20)}});
+        assert_eq!(named.text(&vars, now), Ok("5000".into()));
         let many = json!({"l": vec![0; 1_000]});
         let nested = Expression::parse("all(l, {all(l, {all(l, {true})})})").expect("readable");
         assert!(nested.is_true(&many, now).is_err(), "it is ended");

@@ -6,13 +6,35 @@ use super::Node;
 
 /// Nesting of parentheses, predicates and signs.
 const DEPTH_MAX: usize = 64;
+/// Operators, members, indexes and calls of a whole text.
+const LINKS_MAX: usize = 2_000;
+/// How deep the tree may be: `a + b + c` is one as deep as it is long.
+const HEIGHT_MAX: usize = 100;
 
 pub(super) fn parse(text: &str) -> Result<Node, String> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0, links: 0 };
     let root = parser.choice()?;
     match parser.tokens.get(parser.at) {
+        None if height(&root) > HEIGHT_MAX => Err("the expression is nested too deeply".into()),
         None => Ok(root),
         Some(token) => Err(format!("`{}` was not expected in `{text}`", token.shown())),
+    }
+}
+
+fn height(node: &Node) -> usize {
+    let all = |nodes: &[Node]| nodes.iter().map(height).max().unwrap_or_default();
+    1 + match node {
+        Node::Literal(_) | Node::Name(_) | Node::Item | Node::Sum => 0,
+        Node::List(items) => all(items),
+        Node::Map(entries) => entries.iter().map(|(_, node)| height(node)).max().unwrap_or_default(),
+        Node::Member(of, ..) | Node::Unary(_, of) => height(of),
+        Node::Index(a, b) | Node::Binary(_, a, b) => height(a).max(height(b)),
+        Node::Slice(of, from, to) => {
+            let ends = from.iter().chain(to).map(|end| height(end));
+            ends.fold(height(of), usize::max)
+        }
+        Node::Call(function, arguments) => height(function).max(all(arguments)),
+        Node::Choice(a, b, c) => height(a).max(height(b)).max(height(c)),
     }
 }
 
@@ -98,6 +120,7 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
+    links: usize,
 }
 
 /// Operators from the weakest to the strongest.
@@ -121,6 +144,7 @@ impl Parser {
         let mut condition = self.level(0)?;
         // `list | join(", ")` is `join(list, ", ")`.
         while self.takes("|") {
+            self.link()?;
             let call = self.postfix()?;
             let Node::Call(function, mut arguments) = call else {
                 return Err("after `|` stands a function".into());
@@ -143,6 +167,7 @@ impl Parser {
         let Some(operators) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.level(level + 1)?;
         while let Some(operator) = self.operator(operators) {
+            self.link()?;
             let right = self.level(level + 1)?;
             left = Node::Binary(operator, Box::new(left), Box::new(right));
         }
@@ -181,6 +206,9 @@ impl Parser {
     fn postfix(&mut self) -> Result<Node, String> {
         let mut node = self.primary()?;
         loop {
+            if [".", "?.", "[", "("].iter().any(|sign| self.is_next(sign)) {
+                self.link()?;
+            }
             let optional = self.takes("?.");
             if optional || self.takes(".") {
                 let Some(Token::Word(name)) = self.tokens.get(self.at).cloned() else {
@@ -264,6 +292,11 @@ impl Parser {
             out.push(self.choice()?);
         }
         Ok(out)
+    }
+
+    fn link(&mut self) -> Result<(), String> {
+        self.links += 1;
+        if self.links > LINKS_MAX { Err("the expression is too long".into()) } else { Ok(()) }
     }
 
     fn begins_a_map(&self) -> bool {

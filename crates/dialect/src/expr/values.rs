@@ -24,10 +24,17 @@ pub(super) fn float(thing: &Thing) -> Option<f64> {
 
 pub(super) fn equal(a: &Thing, b: &Thing) -> bool {
     match (a, b) {
-        (Thing::Json(Value::Number(a)), Thing::Json(Value::Number(b))) => a.as_f64() == b.as_f64(),
-        (Thing::Json(a), Thing::Json(b)) => a == b,
+        (Thing::Json(a), b) => is(a, b),
         (Thing::Time(a), Thing::Time(b)) => a == b,
         (Thing::Seconds(a), Thing::Seconds(b)) => a == b,
+        _ => false,
+    }
+}
+
+fn is(value: &Value, other: &Thing) -> bool {
+    match (value, other) {
+        (Value::Number(a), Thing::Json(Value::Number(b))) => a.as_f64() == b.as_f64(),
+        (a, Thing::Json(b)) => a == b,
         _ => false,
     }
 }
@@ -43,12 +50,14 @@ pub(super) fn order(a: &Thing, b: &Thing) -> Option<Ordering> {
 }
 
 pub(super) fn contains(all: &Thing, one: &Thing) -> bool {
+    matches!(all, Thing::Json(all) if has(all, one))
+}
+
+pub(super) fn has(all: &Value, one: &Thing) -> bool {
     match (all, one) {
-        (Thing::Json(Value::Array(items)), one) => {
-            items.iter().any(|item| equal(&Thing::Json(item.clone()), one))
-        }
-        (Thing::Json(Value::Object(entries)), Thing::Json(Value::String(key))) => entries.contains_key(key),
-        (Thing::Json(Value::String(text)), Thing::Json(Value::String(part))) => text.contains(part.as_str()),
+        (Value::Array(items), one) => items.iter().any(|item| is(item, one)),
+        (Value::Object(entries), Thing::Json(Value::String(key))) => entries.contains_key(key),
+        (Value::String(text), Thing::Json(Value::String(part))) => text.contains(part.as_str()),
         _ => false,
     }
 }

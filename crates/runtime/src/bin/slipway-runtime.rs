@@ -1,6 +1,7 @@
 //! Runs the engine by itself, without a control plane: `slipway-runtime KUBECONFIG DATA [NAMESPACE]`. For tests that
 //! kill: `SLIPWAY_DIE_BEFORE_WRITE=N` ends it as a SIGKILL would before its N-th write to the cluster, and
-//! `SLIPWAY_LEASE_SECONDS=S` makes it share the namespace with others. `SLIPWAY_ROLLOUTS=ID` and `SLIPWAY_WORKFLOWS=ID` carry out Rollouts and Workflows with this instance id, too.
+//! `SLIPWAY_LEASE_SECONDS=S` makes it share the namespace with others. `SLIPWAY_ROLLOUTS=ID` and `SLIPWAY_WORKFLOWS=ID` carry out Rollouts and Workflows with this instance id, too,
+//! or with `SLIPWAY_ONLY=rollouts` and `SLIPWAY_ONLY=workflows` nothing else.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +33,15 @@ async fn main() -> std::process::ExitCode {
     }
     if let Ok(instance_id) = std::env::var("SLIPWAY_WORKFLOWS") {
         config.workflows = Some(slipway_runtime::WorkflowsConfig { instance_id, ..Default::default() });
+    }
+    match std::env::var("SLIPWAY_ONLY").as_deref() {
+        Ok("rollouts") => config.engines_off = slipway_runtime::Config::all_but_rollouts(),
+        Ok("workflows") => config.engines_off = slipway_runtime::Config::all_but_workflows(),
+        Ok(other) => {
+            eprintln!("error: SLIPWAY_ONLY is `{other}`, and may be rollouts or workflows");
+            return std::process::ExitCode::FAILURE;
+        }
+        Err(_) => {}
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(last) = number("SLIPWAY_DIE_BEFORE_WRITE") {

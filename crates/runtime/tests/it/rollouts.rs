@@ -385,7 +385,11 @@ async fn an_update_is_carried_on_whatever_write_the_engine_dies_before() {
         Process::start_logged(
             &stage.world,
             "engine.log",
-            &[("SLIPWAY_ROLLOUTS", ""), ("SLIPWAY_DIE_BEFORE_WRITE", &at.to_string())],
+            &[
+                ("SLIPWAY_ROLLOUTS", ""),
+                ("SLIPWAY_ONLY", "rollouts"),
+                ("SLIPWAY_DIE_BEFORE_WRITE", &at.to_string()),
+            ],
         )
     };
     let run = async |image: &str, deaths: &mut u64| {

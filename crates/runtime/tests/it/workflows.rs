@@ -74,6 +74,14 @@ impl Stage {
         self.world.start_with(config);
     }
 
+    /// An engine of its own process that ends before its write of this number.
+    pub(crate) fn dies(&self, at: u64) -> Process {
+        let at = at.to_string();
+        let environment =
+            [("SLIPWAY_WORKFLOWS", ""), ("SLIPWAY_ONLY", "workflows"), ("SLIPWAY_DIE_BEFORE_WRITE", &at)];
+        Process::start_logged(&self.world, "engine.log", &environment)
+    }
+
     pub(crate) async fn submit(&self, name: &str, spec: Value) {
         self.world.make("argoproj.io/v1alpha1", "Workflow", "shop", name, json!({"spec": spec})).await;
     }
@@ -224,19 +232,12 @@ async fn a_workflow_whose_time_is_over_is_deleted() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_workflow_is_carried_on_whatever_write_the_engine_dies_before() {
     let stage = Stage::new().await;
-    let dies = |at: u64| {
-        Process::start_logged(
-            &stage.world,
-            "engine.log",
-            &[("SLIPWAY_WORKFLOWS", ""), ("SLIPWAY_DIE_BEFORE_WRITE", &at.to_string())],
-        )
-    };
     let mut spec = diamond("exits-0");
     spec["templates"][0]["dag"]["tasks"][2]["withSequence"] = json!({"count": 5});
     spec["onExit"] = "run".into();
     stage.submit("wf", spec).await;
     let (mut deaths, started) = (0_u64, Instant::now());
-    let mut process = dies(1);
+    let mut process = stage.dies(1);
     let ended = loop {
         let workflow = stage.read("wf").await;
         if workflow["status"]["finishedAt"].is_string() {
@@ -244,7 +245,9 @@ async fn a_workflow_is_carried_on_whatever_write_the_engine_dies_before() {
         }
         if process.ended() {
             deaths += 1;
-            process = dies(1 + deaths % 5);
+            // Six pods are made at the same time, and with the process die those that are still on their way: only one that may write
+            // more than six times is certain to get beyond them.
+            process = stage.dies(1 + deaths % 8);
         }
         assert!(started.elapsed() < Duration::from_secs(480), "it never ended: {workflow:#}");
         tokio::time::sleep(Duration::from_millis(20)).await;

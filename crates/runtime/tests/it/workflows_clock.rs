@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use slipway_cluster::ObjectKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::crash::Process;
 use crate::workflows::{Stage, nodes, run_for_real};
 
 const ARGO: &str = "argoproj.io/v1alpha1";
@@ -39,15 +38,8 @@ async fn one_at_a_time_has_the_lock_whoever_dies() {
     for name in &names {
         stage.submit(name, mutex()).await;
     }
-    let dies = |at: u64| {
-        Process::start_logged(
-            &stage.world,
-            "engine.log",
-            &[("SLIPWAY_WORKFLOWS", ""), ("SLIPWAY_DIE_BEFORE_WRITE", &at.to_string())],
-        )
-    };
     let (mut deaths, started) = (0_u64, Instant::now());
-    let mut process = dies(1);
+    let mut process = stage.dies(1);
     let kind = ObjectKey::new("argoproj.io", "Workflow", "shop", "");
     loop {
         let workflows = all(&stage, &kind).await;
@@ -59,7 +51,7 @@ async fn one_at_a_time_has_the_lock_whoever_dies() {
         }
         if process.ended() {
             deaths += 1;
-            process = dies(1 + deaths % 6);
+            process = stage.dies(1 + deaths % 6);
         }
         assert!(started.elapsed() < Duration::from_secs(480), "they never ended: {workflows:#?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -172,17 +164,10 @@ fn cron(schedule: &str) -> Value {
 async fn workflows_begin_by_the_clock_once_whoever_dies() {
     let stage = Stage::new().await;
     stage.world.make(ARGO, "CronWorkflow", "shop", "often", cron("@every 2s")).await;
-    let dies = |at: u64| {
-        Process::start_logged(
-            &stage.world,
-            "engine.log",
-            &[("SLIPWAY_WORKFLOWS", ""), ("SLIPWAY_DIE_BEFORE_WRITE", &at.to_string())],
-        )
-    };
     let kind = ObjectKey::new("argoproj.io", "Workflow", "shop", "");
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     let (mut deaths, started) = (0_u64, Instant::now());
-    let mut process = dies(3);
+    let mut process = stage.dies(3);
     loop {
         for workflow in all(&stage, &kind).await {
             let name = workflow["metadata"]["name"].as_str().expect("a name").to_owned();
@@ -196,7 +181,7 @@ async fn workflows_begin_by_the_clock_once_whoever_dies() {
         }
         if process.ended() {
             deaths += 1;
-            process = dies(3 + deaths % 5);
+            process = stage.dies(3 + deaths % 5);
         }
         assert!(started.elapsed() < Duration::from_secs(480), "{cron:#} {seen:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;

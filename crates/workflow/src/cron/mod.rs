@@ -93,8 +93,28 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         next.requeue_at = schedules.next(due.unwrap_or(from), now);
     }
     next.annotations.insert(USED_SCHEDULE.into(), used);
+    replace(&mut next, observed);
     clear(&mut next, observed);
     next
+}
+
+/// `Replace`: those of moments before the last one are ended. Found anew by every plan: one that was killed between what it wrote down and what it
+/// ended is made good by the next one.
+fn replace(next: &mut Plan, observed: &Observed) {
+    let last =
+        observed.cron.status.last_scheduled_time.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
+    if observed.cron.spec.concurrency_policy != "Replace" || last.is_none() {
+        return;
+    }
+    for child in observed.children.iter().filter(|child| !has_ended(child)) {
+        let at = child["metadata"]["annotations"][SCHEDULED_TIME].as_str();
+        let at = at.and_then(|at| at.parse::<Timestamp>().ok());
+        let is_told = child["spec"]["shutdown"].as_str().is_some_and(|word| !word.is_empty());
+        let terminate = Action::Terminate(text_of(&child["metadata"]["name"]));
+        if at.is_some() && at < last && !is_told && !next.actions.contains(&terminate) {
+            next.actions.push(terminate);
+        }
+    }
 }
 
 fn named(cron: &CronWorkflow) -> Result<(), String> {

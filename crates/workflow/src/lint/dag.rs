@@ -184,7 +184,7 @@ fn ancestors(graph: &BTreeMap<String, Vec<String>>, name: &str) -> BTreeSet<Stri
 }
 
 /// Names that wait for each other, the first one again at the end.
-pub(super) fn cycle(graph: &BTreeMap<String, Vec<String>>) -> Option<Vec<String>> {
+pub(crate) fn cycle(graph: &BTreeMap<String, Vec<String>>) -> Option<Vec<String>> {
     let mut done: BTreeSet<&str> = BTreeSet::new();
     for start in graph.keys().map(String::as_str) {
         // A stack of our own: a chain may be as long as a graph has tasks.

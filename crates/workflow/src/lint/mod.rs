@@ -18,6 +18,8 @@ mod template;
 
 use std::collections::BTreeMap;
 
+pub(crate) use dag::cycle;
+
 use slipway_crd::workflow::{CronWorkflow, Template, Workflow, WorkflowSpec};
 use slipway_yaml::finding::{Document, Level, Wrong, Wrongs, documents};
 pub use slipway_yaml::finding::{Finding, Report};

@@ -31,12 +31,17 @@ impl Run<'_> {
         let mut annotations = json!({"kubectl.kubernetes.io/default-container": "main"});
         let mut labels = json!({});
         let common = self.spec.pod_metadata.clone().unwrap_or_default();
+        // The template has its values already: what they hold is not read again.
         let own = template.metadata.clone().unwrap_or_default();
-        for metadata in [&common, &own] {
-            for (into, from) in [(&mut labels, &metadata.labels), (&mut annotations, &metadata.annotations)] {
-                for (name, value) in from {
-                    into[scope.fill_text(name, self.now)?] = scope.fill_text(value, self.now)?.into();
-                }
+        for (into, common, own) in [
+            (&mut labels, &common.labels, &own.labels),
+            (&mut annotations, &common.annotations, &own.annotations),
+        ] {
+            for (name, value) in common {
+                into[scope.fill_text(name, self.now)?] = scope.fill_text(value, self.now)?.into();
+            }
+            for (name, value) in own {
+                into[name] = value.as_str().into();
             }
         }
         // By these we know it again, whatever the workflow says.

@@ -17,6 +17,8 @@ use crate::scope::Scope;
 struct Graph<'a> {
     template: &'a Template,
     dag: &'a Dag,
+    /// With its values.
+    target: &'a str,
     tasks: BTreeMap<&'a str, &'a Step>,
     /// What each task waits for.
     waits: BTreeMap<&'a str, Option<Depends>>,
@@ -24,7 +26,6 @@ struct Graph<'a> {
     /// The name of the node of the graph.
     name: &'a str,
     id: &'a str,
-    visited: BTreeSet<String>,
 }
 
 impl<'a> Graph<'a> {
@@ -42,7 +43,7 @@ impl<'a> Graph<'a> {
     }
 
     fn targets(&self) -> Vec<&'a str> {
-        let named: Vec<&str> = self.dag.target.split_whitespace().collect();
+        let named: Vec<&str> = self.target.split_whitespace().collect();
         if !named.is_empty() {
             return named
                 .into_iter()
@@ -74,6 +75,26 @@ fn waits_for(task: &Step, tasks: &BTreeMap<&str, &Step>) -> Result<Option<Depend
     Ok((!all.is_empty()).then_some(Depends::All(all)))
 }
 
+/// A graph that could never end, or would end without having run: who submits it may not have linted it.
+fn check(target: &str, waits: &BTreeMap<&str, Option<Depends>>) -> Result<(), String> {
+    let mut graph = BTreeMap::new();
+    for (task, depends) in waits {
+        let tasks = depends.as_ref().map(Depends::tasks).unwrap_or_default();
+        let names: Vec<String> = tasks.into_iter().map(|(name, _)| name.to_owned()).collect();
+        if let Some(unknown) = names.iter().find(|name| !waits.contains_key(name.as_str())) {
+            return Err(format!("`{task}` waits for the task `{unknown}`, which is not there"));
+        }
+        graph.insert((*task).to_owned(), names);
+    }
+    if let Some(unknown) = target.split_whitespace().find(|name| !waits.contains_key(name)) {
+        return Err(format!("the target `{unknown}` is no task"));
+    }
+    match crate::lint::cycle(&graph) {
+        Some(names) => Err(format!("tasks wait for each other: {}", names.join(" -> "))),
+        None => Ok(()),
+    }
+}
+
 impl Run<'_> {
     pub(super) fn execute_dag(
         &mut self,
@@ -89,6 +110,8 @@ impl Run<'_> {
         for task in &dag.tasks {
             waits.insert(task.name.as_str(), waits_for(task, &tasks)?);
         }
+        let target = scope.fill_text(&dag.target, self.now)?;
+        check(&target, &waits)?;
         let inside = Call {
             boundary: id.clone(),
             home: home.clone(),
@@ -96,23 +119,11 @@ impl Run<'_> {
             on_exit: call.on_exit,
             ..Call::default()
         };
-        let mut graph = Graph {
-            template,
-            dag,
-            tasks,
-            waits,
-            inside,
-            name: &call.name,
-            id: &id,
-            visited: BTreeSet::new(),
-        };
+        let graph = Graph { template, dag, target: &target, tasks, waits, inside, name: &call.name, id: &id };
         let mut scope = scope.clone();
         scope.set("tasks.name", call.name.as_str());
         let targets = graph.targets();
-        let mut hooks_wait = false;
-        for target in &targets {
-            hooks_wait |= self.execute_task(&mut graph, target, &scope);
-        }
+        let hooks_wait = self.execute_tasks(&graph, &targets, &scope);
         let phase = self.phase_of_dag(&graph, &targets);
         if phase == "Running" || hooks_wait {
             return Ok(id);
@@ -147,25 +158,45 @@ impl Run<'_> {
         Ok(id)
     }
 
-    /// Those that it waits for go first. True: a hook of one of them has not ended.
-    fn execute_task(&mut self, graph: &mut Graph<'_>, name: &str, scope: &Scope) -> bool {
+    /// Those that a task waits for go before it. True: a hook of one of them has not ended. With a stack of our own: a chain may be as long as the
+    /// graph has tasks.
+    fn execute_tasks(&mut self, graph: &Graph<'_>, targets: &[&str], scope: &Scope) -> bool {
+        // Whether hooks of a task, or of one before it, have not ended; `None`: it is on its way.
+        let mut known: BTreeMap<String, Option<bool>> = BTreeMap::new();
+        for target in targets {
+            let mut path = vec![((*target).to_owned(), false)];
+            while let Some((name, is_ready)) = path.pop() {
+                let before: Vec<String> = graph.before(&name).into_iter().map(str::to_owned).collect();
+                if is_ready {
+                    let hooks_wait = before.iter().any(|one| known.get(one) == Some(&Some(true)));
+                    let hooks_wait = self.execute_task(graph, &name, &before, hooks_wait, scope);
+                    known.insert(name, Some(hooks_wait));
+                } else if !known.contains_key(&name) {
+                    known.insert(name.clone(), None);
+                    path.push((name, true));
+                    path.extend(before.into_iter().rev().map(|one| (one, false)));
+                }
+            }
+        }
+        known.values().any(|waits| *waits == Some(true))
+    }
+
+    fn execute_task(
+        &mut self,
+        graph: &Graph<'_>,
+        name: &str,
+        before: &[String],
+        mut hooks_wait: bool,
+        scope: &Scope,
+    ) -> bool {
         let Some(task) = graph.tasks.get(name).copied() else { return false };
-        if graph.visited.contains(name) {
-            return false;
-        }
-        graph.visited.insert(name.to_owned());
-        let before: Vec<String> = graph.before(name).into_iter().map(str::to_owned).collect();
-        let mut hooks_wait = false;
-        for one in &before {
-            hooks_wait |= self.execute_task(graph, one, scope);
-        }
         let call = Call { name: graph.node_name(name), template: asked(task), ..graph.inside.clone() };
         if !self.node(&call.name).is_some_and(is_fulfilled) {
             if hooks_wait && self.node(&call.name).is_none() {
                 return true;
             }
             let scope = self.scope_of(graph, task, scope);
-            self.begin_task(graph, task, &call, &before, &scope);
+            self.begin_task(graph, task, &call, before, &scope);
         }
         if (!task.hooks.is_empty() || !task.on_exit.is_empty())
             && let Some(node) = self.node(&call.name).cloned()

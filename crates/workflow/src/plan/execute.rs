@@ -5,7 +5,7 @@ use slipway_crd::workflow::{Arguments, Template, TemplateRef};
 
 use super::library::{TemplateKey, merge};
 use super::nodes::{Fresh, is_fulfilled};
-use super::{DEPTH_MAX, Halt, Run};
+use super::{DEPTH_MAX, Halt, NODES_MAX, Run};
 use crate::scope::Scope;
 
 /// What a step, a task, a hook or a workflow asks for.
@@ -54,14 +54,25 @@ pub(super) struct Found {
 impl Run<'_> {
     /// Carries a node on, as far as it goes now. Gives its id, when there is one.
     pub(super) fn execute(&mut self, call: &Call) -> Result<Option<String>, Halt> {
+        if self.depth >= DEPTH_MAX {
+            // Not an error of this node alone: those beside it go just as deep.
+            self.overflow.get_or_insert_with(|| format!("templates are nested deeper than {DEPTH_MAX}"));
+        }
+        if !self.has_room() {
+            return Err(Halt::Limit);
+        }
         self.depth += 1;
-        let done = if self.depth > DEPTH_MAX {
-            Err(Halt::Error(format!("templates are nested deeper than {DEPTH_MAX}")))
-        } else {
-            self.execute_here(call)
-        };
+        let done = self.execute_here(call);
         self.depth -= 1;
         done
+    }
+
+    /// False: the workflow is too large, and nothing more of it is looked at.
+    pub(super) fn has_room(&mut self) -> bool {
+        if self.status.nodes.len() >= NODES_MAX {
+            self.overflow.get_or_insert_with(|| format!("it would have more than {NODES_MAX} nodes"));
+        }
+        self.overflow.is_none()
     }
 
     fn execute_here(&mut self, call: &Call) -> Result<Option<String>, Halt> {

@@ -83,10 +83,14 @@ impl Run<'_> {
         let began = self.status.started_at.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
         let lasted = began.map(|began| self.now.duration_since(began).as_secs_f64()).unwrap_or_default();
         self.globals.set("workflow.duration", format!("{lasted:.6}"));
-        let arguments = serde_json::to_value(&arguments)
-            .map_err(|error| error.to_string())
-            .and_then(|value| self.globals.fill(&value, self.now))
-            .and_then(|value| serde_json::from_value(value).map_err(|error| error.to_string()));
+        // Those of a hook are written by the template's author; those of the workflow are values, and are not read again.
+        let arguments = match &hook {
+            None => Ok(arguments),
+            Some(_) => serde_json::to_value(&arguments)
+                .map_err(|error| error.to_string())
+                .and_then(|value| self.globals.fill(&value, self.now))
+                .and_then(|value| serde_json::from_value(value).map_err(|error| error.to_string())),
+        };
         let call = Call {
             name: format!("{}.onExit", self.name),
             template,
@@ -126,7 +130,7 @@ impl Run<'_> {
         json!(failed).to_string()
     }
 
-    fn close(&mut self, phase: &str, message: &str) {
+    pub(super) fn close(&mut self, phase: &str, message: &str) {
         end(&mut self.status, phase, message, self.now);
         self.clear_claims(phase == "Succeeded");
         let (reason, warning) = match phase {

@@ -52,6 +52,10 @@ use crate::scope::Scope;
 
 /// Templates inside of templates; upstream has the same limit.
 const DEPTH_MAX: usize = 100;
+/// Nodes of one workflow: a template that calls itself twice would have more of them than a machine can hold.
+const NODES_MAX: usize = 120_000;
+/// Memory is taken as it is used.
+const STACK: usize = 64 << 20;
 /// A claim that is refused for now is asked for again.
 const CLAIM_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
@@ -76,8 +80,33 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     if let Err(why) = globals::supplied(&spec, observed) {
         return refused(observed, &format!("invalid spec: {why}"), now);
     }
+    on_a_large_stack(|| {
+        let mut run = Run::new(observed, spec, now);
+        run.operate();
+        match run.overflow {
+            Some(why) => overflown(observed, run.spec, &why, now),
+            None => run.into_plan(),
+        }
+    })
+}
+
+/// Templates call each other as deep as [`DEPTH_MAX`], which is more than the stack of whoever asks may hold.
+fn on_a_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let large = std::thread::Builder::new().stack_size(STACK);
+        let done = large.spawn_scoped(scope, work).expect("a thread can be started").join();
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// It is ended as it was before this plan: what the plan would have begun is not begun.
+fn overflown(observed: &Observed, spec: WorkflowSpec, why: &str, now: Timestamp) -> Plan {
     let mut run = Run::new(observed, spec, now);
-    run.operate();
+    run.status.started_at.get_or_insert_with(|| now.to_string());
+    run.end_everything(why);
+    run.close("Error", why);
+    run.release_locks();
+    run.sweep();
     run.into_plan()
 }
 
@@ -119,6 +148,8 @@ struct Run<'a> {
     /// Pods that run or are about to, for `parallelism`.
     active: i64,
     depth: usize,
+    /// It came to [`NODES_MAX`] or [`DEPTH_MAX`]: why it ends.
+    overflow: Option<String>,
     /// Steps and tasks whose printed result is read by others; found out when a pod is made.
     readers: OnceCell<Arc<BTreeSet<String>>>,
 }
@@ -156,6 +187,7 @@ impl<'a> Run<'a> {
             requeue_at: None,
             active: 0,
             depth: 0,
+            overflow: None,
             readers: observed.readers.clone().map(OnceCell::from).unwrap_or_default(),
         };
         run.active = run.count_active();

@@ -100,8 +100,7 @@ impl Run<'_> {
         for wanted in &template.outputs.parameters {
             let from = wanted.value_from.clone().unwrap_or_default();
             let found = if from.expression.is_empty() {
-                let tag = scope.fill_text(&from.parameter, self.now)?;
-                if tag.contains("{{") { Err(format!("failed to resolve {tag}")) } else { Ok(tag) }
+                scope.fill_whole_text(&from.parameter, self.now)
             } else {
                 scope.evaluate(&from.expression, self.now)
             };

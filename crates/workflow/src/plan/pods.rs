@@ -121,7 +121,24 @@ impl Run<'_> {
 
 /// Handlers of the end go on.
 pub(super) fn is_handler(node: &NodeStatus) -> bool {
-    node.name.contains(".onExit") || node.node_flag.as_ref().is_some_and(|flag| flag.hooked)
+    is_below_exit(&node.name) || node.node_flag.as_ref().is_some_and(|flag| flag.hooked)
+}
+
+/// `wf.onExit`, `wf[0].a.onExit[1].b(0:x)`; what an item holds stands in parentheses, and is no name.
+fn is_below_exit(name: &str) -> bool {
+    let (mut plain, mut depth) = (String::new(), 0_usize);
+    for letter in name.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            letter if depth == 0 => plain.push(letter),
+            _ => {}
+        }
+    }
+    plain.match_indices(".onExit").any(|(at, word)| {
+        let after = plain[at + word.len()..].chars().next();
+        matches!(after, None | Some('.' | '['))
+    })
 }
 
 fn see(pod: &Value) -> Seen {

@@ -10,6 +10,9 @@ use super::nodes::{Fresh, has_failed, is_fulfilled};
 use super::{Halt, Run};
 use crate::scope::{Scope, text_of};
 
+/// So many attempts may end where they begin, without a pod that ran: those that follow wait, or a plan would never end.
+const AT_ONCE_MAX: i64 = 10;
+
 /// What follows from the last attempt.
 enum Verdict {
     Again,
@@ -138,7 +141,11 @@ impl Run<'_> {
                 Err(why) => return Ok(Verdict::End(format!("retryStrategy.expression: {why}"))),
             }
         }
-        let Some(backoff) = &strategy.backoff else { return Ok(Verdict::Again) };
+        let least = match last.started_at == last.finished_at && made >= AT_ONCE_MAX {
+            true => SignedDuration::from_secs(made.min(60)),
+            false => SignedDuration::ZERO,
+        };
+        let backoff = strategy.backoff.clone().unwrap_or_default();
         let text = |value: &Option<Value>| value.as_ref().map(text_of).unwrap_or_default();
         let wait = seconds(&scope.fill_text(&text(&backoff.duration), self.now)?)?;
         let factor = number(&backoff.factor)?.unwrap_or(1).max(1);
@@ -147,6 +154,7 @@ impl Run<'_> {
         if !backoff.cap.is_empty() {
             wait = wait.min(seconds(&backoff.cap)?);
         }
+        let wait = wait.max(least);
         let time = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<Timestamp>().ok());
         let ended = time(&last.finished_at).unwrap_or(self.now);
         let next = ended.checked_add(wait).unwrap_or(Timestamp::MAX);

@@ -176,6 +176,9 @@ impl Run<'_> {
         template: &Template,
         scope: &Scope,
     ) -> Option<String> {
+        if !self.has_room() {
+            return None;
+        }
         if self.node(&call.name).is_none() {
             if template.fail_fast == Some(true)
                 && template.parallelism.is_some()
@@ -211,7 +214,8 @@ impl Run<'_> {
             }
         }
         let arguments = serde_json::to_value(&step.arguments).unwrap_or_default();
-        let arguments = scope.fill(&arguments, self.now).and_then(|value| match unresolved(&value) {
+        let filled = scope.fill_known(&arguments, self.now);
+        let arguments = filled.and_then(|(value, unknown)| match unknown.iter().find(|tag| is_needed(tag)) {
             Some(tag) => Err(format!("failed to resolve {tag}")),
             None => serde_json::from_value(value).map_err(|error| error.to_string()),
         });
@@ -247,15 +251,8 @@ pub(super) fn goes_on(step: &Step, phase: &str) -> bool {
     })
 }
 
-/// A tag about another step that is still there.
-fn unresolved(value: &serde_json::Value) -> Option<String> {
-    let mut found = None;
-    crate::tags::each(value, &mut |_, tag| {
-        if let crate::tags::Tag::Name(name) = tag
-            && ["steps.", "tasks.", "inputs.parameters.", "item"].iter().any(|start| name.starts_with(start))
-        {
-            found.get_or_insert(format!("{{{{{name}}}}}"));
-        }
-    });
-    found
+/// A tag that has to be known where a step begins: nobody knows it later.
+fn is_needed(tag: &str) -> bool {
+    let name = tag.trim_start_matches('{').trim_start();
+    ["steps.", "tasks.", "inputs.parameters.", "item"].iter().any(|start| name.starts_with(start))
 }

@@ -182,6 +182,26 @@ fn those_that_still_run_are_let_be_waited_for_or_replaced() {
     }
 }
 
+/// Killed after it wrote down what begins, and before it ended what was to be replaced.
+#[test]
+fn what_is_replaced_ends_whoever_dies() {
+    let mut clock = Clock::new("schedules: ['0 * * * *']\nconcurrencyPolicy: Replace\n");
+    clock.wait(SignedDuration::from_hours(1));
+    clock.look(false);
+    clock.wait(SignedDuration::from_hours(1));
+    let next = plan(&clock.observed, clock.now);
+    let Some(Action::Create(second)) = next.actions.first() else { panic!("{:?}", next.actions) };
+    clock.observed.children.push((**second).clone());
+    clock.observed.cron.status = next.status;
+    clock.observed.cron.metadata.annotations.extend(next.annotations);
+    let names: Vec<Value> =
+        clock.observed.children.iter().map(|one| one["metadata"]["name"].clone()).collect();
+    let next = plan(&clock.observed, clock.now);
+    assert_eq!(next.actions, [Action::Terminate(names[0].as_str().expect("a name").into())]);
+    clock.observed.children[0]["spec"]["shutdown"] = "Terminate".into();
+    assert_eq!(plan(&clock.observed, clock.now).actions, [], "it is told once");
+}
+
 #[test]
 fn few_of_those_that_ended_are_kept() {
     let mut clock = Clock::new("schedules: ['0 * * * *']\nsuccessfulJobsHistoryLimit: 2\n");

@@ -2,6 +2,7 @@
 
 mod again;
 mod cron;
+mod hostile;
 mod kills;
 mod limits;
 mod lint;

@@ -19,7 +19,7 @@ use slipway_reconcile::{
 use slipway_workflow::cron::{Action, Observed, Plan, plan};
 
 use super::guard::Guard;
-use super::workflows::{INSTANCE_ID, WORKFLOW, due, guard};
+use super::workflows::{INSTANCE_ID, LOOK_AGAIN, WORKFLOW, guard};
 use super::{Engine, Peers};
 use crate::context::Context;
 
@@ -86,7 +86,7 @@ impl Reconciler for CronWorkflows {
         }
         self.write_down(key, &observed, &next, &live.resource_version).await?;
         self.end_and_delete(key, &next.actions).await?;
-        Ok(due(next.requeue_at, now))
+        Ok(Requeue::due(next.requeue_at, now, LOOK_AGAIN))
     }
 }
 

@@ -15,6 +15,8 @@ use tokio::sync::Semaphore;
 
 /// All workflows together.
 const TOGETHER: usize = 64;
+/// Whoever asks keeps one of them so long at most.
+const SECONDS_MAX: u64 = 3600;
 /// A body is a result, which is a part of the Workflow.
 const BODY_MAX: u64 = 256 << 10;
 const HIDDEN: &str = "*****";
@@ -71,9 +73,10 @@ impl Calls {
             }
             called.nodes.insert(node.clone(), None);
             let (calls, key, node, http) = (self.clone(), key.clone(), node.clone(), http.clone());
+            let uid = uid.to_owned();
             tokio::spawn(async move {
                 let outcome = calls.ask(&key.namespace, &http).await;
-                calls.came_back(&key, &node, outcome);
+                calls.came_back(&key, &uid, &node, outcome);
             });
         }
     }
@@ -82,10 +85,11 @@ impl Calls {
         self.0.known.lock().expect("no panic while locked").remove(key);
     }
 
-    fn came_back(&self, key: &Key, node: &str, outcome: Outcome) {
+    fn came_back(&self, key: &Key, uid: &str, node: &str, outcome: Outcome) {
         let mut known = self.0.known.lock().expect("no panic while locked");
-        // Nobody waits for it any more.
-        let Some(place) = known.get_mut(key).and_then(|called| called.nodes.get_mut(node)) else { return };
+        // Nobody waits for it any more; another workflow of the same name has nodes of the same names.
+        let called = known.get_mut(key).filter(|called| called.uid == uid);
+        let Some(place) = called.and_then(|called| called.nodes.get_mut(node)) else { return };
         *place = Some(outcome);
         drop(known);
         self.0.task.wake(key.clone(), Wake::STATE);
@@ -96,7 +100,7 @@ impl Calls {
         let (headers, hidden) = self.headers(namespace, http).await?;
         let seconds = http.timeout_seconds.filter(|seconds| *seconds > 0).unwrap_or(30);
         let limits = Limits {
-            whole: Duration::from_secs(u64::try_from(seconds).unwrap_or(30)),
+            whole: Duration::from_secs(u64::try_from(seconds).unwrap_or(30).min(SECONDS_MAX)),
             bytes: BODY_MAX,
             redirects: 10,
             ..Limits::default()

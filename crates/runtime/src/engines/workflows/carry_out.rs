@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use slipway_cluster::{ObjectKey, Propagation, WriteOptions};
+use slipway_cluster::{ObjectKey, Propagation};
 use slipway_crd::names::API_VERSION;
 use slipway_crd::workflow::Workflow;
-use slipway_reconcile::{Key, Note, Requeue, Stop, merge_patch};
+use slipway_reconcile::{Key, Note, Requeue, Stop, merge_patch, save};
 use slipway_workflow::plan::{Action, Observed, Plan, plan};
 
 use super::{Reconciler as _, WORKFLOW, Workflows};
@@ -97,7 +97,7 @@ impl Workflows {
             return Ok(());
         }
         // Whoever resumes or retries writes here too: a decision about an older status is thought over.
-        let mut patch = json!({"metadata": {"resourceVersion": version}});
+        let mut patch = json!({"metadata": {}});
         if !labels.is_empty() {
             patch["metadata"]["labels"] = labels.into();
         }
@@ -107,16 +107,7 @@ impl Workflows {
         if let Some(status) = status {
             patch["status"] = status;
         }
-        let target = json!({"apiVersion": API_VERSION, "kind": WORKFLOW.kind, "metadata": {"namespace": key.namespace, "name": key.name}});
-        match self.cluster.merge(&target, &patch, WriteOptions::default()).await {
-            Ok(_) => Ok(()),
-            Err(error) if error.is_conflict() => {
-                self.cluster.read(&key.object()).await?;
-                Err(Stop::Changed)
-            }
-            Err(error) if error.is_not_found() => Err(Stop::Gone),
-            Err(error) => Err(error.into()),
-        }
+        save(&self.cluster, key, API_VERSION, patch, version).await.map(drop)
     }
 
     /// Its time is over; its pods go with it.

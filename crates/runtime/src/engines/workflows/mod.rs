@@ -12,7 +12,7 @@ mod locks;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use slipway_cluster::Cluster;
@@ -31,7 +31,7 @@ const CLUSTER_TEMPLATE: Kind = Kind::new(GROUP, "ClusterWorkflowTemplate");
 pub(super) const INSTANCE_ID: &str = "workflows.argoproj.io/controller-instanceid";
 
 /// The safety net, in case that something was not heard.
-const LOOK_AGAIN: Duration = Duration::from_secs(600);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(600);
 
 pub(crate) struct Workflows {
     cluster: Cluster,
@@ -130,12 +130,12 @@ impl Reconciler for Workflows {
         self.locking.wrote(key, &observed.workflow.status, &next.status);
         self.calls.go_on(key, &observed.workflow.metadata.uid, &next.actions, &next.status);
         if next.status.finished_at.is_none() {
-            return Ok(due(next.requeue_at, now));
+            return Ok(Requeue::due(next.requeue_at, now, LOOK_AGAIN));
         }
         let ended = Workflow { status: next.status, ..observed.workflow };
         match expires_at(&ended, &observed.library) {
             Some(at) if at <= now => self.remove(key, &ended).await,
-            at => Ok(due(at, now)),
+            at => Ok(Requeue::due(at, now, LOOK_AGAIN)),
         }
     }
 
@@ -167,9 +167,4 @@ impl Workflows {
         self.locking.gone(key);
         self.calls.forget(key);
     }
-}
-
-pub(super) fn due(at: Option<Timestamp>, now: Timestamp) -> Requeue {
-    let after = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
-    Requeue::At(Instant::now() + after.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN))
 }
