@@ -327,7 +327,8 @@ fn steps_of(plan: &Plan) -> Vec<Value> {
 
 pub(crate) async fn status(arguments: StatusArguments) -> anyhow::Result<ExitCode> {
     let session = Session::open(&arguments.one.cluster).await?;
-    let until = arguments.wait.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(MAX_WAIT_SECONDS)));
+    let until =
+        arguments.wait.map(|seconds| Instant::now() + Duration::from_secs(seconds.min(MAX_WAIT_SECONDS)));
     loop {
         let rollout = session.rollout(&arguments.one.name).await?;
         let (phase, _) = phase::of(&rollout);
