@@ -60,7 +60,9 @@ impl World {
     }
 
     async fn has(&self, name: &str) -> bool {
-        self.cluster.read(&ObjectKey::new("", "Secret", "gitops", name)).await.unwrap().is_some()
+        let found = self.cluster.read(&ObjectKey::new("", "Secret", "gitops", name)).await.unwrap();
+        // One that is deleted may be there for a moment more.
+        found.is_some_and(|found| found["metadata"]["deletionTimestamp"].is_null())
     }
 
     /// A runtime's Deployment, as a chart makes it.
