@@ -377,8 +377,12 @@ async fn a_service_finds_its_ready_pods() {
         ready == 2
     })
     .await;
-    let (_, endpoints) = t.get(&t.core("endpoints/web")).await;
-    assert_eq!(endpoints["subsets"][0]["addresses"].as_array().map(Vec::len), Some(2));
+    // Another controller writes these, in its own time.
+    let endpoints = t
+        .until(&t.core("endpoints/web"), "two addresses", |object| {
+            object["subsets"][0]["addresses"].as_array().map(Vec::len) == Some(2)
+        })
+        .await;
     assert_eq!(endpoints["subsets"][0]["ports"][0]["port"], 8080);
 }
 
