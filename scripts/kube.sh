@@ -83,6 +83,8 @@ down() {
   for part in kwok scheduler controller-manager apiserver etcd registry; do stop "$part" KILL 10; done
   network_down
   rm -rf "$dir"
+  # Folders of claims (scripts/kube/control-plane.sh). Another cluster may have some: then it stays.
+  rmdir /tmp/hostpath_pv 2>/dev/null || true
   say "cluster $name is gone"
 }
 
