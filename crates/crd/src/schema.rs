@@ -51,12 +51,16 @@ impl<T: Schema> Schema for Vec<T> {
 
 impl<T: Schema> Schema for BTreeMap<String, T> {
     fn schema() -> Value {
-        json!({"type": "object", "additionalProperties": T::schema()})
+        map_of(T::schema())
     }
 }
 
 pub(crate) fn list(items: Value) -> Value {
     json!({"type": "array", "items": items})
+}
+
+pub(crate) fn map_of(values: Value) -> Value {
+    json!({"type": "object", "additionalProperties": values})
 }
 
 /// An object of which nothing is said.

@@ -82,7 +82,8 @@ wire_struct! {
         omit {
             entrypoint: String,
             templates: Vec<Template>,
-            template_defaults: Option<Template>,
+            /// Merged into each template; its schema is that of `templates`, which need not be told twice.
+            template_defaults: Option<Template> => open(),
             arguments: Arguments,
             workflow_template_ref: Option<WorkflowTemplateRef>,
             on_exit: String,

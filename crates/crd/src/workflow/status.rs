@@ -1,4 +1,5 @@
-//! `status` of a Workflow: what became of each node, as `argo` and the pages read it.
+//! `status` of a Workflow: what became of each node, as `argo` and the pages read it. The schema says little of what is a copy of
+//! something else: the engine alone writes it.
 
 use super::{Inputs, Outputs, Template, TemplateRef, WorkflowSpec};
 use crate::meta::Time;
@@ -23,8 +24,8 @@ wire_struct! {
             offload_node_status_version: String,
             nodes: BTreeMap<String, NodeStatus>,
             /// Templates of other objects, as they were when they were used first.
-            stored_templates: BTreeMap<String, Template>,
-            stored_workflow_template_spec: Option<WorkflowSpec>,
+            stored_templates: BTreeMap<String, Template> => map_of(open()),
+            stored_workflow_template_spec: Option<WorkflowSpec> => open(),
             persistent_volume_claims: Vec<Value>,
             outputs: Option<Outputs>,
             conditions: Vec<WorkflowCondition>,
@@ -62,8 +63,8 @@ wire_struct! {
             pod_ip as "podIP": String,
             daemoned: Option<bool>,
             node_flag: Option<NodeFlag>,
-            inputs: Option<Inputs>,
-            outputs: Option<Outputs>,
+            inputs: Option<Inputs> => open(),
+            outputs: Option<Outputs> => open(),
             children: Vec<String>,
             outbound_nodes: Vec<String>,
             host_node_name: String,

@@ -1,6 +1,7 @@
 //! What users wrote must survive: round trips, nulls, empty values, and the definitions' shape.
 
 mod fields;
+mod size;
 
 use serde_json::{Value, json};
 use slipway_crd::{AppProject, Application, ApplicationSet, manifests};
