@@ -23,7 +23,7 @@ pub(super) fn v3_index(ask: &Ask) -> Response<Body> {
                 .of_version(&group, &version)
                 .map(|r| match &r.shape {
                     Shape::Builtin(_, name) => json!(name),
-                    Shape::Custom(_, schema) => json!([r.kind, r.status, r.scale.is_some(), **schema]),
+                    Shape::Custom(_, schema) => json!([r.kind, r.status, r.scale.is_some(), &**schema]),
                 })
                 .collect();
             let url = format!("/openapi/v3/{path}?hash={:08X}", hash(&json!(content), 0));
@@ -85,7 +85,7 @@ impl Document {
             Shape::Custom(_, schema) => {
                 let reversed: Vec<&str> = resource.group.rsplit('.').collect();
                 let name = format!("{}.{}.{}", reversed.join("."), resource.version, resource.kind);
-                let mut schema = (**schema).clone();
+                let mut schema: Value = serde_json::from_str(schema).expect("a schema was written as JSON");
                 schema.default_at("type", json!("object"));
                 let meta = self.reference("meta.v1.ObjectMeta");
                 schema.default_at("properties", json!({}));

@@ -70,7 +70,7 @@ fn shape(version: &Value, preserve: bool) -> Shape {
     let mut node: Node = from_openapi(&schema);
     node.ty = Type::Object;
     node.preserve |= preserve || schema.as_object().is_none_or(|map| map.is_empty());
-    Shape::Custom(Arc::new(node), Arc::new(schema))
+    Shape::Custom(Arc::new(node), Arc::from(schema.to_string()))
 }
 
 fn column(column: &Value) -> Column {

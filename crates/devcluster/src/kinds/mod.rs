@@ -41,7 +41,8 @@ pub(crate) struct Column {
 #[derive(Debug, Clone)]
 pub(crate) enum Shape {
     Builtin(&'static Node, &'static str),
-    Custom(Arc<Node>, Arc<Value>),
+    /// With the schema that is served, as text: it is read when somebody asks for it, and its values would be ten times as large.
+    Custom(Arc<Node>, Arc<str>),
 }
 
 /// One version of one kind, as it is served.

@@ -1,12 +1,18 @@
 //! Turns a CRD's `openAPIV3Schema` into a `Node`, and says what is not structural about it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{ListType, Node, Type};
 
+/// What places of one definition say, each text once.
+type Said = HashMap<String, Arc<Value>>;
+
 /// Builds the shape of a custom resource. `preserve_root` is for CRDs without a schema.
 pub(crate) fn from_openapi(schema: &Value) -> Node {
-    let mut root = convert(schema);
+    let mut root = convert(schema, &mut Said::new());
     root.ty = Type::Object;
     for name in ["apiVersion", "kind"] {
         root.fields.insert(name.to_owned(), Node::of(Type::String));
@@ -15,7 +21,7 @@ pub(crate) fn from_openapi(schema: &Value) -> Node {
     root
 }
 
-fn convert(schema: &Value) -> Node {
+fn convert(schema: &Value, said: &mut Said) -> Node {
     let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);
     let text = |name: &str| schema.get(name).and_then(Value::as_str);
     let mut node = Node {
@@ -24,11 +30,11 @@ fn convert(schema: &Value) -> Node {
         nullable: flag("nullable"),
         default: schema.get("default").filter(|v| !v.is_null()).cloned(),
         atomic: text("x-kubernetes-map-type") == Some("atomic"),
-        rules: Some(Box::new(without_children(schema))),
+        rules: Some(rules(schema, said)),
         ..Node::default()
     };
     if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
-        node.fields = fields.iter().map(|(name, child)| (name.clone(), convert(child))).collect();
+        node.fields = fields.iter().map(|(name, child)| (name.clone(), convert(child, said))).collect();
     }
     if let Some(required) = schema.get("required").and_then(Value::as_array) {
         node.required = required.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -40,7 +46,7 @@ fn convert(schema: &Value) -> Node {
         Some("number") => Type::Number,
         Some("boolean") => Type::Boolean,
         Some("array") => Type::Array,
-        Some("object") => object_type(schema, &mut node),
+        Some("object") => object_type(schema, &mut node, said),
         _ if !node.fields.is_empty() => Type::Object,
         _ => Type::Any,
     };
@@ -52,18 +58,19 @@ fn convert(schema: &Value) -> Node {
         node.ty = Type::Object;
     }
     if node.ty == Type::Array {
-        node.items = Some(Box::new(schema.get("items").map(convert).unwrap_or_default()));
+        node.items =
+            Some(Box::new(schema.get("items").map(|items| convert(items, said)).unwrap_or_default()));
         node.list = list_type(schema);
     }
     node
 }
 
-fn object_type(schema: &Value, node: &mut Node) -> Type {
+fn object_type(schema: &Value, node: &mut Node, said: &mut Said) -> Type {
     match schema.get("additionalProperties") {
         Some(Value::Bool(true)) => {
             node.items = Some(Box::new(Node { preserve: true, ..Node::default() }));
         }
-        Some(inner @ Value::Object(_)) => node.items = Some(Box::new(convert(inner))),
+        Some(inner @ Value::Object(_)) => node.items = Some(Box::new(convert(inner, said))),
         _ => return Type::Object,
     }
     if node.fields.is_empty() { Type::Map } else { Type::Object }
@@ -80,14 +87,17 @@ fn list_type(schema: &Value) -> ListType {
     }
 }
 
-fn without_children(schema: &Value) -> Value {
-    let mut rules = schema.clone();
-    if let Some(map) = rules.as_object_mut() {
-        for name in ["properties", "items", "additionalProperties", "description", "default", "required"] {
-            map.remove(name);
+/// What a place says beside its children.
+fn rules(schema: &Value, said: &mut Said) -> Arc<Value> {
+    let mut rules = serde_json::Map::new();
+    for (name, rule) in schema.as_object().into_iter().flatten() {
+        match name.as_str() {
+            "properties" | "items" | "additionalProperties" | "description" | "default" | "required" => {}
+            _ => drop(rules.insert(name.clone(), rule.clone())),
         }
     }
-    rules
+    let rules = Value::Object(rules);
+    said.entry(rules.to_string()).or_insert_with(|| Arc::new(rules)).clone()
 }
 
 /// What keeps a schema from being structural, with the path of each finding.

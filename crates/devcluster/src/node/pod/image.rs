@@ -6,9 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{BACKOFF_FIRST, BACKOFF_MAX, COMPONENT, Worker, field_path};
+use super::{BACKOFF_FIRST, BACKOFF_MAX, Worker, field_path, tell};
 use crate::api::Cluster;
-use crate::controllers::record_at;
 use crate::node::status::waiting;
 use crate::value::Json as _;
 
@@ -30,34 +29,25 @@ impl Worker {
         if policy == "Never" {
             let text = format!("Container image \"{image}\" is not present with pull policy of Never");
             unit.state = waiting("ErrImageNeverPull", &text);
-            record_at(&self.cluster, pod, &field, "Warning", "ErrImageNeverPull", &text, COMPONENT).await;
+            tell(&self.cluster, pod, &field, "Warning", "ErrImageNeverPull", &text).await;
             return Err(Duration::from_secs(10));
         }
         let limit = if local.is_some() { Duration::from_secs(5) } else { Duration::from_secs(600) };
-        record_at(
-            &self.cluster,
-            pod,
-            &field,
-            "Normal",
-            "Pulling",
-            &format!("Pulling image \"{image}\""),
-            COMPONENT,
-        )
-        .await;
+        tell(&self.cluster, pod, &field, "Normal", "Pulling", &format!("Pulling image \"{image}\"")).await;
         let auth = pull_auth(&self.cluster, pod, &self.folder);
         let started = Instant::now();
         match self.engine.pull(&image, auth.as_deref(), limit).await {
             Ok(()) => {
                 let text =
                     format!("Successfully pulled image \"{image}\" in {}ms", started.elapsed().as_millis());
-                record_at(&self.cluster, pod, &field, "Normal", "Pulled", &text, COMPONENT).await;
+                tell(&self.cluster, pod, &field, "Normal", "Pulled", &text).await;
                 Ok(())
             }
             Err(why) if local.is_some() => {
                 // No registry answers, but the image is on this machine: on one machine that is what was meant.
                 let text =
                     format!("Container image \"{image}\" already present on machine (pulling failed: {why})");
-                record_at(&self.cluster, pod, &field, "Normal", "Pulled", &text, COMPONENT).await;
+                tell(&self.cluster, pod, &field, "Normal", "Pulled", &text).await;
                 Ok(())
             }
             Err(why) => {
@@ -65,7 +55,7 @@ impl Worker {
                 unit.pull_backoff =
                     if first { BACKOFF_FIRST } else { (unit.pull_backoff * 2).min(BACKOFF_MAX) };
                 let text = format!("Failed to pull image \"{image}\": {why}");
-                record_at(&self.cluster, pod, &field, "Warning", "Failed", &text, COMPONENT).await;
+                tell(&self.cluster, pod, &field, "Warning", "Failed", &text).await;
                 let delay = unit.pull_backoff;
                 unit.retry_at = Some(Instant::now() + delay);
                 unit.state = waiting("ErrImagePull", &why);
@@ -77,7 +67,7 @@ impl Worker {
                     );
                 }
                 let text = format!("Back-off pulling image \"{image}\"");
-                record_at(&self.cluster, pod, &field, "Normal", "BackOff", &text, COMPONENT).await;
+                tell(&self.cluster, pod, &field, "Normal", "BackOff", &text).await;
                 Err(delay)
             }
         }

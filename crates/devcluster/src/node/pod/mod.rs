@@ -23,7 +23,7 @@ use super::probe::Health;
 use super::status::waiting;
 use super::volumes;
 use crate::api::Cluster;
-use crate::controllers::record;
+use crate::controllers::{record, record_at};
 use crate::value::{Json as _, seconds_since};
 
 const COMPONENT: &str = "kubelet";
@@ -95,6 +95,11 @@ pub(super) struct Worker {
 enum Next {
     Wait(Option<Duration>),
     Finished,
+}
+
+/// An event of the container that `field` names.
+async fn tell(cluster: &Cluster, pod: &Value, field: &str, ty: &str, reason: &str, message: &str) {
+    record_at(cluster, pod, field, ty, reason, message, COMPONENT).await;
 }
 
 impl Worker {

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::observe::pod_ip;
-use super::{BACKOFF_FIRST, BACKOFF_MAX, COMPONENT, Worker, field_path, host_ip, id_text};
-use crate::controllers::record_at;
+use super::{BACKOFF_FIRST, BACKOFF_MAX, Worker, field_path, host_ip, id_text, tell};
 use crate::node::container::{Start, StartError, container_name, log_file, start_sandbox};
 use crate::node::engine::words;
 use crate::node::probe;
@@ -79,7 +78,7 @@ impl Worker {
                 );
                 unit.last = std::mem::replace(&mut unit.state, waiting("CrashLoopBackOff", &text));
                 let field = field_path(pod, &name);
-                record_at(
+                tell(
                     &self.cluster,
                     pod,
                     &field,
@@ -89,7 +88,6 @@ impl Worker {
                         "Back-off restarting failed container {name} in pod {}_{}({})",
                         self.name, self.namespace, self.uid
                     ),
-                    COMPONENT,
                 )
                 .await;
             }
@@ -149,42 +147,17 @@ impl Worker {
                 }
                 unit.retry_at = None;
                 unit.state = json!({"running": {"startedAt": now()}});
-                record_at(
-                    &self.cluster,
-                    pod,
-                    &field,
-                    "Normal",
-                    "Created",
-                    &format!("Created container: {name}"),
-                    COMPONENT,
-                )
-                .await;
-                record_at(
-                    &self.cluster,
-                    pod,
-                    &field,
-                    "Normal",
-                    "Started",
-                    &format!("Started container {name}"),
-                    COMPONENT,
-                )
-                .await;
+                tell(&self.cluster, pod, &field, "Normal", "Created", &format!("Created container: {name}"))
+                    .await;
+                tell(&self.cluster, pod, &field, "Normal", "Started", &format!("Started container {name}"))
+                    .await;
                 self.post_start(pod, container, attempt).await;
                 // The next look sees it running, or already ended.
                 Some(Duration::ZERO)
             }
             Err(StartError::Config(why)) => {
                 unit.state = waiting("CreateContainerConfigError", &why);
-                record_at(
-                    &self.cluster,
-                    pod,
-                    &field,
-                    "Warning",
-                    "Failed",
-                    &format!("Error: {why}"),
-                    COMPONENT,
-                )
-                .await;
+                tell(&self.cluster, pod, &field, "Warning", "Failed", &format!("Error: {why}")).await;
                 Some(Duration::from_secs(10))
             }
             Err(StartError::Engine(why)) => {
@@ -194,16 +167,7 @@ impl Worker {
                 let state = json!({"terminated": {"exitCode": code, "reason": "StartError", "message": why, "startedAt": "1970-01-01T00:00:00Z", "finishedAt": time}});
                 unit.backoff =
                     if unit.backoff.is_zero() { BACKOFF_FIRST } else { (unit.backoff * 2).min(BACKOFF_MAX) };
-                record_at(
-                    &self.cluster,
-                    pod,
-                    &field,
-                    "Warning",
-                    "Failed",
-                    &format!("Error: {why}"),
-                    COMPONENT,
-                )
-                .await;
+                tell(&self.cluster, pod, &field, "Warning", "Failed", &format!("Error: {why}")).await;
                 let backoff = unit.backoff;
                 self.end(&name, state);
                 Some(backoff)
@@ -216,16 +180,7 @@ impl Worker {
         let name = container.str_at("name");
         if let Err(why) = self.hook(container, action, attempt).await {
             let text = format!("PostStartHook failed: {why}");
-            record_at(
-                &self.cluster,
-                pod,
-                &field_path(pod, name),
-                "Warning",
-                "FailedPostStartHook",
-                &text,
-                COMPONENT,
-            )
-            .await;
+            tell(&self.cluster, pod, &field_path(pod, name), "Warning", "FailedPostStartHook", &text).await;
             self.engine.call(&words(&["kill", &self.engine_name(name, attempt)])).await.ok();
         }
     }

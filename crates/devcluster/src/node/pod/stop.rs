@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{COMPONENT, Next, Unit, Worker, field_path};
+use super::{COMPONENT, Next, Unit, Worker, field_path, tell};
 use crate::api::{Caller, DeleteOptions};
-use crate::controllers::{record, record_at};
+use crate::controllers::record;
 use crate::node::engine::words;
 use crate::value::Json as _;
 use slipway_container::Kind;
@@ -25,8 +25,7 @@ impl Worker {
             .collect();
         for (name, why, attempt) in sick {
             let text = format!("Container {name} {why}, will be restarted");
-            record_at(&self.cluster, pod, &field_path(pod, &name), "Normal", "Killing", &text, COMPONENT)
-                .await;
+            tell(&self.cluster, pod, &field_path(pod, &name), "Normal", "Killing", &text).await;
             let grace = pod.int_at("spec.terminationGracePeriodSeconds").unwrap_or(30);
             self.stop(&[self.engine_name(&name, attempt)], grace).await;
             if let Some(unit) = self.units.get_mut(&name) {
@@ -109,14 +108,13 @@ impl Worker {
         let _ = self.observe(pod).await;
         let live: Vec<String> = self.units.iter().filter(|(_, u)| u.live).map(|(n, _)| n.clone()).collect();
         for name in &live {
-            record_at(
+            tell(
                 &self.cluster,
                 pod,
                 &field_path(pod, name),
                 "Normal",
                 "Killing",
                 &format!("Stopping container {name}"),
-                COMPONENT,
             )
             .await;
         }
