@@ -48,14 +48,13 @@ fn argument(name: &str) -> Option<String> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    if std::env::args().nth(1).as_deref() == Some("writer") {
-        return writer::run().await;
-    }
-    if std::env::args().nth(1).as_deref() == Some("tunnel") {
-        return tunnel::run().await;
-    }
-    if std::env::args().nth(1).as_deref() == Some("reports") {
-        return reports::run().await;
+    match std::env::args().nth(1).as_deref() {
+        Some("writer") => return writer::run().await,
+        Some("tunnel") => return tunnel::run().await,
+        Some(tunnel::roles::PLATFORM) => return tunnel::roles::platform().await,
+        Some(tunnel::roles::AGENT) => return tunnel::roles::agent().await,
+        Some("reports") => return reports::run().await,
+        _ => {}
     }
     let number =
         |name: &str, usual: usize| argument(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
@@ -163,6 +162,14 @@ fn verdict(held: bool) -> &'static str {
 /// The target, or 70 % of what this machine can do at most when that is less: an open loop beyond it measures its queue.
 fn within_reach(target: u64, most: &load::Outcome) -> u64 {
     target.min((most.per_second() * 0.7) as u64).max(1)
+}
+
+/// Bytes of a process in memory: its number, or `self`.
+fn resident(process: &str) -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").trim().parse()?;
+    Ok(kib * 1024.0)
 }
 
 fn offset(make: &Arc<load::Make>, by: usize) -> Arc<load::Make> {

@@ -69,7 +69,7 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         lists.failed(),
         verdict(p95 <= LIST_P95_MS && lists.failed() == 0)
     );
-    println!("memory of the process          {:.0} MiB", crate::tunnel::resident()? / 1024.0 / 1024.0);
+    println!("memory of the process          {:.0} MiB", crate::resident("self")? / 1024.0 / 1024.0);
     Ok(())
 }
 

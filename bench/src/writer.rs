@@ -34,6 +34,13 @@ struct Engine {
     hook: (String, String),
 }
 
+/// A round of announcements that is no other's.
+const PUSHES: usize = 1_000;
+
+fn sha(round: usize, number: usize) -> String {
+    format!("{:040x}", round * 1_000_000 + number + 1)
+}
+
 /// What is measured, and how many callers there are at once.
 const MEASURED: [(&str, usize); 4] = [
     ("POST runs, 16 at once", 16),
@@ -44,6 +51,11 @@ const MEASURED: [(&str, usize); 4] = [
 
 fn number(name: &str, usual: usize) -> usize {
     argument(name).and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// One caller is slower, and as much of it is enough.
+fn calls(at_once: usize, runs: usize) -> usize {
+    if at_once == 1 { runs / 4 } else { runs }
 }
 
 fn rounds() -> usize {
@@ -68,16 +80,21 @@ pub(crate) async fn run() -> anyhow::Result<()> {
     for round in 0..rounds() {
         for (what, at_once) in &measured {
             for engine in &engines {
-                let before = engine.server_trips();
+                let before = engine.store.stats();
                 let rate = engine.measure(what, *at_once, runs, round).await?;
-                let trips = (engine.server_trips() - before) as f64 / runs as f64;
-                let trips =
-                    if trips > 0.0 { format!(", {trips:.1} round trips for each") } else { String::new() };
+                let after = engine.store.stats();
+                let of_each = |count: u64| count as f64 / calls(*at_once, runs) as f64;
+                let trips = of_each(after.round_trips - before.round_trips);
+                let statements = of_each(after.statements - before.statements);
+                let trips = match trips > 0.0 {
+                    true => format!(", {trips:.1} round trips and {statements:.1} statements for each"),
+                    false => String::new(),
+                };
                 println!("round {}: {:<10} {what:<32} {rate:>8.0} a second{trips}", round + 1, engine.name);
                 seen.entry((what, engine.name)).or_default().push(rate);
             }
             if let Some((kind, group)) = bare_of(what, *at_once) {
-                let (url, count) = (url.clone(), if *at_once == 1 { runs / 4 } else { runs });
+                let (url, count) = (url.clone(), calls(*at_once, runs));
                 let bare = move || Bare::connect(&url)?.per_second(kind, group, count);
                 // The synchronous client refuses to run where tasks run.
                 let rate = tokio::task::spawn_blocking(bare).await??;
@@ -92,6 +109,11 @@ pub(crate) async fn run() -> anyhow::Result<()> {
         let [one, other] = ["SQLite", "PostgreSQL"].map(|engine| median(&seen[&(*what, engine)]));
         let bare = seen.get(&(*what, "bare")).map_or("-".to_owned(), |rates| format!("{:.0}", median(rates)));
         println!("{what:<32} {one:>10.0} {other:>10.0} {:>8.2} {bare:>12}", other / one);
+    }
+    if wanted.is_none() {
+        for engine in &engines {
+            engine.pushes(runs * 2).await?;
+        }
     }
     if runners > 0 {
         for engine in &engines {
@@ -161,10 +183,6 @@ impl Engine {
         Ok(())
     }
 
-    fn server_trips(&self) -> u64 {
-        self.store.stats().round_trips
-    }
-
     async fn call(&self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut sender = load::connect(&self.address).await?;
@@ -185,9 +203,7 @@ impl Engine {
             }
             _ => self.webhooks(round),
         };
-        // One caller is slower, and as much of it is enough.
-        let count = if at_once == 1 { runs / 4 } else { runs };
-        let outcome = load::run(&self.address, at_once, 0, count, make).await?;
+        let outcome = load::run(&self.address, at_once, 0, calls(at_once, runs), make).await?;
         anyhow::ensure!(outcome.failed() == 0, "{what} on {}: {} failed", self.name, outcome.failed());
         self.quiet().await?;
         Ok(outcome.per_second())
@@ -201,7 +217,7 @@ impl Engine {
     fn webhooks(&self, round: usize) -> Arc<load::Make> {
         let ((path, secret), filler) = (self.hook.clone(), "x".repeat(HOOK_BYTES));
         Arc::new(move |number| {
-            let sha = format!("{:040x}", round * 1_000_000 + number + 1);
+            let sha = sha(round, number);
             let commit = json!({"id": sha, "message": filler, "author": {"name": "Ada"}, "added": [], "modified": [], "removed": []});
             let body = json!({"object_kind": "push", "ref": "refs/heads/main", "before": "1".repeat(40), "after": sha,
                 "checkout_sha": sha, "user_username": "ada", "project": {"path_with_namespace": "bench/app"},
@@ -214,6 +230,49 @@ impl Engine {
             headers.insert("x-gitlab-event-uuid", sha.parse().expect("a header"));
             ("hook", made)
         })
+    }
+
+    /// How long a push waits for its build when nothing else happens, and amid many runs that are posted meanwhile.
+    async fn pushes(&self, runs: usize) -> anyhow::Result<()> {
+        let (mut alone, mut amid) = (Vec::new(), Vec::new());
+        for round in 0..rounds() {
+            alone.push(self.push(2 * round).await?);
+            let (address, make) = (self.address.clone(), self.runs());
+            let posting = tokio::spawn(async move { load::run(&address, 16, 0, runs, make).await });
+            let (before, half) = (self.server_writes(), runs as u64 / 2);
+            while self.server_writes() < before + half && !posting.is_finished() {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            amid.push(self.push(2 * round + 1).await?);
+            anyhow::ensure!(posting.await??.failed() == 0, "runs failed on {}", self.name);
+            self.quiet().await?;
+        }
+        println!(
+            "{:<12} a push has its build after {:.0} ms, amid {runs} runs that are posted after {:.0} ms",
+            self.name,
+            median(&alone),
+            median(&amid)
+        );
+        Ok(())
+    }
+
+    /// Announces a push; until its build is there, in milliseconds.
+    async fn push(&self, number: usize) -> anyhow::Result<f64> {
+        let (_, announcement) = self.webhooks(PUSHES)(number);
+        let began = std::time::Instant::now();
+        let mut sender = load::connect(&self.address).await?;
+        let response = sender.send_request(announcement).await?;
+        anyhow::ensure!(response.status().is_success(), "the push was refused: {}", response.status());
+        let built = format!("/api/workflow?limit=1&revision={}", sha(PUSHES, number));
+        while self.call("GET", &built, &Value::Null).await?["workflows"]["total"].as_i64() < Some(1) {
+            anyhow::ensure!(began.elapsed() < PARKING, "a push has no build after {PARKING:?}");
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        Ok(began.elapsed().as_secs_f64() * 1000.0)
+    }
+
+    fn server_writes(&self) -> u64 {
+        self.store.stats().writes
     }
 
     /// Until the bus has every fact: what one measurement left behind is not the next one's.

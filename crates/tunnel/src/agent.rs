@@ -5,28 +5,30 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONNECTION, HeaderValue, UPGRADE};
+use h2::ext::Protocol;
+use http::header::{CONNECTION, HOST, HeaderValue, UPGRADE};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper::ext::Protocol;
-use hyper::server::conn::http2;
-use hyper::service::service_fn;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use slipway_model::Backoff;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::dial::Dial;
-use crate::headers::without_hops;
+use crate::headers::{is_grpc, spoken, without_hops};
+use crate::server::answer_through;
 use crate::sessions::empty;
-use crate::{Payload, limits, upgrade};
+use crate::traffic::{Counting, Traffic};
+use crate::upgrade::{self, Side};
+use crate::window::BUDGET;
+use crate::{Payload, TunnelError, limits};
 
 /// How the connection fares, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,23 +47,59 @@ pub struct Agent {
     /// Everything that comes through the tunnel goes here and nowhere else.
     pub local: SocketAddr,
     pub state: watch::Sender<Connection>,
+    /// Of all its connections.
+    pub traffic: Arc<Traffic>,
 }
 
 /// The first pause after a connection broke; it doubles up to the longest.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(10);
+/// What the system keeps of an answer of the local address, and what a stream of HTTP/2 to it may.
+const RECEIVED: usize = 256 << 10;
+const HTTP2_WINDOW: u32 = 64 << 10;
 
 impl Agent {
     /// Until it is cancelled.
     pub async fn run(self, cancel: CancellationToken) {
+        let local = Arc::new(Local::new(self.local));
+        self.keep(move |request| local.clone().answered(request), cancel).await;
+    }
+
+    /// The same for a local address whose owner is this process: it is asked without a connection to itself, but for WebSockets.
+    pub async fn run_inside<A, F>(self, answer: A, cancel: CancellationToken)
+    where
+        A: Fn(Request<Payload>) -> F,
+        F: Future<Output = Response<Payload>> + Send + 'static,
+    {
+        let local = Arc::new(Local::new(self.local));
+        let answer = move |mut request: Request<Payload>| -> Answered {
+            if request.method() == Method::CONNECT {
+                return local.clone().answered(request);
+            }
+            without_hops(request.headers_mut());
+            *request.version_mut() = spoken(request.uri());
+            let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+            *request.uri_mut() = path.parse().unwrap_or_else(|_| Uri::from_static("/"));
+            let answered = answer(request);
+            Box::pin(async move {
+                let mut response = answered.await;
+                without_hops(response.headers_mut());
+                response
+            })
+        };
+        self.keep(answer, cancel).await;
+    }
+
+    async fn keep(self, answer: impl Fn(Request<Payload>) -> Answered, cancel: CancellationToken) {
         let mut backoff = Backoff::new(SHORTEST, LONGEST);
         while !cancel.is_cancelled() {
             self.state.send_replace(Connection::Connecting);
             let error = match self.dial.connect().await {
                 Ok(io) => {
+                    let io = Counting { io, traffic: vec![self.traffic.clone()] };
                     self.state.send_replace(Connection::Open);
                     let opened = tokio::time::Instant::now();
-                    let ended = serve(io, self.local, &cancel).await;
+                    let ended = answer_through(io, &answer, &cancel).await;
                     // One that is cut right after it was opened is no reason to hurry.
                     if opened.elapsed() > limits::PING_EVERY {
                         backoff.reset();
@@ -83,6 +121,8 @@ impl Agent {
     }
 }
 
+type Answered = Pin<Box<dyn Future<Output = Response<Payload>> + Send>>;
+
 /// Between half and the whole of it: a thousand agents of one server that died do not come back in one moment.
 fn jittered(pause: Duration) -> Duration {
     let share = getrandom::u32().map_or(0.5, |random| f64::from(random) / f64::from(u32::MAX));
@@ -90,56 +130,19 @@ fn jittered(pause: Duration) -> Duration {
 }
 
 /// Answers requests that come through `io` until it ends.
-pub async fn serve<IO>(io: IO, local: SocketAddr, cancel: &CancellationToken) -> Result<(), hyper::Error>
+pub async fn serve<IO>(io: IO, local: SocketAddr, cancel: &CancellationToken) -> Result<(), TunnelError>
 where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    IO: AsyncRead + AsyncWrite + Unpin,
 {
     let local = Arc::new(Local::new(local));
-    let answer = move |request| {
-        let local = local.clone();
-        async move { local.answer(request).await }
-    };
-    answer_through(io, answer, cancel).await
-}
-
-/// The same with an answer of one's own. A WebSocket comes as an extended CONNECT.
-pub async fn answer_through<IO, A, F>(
-    io: IO,
-    answer: A,
-    cancel: &CancellationToken,
-) -> Result<(), hyper::Error>
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    A: Fn(Request<Incoming>) -> F,
-    F: Future<Output = Response<Payload>> + Send + 'static,
-{
-    let service = service_fn(|request| {
-        let answered = answer(request);
-        async move { Ok::<_, Infallible>(answered.await) }
-    });
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .enable_connect_protocol()
-        .initial_stream_window_size(limits::STREAM_WINDOW)
-        .initial_connection_window_size(limits::CONNECTION_WINDOW)
-        .max_concurrent_streams(limits::STREAMS)
-        .max_header_list_size(limits::HEADERS)
-        .keep_alive_interval(limits::PING_EVERY)
-        .keep_alive_timeout(limits::PING_WITHIN);
-    let connection = builder.serve_connection(TokioIo::new(io), service);
-    tokio::pin!(connection);
-    tokio::select! {
-        ended = connection.as_mut() => return ended,
-        () = cancel.cancelled() => connection.as_mut().graceful_shutdown(),
-    }
-    // Answers that are on their way get a while to arrive.
-    tokio::time::timeout(LONGEST, connection).await.unwrap_or(Ok(()))
+    answer_through(io, move |request| local.clone().answered(request), cancel).await
 }
 
 struct Local {
     address: String,
     client: Client<HttpConnector, Payload>,
+    /// For gRPC, which knows nothing but HTTP/2.
+    http2: Client<HttpConnector, Payload>,
 }
 
 impl Local {
@@ -147,11 +150,23 @@ impl Local {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(Duration::from_secs(5)));
-        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Self { address: address.to_string(), client }
+        // What a caller does not read waits in the system, too, which takes megabytes for each otherwise.
+        connector.set_recv_buffer_size(Some(RECEIVED));
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new());
+        builder.http2_initial_stream_window_size(HTTP2_WINDOW).http2_initial_connection_window_size(BUDGET);
+        builder.http2_max_frame_size(limits::FRAME);
+        let http2 = builder.clone().http2_only(true).build(connector.clone());
+        // And here: no more than on the way.
+        let client = builder.http1_max_buf_size(limits::BUFFER).build(connector);
+        Self { address: address.to_string(), client, http2 }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Payload> {
+    fn answered(self: Arc<Self>, request: Request<Payload>) -> Answered {
+        Box::pin(async move { self.answer(request).await })
+    }
+
+    async fn answer(&self, request: Request<Payload>) -> Response<Payload> {
         if request.method() == Method::CONNECT {
             return match is_websocket(&request) {
                 true => self.open_websocket(request).await,
@@ -161,9 +176,17 @@ impl Local {
             };
         }
         let (mut parts, body) = request.into_parts();
+        let http2 = spoken(&parts.uri) == Version::HTTP_2 && is_grpc(&parts.headers);
         self.readdress(&mut parts);
-        let request = Request::from_parts(parts, body.map_err(Into::into).boxed_unsync());
-        match self.client.request(request).await {
+        let client = if http2 {
+            // Its name for the host is the address itself.
+            parts.headers.remove(HOST);
+            parts.version = Version::HTTP_2;
+            &self.http2
+        } else {
+            &self.client
+        };
+        match client.request(Request::from_parts(parts, body)).await {
             Ok(mut response) => {
                 without_hops(response.headers_mut());
                 response.map(|body| body.map_err(Into::into).boxed_unsync())
@@ -178,8 +201,8 @@ impl Local {
         }
     }
 
-    async fn open_websocket(&self, mut request: Request<Incoming>) -> Response<Payload> {
-        let theirs = hyper::upgrade::on(&mut request);
+    async fn open_websocket(&self, mut request: Request<Payload>) -> Response<Payload> {
+        let theirs = Side::of(&mut request);
         let (mut parts, _) = request.into_parts();
         self.readdress(&mut parts);
         parts.method = Method::GET;
@@ -197,7 +220,7 @@ impl Local {
             }
         };
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            upgrade::join(theirs, hyper::upgrade::on(&mut response));
+            upgrade::join(theirs, Side::Connection(hyper::upgrade::on(&mut response)));
             let (mut parts, _) = response.into_parts();
             without_hops(&mut parts.headers);
             parts.status = StatusCode::OK;
@@ -218,7 +241,7 @@ impl Local {
     }
 }
 
-pub(crate) fn is_websocket(request: &Request<Incoming>) -> bool {
+pub(crate) fn is_websocket(request: &Request<Payload>) -> bool {
     let wanted = request.extensions().get::<Protocol>();
     request.method() == Method::CONNECT && wanted.is_some_and(|wanted| wanted.as_str() == "websocket")
 }

@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::ahead::ReadAhead;
 use crate::carrier::{Carried, Carrier, accept_key};
 
 /// All of it together, from looking the name up to the platform's yes.
@@ -129,7 +130,7 @@ impl Dial {
         let name = ServerName::try_from(self.server.host.clone())
             .map_err(|_| DialError::Address(self.server.host.clone()))?;
         let connector = TlsConnector::from(self.tls.clone());
-        let secured = connector.connect(name, stream).await;
+        let secured = connector.connect(name, ReadAhead::new(stream)).await;
         self.ask(secured.map_err(|error| DialError::Tls { address, error })?).await
     }
 
@@ -179,7 +180,7 @@ impl Dial {
         let key = websocket_key();
         let response = sender.send_request(self.request(&key)).await.map_err(http)?;
         let upgraded = self.agreed(response, &key).await?;
-        Ok(Carried::new(self.carrier, TokioIo::new(upgraded), false).await)
+        Ok(Carried::new(self.carrier, TokioIo::new(upgraded), false))
     }
 
     fn request(&self, key: &str) -> Request<Empty<Bytes>> {

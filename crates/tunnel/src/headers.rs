@@ -1,7 +1,10 @@
 //! Which tunnel a request is for, and what of a caller's headers travels on.
 
-use http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+};
 use http::request::Parts;
+use http::{Uri, Version};
 
 use crate::TunnelName;
 
@@ -91,6 +94,27 @@ pub fn without_hops(headers: &mut HeaderMap) {
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
+}
+
+/// What a request in a tunnel names as its host, which is nobody's: whether its caller speaks HTTP/2, so that what needs it may have it
+/// at the other end, too.
+pub(crate) fn authority_of(caller: Version) -> &'static str {
+    if caller == Version::HTTP_2 { "http2.runtime" } else { "runtime" }
+}
+
+/// What the caller of a request in a tunnel speaks.
+pub(crate) fn spoken(uri: &Uri) -> Version {
+    let marked = uri.authority().is_some_and(|host| host.as_str() == authority_of(Version::HTTP_2));
+    if marked { Version::HTTP_2 } else { Version::HTTP_11 }
+}
+
+/// Whether a message is one of gRPC, which is understood over HTTP/2 alone.
+pub fn is_grpc(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    // `application/grpc-web` is for those who have no HTTP/2.
+    kind == b"application/grpc"
+        || kind.starts_with(b"application/grpc+")
+        || kind.starts_with(b"application/grpc;")
 }
 
 /// Whether a request asks to become a WebSocket. Other upgrades travel as plain requests: changing to HTTP/2 in clear, say,

@@ -13,21 +13,33 @@
 //! itself.
 
 mod agent;
+mod ahead;
 mod carrier;
+mod client;
 mod dial;
+mod frames;
 mod headers;
 mod name;
+mod pulse;
+mod reading;
 mod relay;
+mod server;
 mod sessions;
+mod stream;
+mod traffic;
 mod upgrade;
+mod window;
 
-pub use agent::{Agent, Connection, answer_through, serve};
+pub use agent::{Agent, Connection, serve};
+pub use ahead::ReadAhead;
 pub use carrier::{Carried, Carrier, accept_key};
 pub use dial::{Dial, DialError, Proxy, Server};
-pub use headers::{MisroutedHost, label_of, outside_headers, without_hops};
+pub use headers::{MisroutedHost, is_grpc, label_of, outside_headers, without_hops};
 pub use name::{NotAName, TunnelName};
 pub use relay::relay;
+pub use server::answer_through;
 pub use sessions::{ForwardError, Payload, SessionStatus, Sessions};
+pub use traffic::Traffic;
 
 /// What an agent asks to upgrade to when its bytes travel raw.
 pub const PROTOCOL: &str = "slipway-tunnel";
@@ -35,15 +47,28 @@ pub const PROTOCOL: &str = "slipway-tunnel";
 /// Where an agent asks for it.
 pub const PATH: &str = "/api/agent/tunnel";
 
+/// Why a tunnel's connection ended.
+#[derive(Debug, thiserror::Error)]
+pub enum TunnelError {
+    #[error("{0}")]
+    Broken(#[from] h2::Error),
+    #[error("the other end said nothing for {} seconds", (limits::PING_EVERY + limits::PING_WITHIN).as_secs())]
+    Silent,
+}
+
 /// How both halves set their HTTP/2 up.
 pub(crate) mod limits {
     use std::time::Duration;
 
-    /// A stream may hold this much that nobody has read yet, and the connection that of every stream it may have: whoever
-    /// stops reading stalls its own stream and no other. Together they bound what one tunnel costs: 64 MiB.
-    pub(crate) const STREAM_WINDOW: u32 = 64 << 10;
-    pub(crate) const STREAMS: u32 = 1_000;
-    pub(crate) const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS;
+    /// Of bodies, as much as travels in one piece; a ping never waits for more.
+    pub(crate) const FRAME: u32 = 64 << 10;
+    /// What is kept of a connection of HTTP/1.1 whose other end does not read.
+    pub(crate) const BUFFER: usize = 64 << 10;
+    /// Callers leave in the middle of answers, many at once: what still comes of those is known for a while as nobody's. By default h2
+    /// knows twenty, and ends a connection after a thousand that it did not know, however long that took.
+    pub(crate) const LEFT: usize = 2 << 10;
+    pub(crate) const REMEMBERED: Duration = Duration::from_secs(10);
+    pub(crate) const ASTRAY: usize = 1 << 20;
     pub(crate) const HEADERS: u32 = 64 << 10;
     /// A connection that swallows everything is known to be dead after the two together.
     pub(crate) const PING_EVERY: Duration = Duration::from_secs(5);

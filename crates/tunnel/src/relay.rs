@@ -8,21 +8,19 @@ use std::hash::Hash;
 
 use http::header::{CONNECTION, HeaderValue, UPGRADE};
 use http::{Method, Request, Response, StatusCode, Version};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 
 use crate::agent::is_websocket;
-use crate::headers::without_hops;
+use crate::headers::{spoken, without_hops};
 use crate::{ForwardError, Payload, Sessions};
 
 /// Sends it on, once.
 pub async fn relay<K: Eq + Hash + Clone>(
     sessions: &Sessions<K>,
     name: &K,
-    request: Request<Incoming>,
+    mut request: Request<Payload>,
 ) -> Result<Response<Payload>, ForwardError> {
     let websocket = is_websocket(&request);
-    let mut request = request.map(|body| -> Payload { body.map_err(Into::into).boxed_unsync() });
+    *request.version_mut() = spoken(request.uri());
     if websocket {
         *request.method_mut() = Method::GET;
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));

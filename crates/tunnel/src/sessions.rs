@@ -12,19 +12,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use h2::ext::Protocol;
 use http::header::HeaderValue;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Empty};
-use hyper::body::Incoming;
-use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper::ext::Protocol;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::headers::{wants_websocket, without_hops};
-use crate::{TunnelName, limits, upgrade};
+use crate::client::{Answer, Client, Failed, handshake};
+use crate::headers::{authority_of, wants_websocket, without_hops};
+use crate::traffic::{Counting, Traffic};
+use crate::upgrade::{self, Side};
+use crate::{TunnelError, TunnelName};
 
 /// A request's body on its way into a tunnel.
 pub type Payload = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
@@ -37,7 +37,7 @@ pub enum ForwardError {
     #[error("the runtime is not connected: no tunnel is open for it")]
     Offline,
     #[error("the connection to the runtime broke before it answered")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] h2::Error),
     #[error("the runtime has not answered in time")]
     Late,
 }
@@ -60,26 +60,32 @@ pub struct SessionStatus {
     pub open_for: Duration,
     pub in_flight: usize,
     pub served: u64,
+    /// Bytes, as they pass below HTTP/2.
+    pub received: u64,
+    pub sent: u64,
 }
 
 struct Session {
     id: u64,
     peer: String,
     since: Instant,
-    sender: SendRequest<Payload>,
+    client: Client,
     in_flight: AtomicUsize,
     served: AtomicU64,
+    traffic: Arc<Traffic>,
     closing: CancellationToken,
 }
 
 pub struct Sessions<K = TunnelName> {
     open: Mutex<HashMap<K, Vec<Arc<Session>>>>,
     next: AtomicU64,
+    /// Of all of them, those that ended too.
+    traffic: Arc<Traffic>,
 }
 
 impl<K> Default for Sessions<K> {
     fn default() -> Self {
-        Self { open: Mutex::default(), next: AtomicU64::default() }
+        Self { open: Mutex::default(), next: AtomicU64::default(), traffic: Arc::default() }
     }
 }
 
@@ -100,7 +106,7 @@ impl<K: Eq + Hash> Drop for Listed<'_, K> {
 
 impl<K: Eq + Hash + Clone> Sessions<K> {
     /// Serves one tunnel until it ends. `io` has just been upgraded; whoever calls has decided that it may speak for `name`.
-    pub async fn serve<IO>(&self, name: &K, peer: String, io: IO) -> Result<(), hyper::Error>
+    pub async fn serve<IO>(&self, name: &K, peer: String, io: IO) -> Result<(), TunnelError>
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -114,37 +120,30 @@ impl<K: Eq + Hash + Clone> Sessions<K> {
         peer: String,
         io: IO,
         listed: impl FnOnce() + Send,
-    ) -> Result<(), hyper::Error>
+    ) -> Result<(), TunnelError>
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sender, connection) = Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(limits::STREAM_WINDOW)
-            .initial_connection_window_size(limits::CONNECTION_WINDOW)
-            .max_header_list_size(limits::HEADERS)
-            .keep_alive_interval(limits::PING_EVERY)
-            .keep_alive_timeout(limits::PING_WITHIN)
-            .keep_alive_while_idle(true)
-            .handshake(TokioIo::new(io))
-            .await?;
+        let traffic = Arc::<Traffic>::default();
+        let io = Counting { io, traffic: vec![traffic.clone(), self.traffic.clone()] };
+        let (client, driver) = handshake(io).await?;
         let session = Arc::new(Session {
             id: self.next.fetch_add(1, Ordering::Relaxed),
             peer,
             since: Instant::now(),
-            sender,
+            client,
             in_flight: AtomicUsize::new(0),
             served: AtomicU64::new(0),
+            traffic,
             closing: CancellationToken::new(),
         });
         self.open.lock().expect("not poisoned").entry(name.clone()).or_default().push(session.clone());
         let _listed = Listed(self, name, session.id);
         let closing = session.closing.clone();
-        // The list must be the only one that can send: a connection ends when nobody can any more.
         drop(session);
         listed();
         tokio::select! {
-            ended = connection => ended,
+            ended = driver.run() => ended,
             () = closing.cancelled() => Ok(()),
         }
     }
@@ -166,8 +165,15 @@ impl<K: Eq + Hash + Clone> Sessions<K> {
             open_for: session.since.elapsed(),
             in_flight: session.in_flight.load(Ordering::Relaxed),
             served: session.served.load(Ordering::Relaxed),
+            received: session.traffic.received(),
+            sent: session.traffic.sent(),
         };
         sessions.map(status).collect()
+    }
+
+    /// Of all that there were.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     pub fn names(&self) -> Vec<K> {
@@ -179,12 +185,13 @@ impl<K: Eq + Hash + Clone> Sessions<K> {
         self.choose(name, &[]).is_some()
     }
 
-    /// Of several tunnels of one runtime, the one with the least to do.
+    /// Of several tunnels of one runtime, the one with the least to do. Of those with as little the newest: one from before it may be of a
+    /// connection that broke without a word.
     fn choose(&self, name: &K, tried: &[u64]) -> Option<Arc<Session>> {
         let open = self.open.lock().expect("not poisoned");
-        let usable = |session: &&Arc<Session>| !tried.contains(&session.id) && !session.sender.is_closed();
+        let usable = |session: &&Arc<Session>| !tried.contains(&session.id) && !session.client.is_closed();
         let load = |session: &&Arc<Session>| session.in_flight.load(Ordering::Relaxed);
-        open.get(name)?.iter().filter(usable).min_by_key(load).cloned()
+        open.get(name)?.iter().rev().filter(usable).min_by_key(load).cloned()
     }
 
     /// Sends a request through a tunnel of this name. One that was not sent at all goes through another tunnel of the same
@@ -195,24 +202,21 @@ impl<K: Eq + Hash + Clone> Sessions<K> {
         mut request: Request<Payload>,
     ) -> Result<Response<Payload>, ForwardError> {
         let upgrading = request.method() == Method::GET && wants_websocket(request.headers());
-        let caller = upgrading.then(|| hyper::upgrade::on(&mut request));
+        let caller = upgrading.then(|| Side::of(&mut request));
         let mut request = for_the_tunnel(request, upgrading);
         let mut tried = Vec::new();
-        let response = loop {
+        let answer = loop {
             let session = self.choose(name, &tried).ok_or(ForwardError::Offline)?;
             tried.push(session.id);
             let _counted = Counted::new(session.clone());
-            let mut sender = session.sender.clone();
-            let sent = tokio::time::timeout(ANSWER_WITHIN, sender.try_send_request(request));
+            let sent = tokio::time::timeout(ANSWER_WITHIN, session.client.send(request));
             match sent.await.map_err(|_| ForwardError::Late)? {
-                Ok(response) => break response,
-                Err(mut error) => match error.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(ForwardError::Broken(error.into_error())),
-                },
+                Ok(answer) => break answer,
+                Err(Failed::Unsent(unsent)) => request = unsent,
+                Err(Failed::Broken(error)) => return Err(ForwardError::Broken(error)),
             }
         };
-        Ok(for_the_caller(response, caller))
+        Ok(for_the_caller(answer, caller))
     }
 }
 
@@ -238,9 +242,11 @@ fn for_the_tunnel(request: Request<Payload>, upgrading: bool) -> Request<Payload
     without_hops(&mut parts.headers);
     // HTTP/2 wants to know scheme and authority; the agent replaces both by its own.
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-    let uri = http::Uri::builder().scheme("http").authority("runtime").path_and_query(path);
+    let uri = http::Uri::builder().scheme("http").authority(authority_of(parts.version)).path_and_query(path);
     parts.uri = uri.build().unwrap_or_else(|_| http::Uri::from_static("http://runtime/"));
     parts.version = http::Version::HTTP_2;
+    // What the two ends say to each other no caller says.
+    parts.extensions.clear();
     if !upgrading {
         return Request::from_parts(parts, body);
     }
@@ -250,22 +256,23 @@ fn for_the_tunnel(request: Request<Payload>, upgrading: bool) -> Request<Payload
     Request::from_parts(parts, empty())
 }
 
-fn for_the_caller(
-    response: Response<Incoming>,
-    caller: Option<hyper::upgrade::OnUpgrade>,
-) -> Response<Payload> {
-    let (Some(caller), StatusCode::OK) = (caller, response.status()) else {
-        let mut response = response.map(|body| body.map_err(Into::into).boxed_unsync());
-        without_hops(response.headers_mut());
-        return response;
+fn for_the_caller(answer: Answer, caller: Option<Side>) -> Response<Payload> {
+    let (response, opened) = match (answer, caller) {
+        (Answer::Opened(response, duplex), Some(caller)) => (response, Some((caller, duplex))),
+        (Answer::Opened(response, _), None) => (response, None),
+        (Answer::Plain(mut response), _) => {
+            without_hops(response.headers_mut());
+            return response;
+        }
     };
-    let mut response = response;
-    upgrade::join(caller, hyper::upgrade::on(&mut response));
-    let (mut parts, _) = response.into_parts();
+    let (mut parts, ()) = response.into_parts();
     without_hops(&mut parts.headers);
-    parts.status = StatusCode::SWITCHING_PROTOCOLS;
-    parts.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
-    parts.headers.insert(http::header::UPGRADE, HeaderValue::from_static("websocket"));
+    if let Some((caller, duplex)) = opened {
+        upgrade::join(caller, Side::Open(duplex));
+        parts.status = StatusCode::SWITCHING_PROTOCOLS;
+        parts.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
+        parts.headers.insert(http::header::UPGRADE, HeaderValue::from_static("websocket"));
+    }
     Response::from_parts(parts, empty())
 }
 

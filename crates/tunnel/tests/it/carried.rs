@@ -184,3 +184,37 @@ async fn without_a_key_or_a_tunnel_nothing_opens_and_the_reason_is_said() {
     assert_eq!(status, StatusCode::BAD_GATEWAY);
     assert!(said.contains("connected, but"), "{said}");
 }
+
+/// Its own connection is for WebSockets; everything else is answered without one, as if it had come by one.
+#[tokio::test]
+async fn an_end_inside_of_the_process_is_asked_without_a_connection() {
+    use slipway_tunnel::Agent;
+    let (platform, local) = (Platform::start().await, listen(backend).await);
+    let (state, _states) = tokio::sync::watch::channel(Connection::Connecting);
+    let stop = tokio_util::sync::CancellationToken::new();
+    let dial = crate::support::dial(platform.address, "prod", crate::support::KEY, Carrier::WebSocket);
+    let answer = |request: Request<slipway_tunnel::Payload>| async move {
+        let hop = request.headers().contains_key("connection");
+        let (uri, version) = (request.uri().clone(), request.version());
+        let said = request.into_body().collect().await.expect("a body").to_bytes();
+        let mut answer = text(StatusCode::OK, format!("{uri} {version:?} {} {hop}", said.len()));
+        answer.headers_mut().insert("connection", "x-hop".parse().expect("a value"));
+        answer.headers_mut().insert("x-hop", "1".parse().expect("a value"));
+        answer
+    };
+    let agent = Agent { dial, local, state, traffic: std::sync::Arc::default() };
+    tokio::spawn(agent.run_inside(answer, stop.clone()));
+    platform.until_open("prod", 1).await;
+    let request = Request::post("/inside?a=b").header("connection", "x-hop").header("x-hop", "1");
+    let request = request.body(body(vec![7; 300_000])).expect("a request");
+    let response = Caller::of(&platform, "prod").await.send(request).await.expect("an answer");
+    assert!(!response.headers().contains_key("x-hop"));
+    let said = response.into_body().collect().await.expect("a body").to_bytes();
+    assert_eq!(said, "/inside?a=b HTTP/1.1 300000 false");
+    let stream = tokio::net::TcpStream::connect(platform.address).await.expect("connected");
+    let uri = format!("ws://{}.{}/socket", name("prod"), crate::support::DOMAIN);
+    let (mut socket, _) = tokio_tungstenite::client_async(uri, stream).await.expect("opened");
+    socket.send(Message::text("one")).await.expect("sent");
+    assert_eq!(socket.next().await.expect("open").expect("read"), Message::text("one"));
+    stop.cancel();
+}

@@ -8,48 +8,9 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use slipway_tunnel::{Carrier, Connection};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
 
 use crate::support::{Caller, Platform, Witness, body, listen, name, text};
-
-/// A wire between two ends that can be cut, or made to swallow everything.
-struct Wire {
-    address: std::net::SocketAddr,
-    cut: std::sync::Mutex<CancellationToken>,
-    deaf: tokio::sync::watch::Sender<bool>,
-}
-
-impl Wire {
-    async fn to(target: std::net::SocketAddr) -> std::sync::Arc<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let deaf = tokio::sync::watch::Sender::new(false);
-        let wire = std::sync::Arc::new(Self { address, cut: CancellationToken::new().into(), deaf });
-        let ours = wire.clone();
-        tokio::spawn(async move {
-            loop {
-                let (mut near, _) = listener.accept().await.expect("a caller");
-                let mut far = TcpStream::connect(target).await.expect("connected");
-                let cut = ours.cut.lock().expect("not poisoned").clone();
-                let mut deaf = ours.deaf.subscribe();
-                tokio::spawn(async move {
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
-                        // Reset, not closed.
-                        () = cut.cancelled() => near.set_zero_linger().expect("set"),
-                        () = async { drop(deaf.wait_for(|deaf| *deaf).await) } => std::future::pending().await,
-                    }
-                });
-            }
-        });
-        wire
-    }
-
-    fn cut(&self) {
-        std::mem::take(&mut *self.cut.lock().expect("not poisoned")).cancel();
-    }
-}
+use crate::wire::{Swallows, Wire};
 
 #[tokio::test]
 async fn t1_a_tunnel_that_is_reset_is_back_within_a_second() {
@@ -76,19 +37,46 @@ async fn t1_a_tunnel_that_is_reset_is_back_within_a_second() {
     }
 }
 
+/// One that swallows what goes there, what comes back, or both: each end notices by itself, and neither waits for the other.
 #[tokio::test]
 async fn t2_a_wire_that_swallows_everything_is_noticed() {
+    let local = listen(|_| async { text(StatusCode::OK, "here") }).await;
+    let noticed = [Swallows::Both, Swallows::There, Swallows::Back].map(async |swallows| {
+        let platform = Platform::start().await;
+        let wire = Wire::to(platform.address).await;
+        let mut agent = platform.connect_by(wire.address, "prod", crate::support::KEY, local, Carrier::Raw);
+        platform.until_open("prod", 1).await;
+        let began = Instant::now();
+        wire.swallow(swallows);
+        let waiting = |state: &Connection| matches!(state, Connection::Waiting { .. });
+        let (noticed, ()) = tokio::join!(agent.states.wait_for(waiting), platform.until_open("prod", 0));
+        noticed.expect("a state");
+        assert!(began.elapsed() < Duration::from_secs(15), "{swallows:?} {:?}", began.elapsed());
+        // And is mended by itself when the wire is.
+        wire.swallow(Swallows::Nothing);
+        platform.until_open("prod", 1).await;
+        (swallows, began.elapsed())
+    });
+    println!("{:?}", futures::future::join_all(noticed).await);
+}
+
+/// The runtime is back, and the platform still believes in the connection from before: callers go to the one that lives.
+#[tokio::test]
+async fn t2_a_half_open_connection_takes_no_requests_from_the_one_that_replaced_it() {
     let platform = Platform::start().await;
     let local = listen(|_| async { text(StatusCode::OK, "here") }).await;
     let wire = Wire::to(platform.address).await;
-    let mut agent = platform.connect_by(wire.address, "prod", crate::support::KEY, local, Carrier::Raw);
+    let _agent = platform.connect_by(wire.address, "prod", crate::support::KEY, local, Carrier::WebSocket);
     platform.until_open("prod", 1).await;
+    wire.abandon();
+    platform.until_open("prod", 2).await;
     let began = Instant::now();
-    wire.deaf.send_replace(true);
-    let waiting = |state: &Connection| matches!(state, Connection::Waiting { .. });
-    let (noticed, ()) = tokio::join!(agent.states.wait_for(waiting), platform.until_open("prod", 0));
-    noticed.expect("a state");
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    let mut caller = Caller::of(&platform, "prod").await;
+    for _ in 0..20 {
+        assert_eq!(caller.get("/").await, (StatusCode::OK, "here".into()));
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    platform.until_open("prod", 1).await;
 }
 
 #[tokio::test]
@@ -145,6 +133,38 @@ async fn t5_callers_who_stop_reading_stall_nobody_else() {
         assert_eq!(caller.get("/quick").await.1, "quick");
     }
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// More than h2 counts by default before it takes them for an attack and ends the connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_who_leave_in_the_middle_end_no_tunnel() {
+    let platform = Platform::start().await;
+    let local = listen(|_| async {
+        let endless = stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(&[1; 4 << 10]))));
+        Response::new(StreamBody::new(endless).boxed_unsync())
+    })
+    .await;
+    let _agent = platform.connect("prod", local, Carrier::WebSocket);
+    platform.until_open("prod", 1).await;
+    let before = platform.sessions.list(&name("prod"))[0].id;
+    let turns = tokio::sync::Semaphore::new(200);
+    let leave = (0..3_000).map(async |at| {
+        let _turn = turns.acquire().await.expect("open");
+        let request = Request::builder().uri("/").body(body("")).expect("a request");
+        let tunnel = name("prod");
+        let asked = platform.sessions.forward(&tunnel, request);
+        if at % 3 == 0 {
+            // Before it was answered, or before it was even seen.
+            let _ = tokio::time::timeout(Duration::from_micros(at % 500), asked).await;
+            return;
+        }
+        let mut answer = asked.await.expect("an answer").into_body();
+        answer.frame().await.expect("it goes on").expect("read");
+    });
+    tokio::time::timeout(Duration::from_secs(60), futures::future::join_all(leave)).await.expect("in time");
+    let after = platform.sessions.list(&name("prod"));
+    assert_eq!(after.iter().map(|one| one.id).collect::<Vec<_>>(), [before]);
+    assert_eq!(after[0].in_flight, 0);
 }
 
 #[tokio::test]

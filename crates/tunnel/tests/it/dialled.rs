@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::{SinkExt as _, StreamExt as _};
 use http::StatusCode;
 use rustls::RootCertStore;
 use rustls::pki_types::PrivateKeyDer;
@@ -10,8 +11,10 @@ use slipway_tunnel::{Carrier, Connection, Dial, Proxy, Server};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{Caller, KEY, Platform, Runtime, listen, text, trusting};
+use crate::carried::backend;
+use crate::support::{Caller, DOMAIN, KEY, Platform, Runtime, listen, name, text, trusting};
 
 /// TLS in front of the platform, for `localhost`, and the roots that trust it.
 async fn secured(platform: &Platform) -> (SocketAddr, RootCertStore) {
@@ -125,4 +128,33 @@ async fn a_proxy_is_asked_with_its_credential_and_its_refusal_is_repeated() {
         platform.connect_with(dial(&server, RootCertStore::empty(), Some(by(Some("user:pass")))), local);
     platform.until_open("prod", 1).await;
     assert_eq!(Caller::of(&platform, "prod").await.get("/").await.1, "here");
+}
+
+/// As from a company's network: a proxy that is asked to CONNECT, behind it TLS by an authority of one's own, and inside a WebSocket of a caller.
+#[tokio::test]
+async fn tls_of_an_authority_of_ones_own_goes_through_a_proxy_and_carries_websockets() {
+    let (platform, local) = (Platform::start().await, listen(backend).await);
+    let (address, roots) = secured(&platform).await;
+    let by = proxy().await;
+    for carrier in [Carrier::Raw, Carrier::WebSocket] {
+        let proxy = Proxy {
+            host: by.ip().to_string(),
+            port: by.port(),
+            credential: Some(Arc::new("user:pass".to_owned().into())),
+        };
+        let server = format!("https://localhost:{}", address.port());
+        let runtime =
+            platform.connect_with(Dial { carrier, ..dial(&server, roots.clone(), Some(proxy)) }, local);
+        platform.until_open("prod", 1).await;
+        let (status, large) = Caller::of(&platform, "prod").await.get("/large").await;
+        assert_eq!((status, large.len()), (StatusCode::OK, 3_000_000));
+        let stream = TcpStream::connect(platform.address).await.expect("connected");
+        let uri = format!("ws://{}.{DOMAIN}/socket", name("prod"));
+        let (mut socket, _) = tokio_tungstenite::client_async(uri, stream).await.expect("opened");
+        socket.send(Message::text("through all of it")).await.expect("sent");
+        let heard = socket.next().await.expect("open").expect("a message");
+        assert_eq!(heard, Message::text("through all of it"));
+        drop((socket, runtime));
+        platform.until_open("prod", 0).await;
+    }
 }

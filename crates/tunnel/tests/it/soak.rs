@@ -9,7 +9,7 @@ use slipway_tunnel::Carrier;
 
 use crate::support::{Caller, Platform, listen, text};
 
-fn number(name: &str, otherwise: usize) -> usize {
+pub(crate) fn number(name: &str, otherwise: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
@@ -17,21 +17,19 @@ fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("of this process").count()
 }
 
-fn resident_bytes() -> usize {
+pub(crate) fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").expect("of this process");
     text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("pages") * 4096
 }
 
-/// Other tests share this process, and would count: it is measured in one of its own.
-#[test]
-fn t7_tunnels_come_and_go_and_nothing_of_them_stays() {
+/// Other tests share this process, and would count: what is measured runs in one of its own, which is this test once more.
+pub(crate) fn alone<F: Future<Output = ()>>(name: &str, measure: impl FnOnce() -> F) {
     const ALONE: &str = "SLIPWAY_TUNNEL_SOAK_ALONE";
     if std::env::var_os(ALONE).is_some() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        return runtime.expect("a runtime").block_on(churn());
+        return runtime.expect("a runtime").block_on(measure());
     }
     let itself = std::env::current_exe().expect("this program");
-    let name = "soak::t7_tunnels_come_and_go_and_nothing_of_them_stays";
     let output = Command::new(itself)
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(ALONE, "1")
@@ -40,6 +38,12 @@ fn t7_tunnels_come_and_go_and_nothing_of_them_stays() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("1 passed"), "{said}");
+    println!("{said}");
+}
+
+#[test]
+fn t7_tunnels_come_and_go_and_nothing_of_them_stays() {
+    alone("soak::t7_tunnels_come_and_go_and_nothing_of_them_stays", churn);
 }
 
 async fn churn() {

@@ -11,7 +11,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use slipway_tunnel::{
     Agent, Carried, Carrier, Connection, Dial, Payload, Server, Sessions, TunnelName, accept_key, label_of,
     outside_headers,
@@ -32,7 +32,7 @@ pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<Paylo
     Response::builder().status(status).body(body).expect("a response")
 }
 
-/// Serves HTTP/1.1 with upgrades on an address of this machine until the test ends.
+/// Serves HTTP/1.1 with upgrades, and HTTP/2, on an address of this machine until the test ends.
 pub(crate) async fn listen<F, A>(answer: F) -> SocketAddr
 where
     F: Fn(Request<Incoming>) -> A + Clone + Send + 'static,
@@ -44,16 +44,19 @@ where
         loop {
             let (stream, _) = listener.accept().await.expect("a caller");
             stream.set_nodelay(true).expect("set");
+            // As the platform's own listener has it.
+            socket2::SockRef::from(&stream).set_tcp_notsent_lowat(128 << 10).expect("set");
             let answer = answer.clone();
             let service = service_fn(move |request| {
                 let answer = answer(request);
                 async move { Ok::<_, Infallible>(answer.await) }
             });
-            tokio::spawn(
-                hyper::server::conn::http1::Builder::new()
-                    .serve_connection(TokioIo::new(stream), service)
-                    .with_upgrades(),
-            );
+            tokio::spawn(async move {
+                let mut http = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                // As the platform's own listener has it.
+                http.http1().max_buf_size(64 << 10);
+                http.serve_connection_with_upgrades(TokioIo::new(stream), service).await
+            });
         }
     });
     address
@@ -86,22 +89,13 @@ impl Platform {
         local: SocketAddr,
         carrier: Carrier,
     ) -> Runtime {
-        let dial = Dial {
-            server: Server::parse(&format!("http://{address}")).expect("an address"),
-            path: slipway_tunnel::PATH,
-            carrier,
-            // A stand-in for a key that belongs to a runtime: the platform reads the name out of it.
-            credential: Arc::new(format!("{key} {runtime}").into()),
-            tls: trusting(rustls::RootCertStore::empty()),
-            proxy: None,
-        };
-        self.connect_with(dial, local)
+        self.connect_with(dial(address, runtime, key, carrier), local)
     }
 
     pub(crate) fn connect_with(&self, dial: Dial, local: SocketAddr) -> Runtime {
         let (state, states) = watch::channel(Connection::Connecting);
         let cancel = CancellationToken::new();
-        let agent = Agent { dial, local, state };
+        let agent = Agent { dial, local, state, traffic: std::sync::Arc::default() };
         tokio::spawn(agent.run(cancel.clone()));
         Runtime { states, cancel }
     }
@@ -115,6 +109,19 @@ impl Platform {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         panic!("{:?}", self.sessions.list(&name(runtime)));
+    }
+}
+
+/// A way to a platform without TLS.
+pub(crate) fn dial(address: SocketAddr, runtime: &str, key: &str, carrier: Carrier) -> Dial {
+    Dial {
+        server: Server::parse(&format!("http://{address}")).expect("an address"),
+        path: slipway_tunnel::PATH,
+        carrier,
+        // A stand-in for a key that belongs to a runtime: the platform reads the name out of it.
+        credential: Arc::new(format!("{key} {runtime}").into()),
+        tls: trusting(rustls::RootCertStore::empty()),
+        proxy: None,
     }
 }
 
@@ -174,7 +181,7 @@ fn open(sessions: Arc<Sessions>, mut request: Request<Incoming>) -> Response<Pay
     let upgraded = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let io = TokioIo::new(upgraded.await.expect("upgraded"));
-        let io = Carried::new(carrier, io, true).await;
+        let io = Carried::new(carrier, io, true);
         let _ = sessions.serve(&name(&runtime), "a test".into(), io).await;
     });
     let mut response = text(StatusCode::SWITCHING_PROTOCOLS, "");
@@ -197,6 +204,18 @@ pub(crate) struct Caller {
 impl Caller {
     pub(crate) async fn of(platform: &Platform, runtime: &str) -> Self {
         let stream = tokio::net::TcpStream::connect(platform.address).await.expect("connected");
+        Self::on(stream, runtime).await
+    }
+
+    /// One whose machine keeps little of what it does not read: a thousand of those that keep what they may, on one machine, are
+    /// more than all its TCP connections together may have, and then none of them goes on.
+    pub(crate) async fn small(platform: &Platform, runtime: &str) -> Self {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(32 << 10).expect("set");
+        Self::on(socket.connect(platform.address).await.expect("connected"), runtime).await
+    }
+
+    async fn on(stream: tokio::net::TcpStream, runtime: &str) -> Self {
         stream.set_nodelay(true).expect("set");
         let (sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.expect("HTTP");
