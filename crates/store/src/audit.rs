@@ -124,7 +124,7 @@ pub fn append(
         ],
     )?;
     // Whoever comes next in the chain builds on this.
-    tx.send_row(
+    tx.send_row_over(
         &format!("audit_heads/{chain}"),
         "INSERT INTO audit_heads (chain, seq, hash) VALUES ($1, $2, $3) \
          ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
@@ -194,16 +194,12 @@ pub fn list(tx: &mut Tx<'_>, chain: &str, filter: &Filter) -> Result<(Vec<Record
             &format!(" AND (path {like} ${place} ESCAPE '\\' OR detail {like} ${place} ESCAPE '\\')");
     }
     let most = COUNTED_MAX.max(filter.offset.saturating_add(filter.limit).saturating_add(1));
-    values.push(most.into());
-    let place = values.len();
     let counted =
-        format!("SELECT count(*) FROM (SELECT 1 FROM audit WHERE {condition} LIMIT ${place}) AS counted");
+        format!("SELECT count(*) FROM (SELECT 1 FROM audit WHERE {condition} LIMIT {most}) AS counted");
     let total = tx.one(&counted, &values)?.map_or(Ok(0), |row| row.int(0))?;
-    values.pop();
     let order = if filter.oldest_first { "ASC" } else { "DESC" };
-    values.extend([filter.limit.into(), filter.offset.into()]);
-    let (limit, offset) = (values.len() - 1, values.len());
-    let sql = format!("{RECORD} WHERE {condition} ORDER BY seq {order} LIMIT ${limit} OFFSET ${offset}");
+    let page = crate::sql::page(&mut values, filter.limit, filter.offset);
+    let sql = format!("{RECORD} WHERE {condition} ORDER BY seq {order} {page}");
     let rows = tx.all(&sql, &values)?.iter().map(read).collect::<Result<_, _>>()?;
     Ok((rows, total))
 }

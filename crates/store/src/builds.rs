@@ -190,7 +190,7 @@ fn created<O>(
     let fact = Fact::BuildCreated { account: scope.account(), build: new.id, pipeline: new.pipeline };
     facts::note(tx, scope.account(), &fact, now_ms)?;
     tx.changed(scope.account(), ChangeKind::Build, new.id);
-    tx.queue_moved(scope.account());
+    tx.build_arrived(scope.account(), new.pipeline);
     Ok(new.id)
 }
 
@@ -310,20 +310,13 @@ pub fn asks_list(scope: Scope, filter: &Filter) -> [Ask; 2] {
         Ask::new(KEPT, values.clone())
     } else {
         let most = COUNTED_MAX.max(filter.offset.saturating_add(filter.limit).saturating_add(1));
-        let mut values = values.clone();
-        values.push(most.into());
-        let place = values.len();
         Ask::new(
-            format!(
-                "SELECT count(*) FROM (SELECT 1 FROM builds WHERE {condition} LIMIT ${place}) AS counted"
-            ),
-            values,
+            format!("SELECT count(*) FROM (SELECT 1 FROM builds WHERE {condition} LIMIT {most}) AS counted"),
+            values.clone(),
         )
     };
-    values.extend([filter.limit.into(), filter.offset.into()]);
-    let (limit, offset) = (values.len() - 1, values.len());
-    let sql = format!("{BUILD} WHERE {condition} ORDER BY id DESC LIMIT ${limit} OFFSET ${offset}");
-    [count, Ask::new(sql, values)]
+    let page = crate::sql::page(&mut values, filter.limit, filter.offset);
+    [count, Ask::new(format!("{BUILD} WHERE {condition} ORDER BY id DESC {page}"), values)]
 }
 
 /// Builds of the account since the beginning of a day of UTC, by numbers that every new one raises: counting them

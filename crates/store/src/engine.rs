@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use slipway_model::{AccountId, Change};
+use slipway_model::{AccountId, Change, PipelineId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
 use crate::group::{Answer, Job, Undo, Work, write_loop};
@@ -43,6 +43,9 @@ pub struct Touched {
     /// A build may have become free to be taken.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<AccountId>,
+    /// Those of them in which nothing else moved than that these pipelines have more builds that wait.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arrived: Vec<(AccountId, Vec<PipelineId>)>,
     /// A repository was pushed to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pushes: Vec<AccountId>,
@@ -56,9 +59,32 @@ impl Touched {
         self.queues.is_empty() && self.pushes.is_empty() && self.errands.is_empty()
     }
 
+    /// Any build of the account may have become free to be taken.
+    pub(crate) fn queue_moved(&mut self, account: AccountId) {
+        note(&mut self.queues, account);
+        self.arrived.retain(|(of, _)| *of != account);
+    }
+
+    /// A build of this pipeline waits that was not there.
+    pub(crate) fn build_arrived(&mut self, account: AccountId, pipeline: PipelineId) {
+        if !self.queues.contains(&account) {
+            self.queues.push(account);
+            self.arrived.push((account, vec![pipeline]));
+        } else if let Some((_, known)) = self.arrived.iter_mut().find(|(of, _)| *of == account)
+            && !known.contains(&pipeline)
+        {
+            known.push(pipeline);
+        }
+    }
+
     pub(crate) fn add(&mut self, other: Self) {
         for account in other.queues {
-            note(&mut self.queues, account);
+            match other.arrived.iter().find(|(of, _)| *of == account) {
+                Some((_, pipelines)) => {
+                    pipelines.iter().for_each(|&pipeline| self.build_arrived(account, pipeline));
+                }
+                None => self.queue_moved(account),
+            }
         }
         for account in other.pushes {
             note(&mut self.pushes, account);
@@ -88,6 +114,12 @@ impl Committed {
         self.touched.as_ref().map_or(self.missed || self.facts, |touched| touched.queues.contains(&account))
     }
 
+    /// Pipelines of the account that have more builds that wait, where nothing else has moved in its queue.
+    pub fn only_arrived(&self, account: AccountId) -> Option<&[PipelineId]> {
+        let arrived = &self.touched.as_ref()?.arrived;
+        arrived.iter().find(|(of, _)| *of == account).map(|(_, pipelines)| pipelines.as_slice())
+    }
+
     /// Whether a runner of the account may have been asked for a call, or may have answered one.
     pub fn moved_errands(&self, account: AccountId) -> bool {
         self.touched.as_ref().map_or(self.missed, |touched| touched.errands.contains(&account))
@@ -115,7 +147,7 @@ struct Inner {
     listener: Mutex<Option<Listener>>,
     quiet_logs: Arc<AtomicBool>,
     waited: Arc<Waited>,
-    trips: Arc<AtomicU64>,
+    traffic: Arc<postgres::Traffic>,
     _lock: Option<std::fs::File>,
 }
 
@@ -139,6 +171,8 @@ pub struct Stats {
     pub connections: u64,
     /// How often this store waited for an answer of PostgreSQL.
     pub round_trips: u64,
+    /// How many statements it sent there, each a message and an answer.
+    pub statements: u64,
 }
 
 impl Store {
@@ -158,8 +192,8 @@ impl Store {
             DatabaseUrl::Postgres(address) => address,
         };
         let mut inner = Inner::new(Database::Postgres, Vec::new());
-        let (address, trips) = address.counted();
-        inner.trips = trips;
+        let (address, traffic) = address.counted();
+        inner.traffic = traffic;
         let address = &address;
         let (heard, quiet) = (inner.committed.clone(), inner.quiet_logs.clone());
         let (writer, readers, listener) = on_a_thread(|| postgres::open(address, heard, quiet))?;
@@ -229,7 +263,8 @@ impl Store {
             waited_micros: waited.micros.load(Ordering::Relaxed),
             waiting: waited.waiting.load(Ordering::Relaxed),
             connections: postgres::connections(),
-            round_trips: self.inner.trips.load(Ordering::Relaxed),
+            round_trips: self.inner.traffic.trips.load(Ordering::Relaxed),
+            statements: self.inner.traffic.statements.load(Ordering::Relaxed),
         }
     }
 
@@ -351,7 +386,7 @@ impl Inner {
             listener: Mutex::new(None),
             quiet_logs: Arc::default(),
             waited: Arc::default(),
-            trips: Arc::default(),
+            traffic: Arc::default(),
             _lock: None,
         }
     }

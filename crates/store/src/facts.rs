@@ -58,10 +58,14 @@ fn recorded(row: &Row) -> Result<Recorded, StoreError> {
 
 /// Those that a consumer has not come to.
 pub fn after_cursor(tx: &mut Tx<'_>, consumer: &str, limit: i64) -> Result<Vec<Recorded>, StoreError> {
+    let mut values = vec![consumer.into()];
+    let page = crate::sql::page(&mut values, limit, 0);
     tx.all(
-        "SELECT seq, account, body FROM facts WHERE seq > coalesce((SELECT seq FROM cursors WHERE consumer = $1), 0) \
-         ORDER BY seq LIMIT $2",
-        &[consumer.into(), limit.into()],
+        &format!(
+            "SELECT seq, account, body FROM facts WHERE seq > coalesce((SELECT seq FROM cursors WHERE consumer = $1), 0) \
+             ORDER BY seq {page}"
+        ),
+        &values,
     )?
     .iter()
     .map(recorded)
@@ -82,7 +86,8 @@ pub fn cursor(tx: &mut Tx<'_>, consumer: &str) -> Result<i64, StoreError> {
 }
 
 pub fn move_cursor(tx: &mut Tx<'_>, consumer: &str, seq: i64) -> Result<(), StoreError> {
-    tx.send(
+    tx.send_over(
+        &format!("cursors/{consumer}"),
         "INSERT INTO cursors (consumer, seq) VALUES ($1, $2) ON CONFLICT (consumer) DO UPDATE SET seq = excluded.seq",
         &[consumer.into(), seq.into()],
     )

@@ -131,7 +131,8 @@ pub fn polled(tx: &mut Tx<'_>, id: HookId, now_ms: i64) -> Result<(), StoreError
 }
 
 pub fn heard(tx: &mut Tx<'_>, id: HookId, now_ms: i64) -> Result<(), StoreError> {
-    tx.send("UPDATE hooks SET heard_ms = $2 WHERE id = $1", &[id.into(), now_ms.into()])
+    let sql = "UPDATE hooks SET heard_ms = $2 WHERE id = $1";
+    tx.send_over(&format!("heard/{id}"), sql, &[id.into(), now_ms.into()])
 }
 
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: HookId) -> Result<(), StoreError> {
@@ -149,7 +150,8 @@ pub fn refs(tx: &mut Tx<'_>, id: HookId) -> Result<BTreeMap<String, String>, Sto
 /// `None`: the branch or tag is gone.
 pub fn note_ref(tx: &mut Tx<'_>, id: HookId, name: &str, sha: Option<&str>) -> Result<(), StoreError> {
     match sha {
-        Some(sha) => tx.send(
+        Some(sha) => tx.send_over(
+            &format!("hook_refs/{id}/{name}"),
             "INSERT INTO hook_refs (hook, name, sha) VALUES ($1, $2, $3) \
              ON CONFLICT (hook, name) DO UPDATE SET sha = excluded.sha",
             &[id.into(), name.into(), sha.into()],

@@ -76,19 +76,17 @@ pub fn due(tx: &mut Tx<'_>, now_ms: i64) -> Result<Vec<Outgoing>, StoreError> {
 }
 
 pub fn done(tx: &mut Tx<'_>, id: DeliveryId, problem: Option<&str>, now_ms: i64) -> Result<(), StoreError> {
-    tx.execute(
+    tx.send(
         "UPDATE outgoing SET done_ms = $2, problem = $3, attempts = attempts + 1 WHERE id = $1",
         &[id.into(), now_ms.into(), problem.into()],
-    )?;
-    Ok(())
+    )
 }
 
 pub fn later(tx: &mut Tx<'_>, id: DeliveryId, problem: &str, next_ms: i64) -> Result<(), StoreError> {
-    tx.execute(
+    tx.send(
         "UPDATE outgoing SET next_ms = $2, problem = $3, attempts = attempts + 1 WHERE id = $1",
         &[id.into(), next_ms.into(), problem.into()],
-    )?;
-    Ok(())
+    )
 }
 
 /// Newest first.

@@ -259,5 +259,7 @@ pub fn rename_project(tx: &mut Tx<'_>, scope: Scope, old: &str, new: &str) -> Re
 pub fn delete(tx: &mut Tx<'_>, scope: Scope, id: PipelineId) -> Result<(), StoreError> {
     tx.execute("DELETE FROM pipelines WHERE account = $1 AND id = $2", &[scope.account().into(), id.into()])?;
     tx.changed(scope.account(), ChangeKind::Pipeline, id);
+    // It holds its builds back no more.
+    tx.queue_moved(scope.account());
     Ok(())
 }

@@ -93,6 +93,13 @@ pub fn set_access(
     Ok(())
 }
 
+/// Networks from which callers may use its tunnel, empty for all; none where there is no such runtime.
+pub fn allowed(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<Option<Vec<String>>, StoreError> {
+    let values = [scope.account().into(), name.into()];
+    let row = tx.one("SELECT allowed FROM runtimes WHERE account = $1 AND name = $2", &values)?;
+    row.map(|row| row.json(0)).transpose()
+}
+
 /// The name of each, and where an administrator says that it is reached.
 pub fn addresses(tx: &mut Tx<'_>, scope: Scope) -> Result<Vec<(String, String)>, StoreError> {
     let rows = tx.all("SELECT name, address FROM runtimes WHERE account = $1", &[scope.account().into()])?;

@@ -36,6 +36,15 @@ impl Ask {
     }
 }
 
+/// What is known of a change beside its text.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct About<'a> {
+    /// The one row that it changes, by a name that jobs go by which build on what it was before.
+    pub(crate) row: Option<&'a str>,
+    /// What it says anew, whole: of several changes with one text and this name only the last one leaves anything.
+    pub(crate) over: Option<&'a str>,
+}
+
 /// What a job of a group asks for before any of them runs, and under whose rights.
 pub(crate) type Ahead = (Option<Service>, Vec<Ask>);
 
@@ -63,9 +72,8 @@ pub(crate) trait Session: Send {
     }
     fn execute(&mut self, sql: &str, values: &[Value]) -> Result<usize, StoreError>;
     /// A change whose count nobody needs. It may fail later: with the next statement, or with the commit.
-    /// `row`: the one row that it changes, by a name that jobs go by which build on what it was before.
-    fn send(&mut self, sql: &str, values: &[Value], row: Option<&str>) -> Result<(), StoreError> {
-        let _ = row;
+    fn send(&mut self, sql: &str, values: &[Value], about: About<'_>) -> Result<(), StoreError> {
+        let _ = about;
         self.execute(sql, values).map(drop)
     }
     /// Which job a failure was of, by its place in the transaction, when that was not the one that ran: nothing of the transaction

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use slipway_model::{AccountId, Change, ChangeKind};
+use slipway_model::{AccountId, Change, ChangeKind, PipelineId};
 
 use crate::engine::{self, Touched};
-use crate::session::{Ask, Session};
+use crate::session::{About, Ask, Session};
 use crate::touching::{Spoilt, Tables, is_change};
 use crate::{Database, StoreError};
 
@@ -57,6 +57,18 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 /// JSON as text.
 pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Value, StoreError> {
     Ok(Value::Text(serde_json::to_string(value).map_err(StoreError::corrupt)?))
+}
+
+/// How a statement that asks for a page ends. Its length stands in the text: PostgreSQL plans for a tenth of a table where it does
+/// not know how many rows are wanted, finds at every use that it can do better than that, and so plans every use anew. What is
+/// left out before it is a value, because nobody pages through the same list in as many texts as it has pages.
+pub(crate) fn page(values: &mut Vec<Value>, length: i64, left_out: i64) -> String {
+    let length = length.max(0);
+    if left_out <= 0 {
+        return format!("LIMIT {length}");
+    }
+    values.push(left_out.into());
+    format!("LIMIT {length} OFFSET ${}", values.len())
 }
 
 /// One transaction, or one reader's snapshot.
@@ -112,7 +124,12 @@ impl<'c> Tx<'c> {
 
     /// A build of the account may be free to be taken now that was not before: runners that wait hear of it.
     pub fn queue_moved(&mut self, account: AccountId) {
-        engine::note(&mut self.touched.queues, account);
+        self.touched.queue_moved(account);
+    }
+
+    /// A build of this pipeline waits that was not there: who knows that the pipeline is full need not look.
+    pub(crate) fn build_arrived(&mut self, account: AccountId, pipeline: PipelineId) {
+        self.touched.build_arrived(account, pipeline);
     }
 
     /// A runner of the account is asked for a call inside of its network, or has answered one: whoever waits for that hears of it.
@@ -141,14 +158,29 @@ impl<'c> Tx<'c> {
     /// end of the work, and that is where it fails if it does.
     pub fn send(&mut self, sql: &str, values: &[Value]) -> Result<(), StoreError> {
         self.changing(sql, None);
-        let done = self.session.send(sql, values, None);
+        let done = self.session.send(sql, values, About::default());
+        self.noted(done)
+    }
+
+    /// The same of what is said anew, whole, under this name: of several such changes with one text that nobody looked at between,
+    /// only the last one is made.
+    pub(crate) fn send_over(&mut self, over: &str, sql: &str, values: &[Value]) -> Result<(), StoreError> {
+        self.changing(sql, None);
+        let done = self.session.send(sql, values, About { over: Some(over), ..About::default() });
         self.noted(done)
     }
 
     /// The same of the one row that questions call so ([`Ask::of_row`]): answers about other rows stay true.
     pub(crate) fn send_row(&mut self, row: &str, sql: &str, values: &[Value]) -> Result<(), StoreError> {
         self.changing(sql, Some(row));
-        let done = self.session.send(sql, values, Some(row));
+        let done = self.session.send(sql, values, About { row: Some(row), ..About::default() });
+        self.noted(done)
+    }
+
+    /// Both: the one row, said anew.
+    pub(crate) fn send_row_over(&mut self, row: &str, sql: &str, values: &[Value]) -> Result<(), StoreError> {
+        self.changing(sql, Some(row));
+        let done = self.session.send(sql, values, About { row: Some(row), over: Some(row) });
         self.noted(done)
     }
 

@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 
 use slipway_model::{BuildId, BuildStatus, ChangeKind, PipelineId};
 
@@ -57,6 +57,9 @@ pub trait Chooser {
     /// What the pipeline of a build allows now.
     fn limits(&mut self, tx: &mut Tx<'_>, build: &Build) -> Result<Limits, StoreError>;
 
+    /// Nothing of this pipeline can start before something of it ends or its limits change, whoever asks.
+    fn full(&mut self, _: PipelineId) {}
+
     /// This one may be taken. `false`: that is enough.
     fn chose(&mut self, tx: &mut Tx<'_>, build: Build) -> Result<bool, StoreError>;
 }
@@ -69,7 +72,7 @@ pub fn choose(
     chooser: &mut dyn Chooser,
 ) -> Result<(), StoreError> {
     // What was let go because a runner died is gone on with first: it holds its place already.
-    let lost = tx.all(&lost_sql(), &[scope.account().into(), now_ms.into(), BATCH.into()])?;
+    let lost = tx.all(&lost_sql(), &[scope.account().into(), now_ms.into()])?;
     for row in &lost {
         let build = build(row)?;
         if chooser.limits(tx, &build)?.elsewhere.is_none() && !chooser.chose(tx, build)? {
@@ -77,7 +80,7 @@ pub fn choose(
         }
     }
     let mut waiting = Waiting::read(tx, scope)?;
-    let mut places: HashMap<PipelineId, Places> = HashMap::new();
+    let (mut places, mut chosen) = (HashMap::new(), HashSet::new());
     for _ in 0..LOOKED_MAX {
         let Some(build) = waiting.first() else { break };
         let allowed = chooser.limits(tx, &build)?;
@@ -87,12 +90,19 @@ pub fn choose(
                 if !chooser.chose(tx, build)? {
                     break;
                 }
+                chosen.insert(pipeline);
                 if let Some(places) = places.get_mut(&pipeline) {
                     places.add(trigger, branch, 1);
                 }
                 waiting.advance(tx, pipeline)?;
             }
-            Room::PipelineFull => waiting.leave_out(pipeline),
+            Room::PipelineFull => {
+                // What was chosen now may be left by who was told of it.
+                if allowed.elsewhere.is_none() && !chosen.contains(&pipeline) {
+                    chooser.full(pipeline);
+                }
+                waiting.leave_out(pipeline);
+            }
             Room::OtherFull => waiting.advance(tx, pipeline)?,
         }
     }
@@ -186,7 +196,6 @@ impl Waiting {
                 queue_rank.into(),
                 created_ms.into(),
                 id.into(),
-                BATCH.into(),
             ];
             for row in &tx.all(&next_sql(), &values)? {
                 read.push_back(build(row)?);
@@ -203,7 +212,7 @@ impl Waiting {
 pub(super) fn lost_sql() -> String {
     format!(
         "{BUILD} WHERE account = $1 AND {TAKEN} AND (lease_until_ms IS NULL OR lease_until_ms < $2) \
-         ORDER BY queue_rank, created_ms, id LIMIT $3"
+         ORDER BY queue_rank, created_ms, id LIMIT {BATCH}"
     )
 }
 
@@ -224,7 +233,7 @@ pub(super) fn heads_sql() -> String {
 pub(super) fn next_sql() -> String {
     format!(
         "{BUILD} WHERE account = $1 AND pipeline = $2 AND status = 'pending' AND queue_rank >= $3 AND (queue_rank > $3 OR \
-         (created_ms > $4 OR (created_ms = $4 AND id > $5))) ORDER BY queue_rank, created_ms, id LIMIT $6"
+         (created_ms > $4 OR (created_ms = $4 AND id > $5))) ORDER BY queue_rank, created_ms, id LIMIT {BATCH}"
     )
 }
 

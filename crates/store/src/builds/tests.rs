@@ -40,8 +40,8 @@ async fn taking_a_build_reads_the_queue_and_not_every_build() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     for (sql, values, steps) in [
-        (lost_sql(), 3, vec!["SEARCH builds USING INDEX builds_taken (account=?"]),
-        (next_sql(), 6, vec!["SEARCH builds USING INDEX builds_queue_of (account=? AND pipeline=?"]),
+        (lost_sql(), 2, vec!["SEARCH builds USING INDEX builds_taken (account=?"]),
+        (next_sql(), 5, vec!["SEARCH builds USING INDEX builds_queue_of (account=? AND pipeline=?"]),
         (
             heads_sql(),
             1,

@@ -138,7 +138,7 @@ pub fn change_key(
 /// When keys were last used, noted now and then for all of them together.
 pub fn keys_used(tx: &mut Tx<'_>, used: &[(ApiKeyId, i64)]) -> Result<(), StoreError> {
     for (id, at_ms) in used {
-        tx.execute(
+        tx.send(
             "UPDATE api_keys SET last_used_ms = $2 WHERE id = $1 AND (last_used_ms IS NULL OR last_used_ms < $2)",
             &[(*id).into(), (*at_ms).into()],
         )?;

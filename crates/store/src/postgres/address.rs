@@ -4,14 +4,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use postgres::config::{Host, SslMode};
 use postgres::{Client, NoTls};
 use tokio_postgres::Config;
 
-use super::wire::Wire;
+use super::wire::{Traffic, Wire};
 use super::{failure, schemas, tls};
 use crate::StoreError;
 use crate::database::BadDatabaseUrl;
@@ -23,8 +22,8 @@ pub struct Address {
     config: Config,
     tls: Tls,
     patience: Patience,
-    /// How often sessions of this address waited for an answer.
-    trips: Arc<AtomicU64>,
+    /// Of all sessions of this address.
+    traffic: Arc<Traffic>,
 }
 
 /// How long the server lets a session take.
@@ -79,7 +78,7 @@ impl FromStr for Address {
         config.ssl_mode(if tls == Tls::Off { SslMode::Disable } else { SslMode::Require });
         config.connect_timeout(CONNECT_TIMEOUT).application_name(SERVING);
         config.keepalives_idle(Duration::from_secs(15)).tcp_user_timeout(Duration::from_secs(20));
-        Ok(Self { config, tls, patience: Patience::Serving, trips: Arc::default() })
+        Ok(Self { config, tls, patience: Patience::Serving, traffic: Arc::default() })
     }
 }
 
@@ -124,16 +123,16 @@ impl Address {
             Tls::Off => None,
             Tls::On { root } => Some(tls::connector(root.as_deref())?),
         };
-        let mut wire = Wire::connect(&self.config, tls, self.trips.clone())?;
+        let mut wire = Wire::connect(&self.config, tls, self.traffic.clone())?;
         wire.send_batch(self.settings());
         wire.flush()?;
         Ok(wire)
     }
 
     /// The same address with a count of its own.
-    pub(crate) fn counted(&self) -> (Self, Arc<AtomicU64>) {
-        let trips = Arc::new(AtomicU64::new(0));
-        (Self { trips: trips.clone(), ..self.clone() }, trips)
+    pub(crate) fn counted(&self) -> (Self, Arc<Traffic>) {
+        let traffic: Arc<Traffic> = Arc::default();
+        (Self { traffic: traffic.clone(), ..self.clone() }, traffic)
     }
 
     fn settings(&self) -> String {

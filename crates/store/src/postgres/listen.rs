@@ -16,7 +16,7 @@ use tokio::sync::broadcast;
 
 use super::{Address, failure};
 use crate::StoreError;
-use crate::engine::Committed;
+use crate::engine::{Committed, Touched};
 
 pub(super) const CHANNEL: &str = "slipway_commits";
 /// PostgreSQL takes less than 8000 bytes.
@@ -38,7 +38,8 @@ pub(super) fn announcement(committed: &Committed, quiet_logs: bool) -> Option<St
         return Some(text);
     }
     // In whose account is said for as long as it fits: most of those who wait are in others.
-    for touched in [committed.touched, None] {
+    let roughly = committed.touched.clone().map(|touched| Touched { arrived: Vec::new(), ..touched });
+    for touched in [committed.touched, roughly, None] {
         let shorter = Committed { facts: committed.facts, missed: true, touched, ..Committed::default() };
         let text = serde_json::to_string(&shorter).expect("an announcement is JSON");
         if text.len() <= ANNOUNCEMENT_MAX {
@@ -147,7 +148,6 @@ mod tests {
     use slipway_model::Change;
 
     use super::*;
-    use crate::engine::Touched;
 
     #[test]
     fn an_announcement_fits_or_says_that_anything_may_have_changed() {
@@ -164,6 +164,12 @@ mod tests {
         let heard = serde_json::from_str::<Committed>(&text).unwrap();
         let other = slipway_model::AccountId::from_parts(2, [0; 5]);
         assert!(heard.missed && heard.moved_queue(one) && !heard.moved_queue(other));
+        let arrived = (0..500).map(|index| slipway_model::PipelineId::from_parts(index, [0; 5])).collect();
+        let touched =
+            Some(Touched { queues: vec![one], arrived: vec![(one, arrived)], ..Touched::default() });
+        let crowded = Committed { touched, ..Committed::default() };
+        let heard: Committed = serde_json::from_str(&announcement(&crowded, false).unwrap()).unwrap();
+        assert!(heard.moved_queue(one) && heard.only_arrived(one).is_none() && !heard.moved_queue(other));
         let accounts = (0..500).map(|index| slipway_model::AccountId::from_parts(index, [0; 5]));
         let touched = Some(Touched { queues: accounts.collect(), ..Touched::default() });
         let everywhere = Committed { touched, ..Committed::default() };

@@ -5,6 +5,7 @@
 //! 0005); a process that stops in the middle loses it after a few seconds, because the server ends its session.
 
 mod address;
+mod columns;
 mod listen;
 mod migrate;
 mod questions;
@@ -17,6 +18,7 @@ mod wire;
 pub use address::Address;
 pub(crate) use listen::Listener;
 pub(crate) use session::connections;
+pub(crate) use wire::Traffic;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32};

@@ -12,29 +12,81 @@ use crate::sql::{Row, Value};
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
 
-/// What a value is declared as when its statement is prepared. A null is not referred to, see [`nulls_written_out`].
-pub(super) fn declared(value: &Value) -> Type {
-    match value {
-        Value::Null | Value::Text(_) => Type::TEXT,
-        Value::Int(_) => Type::INT8,
-        Value::Blob(_) => Type::BYTEA,
+/// What stands for a place of a statement.
+pub(super) trait Sent: ToSql + Sync {
+    /// What it is declared as when its statement is prepared. A null is not referred to, see [`nulls_written_out`].
+    fn declared(&self) -> Type;
+    /// What tells values apart for whoever keeps prepared statements.
+    fn letter(&self) -> u8;
+}
+
+impl Sent for Value {
+    fn declared(&self) -> Type {
+        match self {
+            Self::Null | Self::Text(_) => Type::TEXT,
+            Self::Int(_) => Type::INT8,
+            Self::Blob(_) => Type::BYTEA,
+        }
+    }
+
+    fn letter(&self) -> u8 {
+        match self {
+            Self::Null => b'n',
+            Self::Text(_) => b't',
+            Self::Int(_) => b'i',
+            Self::Blob(_) => b'b',
+        }
     }
 }
 
-/// What tells values apart for whoever keeps prepared statements.
-pub(super) fn letter(value: &Value) -> u8 {
-    match value {
-        Value::Null => b'n',
-        Value::Text(_) => b't',
-        Value::Int(_) => b'i',
-        Value::Blob(_) => b'b',
+/// A value, or a column of them for a statement that goes over several rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Parameter {
+    One(Value),
+    /// All of one kind, and none of them null.
+    Many(Vec<Value>),
+}
+
+impl Sent for Parameter {
+    fn declared(&self) -> Type {
+        match self {
+            Self::One(value) => value.declared(),
+            Self::Many(values) => match values.first() {
+                Some(Value::Int(_)) => Type::INT8_ARRAY,
+                Some(Value::Blob(_)) => Type::BYTEA_ARRAY,
+                _ => Type::TEXT_ARRAY,
+            },
+        }
     }
+
+    fn letter(&self) -> u8 {
+        match self {
+            Self::One(value) => value.letter(),
+            Self::Many(values) => values.first().map_or(b'T', |value| value.letter().to_ascii_uppercase()),
+        }
+    }
+}
+
+impl ToSql for Parameter {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        match self {
+            Self::One(value) => value.to_sql(kind, out),
+            Self::Many(values) => values.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
 /// Where `$2` is null, `NULL` stands in its place: a null has no type to declare, and PostgreSQL does not find one for
 /// `$2 IS NULL OR account = $2`.
-pub(super) fn nulls_written_out<'s>(sql: &'s str, values: &[Value]) -> Cow<'s, str> {
-    if !values.contains(&Value::Null) {
+pub(super) fn nulls_written_out<'s, V: Sent>(sql: &'s str, values: &[V]) -> Cow<'s, str> {
+    let is_null = |value: &V| value.letter() == b'n';
+    if !values.iter().any(is_null) {
         return sql.into();
     }
     let mut pieces = sql.split('$');
@@ -43,8 +95,9 @@ pub(super) fn nulls_written_out<'s>(sql: &'s str, values: &[Value]) -> Cow<'s, s
         let digits = piece.find(|character: char| !character.is_ascii_digit()).unwrap_or(piece.len());
         let (number, rest) = piece.split_at(digits);
         let value = number.parse::<usize>().ok().and_then(|number| values.get(number.checked_sub(1)?));
-        out += if value == Some(&Value::Null) { "NULL" } else { "$" };
-        out += if value == Some(&Value::Null) { rest } else { piece };
+        let null = value.is_some_and(is_null);
+        out += if null { "NULL" } else { "$" };
+        out += if null { rest } else { piece };
     }
     out.into()
 }

@@ -15,12 +15,13 @@ use std::task::{Context, Poll, Waker};
 
 use futures::StreamExt;
 use futures::future::join_all;
-use postgres::types::{ToSql, Type};
+use postgres::types::ToSql;
 use postgres::{NoTls, Statement};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error};
 
+use super::values::{Parameter, Sent};
 use super::{failure, questions, tls, values};
 use crate::StoreError;
 use crate::session::{Ask, EachRow};
@@ -46,8 +47,15 @@ pub(super) struct Wire {
     statements: HashMap<String, HashMap<Vec<u8>, Statement>>,
     kept: usize,
     over: bool,
+    traffic: Arc<Traffic>,
+}
+
+/// What connections cost.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
     /// How often an answer was waited for.
-    trips: Arc<AtomicU64>,
+    pub(crate) trips: AtomicU64,
+    pub(crate) statements: AtomicU64,
 }
 
 fn driver<S, T>(mut connection: Connection<S, T>) -> Driver
@@ -81,9 +89,9 @@ pub(super) enum Asked {
 /// A statement that answers one question, or several.
 pub(super) struct Question {
     statement: Statement,
-    values: Vec<Value>,
-    /// Columns of each of several; empty of one.
-    parts: Vec<Vec<Type>>,
+    values: Vec<Parameter>,
+    /// How each of several is read; empty of one.
+    parts: Vec<questions::Part>,
 }
 
 impl Question {
@@ -92,10 +100,10 @@ impl Question {
         if self.parts.is_empty() {
             return Ok(vec![rows]);
         }
-        let mut answers = vec![Vec::new(); self.parts.len()];
+        let mut answers = vec![Vec::new(); questions::count(&self.parts)];
         for row in &rows {
             let (place, row) = questions::answer(row, &self.parts)?;
-            answers[place].push(row);
+            answers.get_mut(place).ok_or_else(|| StoreError::corrupt("an answer to no question"))?.push(row);
         }
         Ok(answers)
     }
@@ -105,7 +113,7 @@ impl Wire {
     pub(super) fn connect(
         config: &Config,
         tls: Option<tls::Connector>,
-        trips: Arc<AtomicU64>,
+        traffic: Arc<Traffic>,
     ) -> Result<Self, StoreError> {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
         let connected = runtime.block_on(async {
@@ -132,7 +140,7 @@ impl Wire {
             statements,
             kept: 0,
             over: false,
-            trips,
+            traffic,
         })
     }
 
@@ -150,7 +158,7 @@ impl Wire {
             return Err(lost());
         }
         let (runtime, connection, over) = (&self.runtime, &mut self.connection, &mut self.over);
-        self.trips.fetch_add(1, Ordering::Relaxed);
+        self.traffic.trips.fetch_add(1, Ordering::Relaxed);
         let mut work = pin!(work);
         runtime.block_on(poll_fn(|cx| {
             // First, so that what it sends goes out in this turn.
@@ -181,7 +189,7 @@ impl Wire {
             return;
         }
         // Nobody waits for it.
-        self.trips.fetch_sub(1, Ordering::Relaxed);
+        self.traffic.trips.fetch_sub(1, Ordering::Relaxed);
         let _ = self.drive(async {
             let mut first = true;
             poll_fn(|_| if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(Ok(())) }).await
@@ -193,7 +201,12 @@ impl Wire {
         self.unread.clear();
     }
 
+    fn counted(&self, statements: usize) {
+        self.traffic.statements.fetch_add(statements as u64, Ordering::Relaxed);
+    }
+
     fn later(&mut self, answer: impl Future<Output = Result<u64, Error>> + Send + 'static) {
+        self.counted(1);
         let mut answer: Answer = Box::pin(answer);
         // Being asked once puts it into the connection's queue.
         let asked = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -210,7 +223,7 @@ impl Wire {
         self.later(async move { client.batch_execute(&sql).await.map(|()| 0) });
     }
 
-    pub(super) fn send(&mut self, statement: Statement, values: Vec<Value>) {
+    pub(super) fn send<V: Sent + Send + 'static>(&mut self, statement: Statement, values: Vec<V>) {
         let client = self.client();
         self.later(async move { client.execute_raw(&statement, values).await });
     }
@@ -226,17 +239,18 @@ impl Wire {
         self.noted(done)
     }
 
-    pub(super) fn prepared(&mut self, sql: &str, values: &[Value]) -> Result<Statement, StoreError> {
-        let types: Vec<u8> = values.iter().map(values::letter).collect();
+    pub(super) fn prepared<V: Sent>(&mut self, sql: &str, values: &[V]) -> Result<Statement, StoreError> {
+        let types: Vec<u8> = values.iter().map(Sent::letter).collect();
         if let Some(known) = self.statements.get(sql).and_then(|of_text| of_text.get(&types)) {
             return Ok(known.clone());
         }
         if self.kept >= STATEMENTS_MAX {
             self.forget_statements();
         }
+        self.counted(1);
         let client = self.client();
         let text = values::nulls_written_out(sql, values).into_owned();
-        let declared: Vec<_> = values.iter().map(values::declared).collect();
+        let declared: Vec<_> = values.iter().map(Sent::declared).collect();
         let statement = self.drive(async move {
             client.prepare_typed(&text, &declared).await.map_err(|error| failure(&error))
         })?;
@@ -257,6 +271,7 @@ impl Wire {
         values: &[Value],
         each: &mut EachRow<'_>,
     ) -> Result<(), StoreError> {
+        self.counted(1);
         let (unread, client) = (std::mem::take(&mut self.unread), self.client());
         let mut failed_for = None;
         let done = self.drive(async {
@@ -275,27 +290,45 @@ impl Wire {
         self.noted(done)
     }
 
-    /// Questions as few statements as they can be.
-    pub(super) fn questions(&mut self, asks: &[impl Borrow<Ask>]) -> Result<Vec<Question>, StoreError> {
-        asks.chunks(questions::TOGETHER_MAX).map(|some| self.question(some)).collect()
+    /// Questions as few statements as they can be, and where among their answers that of each question will stand.
+    pub(super) fn questions(
+        &mut self,
+        asks: &[impl Borrow<Ask>],
+    ) -> Result<(Vec<Question>, Vec<usize>), StoreError> {
+        let families = questions::families(asks);
+        let mut order = vec![0; asks.len()];
+        for (answer, &place) in families.iter().flatten().enumerate() {
+            order[place] = answer;
+        }
+        let asks = |places: &Vec<usize>| places.iter().map(|&place| asks[place].borrow()).collect();
+        let families: Vec<Vec<&Ask>> = families.iter().map(asks).collect();
+        let questions = families
+            .chunks(questions::TOGETHER_MAX)
+            .map(|some| self.question(some))
+            .collect::<Result<_, _>>()?;
+        Ok((questions, order))
     }
 
-    fn question(&mut self, asks: &[impl Borrow<Ask>]) -> Result<Question, StoreError> {
-        let mut parts = Vec::with_capacity(asks.len());
-        for ask in asks {
-            let ask = ask.borrow();
+    /// `families`: questions that differ in their values alone.
+    fn question(&mut self, families: &[Vec<&Ask>]) -> Result<Question, StoreError> {
+        let mut parts = Vec::with_capacity(families.len());
+        for family in families {
+            let ask = family[0];
             let statement = self.prepared(&ask.sql, &ask.values)?;
-            if asks.len() == 1 {
-                return Ok(Question { statement, values: ask.values.clone(), parts });
+            if families.len() == 1 && family.len() == 1 {
+                let values = ask.values.iter().cloned().map(Parameter::One).collect();
+                return Ok(Question { statement, values, parts });
             }
-            parts.push(statement.columns().iter().map(|column| column.type_().clone()).collect());
+            let columns = statement.columns().iter().map(|column| column.type_().clone()).collect();
+            parts.push(questions::Part { columns, count: family.len() });
         }
-        let (sql, values) = questions::united(asks, &parts);
+        let (sql, values) = questions::united(families, &parts);
         Ok(Question { statement: self.prepared(&sql, &values)?, values, parts })
     }
 
     /// Several that do not depend on each other's answers: one round trip. Gives the rows of each question.
     pub(super) fn all(&mut self, asked: &[Asked]) -> Result<Vec<Vec<Row>>, StoreError> {
+        self.counted(asked.len());
         let (unread, client) = (std::mem::take(&mut self.unread), self.client());
         let mut failed_for = None;
         let one = async |asked: &Asked| {

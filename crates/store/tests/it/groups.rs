@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use slipway_model::{AccountId, BuildId, Id, PipelineId};
+use slipway_model::{AccountId, BuildId, Fact, HookId, Id, PipelineId};
 use slipway_store::builds::NewBuild;
+use slipway_store::hooks::Hook;
 use slipway_store::pipelines::Pipeline;
 use slipway_store::{
-    Ask, Scope, Service, Store, StoreError, Tx, audit, builds, facts, identity, inbox, pipelines, projects,
+    Ask, Scope, Service, Store, StoreError, Tx, audit, builds, facts, hooks, identity, inbox, pipelines,
+    projects,
 };
 use tokio::task::JoinHandle;
 
@@ -193,6 +195,82 @@ async fn runs_that_are_posted_together_wait_for_postgres_twice() {
     let head = store.read(|tx| audit::head(tx, "chain")).await.unwrap();
     let whole: String = (1..=32).map(|seq| seq.to_string()).collect();
     assert_eq!(head, (32, whole));
+}
+
+/// An announcement as a Git provider's webhook brings it.
+fn announcement(hook: HookId, number: u8) -> (Vec<Ask>, Work<bool>) {
+    let delivery = number.to_string();
+    let work: Work<bool> = Box::new(move |tx| {
+        let first = inbox::first_time(tx, "hook", &delivery, number.into())?;
+        hooks::heard(tx, hook, number.into())?;
+        hooks::note_ref(tx, hook, "main", Some(&delivery))?;
+        let fact = Fact::BuildCreated {
+            account: account(),
+            build: BuildId::from_parts(u64::from(number), [number; 5]),
+            pipeline: PipelineId::from_parts(1, [7; 5]),
+        };
+        facts::note(tx, account(), &fact, 1)?;
+        Ok(first)
+    });
+    (vec![inbox::asks_known("hook", &number.to_string())], work)
+}
+
+/// 16 of them are one question, one statement of rows and what ends the transaction: each was a statement by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn announcements_that_come_together_are_one_statement() {
+    let (store, _folder) = store(On::Postgres).await;
+    let hook = Hook {
+        id: Id::from_parts(1, [9; 5]),
+        account: account(),
+        context: "lab".into(),
+        repo: "demo/app".into(),
+        secret: String::new(),
+        remote: None,
+        problem: None,
+        polled_ms: 0,
+        heard_ms: None,
+        created_ms: 1,
+    };
+    let id = hook.id;
+    store.write(move |tx| hooks::ensure(tx, &hook)).await.unwrap();
+    let group = |numbers: std::ops::Range<u8>| {
+        numbers
+            .map(|number| {
+                let (asks, work) = announcement(id, number);
+                (store.clone(), asks, work)
+            })
+            .collect::<Vec<_>>()
+    };
+    // Statements are prepared once.
+    as_group(group(0..16)).await;
+    let before = store.stats().statements;
+    let (answers, trips) = as_group(group(16..32)).await;
+    let statements = store.stats().statements - before;
+    assert!(answers.into_iter().all(|answer| answer.unwrap()));
+    // The beginning, the question, the rows, the end.
+    assert_eq!((trips, statements), (2, 4));
+    let (found, refs, facts) = store
+        .read(move |tx| Ok((hooks::by_id(tx, id)?, hooks::refs(tx, id)?, facts::after(tx, 0, None, 100)?)))
+        .await
+        .unwrap();
+    assert_eq!(found.unwrap().heard_ms, Some(31), "the last one is what stays");
+    assert_eq!(refs["main"], "31");
+    let of = |fact: &Fact| match fact {
+        Fact::BuildCreated { build, .. } => *build,
+        other => panic!("{other:?}"),
+    };
+    let expected: Vec<_> =
+        (0..32).map(|number| BuildId::from_parts(u64::from(number), [number; 5])).collect();
+    assert_eq!(facts.iter().map(|one| of(&one.fact)).collect::<Vec<_>>(), expected, "in their order");
+    // One that was known is refused alone.
+    let mut jobs = group(40..43);
+    let again: Work<bool> = Box::new(|tx| inbox::note(tx, "hook", "5", 1).map(|()| true));
+    jobs[1] = (store.clone(), Vec::new(), again);
+    let (answers, _) = as_group(jobs).await;
+    assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
+    assert!(matches!(answers[1], Err(StoreError::Duplicate { .. })), "{answers:?}");
+    let found = store.read(move |tx| hooks::by_id(tx, id)).await.unwrap();
+    assert_eq!(found.unwrap().heard_ms, Some(42));
 }
 
 /// What was sent without waiting fails with the commit: who sent it hears why and is undone alone. Who goes on in its chain of

@@ -377,6 +377,44 @@ async fn what_the_writer_planned_on_an_empty_table_does_not_read_all_of_a_full_o
     assert!(read < 2_000, "{read} rows were read to find 2,000 by their key");
 }
 
+/// A page of builds is asked for all the time: the server plans it once for each connection and not at every use, which takes as
+/// long as finding the builds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_builds_is_not_planned_at_every_use() {
+    let store = Store::connect(&database()).unwrap();
+    let scope = slipway_store::Scope::of(account());
+    let made = store.write(move |tx| {
+        identity::create_account(tx, account(), "acme", 1)?;
+        for number in 0..200_u8 {
+            let (id, cause) = (BuildId::from_parts(u64::from(number), [number; 5]), number.to_string());
+            let pipeline = PipelineId::from_parts(1, [3; 5]);
+            let (queue, order) = (Default::default(), &"{}");
+            let new = NewBuild { id, pipeline, pipeline_name: "demo/p", order, cause: &cause, queue };
+            builds::create(tx, scope, &new, 1)?;
+        }
+        Ok(())
+    });
+    made.await.unwrap();
+    let mut most = (0, 0);
+    for _ in 0..40 {
+        let look = store.read(move |tx| {
+            let filter = builds::Filter { limit: 20, ..builds::Filter::default() };
+            let of_account = identity::asks_account_by_id(account());
+            tx.fetch(builds::asks_list(scope, &filter).into_iter().chain([of_account]))?;
+            let listed = builds::list(tx, scope, &filter)?.0.len();
+            let plans = "SELECT custom_plans, generic_plans FROM pg_prepared_statements \
+                 WHERE statement LIKE 'SELECT 0::bigint%FROM builds%' ORDER BY generic_plans DESC LIMIT 1";
+            let plans = tx.one(plans, &[])?.unwrap();
+            Ok((listed, plans.int(0)?, plans.int(1)?))
+        });
+        let (listed, anew, kept) = look.await.unwrap();
+        assert_eq!(listed, 20);
+        most = most.max((kept, anew));
+    }
+    // The first five uses of a statement are planned each by itself.
+    assert!(most.0 > 0 && most.1 == 5, "{most:?}");
+}
+
 /// However many entities a page of a report names: one question for all, and their rows with the commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_a_report_waits_for_postgres_twice() {

@@ -31,8 +31,9 @@ const PIECES: &[(&str, &str)] = &[
     ("{rows}", "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"),
     ("{newest}", "1 = 1"),
     ("{order}", "DESC"),
-    ("${limit} OFFSET ${offset}", "$1 OFFSET $2"),
-    ("LIMIT ${place}", "LIMIT $1"),
+    ("{page}", "LIMIT 20"),
+    ("{most}", "10000"),
+    ("{BATCH}", "100"),
 ];
 
 struct Found {

@@ -4,7 +4,7 @@
 //! commit. Should one of those fail then, what was kept is said again one job after the other, without the one that failed and
 //! those that build on a row that it would have left.
 
-use super::super::together::{Change, together};
+use super::super::together::{Change, Statement, together};
 use super::{Postgres, Savepoint, set_role};
 use crate::StoreError;
 use crate::services::Service;
@@ -67,14 +67,21 @@ impl Postgres {
         if !std::mem::replace(&mut self.before_kept, true) && !kept.is_empty() {
             self.wire()?.send_batch("SAVEPOINT kept".into());
         }
-        let mut said = Vec::with_capacity(kept.len());
+        let mut said: Vec<Kept> = Vec::with_capacity(kept.len());
+        // Where the changes begin that are not said yet: of jobs with the same rights that asked the server nothing, together.
+        let mut begin = 0;
         for of_job in kept.chunk_by(|one, other| one.job == other.job) {
             if self.builds_on_lost(of_job)? {
                 continue;
             }
-            self.say_of(of_job)?;
+            let fits = |before: &Kept| before.role == of_job[0].role && !self.spoke.contains(&before.job);
+            if self.spoke.contains(&of_job[0].job) || !said[begin..].last().is_none_or(fits) {
+                self.say_of(&said[begin..])?;
+                begin = said.len();
+            }
             said.extend_from_slice(of_job);
         }
+        self.say_of(&said[begin..])?;
         Ok(said)
     }
 
@@ -95,8 +102,9 @@ impl Postgres {
         Ok(true)
     }
 
-    fn say_of(&mut self, of_job: &[Kept]) -> Result<(), StoreError> {
-        let (job, role) = (of_job[0].job, of_job[0].role);
+    /// Should one of several jobs fail, the first of them is said to have: they are said again one by one then.
+    fn say_of(&mut self, of_jobs: &[Kept]) -> Result<(), StoreError> {
+        let Some(&Kept { job, role, .. }) = of_jobs.first() else { return Ok(()) };
         let act = role != self.acting;
         let wire = self.wire()?;
         wire.sending_for = job;
@@ -104,7 +112,7 @@ impl Postgres {
             wire.send_batch(set_role(role));
             self.acting = role;
         }
-        self.say(of_job.iter().map(|kept| kept.change.clone()).collect())
+        self.say(of_jobs.iter().map(|kept| kept.change.clone()).collect())
     }
 
     /// After what was kept was said. Where one of those failed, the others are said again, each by itself: it is undone alone, with
@@ -147,7 +155,7 @@ impl Postgres {
     }
 
     fn say(&mut self, changes: Vec<Change>) -> Result<(), StoreError> {
-        for Change { sql, values, .. } in together(changes) {
+        for Statement { sql, values } in together(changes) {
             let wire = self.wire()?;
             let statement = wire.prepared(&sql, &values)?;
             wire.send(statement, values);
