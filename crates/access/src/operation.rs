@@ -1,5 +1,5 @@
-//! What a runtime's app-proxy is asked to do: to an Application, with the asker's own Git token that the runtime keeps, or to the
-//! clusters that it deploys to.
+//! What a runtime's app-proxy is asked to do: to an Application, with the asker's own Git token that the runtime keeps, to the
+//! clusters that it deploys to, or to say of itself.
 //!
 //! A decision about the app-proxy starts from one of these, which says by itself what a rule has to allow and what a
 //! limited key has to hold: by what happens, not by the method or the path that asked for it.
@@ -18,6 +18,8 @@ pub enum About {
     Git,
     /// A cluster that the runtime deploys to: Administrators may.
     Cluster,
+    /// The runtime itself: Administrators may.
+    Runtime,
 }
 
 macro_rules! operations {
@@ -38,6 +40,14 @@ operations! {
     Manifests,
     Diff,
     Plan,
+    /// Its live objects.
+    Tree,
+    /// What was noted about them.
+    Events,
+    /// One of them, as it is now.
+    Resource,
+    /// How it fares, as that changes.
+    Live,
     /// What can be done to one of its live objects.
     Actions,
     Sync,
@@ -70,6 +80,9 @@ operations! {
     GitTokens,
     GitRegister,
     GitForget,
+    /// Sign in to a Git provider instead: it begins, and it ends.
+    GitAuthorize,
+    GitConnect,
     GitOrganizations,
     GitRepositories,
     GitBranches,
@@ -78,6 +91,8 @@ operations! {
     ClusterAdd,
     /// Let go of one; nothing changes in it.
     ClusterRemove,
+    /// What its own process says.
+    RuntimeLogs,
 }
 
 impl Operation {
@@ -87,6 +102,10 @@ impl Operation {
             Self::Manifests => "manifests",
             Self::Diff => "diff",
             Self::Plan => "plan",
+            Self::Tree => "tree",
+            Self::Events => "events",
+            Self::Resource => "resource",
+            Self::Live => "live",
             Self::Sync => "sync",
             Self::Refresh => "refresh",
             Self::Rollback => "rollback",
@@ -110,19 +129,29 @@ impl Operation {
             Self::GitTokens => "git-tokens",
             Self::GitRegister => "git-register",
             Self::GitForget => "git-forget",
+            Self::GitAuthorize => "git-authorize",
+            Self::GitConnect => "git-connect",
             Self::GitOrganizations => "git-organizations",
             Self::GitRepositories => "git-repositories",
             Self::GitBranches => "git-branches",
             Self::GitCommit => "git-commit",
             Self::ClusterAdd => "cluster-add",
             Self::ClusterRemove => "cluster-remove",
+            Self::RuntimeLogs => "runtime-logs",
         }
     }
 
     /// What a rule has to allow; `None` where no rule can: what is one's own, one may, and clusters are an Administrator's.
     pub fn action(self) -> Option<&'static str> {
         Some(match self {
-            Self::Manifests | Self::Diff | Self::Plan | Self::Actions => "VIEW",
+            Self::Manifests
+            | Self::Diff
+            | Self::Plan
+            | Self::Tree
+            | Self::Events
+            | Self::Resource
+            | Self::Live
+            | Self::Actions => "VIEW",
             // Automation is a standing order to sync.
             Self::Sync | Self::SyncPolicy => "SYNC",
             Self::Refresh => "REFRESH",
@@ -145,18 +174,22 @@ impl Operation {
             Self::GitTokens
             | Self::GitRegister
             | Self::GitForget
+            | Self::GitAuthorize
+            | Self::GitConnect
             | Self::GitOrganizations
             | Self::GitRepositories
             | Self::GitBranches
             | Self::GitCommit
             | Self::ClusterAdd
-            | Self::ClusterRemove => return None,
+            | Self::ClusterRemove
+            | Self::RuntimeLogs => return None,
         })
     }
 
     pub fn about(self) -> About {
         match self {
             Self::ClusterAdd | Self::ClusterRemove => About::Cluster,
+            Self::RuntimeLogs => About::Runtime,
             _ if self.action().is_some() => About::Application,
             _ => About::Git,
         }
@@ -168,6 +201,8 @@ impl Operation {
             return match self {
                 Self::GitRegister
                 | Self::GitForget
+                | Self::GitAuthorize
+                | Self::GitConnect
                 | Self::GitCommit
                 | Self::ClusterAdd
                 | Self::ClusterRemove => Verb::Write,
@@ -183,15 +218,15 @@ impl Operation {
         matches!(self, Self::Create | Self::Edit)
     }
 
-    /// Whether it is recorded: what changes something, and what pods print, which may be anything.
+    /// Whether it is recorded: what changes something, and what pods or the runtime print, which may be anything.
     pub fn is_recorded(self) -> bool {
-        self.verb() == Verb::Write || self == Self::Logs
+        self.verb() == Verb::Write || matches!(self, Self::Logs | Self::RuntimeLogs)
     }
 
     /// Whether it goes on after it was answered: whoever opened it is asked about again while it does, and one that is
     /// recorded by its beginning and its end is [`Self::Exec`].
     pub fn goes_on(self) -> bool {
-        matches!(self, Self::Logs | Self::Exec)
+        matches!(self, Self::Logs | Self::Live | Self::Exec)
     }
 }
 
@@ -202,7 +237,7 @@ mod tests {
     #[test]
     fn looking_reads_and_everything_else_writes() {
         use Operation::{Actions, Diff, GitBranches, GitOrganizations, GitRepositories, GitTokens, Logs};
-        use Operation::{Manifests, Plan};
+        use Operation::{Events, Live, Manifests, Plan, Resource, RuntimeLogs, Tree};
         let mut words = std::collections::BTreeSet::new();
         for operation in Operation::ALL.iter().copied() {
             let looks = matches!(
@@ -210,12 +245,17 @@ mod tests {
                 Manifests
                     | Diff
                     | Plan
+                    | Tree
+                    | Events
+                    | Resource
+                    | Live
                     | Actions
                     | Logs
                     | GitTokens
                     | GitOrganizations
                     | GitRepositories
                     | GitBranches
+                    | RuntimeLogs
             );
             assert_eq!(operation.verb() == Verb::Read, looks, "{operation:?}");
             let known = |action| entity::action("gitopsApplications", action).is_some();

@@ -184,6 +184,45 @@ pub struct Operation {
     pub revisions: Vec<String>,
     #[serde(default)]
     pub initiated_by: String,
+    /// Whether it was automation and nobody who asked for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub automated: bool,
+    /// As `why` of a deployment.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// What became of each object and hook so far, in the order of the sync; of many, those that failed or are under way, and the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<ResultOfSync>,
+    /// How many there are besides.
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub more_results: usize,
+}
+
+fn is_none_left(count: &usize) -> bool {
+    *count == 0
+}
+
+/// What a sync did to one object, or how a hook of it fares.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ResultOfSync {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+    /// PreSync, Sync, PostSync, SyncFail.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub phase: String,
+    /// Which hook it is; empty: it is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hook: String,
+    /// Synced, SyncFailed, Pruned, PruneSkipped; of a hook Running, Succeeded, Failed, Error.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub status: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
@@ -236,12 +275,44 @@ pub struct Deployment {
     pub started_at: Option<String>,
     pub deployed_at: String,
     pub initiated_by: String,
+    /// Whether it was automation and nobody who asked for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub automated: bool,
+    /// `first`, `commit` (other commits), `parameters` (the same commits with another source or parameters), `drift` (the same again, because the
+    /// cluster had changed), `manual`, `rollback`; empty where nobody can tell any more.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
     /// Of an Application with several sources: the revision of each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<String>,
     /// What was applied, where it is still known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
+    /// Of these, what differs from the deployments before, as far as those are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_changes: Vec<ImageChange>,
+}
+
+/// An image that another version took the place of.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+pub struct ImageChange {
+    /// Without tag and digest.
+    pub image: String,
+    /// Tags or digests; empty: it was not there.
+    #[serde(default)]
+    pub before: Vec<String>,
+    #[serde(default)]
+    pub after: Vec<String>,
+}
+
+/// Why a sync was begun.
+pub mod why {
+    pub const FIRST: &str = "first";
+    pub const COMMIT: &str = "commit";
+    pub const PARAMETERS: &str = "parameters";
+    pub const DRIFT: &str = "drift";
+    pub const MANUAL: &str = "manual";
+    pub const ROLLBACK: &str = "rollback";
 }
 
 /// `GET /app-proxy/api/applications/{namespace}/{name}/diff`: from the runtime, never stored by the control plane.
@@ -283,7 +354,18 @@ pub struct PlanStep {
     pub phase: String,
     pub wave: i64,
     pub action: String,
+    /// The resource for people; below what it consists of.
     pub resource: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub name: String,
     pub why: String,
 }
 
@@ -303,14 +385,196 @@ pub struct SyncPolicyRequest {
 }
 
 /// `POST /app-proxy/api/applications/{namespace}/{name}/sync`
-#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct SyncRequest {
-    #[serde(default)]
+    /// A branch, tag, version or commit; the Application's own when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// Of an Application with several sources: one for each of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<String>,
+    /// Delete what is no longer in Git.
+    pub prune: bool,
+    /// Ask the cluster what would happen, and change nothing.
+    pub dry_run: bool,
+    /// Only these; hooks are not run then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<SyncResource>,
+    /// `hook` when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<SyncStrategy>,
+    /// Delete and make again what cannot be changed in place.
+    pub force: bool,
+    /// `Name=value`, over the Application's own of that name; its others stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync_options: Option<Vec<String>>,
+    /// How often it is tried, in place of the Application's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<SyncRetry>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SyncStrategy {
+    /// Hooks run.
+    Hook,
+    /// They do not.
+    Apply,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SyncResource {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct SyncRetry {
+    /// Below zero: without end. Zero: none.
+    pub limit: i64,
+    /// The first wait, `5s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<String>,
+    /// By which each further one is longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub factor: Option<i64>,
+    /// The longest one, `3m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_duration: Option<String>,
+}
+
+/// `POST /app-proxy/api/applications/{namespace}/{name}/refresh`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct RefreshRequest {
+    /// Render again even what is in a cache.
+    pub hard: bool,
+}
+
+/// `POST /app-proxy/api/applications/{namespace}/{name}/rollback`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct RollbackRequest {
+    /// Of a deployment of the history.
+    pub id: i64,
     #[serde(default)]
     pub prune: bool,
-    #[serde(default, rename = "dryRun")]
-    pub dry_run: bool,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/diff?deployment=`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct DiffRequest {
+    /// A deployment of the history: what a rollback to it would change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<i64>,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/plan?prune=`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct PlanRequest {
+    /// As the Application's automation has it when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prune: Option<bool>,
+}
+
+/// What was asked for is done, or under way.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Done {
+    /// What was asked for, for people.
+    pub message: String,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/manifests`: as Git says, secrets masked.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ApplicationManifests {
+    pub revisions: Vec<String>,
+    pub manifests: Vec<Manifest>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct Manifest {
+    pub group: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// Where it was written; the line is 0 for what a tool made.
+    pub file: String,
+    pub line: usize,
+    pub yaml: String,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/tree`: what it declares, then what that owns, as it is now.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ResourceTree {
+    pub resources: Vec<ResourceNode>,
+}
+
+/// One live object of an Application.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceRef {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub resource_name: String,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/resource?group=&kind=&namespace=&resourceName=`: one live object of an
+/// Application, without what says who wrote which field.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ResourceManifest {
+    /// Secrets masked.
+    pub yaml: String,
+}
+
+/// `GET /app-proxy/api/applications/{namespace}/{name}/events?group=&kind=&namespace=&resourceName=`: of one of its live objects; without
+/// one, of the Application itself and all of them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EventsRequest {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_name: String,
+}
+
+/// Newest first.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct ApplicationEvents {
+    pub events: Vec<ObjectEvent>,
+}
+
+/// What Kubernetes or the runtime noted about an object. It forgets them after an hour.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectEvent {
+    /// The object that it is about.
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// `Normal` or `Warning`.
+    #[serde(rename = "type")]
+    pub severity: String,
+    pub reason: String,
+    pub message: String,
+    pub count: i64,
+    /// RFC 3339.
+    pub first_seen: String,
+    pub last_seen: String,
+    /// Who noted it.
+    pub source: String,
 }
 
 /// `GET /app-proxy/api/applications/{namespace}/{name}/actions?group=&kind=&namespace=&resourceName=`: what can be done to
@@ -430,7 +694,12 @@ impl From<&Application> for ApplicationRow {
             health_status: app.health_status.clone(),
             health_message: app.health_message.clone(),
             revision: app.revision.clone(),
-            operation: app.operation.clone(),
+            // What it did to each object is the Application's own.
+            operation: app.operation.clone().map(|operation| Operation {
+                results: Vec::new(),
+                more_results: 0,
+                ..operation
+            }),
             summary: app.summary.clone(),
             automated: app.automated,
             rollouts: app.rollouts.iter().map(RolloutSummary::from).collect(),

@@ -32,8 +32,47 @@ pub struct GitForget {
     pub host: String,
 }
 
+/// `POST /app-proxy/api/git/git-authorize`: begins to sign in to a provider, instead of giving it a token.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitAuthorize {
+    pub provider: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// SHA-256, in hex, of a word that whoever begins thinks of and keeps: only who knows it can end it.
+    pub challenge: String,
+}
+
+/// Where the person goes to say yes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GitAuthorization {
+    pub url: String,
+    /// What the provider sends back with its code.
+    pub state: String,
+    /// RFC 3339.
+    pub expires: String,
+}
+
+/// `POST /app-proxy/api/git/git-connect`: ends it, with what the provider sent the browser back with. Once, by the person who began.
+#[derive(Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GitConnect {
+    pub state: String,
+    pub code: String,
+    /// The word whose digest it was begun with.
+    pub word: String,
+}
+
+/// A provider that this runtime can be signed in to with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GitSignIn {
+    pub provider: String,
+    pub host: String,
+}
+
 /// A token that the runtime keeps, without it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct GitAccount {
     pub provider: String,
     pub host: String,
@@ -43,12 +82,37 @@ pub struct GitAccount {
     pub email: String,
     /// RFC 3339.
     pub registered: String,
+    /// By signing in at the provider; otherwise it is a personal token.
+    #[serde(default)]
+    pub signed_in: bool,
 }
 
 /// `GET /app-proxy/api/git/git-tokens`
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct GitAccounts {
     pub tokens: Vec<GitAccount>,
+    /// Where one can sign in instead of giving a token.
+    #[serde(default)]
+    pub sign_in: Vec<GitSignIn>,
+}
+
+/// Whose lists are asked for: `GET /app-proxy/api/git/git-organizations?provider=&host=`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct GitPlace {
+    pub provider: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+}
+
+/// `GET /app-proxy/api/git/git-branches?provider=&host=&repository=`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct GitRepository {
+    pub provider: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// `owner/name`
+    pub repository: String,
 }
 
 /// `GET /app-proxy/api/git/git-organizations?provider=&host=` and `…/git-repositories`: all pages.
@@ -118,6 +182,11 @@ pub fn told(operation: Operation, body: &Value) -> Value {
         Operation::GitRegister | Operation::ClusterAdd => {
             told.as_object_mut().map(|fields| fields.remove("token"));
         }
+        Operation::GitConnect => {
+            for secret in ["code", "word"] {
+                told.as_object_mut().map(|fields| fields.remove(secret));
+            }
+        }
         Operation::GitCommit => {
             for file in told["files"].as_array_mut().into_iter().flatten() {
                 if let Some(content) = file["content"].as_str() {
@@ -146,6 +215,9 @@ mod tests {
         let commit = json!({"message": "m", "files": [{"path": "a", "content": "canary"}, {"path": "b"}]});
         let cluster = told_of(Operation::ClusterAdd, json!({"name": "prod", "token": "canary"}));
         assert!(cluster.contains("prod") && !cluster.contains("canary"), "{cluster}");
+        let connect = json!({"state": "s", "code": "canary", "word": "canary"});
+        let connect = told_of(Operation::GitConnect, connect);
+        assert_eq!(connect, r#"{"state":"s"}"#);
         let commit = told_of(Operation::GitCommit, commit);
         assert!(!commit.contains("canary") && commit.contains("\"path\":\"b\""), "{commit}");
     }

@@ -52,6 +52,56 @@ pub struct PodLogFailed {
     pub message: String,
 }
 
+/// What a subscription to logs says: text of a container, or why the rest of its log does not come.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PodLogEntry {
+    pub pod: String,
+    #[serde(default)]
+    pub container: String,
+    #[serde(default)]
+    pub text: String,
+    /// Why no more comes of this pod; of all of them, where no pod is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// `POST /app-proxy/api/runtime/runtime-logs`: what the runtime's own process says of its work. Of several processes the one that is reached
+/// answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct RuntimeLogsRequest {
+    /// Of this one alone: `applications`, `app-proxy`, `reports`, `tunnel`, …
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub component: String,
+    /// So many of the last lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tail: Option<usize>,
+}
+
+/// What is kept of it: the last of it, up to a size.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuntimeLogs {
+    /// Which of the runtime's processes.
+    pub process: String,
+    /// Those that have said something, whichever was asked for.
+    pub components: Vec<String>,
+    /// Earlier lines that are not kept any more.
+    pub dropped: u64,
+    /// The oldest first.
+    pub lines: Vec<RuntimeLogLine>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RuntimeLogLine {
+    /// RFC 3339.
+    pub at: String,
+    /// `ERROR`, `WARN`, `INFO`.
+    pub level: String,
+    pub component: String,
+    pub message: String,
+}
+
 /// What becomes of what a deleted object owns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -108,6 +158,9 @@ pub struct ExecRequest {
     #[serde(default)]
     pub stdin: bool,
 }
+
+/// What a page names when it opens the WebSocket of a command, with its pass as the second protocol: it can set no header there.
+pub const EXEC_PROTOCOL: &str = "slipway.exec";
 
 /// The first byte of a message, as Kubernetes numbers them.
 pub mod channel {

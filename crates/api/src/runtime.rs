@@ -107,6 +107,11 @@ pub struct TunnelSession {
     /// Requests that have no answer yet.
     pub in_flight: usize,
     pub served: u64,
+    /// Bytes that the runtime sent, and that went to it.
+    #[serde(default)]
+    pub received_bytes: u64,
+    #[serde(default)]
+    pub sent_bytes: u64,
 }
 
 /// `POST /api/runtimes`.

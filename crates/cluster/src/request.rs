@@ -147,6 +147,22 @@ impl Cluster {
         Ok(answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
     }
 
+    /// Asks for what was noted in a namespace, about one object or about all of them, up to `most`; the copy is left alone.
+    pub async fn events(
+        &self,
+        namespace: &str,
+        uid: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Value>, ClusterError> {
+        let discovery = self.discovery();
+        let resource = discovery.preferred("", "Event").ok_or_else(|| unknown("", "Event"))?;
+        let about = uid.map(|uid| format!("&fieldSelector={}", encode(&format!("involvedObject.uid={uid}"))));
+        let path =
+            format!("{}?limit={most}{}", collection_path(resource, namespace), about.unwrap_or_default());
+        let mut answer = self.get_json(&path, None).await?;
+        Ok(answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default())
+    }
+
     /// The resource that an object of this kind is written to. An unknown kind is asked for once more, because
     /// its definition may be a moment old.
     pub(crate) async fn resource_of(&self, object: &Value) -> Result<ApiResource, ClusterError> {

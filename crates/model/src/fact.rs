@@ -81,6 +81,9 @@ pub struct ApplicationEvent {
     /// What was applied, where it is known.
     pub images: Vec<String>,
     pub initiated_by: String,
+    /// Why it was synced, in the word of the report (`commit`, `drift`, `rollback`, …); empty where nobody can tell.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
     pub at_ms: i64,
     pub heard_at_ms: i64,
 }

@@ -224,6 +224,50 @@ mod tests {
         assert_eq!(ask_with(routes(), "GET", "/workflows/../metrics", &[], "").await.0, 404);
     }
 
+    /// Two messages, each answered before the next; the call ends with trailers. The service knows nothing but HTTP/2.
+    #[tokio::test]
+    async fn a_configured_service_answers_a_call_of_grpc_with_its_trailers() {
+        use http_body_util::{BodyExt as _, BodyStream, StreamBody};
+        use hyper::body::{Bytes, Frame, Incoming};
+        use hyper_util::rt::{TokioExecutor, TokioIo};
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let echo = hyper::service::service_fn(|request: axum::http::Request<Incoming>| async {
+                let end = [("grpc-status".parse().unwrap(), "0".parse().unwrap())];
+                let end = futures::stream::iter([Ok(Frame::trailers(end.into_iter().collect()))]);
+                let messages = BodyStream::new(request.into_body());
+                let said = futures::StreamExt::chain(messages, end);
+                Ok::<_, std::convert::Infallible>(axum::http::Response::new(StreamBody::new(said)))
+            });
+            let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            http.serve_connection(TokioIo::new(stream), echo).await
+        });
+        let router = front_router(Front {
+            services: Services::new(vec![format!("/grpc=http://{address}").parse().unwrap()], Vec::new()),
+            handle: Handle::default(),
+            platform_url: "https://slipway.test/".into(),
+            external_host: None,
+            tunnel: None,
+        });
+        let (say, said) = futures::channel::mpsc::unbounded::<Result<Bytes, std::io::Error>>();
+        let request = axum::http::Request::post("/grpc/echo.Echo/Converse")
+            .version(axum::http::Version::HTTP_2)
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(axum::body::Body::from_stream(said))
+            .unwrap();
+        let mut body = router.oneshot(request).await.unwrap().into_body();
+        for message in ["one", "two"] {
+            say.unbounded_send(Ok(message.into())).unwrap();
+            assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), message);
+        }
+        drop(say);
+        let trailers = body.collect().await.unwrap().trailers().cloned().expect("trailers");
+        assert_eq!(trailers["grpc-status"], "0");
+    }
+
     const APP: &str = "/app-proxy/api/applications/argocd/shop/diff";
 
     #[tokio::test]

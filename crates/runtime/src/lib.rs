@@ -16,6 +16,7 @@ mod inventory;
 mod listen;
 mod metrics;
 mod offline;
+mod own_log;
 mod plugins;
 mod pushes;
 mod report;
@@ -38,18 +39,19 @@ use slipway_source::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use app_proxy::app_proxy_router;
+pub use app_proxy::{app_proxy_graphql, app_proxy_router};
 use compat::argocd_core;
 pub use compat::argocd_core::CoreAddresses;
 use context::Context;
 pub use engines::engine_names;
 pub use front::{Front, front_router, serve_front};
 pub use offline::{RenderOffline, render_offline};
+pub use own_log::OwnLog;
 pub use plugins::PluginsError;
 pub use services::{Route, Services};
 pub use slipway_net::Rules as EgressRules;
 pub use slipway_reconcile::{Sharing, SharingError};
-pub use tunnel::{TunnelDial, TunnelState, keep_tunnel};
+pub use tunnel::{TunnelCounts, TunnelDial, TunnelState, keep_tunnel, keep_tunnel_inside};
 
 /// Everything the runtime has to be told.
 #[derive(Clone)]
@@ -68,6 +70,10 @@ pub struct Config {
     pub version: String,
     /// Where browsers reach the app-proxy, as an administrator says; empty: through a tunnel.
     pub ingress_url: String,
+    /// What this process says of its work.
+    pub own_log: Arc<OwnLog>,
+    /// How its tunnel fares, told by whoever keeps it.
+    pub tunnel: Arc<TunnelCounts>,
     /// What is deployed to, in a sentence.
     pub cluster: String,
     /// How it came here, for whoever looks at the list of runtimes: `up`, `helm` or `process`.
@@ -134,6 +140,8 @@ impl Config {
             server: None,
             version: env!("CARGO_PKG_VERSION").into(),
             ingress_url: String::new(),
+            own_log: Arc::default(),
+            tunnel: Arc::default(),
             cluster: String::new(),
             installed_by: "process".into(),
             chart: String::new(),

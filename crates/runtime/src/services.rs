@@ -13,7 +13,7 @@ use axum::response::Response;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use slipway_tunnel::without_hops;
+use slipway_tunnel::{is_grpc, without_hops};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
@@ -66,6 +66,8 @@ impl std::str::FromStr for Route {
 #[derive(Clone)]
 pub struct Services {
     http: Client<HttpConnector, Body>,
+    /// For gRPC, which knows nothing but HTTP/2.
+    http2: Client<HttpConnector, Body>,
     routes: Vec<Route>,
     /// Namespaces whose event sources are reached.
     event_namespaces: Vec<String>,
@@ -79,8 +81,11 @@ impl Services {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_WITHIN));
-        let http = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
-        Self { http, routes, event_namespaces }
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new());
+        let http2 = builder.clone().http2_only(true).build(connector.clone());
+        let http = builder.build(connector);
+        Self { http, http2, routes, event_namespaces }
     }
 
     /// Where a path leads, with its query; none: nowhere.
@@ -123,8 +128,12 @@ impl Services {
             parts.headers.remove(name);
         }
         without_hops(&mut parts.headers);
-        (parts.uri, parts.version) = (uri, Version::HTTP_11);
-        Some(match self.http.request(Request::from_parts(parts, body)).await {
+        let (http, version) = match parts.version == Version::HTTP_2 && is_grpc(&parts.headers) {
+            true => (&self.http2, Version::HTTP_2),
+            false => (&self.http, Version::HTTP_11),
+        };
+        (parts.uri, parts.version) = (uri, version);
+        Some(match http.request(Request::from_parts(parts, body)).await {
             Ok(answer) => Ok(passed_on(answer.map(Body::new))),
             Err(error) => {
                 tracing::debug!(%error, target, "A service does not answer a request from outside.");

@@ -5,14 +5,20 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
+use axum::Router;
+use axum::body::Body;
+use http::Request;
+use http_body_util::BodyExt as _;
 use slipway_api::Client;
 use slipway_model::Secret;
-use slipway_tunnel::{Agent, Carrier, Connection, Dial, Proxy, Server};
+use slipway_tunnel::{Agent, Carrier, Connection, Dial, Payload, Proxy, Server, Traffic};
 use tokio::sync::watch;
 use tokio_rustls::rustls;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 /// How to reach the platform.
 pub struct TunnelDial(Dial);
@@ -32,6 +38,56 @@ impl fmt::Display for TunnelState {
             Self::Open => formatter.write_str("the tunnel is open"),
             Self::Waiting(error) => formatter.write_str(error),
         }
+    }
+}
+
+/// How the tunnel fares, for metrics and for the platform.
+#[derive(Debug, Default)]
+pub struct TunnelCounts {
+    /// None: this process keeps none.
+    state: Mutex<Option<TunnelState>>,
+    opened: AtomicU64,
+    failed: AtomicU64,
+    last_error: Mutex<String>,
+    traffic: Arc<Traffic>,
+}
+
+impl TunnelCounts {
+    fn is(&self, now: &TunnelState) {
+        let mut state = self.state.lock().expect("no panic while locked");
+        if state.as_ref() == Some(now) && *now == TunnelState::Open {
+            return;
+        }
+        match now {
+            TunnelState::Open => drop(self.opened.fetch_add(1, Ordering::Relaxed)),
+            TunnelState::Waiting(error) => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                self.last_error.lock().expect("no panic while locked").clone_from(error);
+            }
+            TunnelState::Connecting => {}
+        }
+        *state = Some(now.clone());
+    }
+
+    pub(crate) fn state(&self) -> Option<TunnelState> {
+        self.state.lock().expect("no panic while locked").clone()
+    }
+
+    /// How it last failed; empty: it never did.
+    pub(crate) fn last_error(&self) -> String {
+        self.last_error.lock().expect("no panic while locked").clone()
+    }
+
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 }
 
@@ -118,10 +174,39 @@ pub async fn keep_tunnel(
     dial: TunnelDial,
     local: SocketAddr,
     state: watch::Sender<TunnelState>,
+    counts: Arc<TunnelCounts>,
     stop: CancellationToken,
 ) {
+    kept(dial, local, state, counts, |agent| agent.run(stop)).await;
+}
+
+/// The same with an answer that is given in this process; WebSockets go to `local`, which has to answer alike.
+pub async fn keep_tunnel_inside(
+    dial: TunnelDial,
+    (router, local): (Router, SocketAddr),
+    state: watch::Sender<TunnelState>,
+    counts: Arc<TunnelCounts>,
+    stop: CancellationToken,
+) {
+    let answer = move |request: Request<Payload>| {
+        let answered = router.clone().oneshot(request.map(Body::new));
+        async move {
+            let response = answered.await.unwrap_or_else(|never| match never {});
+            response.map(|body| body.map_err(Into::into).boxed_unsync())
+        }
+    };
+    kept(dial, local, state, counts, |agent| agent.run_inside(answer, stop)).await;
+}
+
+async fn kept<F: Future<Output = ()>>(
+    dial: TunnelDial,
+    local: SocketAddr,
+    state: watch::Sender<TunnelState>,
+    counts: Arc<TunnelCounts>,
+    run: impl FnOnce(Agent) -> F,
+) {
     let (sender, mut heard) = watch::channel(Connection::Connecting);
-    let agent = Agent { dial: dial.0, local, state: sender };
+    let agent = Agent { dial: dial.0, local, state: sender, traffic: counts.traffic.clone() };
     let telling = async {
         let mut told = None;
         while heard.changed().await.is_ok() {
@@ -130,6 +215,7 @@ pub async fn keep_tunnel(
                 Connection::Open => TunnelState::Open,
                 Connection::Waiting { error, .. } => TunnelState::Waiting(in_words(error)),
             };
+            counts.is(&now);
             match &now {
                 TunnelState::Open => tracing::info!("The tunnel to the platform is open."),
                 // The same again is no news.
@@ -145,12 +231,34 @@ pub async fn keep_tunnel(
             state.send_replace(now);
         }
     };
-    tokio::join!(agent.run(stop), telling);
+    tokio::join!(run(agent), telling);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tunnel_that_comes_and_goes_is_counted() {
+        let counts = TunnelCounts::default();
+        assert_eq!(counts.state(), None);
+        let broken = TunnelState::Waiting("the connection broke".into());
+        for now in [
+            TunnelState::Connecting,
+            TunnelState::Open,
+            TunnelState::Open,
+            broken.clone(),
+            TunnelState::Connecting,
+        ] {
+            counts.is(&now);
+        }
+        assert_eq!(
+            (counts.opened(), counts.failed(), counts.last_error()),
+            (1, 1, "the connection broke".to_owned())
+        );
+        counts.is(&TunnelState::Open);
+        assert_eq!((counts.opened(), counts.state()), (2, Some(TunnelState::Open)));
+    }
 
     fn proxy(url: &str, variables: &[(&str, &str)]) -> Result<Option<String>, String> {
         let variable = |name: &str| {

@@ -24,4 +24,4 @@ pub use render::{
     Lookup, LookupAnswer, Origin, Plugin, PluginParameter, PluginSpec, RenderError, RenderLimits,
     RenderRequest, Rendered, Renderer, Repositories, SourceKind, SourceOptions, Submodules,
 };
-pub use repo_url::{RepoUrlError, check_repo_url, normalise_repo_url};
+pub use repo_url::{RepoUrlError, check_repo_url, normalise_repo_url, without_userinfo};

@@ -88,26 +88,42 @@ pub fn normalise_repo_url(url: &str) -> String {
     format!("{host}/{}", path.trim_matches('/'))
 }
 
-/// Takes user names and passwords out of addresses inside a text, for messages.
-pub(crate) fn without_userinfo(text: &str) -> String {
+/// Takes user names and passwords out of addresses inside a text: for messages, and for everything that leaves a cluster. Who is
+/// named in an address for `ssh` has no secret there.
+pub fn without_userinfo(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         out.push_str(before);
-        let end = after.find(|c: char| c == '/' || c.is_whitespace() || c == '\'').unwrap_or(after.len());
-        let authority = &after[..end];
-        match authority.rsplit_once('@') {
-            Some((_, host)) => {
-                out.push_str("***@");
-                out.push_str(host);
-            }
-            None => out.push_str(authority),
+        let outside = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`');
+        let end = after.find(|c| c == '/' || outside(c)).unwrap_or(after.len());
+        let mut end_of_userinfo = after[..end].rfind('@');
+        if end_of_userinfo.is_none() && !is_host_and_port(&after[..end]) {
+            // A password with a slash in it: nobody can ask such an address, and it is written down all the same.
+            let whole = after.find(outside).unwrap_or(after.len());
+            end_of_userinfo = after[..whole].rfind('@');
         }
-        rest = &after[end..];
+        match end_of_userinfo {
+            Some(at) if before.ends_with("ssh://") && !after[..at].contains(':') => {
+                out.push_str(&after[..=at]);
+                rest = &after[at + 1..];
+            }
+            Some(at) => {
+                out.push_str("***@");
+                rest = &after[at + 1..];
+            }
+            None => rest = after,
+        }
     }
     out.push_str(rest);
     out
+}
+
+fn is_host_and_port(authority: &str) -> bool {
+    // The colons of an address of IPv6 are not the one before a port.
+    let after = authority.rsplit_once(']').map_or(authority, |(_, after)| after);
+    after.split_once(':').is_none_or(|(_, port)| port.chars().all(|c| c.is_ascii_digit()))
 }
 
 fn userinfo(authority: &str) -> Option<&str> {
@@ -169,5 +185,17 @@ mod tests {
     fn messages_lose_user_and_password() {
         let text = "fatal: unable to access 'https://me:hunter2@host/x.git/': 403";
         assert_eq!(without_userinfo(text), "fatal: unable to access 'https://***@host/x.git/': 403");
+        for (text, without) in [
+            ("https://token@host/x", "https://***@host/x"),
+            ("https://me:se@cret@host", "https://***@host"),
+            ("https://me:se/cret@host/x", "https://***@host/x"),
+            ("oci://me:secret@host/a and \"http://b:c@d/e\"", "oci://***@host/a and \"http://***@d/e\""),
+            ("ssh://git@host/x", "ssh://git@host/x"),
+            ("ssh://git:secret@host/x", "ssh://***@host/x"),
+            ("https://host:8443/a@v1, https://[::1]:80/b@2", "https://host:8443/a@v1, https://[::1]:80/b@2"),
+            ("git@host:x and ://", "git@host:x and ://"),
+        ] {
+            assert_eq!(without_userinfo(text), without, "{text}");
+        }
     }
 }

@@ -9,6 +9,7 @@ mod call;
 mod gitea;
 mod github;
 mod gitlab;
+pub mod oauth;
 mod own;
 mod pull_requests;
 mod pushes;

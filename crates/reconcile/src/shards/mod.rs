@@ -89,7 +89,8 @@ impl Shards {
             return Share::Everything;
         }
         let held = self.held.read().expect("no panic while locked");
-        match held.until.is_some_and(|until| Instant::now() < until) {
+        // Who was given none yet, as beside one that it takes over from, has nothing to say of anything.
+        match held.until.is_some_and(|until| Instant::now() < until) && !held.shards.is_empty() {
             true => Share::Parts(held.shards.clone()),
             false => Share::Nothing,
         }
@@ -365,5 +366,12 @@ mod tests {
         let moved = shards.hold(all.clone(), Instant::now() + Duration::from_secs(60));
         assert_eq!(moved, all, "after a gap everything is looked at again");
         assert_eq!(shards.hold([1, 2].into(), Instant::now() + Duration::from_secs(60)).len(), 62);
+        assert_eq!(shards.share(), Share::Parts([1, 2].into()));
+        shards.hold([].into(), Instant::now() + Duration::from_secs(60));
+        assert_eq!(
+            shards.share(),
+            Share::Nothing,
+            "parts of which there are none would be all of them to whoever hears it"
+        );
     }
 }

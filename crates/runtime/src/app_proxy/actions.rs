@@ -7,9 +7,8 @@ use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use slipway_api::application::{ActionRequest, ResourceAction, ResourceActions};
+use slipway_api::application::{ActionRequest, ResourceAction, ResourceActions, ResourceRef};
 use slipway_cluster::{ObjectKey, WriteOptions};
 use slipway_crd::Application;
 use slipway_gitops::actions::{self, ActionError, ActionInfo, Impact};
@@ -19,23 +18,12 @@ use slipway_reconcile::merge_patch;
 use super::tree::Tree;
 use super::{AppPath, Proxy, Refusal, Running, done};
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct OfResource {
-    #[serde(default)]
-    group: String,
-    kind: String,
-    #[serde(default)]
-    namespace: String,
-    resource_name: String,
-}
-
 fn unprocessable(message: impl Into<String>) -> Refusal {
     Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "ACTION_FAILED", message)
 }
 
 /// The live object, if the Application deployed it or what it belongs to.
-async fn target(proxy: &Proxy, path: AppPath, of: &OfResource) -> Result<(Application, Value), Refusal> {
+async fn target(proxy: &Proxy, path: AppPath, of: &ResourceRef) -> Result<(Application, Value), Refusal> {
     let tree = Tree::of(proxy, path)?;
     let wanted = ObjectKey::new(&of.group, &of.kind, &of.namespace, &of.resource_name);
     tree.find(&wanted)?;
@@ -67,7 +55,7 @@ fn offered(running: &Running, object: &Value) -> Result<Vec<(ActionInfo, Option<
 pub(super) async fn list(
     State(proxy): State<Proxy>,
     path: AppPath,
-    Query(of): Query<OfResource>,
+    Query(of): Query<ResourceRef>,
 ) -> Result<Json<ResourceActions>, Refusal> {
     let (_, object) = target(&proxy, path, &of).await?;
     let all = offered(proxy.running()?, &object)?;
@@ -85,7 +73,7 @@ pub(super) async fn run(
     path: AppPath,
     Json(request): Json<ActionRequest>,
 ) -> Result<Json<Value>, Refusal> {
-    let of = OfResource {
+    let of = ResourceRef {
         group: request.group,
         kind: request.kind,
         namespace: request.namespace,

@@ -18,6 +18,7 @@ use slipway_api::application::{
     PassMoment, PassQuestion, ProxyAnswer, ProxyOperation, ProxyQuestion, changes_something,
 };
 use slipway_api::git_proxy::told;
+use slipway_api::proxy::EXEC_PROTOCOL;
 
 use super::{AppPath, Proxy, Refusal};
 
@@ -115,7 +116,10 @@ async fn admit(
     next: Next,
 ) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let pass = pass(&parts.headers)?;
+    let pass = match question.operation {
+        ProxyOperation::Exec => offered(&parts.headers).map_or_else(|| pass(&parts.headers), Ok)?,
+        _ => pass(&parts.headers)?,
+    };
     let bytes_max = match question.operation {
         ProxyOperation::GitCommit => COMMIT_BYTES_MAX,
         _ => BODY_BYTES_MAX,
@@ -134,7 +138,18 @@ async fn admit(
     Ok(next.run(request).await)
 }
 
-fn pass(headers: &HeaderMap) -> Result<&str, Refusal> {
+/// A page can set no header on a WebSocket but the protocols that it names: a pass is one of them, behind the real one. It is in no
+/// address, so in no log of addresses.
+fn offered(headers: &HeaderMap) -> Option<&str> {
+    if headers.contains_key(header::AUTHORIZATION) {
+        return None;
+    }
+    let named = headers.get(header::SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
+    let mut named = named.split(',').map(str::trim);
+    (named.next() == Some(EXEC_PROTOCOL)).then(|| named.find(|one| one.starts_with("pass.")))?
+}
+
+pub(super) fn pass(headers: &HeaderMap) -> Result<&str, Refusal> {
     let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     sent.and_then(|value| value.strip_prefix("Bearer ")).filter(|pass| !pass.is_empty()).ok_or_else(|| {
         Refusal::new(

@@ -14,7 +14,7 @@ use axum::response::Response;
 use futures::stream::SplitStream;
 use futures::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
-use slipway_api::proxy::{ExecEnded, ExecRequest, ExecSize, channel};
+use slipway_api::proxy::{EXEC_PROTOCOL, ExecEnded, ExecRequest, ExecSize, channel};
 use slipway_cluster::{Exec, ExecOptions, ObjectKey};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -68,7 +68,8 @@ pub(super) async fn exec(
     let exec = opened.inspect_err(|refusal| {
         session.outcome = format!("it was not started: {}", refusal.message);
     })?;
-    Ok(upgrade.max_message_size(MESSAGE_BYTES_MAX).on_upgrade(move |socket| carry(session, socket, exec)))
+    let upgrade = upgrade.protocols([EXEC_PROTOCOL]).max_message_size(MESSAGE_BYTES_MAX);
+    Ok(upgrade.on_upgrade(move |socket| carry(session, socket, exec)))
 }
 
 async fn open(proxy: &Proxy, path: AppPath, request: &str) -> Result<Exec, Refusal> {

@@ -10,10 +10,14 @@ mod clusters;
 mod declare;
 mod deletion;
 mod deployment;
+mod events;
 mod exec;
 mod git;
+mod graphql;
+mod live;
 mod logs;
 mod orders;
+mod own_log;
 mod reads;
 mod rollouts;
 mod running;
@@ -34,11 +38,14 @@ use slipway_api::error::ErrorDetail;
 use slipway_cluster::{ClusterError, WriteOptions};
 use slipway_crd::{Application, names};
 use slipway_reconcile::Key;
+use slipway_source::without_userinfo;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Handle;
 use crate::engines::applications::observe::Observed;
+use crate::report::outward::masked;
 use asking::{Asker, Passes, authorise, authorise_git};
+pub use graphql::sdl as app_proxy_graphql;
 pub(crate) use running::Running;
 
 /// Logs that are followed and commands in pods at once: each holds a connection to the cluster.
@@ -70,9 +77,16 @@ pub fn app_proxy_router(handle: Handle) -> Router {
                 let path = format!("/app-proxy/api/clusters/{word}");
                 router.route(&path, handler(operation).layer(from_fn_with_state(state, authorise_git)))
             }
+            ProxyAbout::Runtime => {
+                let path = format!("/app-proxy/api/runtime/{word}");
+                router.route(&path, handler(operation).layer(from_fn_with_state(state, authorise_git)))
+            }
         };
     }
-    router.with_state(proxy)
+    // A provider sends a browser there: no pass can come with it, and nothing is done.
+    let router = router.route("/app-proxy/api/git-auth/{provider}/callback", get(git::callback));
+    let rest = router.with_state(proxy);
+    graphql::router(rest.clone()).merge(rest)
 }
 
 /// What does each operation: one that is new has to stand here, and is asked about before it runs.
@@ -81,6 +95,10 @@ fn handler(operation: ProxyOperation) -> MethodRouter<Proxy> {
         ProxyOperation::Diff => get(reads::diff),
         ProxyOperation::Plan => get(reads::plan),
         ProxyOperation::Manifests => get(reads::manifests),
+        ProxyOperation::Tree => get(reads::tree),
+        ProxyOperation::Events => get(events::events),
+        ProxyOperation::Resource => get(reads::resource),
+        ProxyOperation::Live => get(live::live),
         ProxyOperation::Sync => post(orders::sync_now),
         ProxyOperation::Refresh => post(orders::refresh),
         ProxyOperation::Rollback => post(orders::rollback),
@@ -104,11 +122,14 @@ fn handler(operation: ProxyOperation) -> MethodRouter<Proxy> {
         ProxyOperation::GitTokens => get(git::tokens),
         ProxyOperation::GitRegister => post(git::register),
         ProxyOperation::GitForget => post(git::forget),
+        ProxyOperation::GitAuthorize => post(git::authorize),
+        ProxyOperation::GitConnect => post(git::connect),
         ProxyOperation::GitOrganizations => get(git::organizations),
         ProxyOperation::GitRepositories => get(git::repositories),
         ProxyOperation::GitBranches => get(git::branches),
         ProxyOperation::ClusterAdd => post(clusters::add),
         ProxyOperation::ClusterRemove => post(clusters::remove),
+        ProxyOperation::RuntimeLogs => post(own_log::read),
         // Its own limit stands before it.
         ProxyOperation::GitCommit => post(git::commit).layer(DefaultBodyLimit::disable()),
     }
@@ -134,8 +155,8 @@ impl IntoResponse for Refusal {
             status: self.status.as_u16(),
             code: self.status.as_u16().to_string(),
             name: self.name.into(),
-            message: self.message,
-            details: self.details,
+            message: without_userinfo(&self.message),
+            details: masked(self.details),
             request_id: None,
         };
         (self.status, Json(body)).into_response()

@@ -4,10 +4,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use slipway_api::application::{OperationOrdered, SyncPolicyRequest, SyncRequest};
-use slipway_crd::{Application, Info, InitiatedBy, Operation, SyncOperation, names};
+use slipway_api::application::{
+    OperationOrdered, RefreshRequest, RollbackRequest, SyncPolicyRequest, SyncRequest, SyncRetry,
+    SyncStrategy,
+};
+use slipway_crd::{
+    Application, Backoff, Info, InitiatedBy, Operation, RetryStrategy, StrategyForce, SyncOperation,
+    SyncResource, SyncStrategy as Strategy, names,
+};
 use slipway_gitops::compare::rfc3339;
 
 use super::{AppPath, Asker, Proxy, Refusal, app_key, done};
@@ -60,27 +65,86 @@ pub(super) async fn sync_now(
     let request = body.map(|Json(body)| body).unwrap_or_default();
     let app = proxy.application(&app_key(path))?;
     busy(&app)?;
+    let retry = match &request.retry {
+        Some(retry) => retrying(retry),
+        None => app.spec.sync_policy.as_ref().and_then(|policy| policy.retry.clone()).unwrap_or_default(),
+    };
     let operation = Operation {
-        sync: Some(SyncOperation {
-            revision: request.revision.unwrap_or_default(),
-            prune: request.prune,
-            dry_run: request.dry_run,
-            sync_options: app.spec.sync_options().to_vec(),
-            ..SyncOperation::default()
-        }),
+        sync: Some(wanted(&app, request)?),
         initiated_by: InitiatedBy { username, ..InitiatedBy::default() },
-        retry: app.spec.sync_policy.as_ref().and_then(|policy| policy.retry.clone()).unwrap_or_default(),
+        retry,
         ..Operation::default()
     };
     let patch = json!({});
     proxy.order(&app, operation, patch, "sync requested").await
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RefreshRequest {
-    /// Render again even what is in a cache.
-    hard: bool,
+/// The sync that is asked for, or all that it cannot be.
+fn wanted(app: &Application, request: SyncRequest) -> Result<SyncOperation, Refusal> {
+    let mut wrong = Vec::new();
+    let sources = app.spec.effective_sources().len();
+    if !request.revisions.is_empty() && !app.spec.has_several_sources() {
+        wrong.push("revisions: the Application has one source: use revision".to_owned());
+    } else if !request.revisions.is_empty() && request.revisions.len() != sources {
+        wrong.push(format!("revisions: there are {sources} sources, so give {sources}, in their order"));
+    }
+    if !request.revisions.is_empty() && request.revision.is_some() {
+        wrong.push("revisions: give them or revision, not both".to_owned());
+    }
+    for (at, resource) in request.resources.iter().enumerate() {
+        if resource.kind.is_empty() || resource.name.is_empty() {
+            wrong.push(format!("resources[{at}]: give kind and name"));
+        }
+    }
+    for option in request.sync_options.iter().flatten() {
+        if !option.split_once('=').is_some_and(|(name, value)| !name.is_empty() && !value.is_empty()) {
+            wrong.push(format!("syncOptions: `{option}` is not Name=value"));
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "BAD_SYNC", wrong.join("; ")));
+    }
+    let force = Some(StrategyForce { force: request.force, ..StrategyForce::default() });
+    let sync_strategy = match (request.strategy, request.force) {
+        (None, false) => None,
+        (Some(SyncStrategy::Apply), _) => Some(Strategy { apply: force, ..Strategy::default() }),
+        (_, _) => Some(Strategy { hook: force, ..Strategy::default() }),
+    };
+    let resource = |resource: slipway_api::application::SyncResource| SyncResource {
+        group: resource.group,
+        kind: resource.kind,
+        namespace: resource.namespace,
+        name: resource.name,
+        ..SyncResource::default()
+    };
+    Ok(SyncOperation {
+        revision: request.revision.unwrap_or_default(),
+        revisions: request.revisions,
+        prune: request.prune,
+        dry_run: request.dry_run,
+        sync_strategy,
+        resources: request.resources.into_iter().map(resource).collect(),
+        sync_options: options(app.spec.sync_options(), request.sync_options.unwrap_or_default()),
+        ..SyncOperation::default()
+    })
+}
+
+/// The Application's own options, but for those that were asked for otherwise.
+fn options(own: &[String], wanted: Vec<String>) -> Vec<String> {
+    let name = |option: &str| option.split('=').next().unwrap_or_default().trim().to_owned();
+    let given: Vec<String> = wanted.iter().map(|option| name(option)).collect();
+    own.iter().filter(|option| !given.contains(&name(option))).cloned().chain(wanted).collect()
+}
+
+fn retrying(retry: &SyncRetry) -> RetryStrategy {
+    let SyncRetry { limit, duration, factor, max_duration } = retry.clone();
+    let backoff = Backoff {
+        duration: duration.unwrap_or_default(),
+        factor,
+        max_duration: max_duration.unwrap_or_default(),
+        ..Backoff::default()
+    };
+    RetryStrategy { limit, backoff: Some(backoff), ..RetryStrategy::default() }
 }
 
 pub(super) async fn refresh(
@@ -93,13 +157,6 @@ pub(super) async fn refresh(
     let how = if hard { "hard" } else { "normal" };
     proxy.patch(&app, json!({"metadata": {"annotations": {names::REFRESH: how}}})).await?;
     Ok(done(if hard { "hard refresh requested" } else { "refresh requested" }))
-}
-
-#[derive(Deserialize)]
-pub(super) struct RollbackRequest {
-    id: i64,
-    #[serde(default)]
-    prune: bool,
 }
 
 /// Syncs what was deployed before. Automation would undo it at once, so it is switched off in the same write.
@@ -173,4 +230,20 @@ pub(super) async fn terminate(State(proxy): State<Proxy>, path: AppPath) -> Resu
     }
     proxy.patch(&app, json!({"status": {"operationState": {"phase": "Terminating"}}})).await?;
     Ok(done("the operation is being terminated"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_asked_for_stand_over_those_of_that_name_and_the_others_stay() {
+        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let own = texts(&["CreateNamespace=true", "ServerSideApply=false", "PruneLast=true"]);
+        assert_eq!(
+            options(&own, texts(&["ServerSideApply=true", "Replace=true"])),
+            texts(&["CreateNamespace=true", "PruneLast=true", "ServerSideApply=true", "Replace=true"])
+        );
+        assert_eq!(options(&own, Vec::new()), own);
+    }
 }

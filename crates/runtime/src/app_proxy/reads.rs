@@ -4,16 +4,21 @@ use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use slipway_api::application::{ApplicationDiff, ApplicationPlan, PlanStep, ResourceDiff};
+use serde_json::Value;
+use slipway_api::application::{
+    ApplicationDiff, ApplicationManifests, ApplicationPlan, DiffRequest, Manifest, PlanRequest, PlanStep,
+    ResourceDiff, ResourceManifest, ResourceRef, ResourceTree,
+};
+use slipway_cluster::ObjectKey;
 use slipway_crd::SyncOperation;
 use slipway_gitops::diff::{block_text, masked, unified};
 use slipway_gitops::sync::{self, Action, SyncProgress};
 use slipway_gitops::{SyncCode, object};
 
+use super::tree::Tree;
 use super::{AppPath, Proxy, Refusal, app_key, deployment};
 use crate::engines::applications::observe::Observed;
+use crate::report::tree;
 
 fn comparable(observed: &Observed) -> Result<(), Refusal> {
     match &observed.comparison.context.error {
@@ -22,16 +27,10 @@ fn comparable(observed: &Observed) -> Result<(), Refusal> {
     }
 }
 
-#[derive(Deserialize)]
-pub(super) struct DiffQuery {
-    /// A deployment of the history: what a rollback to it would change.
-    deployment: Option<i64>,
-}
-
 pub(super) async fn diff(
     State(proxy): State<Proxy>,
     path: AppPath,
-    Query(query): Query<DiffQuery>,
+    Query(query): Query<DiffRequest>,
 ) -> Result<Json<ApplicationDiff>, Refusal> {
     let key = app_key(path);
     let mut app = proxy.application(&key)?;
@@ -72,15 +71,10 @@ pub(super) async fn diff(
     Ok(Json(ApplicationDiff { resources }))
 }
 
-#[derive(Deserialize)]
-pub(super) struct PlanQuery {
-    prune: Option<bool>,
-}
-
 pub(super) async fn plan(
     State(proxy): State<Proxy>,
     path: AppPath,
-    Query(query): Query<PlanQuery>,
+    Query(query): Query<PlanRequest>,
 ) -> Result<Json<ApplicationPlan>, Refusal> {
     let (app, observed) = proxy.observe(&app_key(path)).await?;
     comparable(&observed)?;
@@ -102,6 +96,10 @@ pub(super) async fn plan(
             wave: step.wave,
             action: action(&step.action).into(),
             resource: step.key.to_string(),
+            group: step.key.group.clone(),
+            kind: step.key.kind.clone(),
+            namespace: step.key.namespace.clone(),
+            name: step.key.name.clone(),
             why: step.why.clone(),
         })
         .collect();
@@ -119,27 +117,18 @@ fn action(action: &Action) -> &'static str {
     }
 }
 
-#[derive(Serialize)]
-struct ManifestView {
-    group: String,
-    kind: String,
-    namespace: String,
-    name: String,
-    /// Where it was written; the line is 0 for what a tool made.
-    file: String,
-    line: usize,
-    yaml: String,
-}
-
-pub(super) async fn manifests(State(proxy): State<Proxy>, path: AppPath) -> Result<Json<Value>, Refusal> {
+pub(super) async fn manifests(
+    State(proxy): State<Proxy>,
+    path: AppPath,
+) -> Result<Json<ApplicationManifests>, Refusal> {
     let (_, observed) = proxy.observe(&app_key(path)).await?;
     comparable(&observed)?;
     let sensitive = proxy.running()?.settings.get().sensitive_annotations.clone();
-    let views: Vec<ManifestView> = observed
+    let manifests = observed
         .desired
         .iter()
         .flat_map(|desired| desired.with_origins())
-        .map(|(manifest, origin)| ManifestView {
+        .map(|(manifest, origin)| Manifest {
             group: object::group(manifest).into(),
             kind: object::kind(manifest).into(),
             namespace: object::namespace(manifest).into(),
@@ -150,5 +139,29 @@ pub(super) async fn manifests(State(proxy): State<Proxy>, path: AppPath) -> Resu
         })
         .collect();
     let revisions = observed.desired.as_ref().map(|desired| desired.revisions()).unwrap_or_default();
-    Ok(Json(json!({"revisions": revisions, "manifests": views})))
+    Ok(Json(ApplicationManifests { revisions, manifests }))
+}
+
+/// What it declares and what that owns, also where the manifests in Git cannot be read now.
+pub(super) async fn tree(State(proxy): State<Proxy>, path: AppPath) -> Result<Json<ResourceTree>, Refusal> {
+    let (app, observed) = proxy.observe(&app_key(path)).await?;
+    let family = proxy.running()?.view.family(&app, &observed.comparison);
+    Ok(Json(ResourceTree { resources: tree::resources(&observed, &family) }))
+}
+
+/// One object of its tree as the cluster has it now, also one that nobody declared: a pod, a ReplicaSet.
+pub(super) async fn resource(
+    State(proxy): State<Proxy>,
+    path: AppPath,
+    Query(of): Query<ResourceRef>,
+) -> Result<Json<ResourceManifest>, Refusal> {
+    let tree = Tree::of(&proxy, path)?;
+    let wanted = ObjectKey::new(&of.group, &of.kind, &of.namespace, &of.resource_name);
+    tree.find(&wanted)?;
+    let mut found = tree.to.cluster.read(&wanted).await?.ok_or_else(|| tree.nothing(&wanted))?;
+    if let Some(metadata) = found["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    let sensitive = proxy.running()?.settings.get().sensitive_annotations.clone();
+    Ok(Json(ResourceManifest { yaml: block_text(&masked(&found, &sensitive)) }))
 }

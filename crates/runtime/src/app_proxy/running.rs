@@ -27,6 +27,8 @@ pub(crate) struct Running {
     pub(super) settings: Arc<CurrentSettings>,
     pub(super) reporter: Arc<Reporter>,
     pub(super) view: View,
+    /// Which of the runtime's processes this is.
+    pub(super) process: String,
     /// Where the request router brings what Git providers say.
     pub(crate) webhooks: Arc<Webhooks>,
 }
@@ -41,6 +43,7 @@ impl Running {
             settings: context.settings.clone(),
             reporter: context.reporter.clone(),
             view,
+            process: context.shards.replica().to_owned(),
             webhooks,
         }
     }

@@ -46,6 +46,11 @@ impl Tree {
         Ok(Self { app, to, project, roots, owned })
     }
 
+    /// All of them.
+    pub(super) fn uids(&self) -> impl Iterator<Item = (&ObjectKey, &str)> {
+        self.roots.iter().chain(&self.owned).map(|live| (&live.key, &*live.uid))
+    }
+
     pub(super) fn find(&self, wanted: &ObjectKey) -> Result<&Arc<Live>, Refusal> {
         let found = self.roots.iter().chain(&self.owned).find(|live| live.key == *wanted);
         found.ok_or_else(|| self.nothing(wanted))

@@ -12,6 +12,8 @@ use crate::context::Context;
 use crate::engines::applications::is_running;
 use crate::engines::{ApplicationSets, Applications};
 use crate::inventory::Inventory;
+use crate::report::outward::without_credentials;
+use crate::tunnel::{TunnelCounts, TunnelState};
 
 /// Everything, as Prometheus reads it.
 pub(crate) fn text(context: &Context) -> String {
@@ -57,7 +59,47 @@ pub(crate) fn text(context: &Context) -> String {
         text.line("workqueue_depth", &[("name", name)], depth as f64);
     }
     engine_metrics(&context.tasks, &mut text);
+    if context.reporter.is_enabled() {
+        context.reporter.queue().write(&mut text);
+    }
+    tunnel_metrics(&context.config.tunnel, &mut text);
     text.finish()
+}
+
+/// How the tunnel of this process fares, if it keeps one.
+fn tunnel_metrics(tunnel: &TunnelCounts, text: &mut Text) {
+    let Some(state) = tunnel.state() else { return };
+    let traffic = tunnel.traffic();
+    for (name, kind, help, value) in [
+        (
+            "slipway_tunnel_open",
+            Kind::Gauge,
+            "Whether the tunnel to the platform is open.",
+            u64::from(state == TunnelState::Open),
+        ),
+        (
+            "slipway_tunnel_opened_total",
+            Kind::Counter,
+            "How often it was opened; once, and then by reconnecting.",
+            tunnel.opened(),
+        ),
+        (
+            "slipway_tunnel_failures_total",
+            Kind::Counter,
+            "How often it broke or could not be opened.",
+            tunnel.failed(),
+        ),
+        (
+            "slipway_tunnel_received_bytes_total",
+            Kind::Counter,
+            "Bytes that came through it.",
+            traffic.received(),
+        ),
+        ("slipway_tunnel_sent_bytes_total", Kind::Counter, "Bytes that went through it.", traffic.sent()),
+    ] {
+        text.family(name, kind, help);
+        text.plain(name, value as f64);
+    }
 }
 
 /// How each engine fares.
@@ -155,8 +197,12 @@ fn named(app: &Application) -> Labels {
 
 fn info(app: &Application) -> Labels {
     let or_unknown = |text: &str| if text.is_empty() { "Unknown".to_owned() } else { text.to_owned() };
-    let source =
-        app.spec.effective_sources().first().map(|source| source.repo_url.clone()).unwrap_or_default();
+    let source = app
+        .spec
+        .effective_sources()
+        .first()
+        .map(|source| without_credentials(&source.repo_url))
+        .unwrap_or_default();
     let operation = if app.metadata.deletion_timestamp.is_some() {
         "delete"
     } else if app.operation.is_some() || is_running(app) {

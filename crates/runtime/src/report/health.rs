@@ -7,7 +7,9 @@ use slipway_api::health::{ComponentHealth, RuntimeHealth};
 use slipway_gitops::compare::rfc3339;
 use slipway_reconcile::TaskStatus;
 
+use super::outward::masked;
 use crate::context::Context;
+use crate::tunnel::TunnelState;
 
 /// As long as nothing changed, it is said no more often.
 const AGAIN: Duration = Duration::from_secs(15);
@@ -48,12 +50,16 @@ impl Health {
             state: "healthy".into(),
             ..ComponentHealth::default()
         });
-        RuntimeHealth {
+        components.extend(
+            context.config.tunnel.state().map(|state| tunnel(&state, &context.config.tunnel.last_error())),
+        );
+        let health = RuntimeHealth {
             namespace: context.settings.namespace().to_owned(),
             components,
             installed_by: context.config.installed_by.clone(),
             chart: context.config.chart.clone(),
-        }
+        };
+        masked(health)
     }
 }
 
@@ -62,6 +68,17 @@ fn quiet(health: &RuntimeHealth) -> RuntimeHealth {
     let mut quiet = health.clone();
     quiet.components.iter_mut().for_each(|component| component.last_activity.clear());
     quiet
+}
+
+/// While it is open, how it last failed is said without a word of blame.
+fn tunnel(state: &TunnelState, last_error: &str) -> ComponentHealth {
+    let short = |text: &str| text.chars().take(MESSAGE_CHARS_MAX).collect::<String>();
+    let (state, message) = match state {
+        TunnelState::Open if last_error.is_empty() => ("healthy", String::new()),
+        TunnelState::Open => ("healthy", short(&format!("it is open; before: {last_error}"))),
+        other => ("degraded", short(&other.to_string())),
+    };
+    ComponentHealth { name: "tunnel".into(), state: state.into(), message, ..ComponentHealth::default() }
 }
 
 fn component(status: &TaskStatus, is_off: bool) -> ComponentHealth {

@@ -9,6 +9,10 @@ pub(crate) mod clusters;
 pub(crate) mod engines;
 mod health;
 mod outbox;
+pub(crate) mod outward;
+mod queue;
+mod releases;
+mod results;
 mod rollouts;
 pub(crate) mod send;
 mod summary;
@@ -25,7 +29,7 @@ use slipway_api::report::{ApplicationSet, Entity, EntityName, EntityState, Repor
 use slipway_crd::{Application, ObjectMeta};
 use slipway_reconcile::{Key, Share};
 use slipway_source::GitCache;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, broadcast, watch};
 
 use crate::Config;
 use crate::context::Context;
@@ -41,7 +45,13 @@ pub(crate) struct Reporter {
     /// How many orders there were, and how many of them the control plane knows of.
     orders: AtomicU64,
     told: watch::Sender<u64>,
+    /// Which Applications have something new to say, for those who look at one.
+    news: broadcast::Sender<Key>,
+    queue: queue::Queue,
 }
+
+/// Whoever is further behind looks at everything again.
+const NEWS: usize = 256;
 
 #[derive(Default)]
 struct Inner {
@@ -84,7 +94,9 @@ impl Known {
         let EntityName { kind, namespace, name } = entity_name(key);
         let (uid, resource_version) = (self.uid.clone(), self.resource_version.clone());
         // Nothing in these types can fail to be JSON.
-        Entity { kind, namespace, name, uid, resource_version, state, body: body.unwrap_or_default() }
+        let mut body = body.unwrap_or_default();
+        outward::mask(&mut body);
+        Entity { kind, namespace, name, uid, resource_version, state: outward::masked(state), body }
     }
 }
 
@@ -124,7 +136,14 @@ impl Reporter {
             sequence: send::Sequence::default(),
             orders: AtomicU64::new(0),
             told: watch::Sender::new(0),
+            news: broadcast::Sender::new(NEWS),
+            queue: queue::Queue::default(),
         }
+    }
+
+    /// How reporting fares, for metrics.
+    pub(crate) fn queue(&self) -> &queue::Queue {
+        &self.queue
     }
 
     /// False without a control plane: nobody wants to hear anything.
@@ -166,6 +185,25 @@ impl Reporter {
         self.changed(key, Known::new(&app.metadata, Body::Application(Box::new(wire))));
     }
 
+    /// As it was last reported, if this process looks after it.
+    pub(crate) fn reported(&self, key: &Key) -> Option<wire::Application> {
+        match &self.inner.lock().expect("no panic while locked").known.get(key)?.body {
+            Body::Application(app) => Some(outward::masked((**app).clone())),
+            _ => None,
+        }
+    }
+
+    /// Which Applications say something new from now on, or are gone.
+    pub(crate) fn news(&self) -> broadcast::Receiver<Key> {
+        self.news.subscribe()
+    }
+
+    fn tell(&self, key: Key) {
+        if self.news.receiver_count() > 0 {
+            let _ = self.news.send(key);
+        }
+    }
+
     /// Takes the new state of anything in.
     fn changed(&self, key: Key, new: Known) {
         let mut inner = self.inner.lock().expect("no panic while locked");
@@ -174,9 +212,10 @@ impl Reporter {
         }
         inner.removed.remove(&key);
         inner.changed.insert(key.clone());
-        inner.known.insert(key, new);
+        inner.known.insert(key.clone(), new);
         drop(inner);
         self.signal.notify_one();
+        self.tell(key);
     }
 
     /// An operation was asked for: the control plane hears of it before whoever asked is answered. Gives up after a
@@ -193,6 +232,7 @@ impl Reporter {
             self.orders.fetch_add(1, Ordering::SeqCst) + 1
         };
         self.signal.notify_one();
+        self.tell(key.clone());
         let mut told = self.told.subscribe();
         let _ = tokio::time::timeout(ORDER_TOLD, told.wait_for(|told| *told >= number)).await;
     }
@@ -211,6 +251,7 @@ impl Reporter {
             inner.removed.insert(key.clone());
             drop(inner);
             self.signal.notify_one();
+            self.tell(key.clone());
         }
     }
 
@@ -244,9 +285,15 @@ impl Reporter {
     }
 
     /// Whether all of these were reconciled since the start.
-    fn has_reconciled(&self, keys: impl IntoIterator<Item = Key>) -> bool {
+    fn has_reconciled(&self, keys: &[Key]) -> bool {
         let inner = self.inner.lock().expect("no panic while locked");
-        keys.into_iter().all(|key| inner.reconciled.contains(&key))
+        keys.iter().all(|key| inner.reconciled.contains(key))
+    }
+
+    /// Whether there is something to say of all of these.
+    fn knows(&self, keys: &[Key]) -> bool {
+        let inner = self.inner.lock().expect("no panic while locked");
+        keys.iter().all(|key| inner.known.contains_key(key))
     }
 }
 

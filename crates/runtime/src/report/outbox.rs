@@ -162,6 +162,11 @@ impl Outbox {
         self.waiting.is_empty()
     }
 
+    /// Objects that wait, and how large the file is.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.waiting.len(), self.written)
+    }
+
     pub(super) fn waiting(&self) -> Vec<Change> {
         let change = |(name, waiting): (&EntityName, &Waiting)| Change {
             name: name.clone(),

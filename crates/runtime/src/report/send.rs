@@ -40,6 +40,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A body that another process sent of what is ours now has arrived by then.
 const AGAIN: Duration = Duration::from_secs(60);
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// What a reconcile found nothing to say of, as when another process had it still, is waited for so long before a complete
+/// report is sent without it, which takes it away.
+const UNTOLD: Duration = Duration::from_secs(30);
 
 /// Numbers of bodies: they rise, also over a restart, because they follow the clock in microseconds. Where the clock went back,
 /// the control plane says how far it has come.
@@ -208,6 +211,7 @@ impl Sender<'_> {
             health: self.health.news(),
         };
         let packed = tokio::task::spawn_blocking(move || pack(&report)).await.expect("it does not panic");
+        let weight = packed.len();
         let request = self.server.request(reqwest::Method::POST, "/2.0/api/events");
         let request = request.header("content-type", "application/json").header("content-encoding", "gzip");
         let sending = async {
@@ -222,6 +226,7 @@ impl Sender<'_> {
             Ok(Err(error)) => return Err(Failure::Failed(error.to_string())),
             Err(_) => return Err(Failure::Failed("the control plane does not answer".to_owned())),
         };
+        self.reporter.queue.acknowledged(weight);
         self.reporter.sequence.heard(answer.sequence);
         let taken = self.taken.load(Ordering::SeqCst);
         if answer.before.is_some_and(|before| before < taken) {
@@ -257,13 +262,15 @@ pub(crate) async fn send_reports(context: &Context) {
         tokio::task::spawn_blocking(move || Outbox::open(&data)).await.expect("it does not panic");
     reporter.sequence.heard(number);
     let left = Left { changes: outbox.waiting(), number };
-    let mut round =
-        Rounds { sender, inventory, shards, outbox, left, share: Share::Nothing, owed: true, again_at: None };
+    let (share, since, owed, again_at) = (Share::Nothing, Instant::now(), true, None);
+    let mut round = Rounds { sender, inventory, shards, outbox, left, share, since, owed, again_at };
     let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(16));
     let mut not_before = Instant::now();
     let mut sent_at: Option<Instant> = None;
     loop {
         let ordered = round.gather().await;
+        let (objects, bytes) = round.outbox.size();
+        reporter.queue.holds(objects, bytes);
         let is_due = round.has_something() || sent_at.is_none_or(|at| at.elapsed() >= HEARTBEAT);
         if is_due && Instant::now() >= not_before && round.share != Share::Nothing {
             match round.send().await {
@@ -274,8 +281,12 @@ pub(crate) async fn send_reports(context: &Context) {
                 }
                 // Said again with a higher number.
                 Ok(false) => not_before = Instant::now() + backoff.failed(),
-                Err(Failure::Later(after)) => not_before = Instant::now() + after,
+                Err(Failure::Later(after)) => {
+                    reporter.queue.postponed();
+                    not_before = Instant::now() + after;
+                }
                 Err(Failure::Failed(error)) => {
+                    reporter.queue.failed();
                     if backoff.failures() == 0 {
                         tracing::warn!(%error, "A report could not be sent; what changed is kept and sent again later.");
                     }
@@ -283,6 +294,8 @@ pub(crate) async fn send_reports(context: &Context) {
                 }
             }
         }
+        let (objects, bytes) = round.outbox.size();
+        reporter.queue.holds(objects, bytes);
         let rest = if round.owed || round.has_something() { EARLY } else { LOOK };
         let pause = not_before.saturating_duration_since(Instant::now());
         tokio::select! {
@@ -305,6 +318,8 @@ struct Rounds<'a> {
     outbox: Outbox,
     left: Left,
     share: Share,
+    /// Since when it is that.
+    since: Instant,
     /// Everything is to be sent.
     owed: bool,
     /// And once more then: whoever had these parts before may have had a body on its way.
@@ -319,7 +334,7 @@ impl Rounds<'_> {
             reporter.keep_only(&share);
             self.owed |= share != Share::Nothing;
             self.again_at = matches!(share, Share::Parts(_)).then(|| Instant::now() + AGAIN);
-            self.share = share;
+            (self.share, self.since) = (share, Instant::now());
         }
         if self.again_at.is_some_and(|at| Instant::now() >= at) {
             (self.owed, self.again_at) = (true, None);
@@ -353,7 +368,9 @@ impl Rounds<'_> {
             return false;
         }
         let all = self.inventory.applications().into_iter().chain(self.inventory.application_sets());
-        self.sender.reporter.has_reconciled(all.filter(|key| self.share.holds(key)))
+        let all: Vec<_> = all.filter(|key| self.share.holds(key)).collect();
+        let reporter = self.sender.reporter;
+        reporter.has_reconciled(&all) && (reporter.knows(&all) || self.since.elapsed() >= UNTOLD)
     }
 
     /// False: something has to be said again.

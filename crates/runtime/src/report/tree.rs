@@ -33,7 +33,7 @@ pub(super) fn declared(app: &Application) -> Vec<wire::ResourceNode> {
 }
 
 /// What the Application declares, then what that owns.
-pub(super) fn resources(observed: &Observed, family: &[Value]) -> Vec<wire::ResourceNode> {
+pub(crate) fn resources(observed: &Observed, family: &[Value]) -> Vec<wire::ResourceNode> {
     let by_uid: BTreeMap<&str, &Value> = family.iter().map(|live| (object::uid(live), live)).collect();
     let mut nodes = Vec::new();
     let mut declared: Vec<(&ResourceKey, &str)> = Vec::new();

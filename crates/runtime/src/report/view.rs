@@ -3,20 +3,19 @@
 //! In: the custom resource, and what its engine observed beside it, if it was our own engine and it is switched on. Out: what
 //! is reported. Everything but the tree below the declared resources and the names of commits is on the custom resource.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 use slipway_api::application as wire;
-use slipway_crd::{
-    Application, ApplicationSource, HealthCode, InitiatedBy, Operation, RevisionHistory, SyncCode, names,
-};
+use slipway_crd::{Application, ApplicationSource, HealthCode, Operation, SyncCode, names};
 use slipway_source::GitCache;
 
 use crate::engines::applications::is_running;
 use crate::engines::applications::observe::Observed;
+use crate::report::outward::without_credentials;
+use crate::report::releases::{history, initiator, why_of};
 use crate::report::summary::summary;
-use crate::report::{rollouts, tree};
+use crate::report::{results, rollouts, tree};
 use crate::settings::RepositoryAccess;
 
 /// Which operation it is, among the `info` of an operation.
@@ -53,13 +52,6 @@ pub(crate) fn git_sources(app: &Application, label: Option<&str>) -> Vec<String>
         sources.extend(Some(url.clone()).filter(|url| !url.is_empty()));
     }
     sources
-}
-
-/// `https://user:secret@host/x` is `https://host/x` to whoever reads a report.
-fn without_credentials(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let host_at = rest[..rest.find('/').unwrap_or(rest.len())].rfind('@').map_or(0, |at| at + 1);
-    format!("{scheme}://{}", &rest[host_at..])
 }
 
 /// What the engine saw beside the custom resource.
@@ -102,7 +94,7 @@ pub(crate) fn application(app: &Application, place: Place, beside: Option<Beside
         namespace: app.metadata.namespace.clone(),
         name: app.metadata.name.clone(),
         project: spec.project_name().to_owned(),
-        repo_url: source.repo_url,
+        repo_url: without_credentials(&source.repo_url),
         path: source.path,
         target_revision: source.target_revision,
         destination: spec.destination.namespace.clone(),
@@ -152,17 +144,13 @@ pub(super) fn compared_revision(app: &Application) -> Option<String> {
     Some(sync.revisions.first().unwrap_or(&sync.revision).clone()).filter(|sha| !sha.is_empty())
 }
 
-/// Who asked for an operation, as pages name them.
-fn initiator(by: &InitiatedBy) -> String {
-    if by.automated { "automated sync".into() } else { by.username.clone() }
-}
-
 /// What was asked for and has not begun.
 pub(crate) fn pending(operation: &Operation) -> wire::Operation {
     wire::Operation {
         id: operation_id(operation),
         phase: "Pending".into(),
         initiated_by: initiator(&operation.initiated_by),
+        automated: operation.initiated_by.automated,
         ..wire::Operation::default()
     }
 }
@@ -179,6 +167,7 @@ fn operation(app: &Application, waiting: &[String]) -> Option<wire::Operation> {
     }
     let state = app.status.operation_state.as_ref()?;
     let running = is_running(app);
+    let (results, more_results) = results::of(state);
     Some(wire::Operation {
         id: operation_id(&state.operation),
         phase: state.phase.to_string(),
@@ -193,34 +182,11 @@ fn operation(app: &Application, waiting: &[String]) -> Option<wire::Operation> {
             .filter(|sha| !sha.is_empty()),
         revisions: state.sync_result.as_ref().map(|result| result.revisions.clone()).unwrap_or_default(),
         initiated_by: initiator(&state.operation.initiated_by),
+        automated: state.operation.initiated_by.automated,
+        why: why_of(app, state),
+        results,
+        more_results,
     })
-}
-
-fn history(app: &Application) -> Vec<wire::Deployment> {
-    let entries = app.status.history.iter().rev();
-    entries
-        .map(|entry| wire::Deployment {
-            id: entry.id,
-            revision: wire::Revision {
-                sha: entry.revisions.first().unwrap_or(&entry.revision).clone(),
-                ..wire::Revision::default()
-            },
-            started_at: entry.deploy_started_at.clone(),
-            deployed_at: entry.deployed_at.clone(),
-            initiated_by: initiator(&entry.initiated_by),
-            revisions: entry.revisions.clone(),
-            images: deployed_images(app, entry),
-        })
-        .collect()
-}
-
-/// What was applied, of the deployment that the last operation made: nobody knows it of earlier ones.
-fn deployed_images(app: &Application, entry: &RevisionHistory) -> Vec<String> {
-    let state = app.status.operation_state.as_ref();
-    let state = state.filter(|state| entry.deploy_started_at.as_ref() == Some(&state.started_at));
-    let Some(result) = state.and_then(|state| state.sync_result.as_ref()) else { return Vec::new() };
-    let images = result.resources.iter().flat_map(|resource| &resource.images);
-    images.collect::<BTreeSet<_>>().into_iter().cloned().collect()
 }
 
 /// Puts author and message to revisions whose commits are here already; nothing is fetched for it.

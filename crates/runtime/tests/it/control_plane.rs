@@ -110,10 +110,10 @@ impl ControlPlane {
         self.entity(APPLICATION, name).is_some()
     }
 
-    /// What was last reported of one in the namespace `argocd`.
+    /// What was last reported of one of this name, in whichever namespace.
     pub(crate) fn entity(&self, kind: &str, name: &str) -> Option<Entity> {
-        let name = EntityName { kind: kind.into(), namespace: "argocd".into(), name: name.into() };
-        self.inner.entities.lock().unwrap().get(&name).cloned()
+        let entities = self.inner.entities.lock().unwrap();
+        entities.values().find(|entity| entity.kind == kind && entity.name == name).cloned()
     }
 
     /// Waits until it is reported and as the question wants it.

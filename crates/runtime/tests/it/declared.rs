@@ -92,6 +92,16 @@ fn places(said: &Value) -> Vec<String> {
     details.map(|detail| detail["path"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
+/// A repository of packaged charts that has `web` 1.0.0.
+async fn charts_with_one() -> String {
+    let index = "apiVersion: v1\nentries:\n  web:\n  - apiVersion: v2\n    name: web\n    version: 1.0.0\n    urls: [web-1.0.0.tgz]\n";
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let router = axum::Router::new().route("/index.yaml", axum::routing::get(move || async move { index }));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_that_is_wrong_with_an_application_is_said_before_any_commit() {
     let scene = Scene::new().await;
@@ -103,6 +113,7 @@ async fn everything_that_is_wrong_with_an_application_is_said_before_any_commit(
         app
     };
     let charts = format!("http://127.0.0.1:1/{}", scene.ada);
+    let packaged = charts_with_one().await;
     let absent = format!("{}/{}/absent.git", scene.host, scene.ada);
     let cases: Vec<(&str, Value, &str, &str)> = vec![
         (
@@ -166,6 +177,33 @@ async fn everything_that_is_wrong_with_an_application_is_said_before_any_commit(
             }),
             "spec.source.repoURL",
             "127.0.0.1:1",
+        ),
+        (
+            "chart",
+            wrong(&|app| {
+                app["spec"]["source"] =
+                    json!({"repoURL": packaged, "chart": "wbe", "targetRevision": "1.0.0"})
+            }),
+            "spec.source.chart",
+            "wbe",
+        ),
+        (
+            "chart version",
+            wrong(&|app| {
+                app["spec"]["source"] =
+                    json!({"repoURL": packaged, "chart": "web", "targetRevision": "9.9.9"})
+            }),
+            "spec.source.targetRevision",
+            "9.9.9",
+        ),
+        (
+            "a range of chart versions",
+            wrong(&|app| {
+                app["spec"]["source"] =
+                    json!({"repoURL": packaged, "chart": "web", "targetRevision": ">=2.0.0"})
+            }),
+            "spec.source.targetRevision",
+            ">=2.0.0",
         ),
         (
             "a field",

@@ -21,6 +21,10 @@ impl Door {
         Self { base: format!("http://{address}/app-proxy/api/git"), http: reqwest::Client::new() }
     }
 
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     pub(crate) async fn get(&self, who: &str, what: &str) -> (u16, Value) {
         Self::answer(self.http.get(format!("{}/{what}", self.base)).header("authorization", pass(who))).await
     }

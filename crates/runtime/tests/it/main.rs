@@ -3,6 +3,7 @@
 mod appset_kills;
 mod appset_teams;
 mod appsets;
+mod beside;
 mod cluster_secrets;
 mod clusters;
 mod control_plane;
@@ -10,7 +11,9 @@ mod core;
 mod crash;
 mod declared;
 mod faults;
+mod git_sign_in;
 mod git_tokens;
+mod graphql;
 mod hostile;
 mod hydrate;
 mod kube;

@@ -14,7 +14,7 @@ use crate::control_plane::{ControlPlane, pass};
 use crate::site::{Site, automated};
 use crate::world::{World, config_map};
 
-fn talking(name: &str, words: &str) -> String {
+pub(crate) fn talking(name: &str, words: &str) -> String {
     format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec:\n  selector: {{matchLabels: {{app: {name}}}}}\n  \
          template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec:\n      terminationGracePeriodSeconds: 0\n      containers:\n      \
@@ -25,13 +25,13 @@ fn talking(name: &str, words: &str) -> String {
 }
 
 /// An app-proxy of the Application `shop` of a site.
-struct Door {
-    base: String,
-    http: reqwest::Client,
+pub(crate) struct Door {
+    pub(crate) base: String,
+    pub(crate) http: reqwest::Client,
 }
 
 impl Door {
-    async fn open(handle: slipway_runtime::Handle, namespace: &str) -> Self {
+    pub(crate) async fn open(handle: slipway_runtime::Handle, namespace: &str) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let router = slipway_runtime::app_proxy_router(handle);
@@ -40,7 +40,7 @@ impl Door {
         Self { base, http: reqwest::Client::new() }
     }
 
-    async fn post(&self, who: &str, verb: &str, body: &Value) -> (u16, String) {
+    pub(crate) async fn post(&self, who: &str, verb: &str, body: &Value) -> (u16, String) {
         let post =
             self.http.post(format!("{}/{verb}", self.base)).header("authorization", pass(who)).json(body);
         let answer = post.send().await.expect("answered");
@@ -204,6 +204,28 @@ async fn logs_commands_and_deletion_reach_the_applications_own_pods_and_no_other
     assert!(out.contains("31 101") && out.contains("/dev/"), "{out} {ended}");
     plane.until_ended(3).await;
 
+    // A page can set no header: its pass is one of the protocols that it names, and nothing of it is said back.
+    let by_page = async |protocols: &str| {
+        let text = request(json!(["echo", "hello page"])).to_string();
+        let text: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let url = format!("{}/exec?request={text}", door.base.replacen("http", "ws", 1));
+        let mut asked = url.into_client_request().expect("an address");
+        asked.headers_mut().insert("sec-websocket-protocol", protocols.parse().expect("a header"));
+        tokio_tungstenite::connect_async(asked).await
+    };
+    let shown = pass("user").replace("Bearer ", "");
+    let (mut socket, answer) = by_page(&format!("slipway.exec, {shown}")).await.expect("opened");
+    assert_eq!(answer.headers()["sec-websocket-protocol"], "slipway.exec");
+    assert_eq!(output(&mut socket).await.0, "hello page\n");
+    plane.until_ended(4).await;
+    for protocols in [format!("slipway.exec, {shown}"), shown, "slipway.exec".into(), "x, pass.user-1".into()]
+    {
+        match by_page(&protocols).await {
+            Err(Error::Http(answer)) => assert_eq!(answer.status(), 401, "{protocols}"),
+            other => panic!("{protocols}: {other:?}"),
+        }
+    }
+
     // Nobody who may only look, no other's pod, nothing without a command.
     for (who, request, status) in [
         ("read", request(json!(["id"])), 401),
@@ -216,12 +238,12 @@ async fn logs_commands_and_deletion_reach_the_applications_own_pods_and_no_other
         assert_eq!(door.exec(who, &request).await.err(), Some(status), "{who} {request}");
     }
     // Those that got as far as the pod have an end too.
-    let (_, outcome) = plane.until_ended(7).await;
+    let (_, outcome) = plane.until_ended(8).await;
     assert!(outcome.starts_with("it was not started: "), "{outcome}");
     // One who leaves ends it, and so does a right that ended.
     let socket = door.exec("user", &request(json!(["sleep", "3600"]))).await.expect("opened");
     drop(socket);
-    let mut left = plane.until_ended(8).await.1;
+    let mut left = plane.until_ended(9).await.1;
     assert_eq!(left, "the caller left");
 
     // Deletion: of its own, and with its uid; the engine makes it again.
@@ -257,7 +279,7 @@ async fn logs_commands_and_deletion_reach_the_applications_own_pods_and_no_other
     let (_, _, ended) = output(&mut socket).await;
     assert_eq!(ended["code"], Value::Null, "{ended}");
     let started = Instant::now();
-    for count in 9.. {
+    for count in 10.. {
         left = plane.until_ended(count).await.1;
         if !left.starts_with("it was not started") {
             break;
@@ -284,6 +306,10 @@ async fn no_operation_is_done_without_a_pass_for_it() {
             ProxyOperation::Manifests
             | ProxyOperation::Diff
             | ProxyOperation::Plan
+            | ProxyOperation::Tree
+            | ProxyOperation::Events
+            | ProxyOperation::Resource
+            | ProxyOperation::Live
             | ProxyOperation::Actions
             | ProxyOperation::Exec
             | ProxyOperation::GitTokens
@@ -310,8 +336,11 @@ async fn no_operation_is_done_without_a_pass_for_it() {
             | ProxyOperation::RolloutRestart
             | ProxyOperation::GitRegister
             | ProxyOperation::GitForget
+            | ProxyOperation::GitAuthorize
+            | ProxyOperation::GitConnect
             | ProxyOperation::ClusterAdd
             | ProxyOperation::ClusterRemove
+            | ProxyOperation::RuntimeLogs
             | ProxyOperation::GitCommit => reqwest::Method::POST,
         };
         let ask = async |authorization: &str| {
@@ -319,6 +348,7 @@ async fn no_operation_is_done_without_a_pass_for_it() {
                 ProxyAbout::Application => door.base.clone(),
                 ProxyAbout::Git => door.base.replace("/applications/argocd/shop", "/git"),
                 ProxyAbout::Cluster => door.base.replace("/applications/argocd/shop", "/clusters"),
+                ProxyAbout::Runtime => door.base.replace("/applications/argocd/shop", "/runtime"),
             };
             let asked = door.http.request(method.clone(), format!("{base}/{word}"));
             let asked = asked.header("authorization", authorization).json(&json!({}));

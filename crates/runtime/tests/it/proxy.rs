@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use slipway_api::application::ResourceNode;
 use slipway_cluster::{ObjectKey, Propagation};
 
 use crate::control_plane::{ControlPlane, pass};
@@ -344,4 +345,45 @@ async fn actions_are_run_on_objects_of_the_application_and_on_no_others() {
     let (status, said) = act("user", mark).await;
     assert_eq!(status, 200, "{said}");
     assert_eq!(world.get("ConfigMap", "a").await.expect("there")["data"]["key"], "marked");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_live_object_is_shown_with_its_secrets_masked_and_no_strangers() {
+    let world = World::new().await;
+    let (plane, client) = ControlPlane::start().await;
+    world.make("v1", "Namespace", "", "shop", json!({})).await;
+    world.make("v1", "Secret", "shop", "stranger", json!({"stringData": {"password": "hunter3"}})).await;
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: hunter2}\n";
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      schedulerName: nobody\n      containers: [{name: web, image: \"web:1\"}]\n";
+    let revision = world.commit(&[("app/s.yaml", secret), ("app/web.yaml", deployment)]);
+    world.application("shop", automated()).await;
+    let mut config = world.config();
+    config.server = Some(client);
+    let base = proxy_of(world.start_with(config)).await;
+    world.until_synced("shop", &revision).await;
+    let http = reqwest::Client::new();
+    let show = async |of: &str| {
+        let get =
+            http.get(format!("{base}/resource?namespace=shop&{of}")).header("authorization", pass("read"));
+        let answer = get.send().await.expect("answered");
+        (answer.status().as_u16(), answer.json::<Value>().await.unwrap_or_default())
+    };
+    let (status, shown) = show("kind=Secret&resourceName=s").await;
+    let text = shown["yaml"].as_str().unwrap_or_default();
+    assert_eq!(status, 200, "{shown}");
+    assert!(text.contains("name: s\n") && text.contains("password: +"), "{text}");
+    assert!(!text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");
+    let (_, shown) = show("group=apps&kind=Deployment&resourceName=web").await;
+    let text = shown["yaml"].as_str().unwrap_or_default();
+    assert!(text.contains("schedulerName: nobody") && !text.contains("managedFields"), "{text}");
+    // What nobody declared and it owns all the same.
+    let made = |node: &ResourceNode| node.kind == "ReplicaSet";
+    let app = plane.until("shop", |app| app.resources.iter().any(made)).await;
+    let name = &app.resources.iter().find(|node| made(node)).expect("a ReplicaSet").name;
+    let (status, shown) = show(&format!("group=apps&kind=ReplicaSet&resourceName={name}")).await;
+    assert_eq!(status, 200, "{shown}");
+    // Its namespace has others too.
+    let (status, refused) = show("kind=Secret&resourceName=stranger").await;
+    assert_eq!((status, &refused["name"]), (404, &json!("NOT_FOUND")), "{refused}");
+    assert!(!refused.to_string().contains("hunter3"));
 }

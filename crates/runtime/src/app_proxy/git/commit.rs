@@ -12,7 +12,7 @@ use slipway_source::git::{Change, CloneOptions, Credentials, Git, Identity, Push
 
 use super::super::{Asker, Proxy, Refusal, Running};
 use super::vault::Kept;
-use super::{Place, check_repository, refused, vault};
+use super::{Place, check_repository, kept, refused};
 
 const FILES_MAX: usize = 200;
 const MESSAGE_CHARS_MAX: usize = 10_000;
@@ -48,7 +48,7 @@ impl Reached {
     ) -> Result<Self, Refusal> {
         check_repository(repository)?;
         let place = Place::read(running, provider, host)?;
-        let kept = vault(running, asker).get(&place).await?;
+        let kept = kept(running, asker, &place).await?;
         let base = place.provider.clone_base(place.host.as_deref()).unwrap_or_default();
         let name = repository.trim_end_matches(".git");
         let credentials = Credentials::basic(place.provider.clone_user(), kept.token.clone());
@@ -97,7 +97,7 @@ impl Reached {
     }
 
     async fn is_empty(&self, running: &Running, repository: &str) -> Result<bool, Refusal> {
-        let way = self.place.way(running, &self.kept.token)?;
+        let way = self.place.way(running, &self.kept.token, self.kept.renewable.as_ref())?;
         let answer = self.place.ask(&way, &self.place.provider.branches(repository)).await?;
         let known = self.place.provider.read_branches(&answer).map_err(|error| self.place.refusal(error))?;
         Ok(known.is_empty())

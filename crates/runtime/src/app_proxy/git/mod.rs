@@ -5,6 +5,7 @@
 //! do there, the provider decides.
 
 mod commit;
+mod sign_in;
 mod vault;
 
 use std::fmt;
@@ -27,7 +28,8 @@ use slipway_net::Trust;
 use super::{Asker, Proxy, Refusal, Running, done};
 use crate::engines::application_sets::http::{Way, client};
 pub(super) use commit::{Reached, Seen, check, commit, make};
-use vault::Vault;
+pub(super) use sign_in::{authorize, callback, connect};
+use vault::{Kept, Renewable, Vault};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// So many pages of a list, of fifty or a hundred each.
@@ -98,9 +100,17 @@ impl Place {
         hex::encode(&Sha256::digest(text.as_bytes())[..16])
     }
 
-    /// Where calls with this token go.
-    fn way(&self, running: &Running, token: &Secret<String>) -> Result<Way, Refusal> {
-        let (name, value) = self.provider.authorization(None, token.expose());
+    /// Where calls with this token go. One of a sign-in is a bearer's at every provider.
+    fn way(
+        &self,
+        running: &Running,
+        token: &Secret<String>,
+        renewable: Option<&Renewable>,
+    ) -> Result<Way, Refusal> {
+        let (name, value) = match renewable {
+            None => self.provider.authorization(None, token.expose()),
+            Some(_) => ("authorization", format!("Bearer {}", token.expose())),
+        };
         let name = if name == "PRIVATE-TOKEN" { "private-token" } else { "authorization" };
         let api = self.provider.api(self.host.as_deref()).unwrap_or_default();
         let client = client(&running.config.egress, ANSWER_WITHIN, Trust::default())
@@ -151,8 +161,9 @@ pub(super) async fn tokens(
     State(proxy): State<Proxy>,
     Extension(asker): Extension<Asker>,
 ) -> Result<Json<GitAccounts>, Refusal> {
-    let tokens = vault(proxy.running()?, &asker).list().await?;
-    Ok(Json(GitAccounts { tokens }))
+    let running = proxy.running()?;
+    let tokens = vault(running, &asker).list().await?;
+    Ok(Json(GitAccounts { tokens, sign_in: sign_in::offered(running).await? }))
 }
 
 pub(super) async fn register(
@@ -166,16 +177,29 @@ pub(super) async fn register(
     if token.expose().is_empty() || token.expose().chars().any(|c| c.is_control() || c.is_whitespace()) {
         return Err(refused("BAD_TOKEN", "the token is empty, or has a space in it"));
     }
+    let account =
+        account_of(running, &place, &token, None, request.author_name, request.author_email).await?;
+    vault(running, &asker).put(&place, &token, None, account).await.map(Json)
+}
+
+/// Whose token it is says the provider; a token that it refuses is not kept.
+async fn account_of(
+    running: &Running,
+    place: &Place,
+    token: &Secret<String>,
+    renewable: Option<&Renewable>,
+    name: String,
+    email: String,
+) -> Result<GitAccount, Refusal> {
     let mut account = GitAccount {
         provider: place.provider.name().to_owned(),
         host: place.host.clone().unwrap_or_default(),
-        name: request.author_name,
-        email: request.author_email,
+        name,
+        email,
         ..GitAccount::default()
     };
-    // Whose token it is says the provider; a token that it refuses is not kept.
     if let Some(call) = place.provider.myself() {
-        let answer = place.ask(&place.way(running, &token)?, &call).await?;
+        let answer = place.ask(&place.way(running, token, renewable)?, &call).await?;
         let myself = place.provider.read_myself(&answer).map_err(|error| place.refusal(error))?;
         account.login = myself.login;
         account.name = myself.name;
@@ -187,7 +211,13 @@ pub(super) async fn register(
         let message = format!("{place} does not say who you are in commits: give authorName and authorEmail");
         return Err(refused("NO_AUTHOR", message));
     }
-    vault(running, &asker).put(&place, &token, account).await.map(Json)
+    Ok(account)
+}
+
+/// The asker's token for that place, as good as it can be.
+async fn kept(running: &Running, asker: &Asker, place: &Place) -> Result<Kept, Refusal> {
+    let found = vault(running, asker).get(place).await?;
+    sign_in::fresh(running, asker, place, found).await
 }
 
 pub(super) async fn forget(
@@ -219,8 +249,8 @@ async fn all<T>(
 ) -> Result<Vec<T>, Refusal> {
     let running = proxy.running()?;
     let place = Place::read(running, &at.provider, &at.host)?;
-    let kept = vault(running, asker).get(&place).await?;
-    let way = place.way(running, &kept.token)?;
+    let kept = kept(running, asker, &place).await?;
+    let way = place.way(running, &kept.token, kept.renewable.as_ref())?;
     let mut found = Vec::new();
     let mut next = Some(first(&place));
     for _ in 0..PAGES_MAX {

@@ -31,11 +31,25 @@ struct Stored {
     user: String,
     token: String,
     account: GitAccount,
+    /// Of a sign-in; a personal token has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    renewable: Option<Renewable>,
+}
+
+/// What belongs to a token that came of a sign-in.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Renewable {
+    /// Empty: the provider gave none.
+    pub(super) refresh: String,
+    pub(super) expires: Option<Timestamp>,
+    /// The Secret of the application that it was given to.
+    pub(super) app: String,
 }
 
 pub(super) struct Kept {
     pub(super) account: GitAccount,
     pub(super) token: Secret<String>,
+    pub(super) renewable: Option<Renewable>,
 }
 
 pub(super) struct Vault<'a> {
@@ -79,20 +93,23 @@ impl Vault<'_> {
             );
             Refusal::new(StatusCode::CONFLICT, "NO_GIT_TOKEN", message)
         })?;
-        Ok(Kept { account: stored.account, token: Secret::new(stored.token) })
+        let Stored { account, token, renewable, .. } = stored;
+        Ok(Kept { account, token: Secret::new(token), renewable })
     }
 
     pub(super) async fn put(
         &self,
         place: &Place,
         token: &Secret<String>,
+        renewable: Option<Renewable>,
         mut account: GitAccount,
     ) -> Result<GitAccount, Refusal> {
         account.registered = rfc3339(Timestamp::now());
         let kept = account.clone();
         self.change(|all| {
             let user = self.asker.id.clone();
-            all.insert(place.key(), Stored { user, token: token.expose().clone(), account: account.clone() });
+            let (token, account) = (token.expose().clone(), account.clone());
+            all.insert(place.key(), Stored { user, token, account, renewable: renewable.clone() });
             match all.len() <= TOKENS_MAX {
                 true => Ok(true),
                 false => Err(Refusal::new(
@@ -104,6 +121,23 @@ impl Vault<'_> {
         })
         .await?;
         Ok(kept)
+    }
+
+    /// A token in the place of one that ends; one that was forgotten meanwhile stays so.
+    pub(super) async fn renew(
+        &self,
+        place: &Place,
+        token: &Secret<String>,
+        renewable: &Renewable,
+    ) -> Result<(), Refusal> {
+        self.change(|all| {
+            let Some(stored) = all.get_mut(&place.key()) else { return Ok(false) };
+            stored.token.clone_from(token.expose());
+            stored.renewable = Some(renewable.clone());
+            Ok(true)
+        })
+        .await?;
+        Ok(())
     }
 
     /// `false`: there was none.
