@@ -2,17 +2,18 @@
 //!
 //! One task of the process hears every commit and wakes whom it concerns: a runner whose build was changed by somebody, and
 //! as many runners as there are builds that may be taken now, which it finds out by one look for each account. So a thousand
-//! runners that wait cost one look a commit, those of other accounts sleep on, and nobody who is woken writes in vain.
+//! runners that wait cost one look a commit, those of other accounts sleep on, and nobody who is woken writes in vain. A look also
+//! finds out which pipelines are full: more builds of those are nobody's news until something else moves.
 //!
 //! A runner looks for itself when its call begins and whenever it was woken. What moved while it looked is not lost: it says
 //! how much it has seen of the account's queue before it waits ([`Held::wait`]), and if that is not all, somebody looks.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use slipway_model::{AccountId, ChangeKind};
+use slipway_model::{AccountId, ChangeKind, PipelineId};
 use slipway_store::builds::{self, Build, Chooser, Limits};
 use slipway_store::{Committed, Scope, StoreError, Tx};
 use tokio::sync::Notify;
@@ -63,6 +64,10 @@ struct Account {
     errands: BTreeSet<u64>,
     /// Rises whenever a build may have become free.
     generation: u64,
+    /// Pipelines of which nothing can start, however many builds of theirs arrive.
+    full: HashSet<PipelineId>,
+    /// Rises whenever one of them may not be full any more.
+    emptied: u64,
     last: u64,
     /// A look is under way.
     looking: bool,
@@ -140,7 +145,7 @@ impl Polls {
             if commit.moved_errands(account) {
                 known.wake_one_for_errands();
             }
-            if commit.moved_queue(account) {
+            if commit.moved_queue(account) && known.is_news(commit.only_arrived(account)) {
                 known.generation += 1;
                 if !known.free.is_empty() {
                     self.somebody_looks(account);
@@ -181,6 +186,20 @@ impl Polls {
         !known.free.is_empty()
     }
 
+    /// How often pipelines of the account were emptied before a look.
+    fn emptied(&self, account: AccountId) -> u64 {
+        let accounts = self.accounts.lock().expect("not poisoned");
+        accounts.get(&account).map_or(0, |known| known.emptied)
+    }
+
+    /// What a look found, unless it is not known to be true any more.
+    fn are_full(&self, account: AccountId, full: HashSet<PipelineId>, emptied: u64) {
+        let mut accounts = self.accounts.lock().expect("not poisoned");
+        if let Some(known) = accounts.get_mut(&account).filter(|known| known.emptied == emptied) {
+            known.full.extend(full);
+        }
+    }
+
     /// Whether the caller is the one who looks at the account now. While somebody does, it stays noted for them.
     fn begin_look(&self, account: AccountId) -> bool {
         let mut accounts = self.accounts.lock().expect("not poisoned");
@@ -208,6 +227,18 @@ impl Polls {
 }
 
 impl Account {
+    /// Whether somebody may take more than before. `arrived`: nothing moved but that these pipelines have more builds.
+    fn is_news(&mut self, arrived: Option<&[PipelineId]>) -> bool {
+        match arrived {
+            Some(pipelines) => !pipelines.iter().all(|pipeline| self.full.contains(pipeline)),
+            None => {
+                self.full.clear();
+                self.emptied += 1;
+                true
+            }
+        }
+    }
+
     fn wake_runners_of(&self, build: &str) {
         for id in self.running.get(build).into_iter().flatten() {
             if let Some(entry) = self.held.get(id) {
@@ -358,7 +389,8 @@ pub(crate) async fn run(server: &Server) -> Outcome {
 async fn keep_looking(server: Server, account: AccountId) {
     loop {
         let inner = server.clone();
-        let looked = server.store().read(move |tx| look(&inner, tx, account)).await;
+        let emptied = inner.inner.polls.emptied(account);
+        let looked = server.store().read(move |tx| look(&inner, tx, account, emptied)).await;
         status::ran(&server, NAME, looked);
         tokio::time::sleep(LOOK_EVERY).await;
         if !server.inner.polls.end_look(account) {
@@ -368,7 +400,7 @@ async fn keep_looking(server: Server, account: AccountId) {
 }
 
 /// Tells as many runners that wait as there are builds which they may take.
-fn look(server: &Server, tx: &mut Tx<'_>, account: AccountId) -> Result<(), StoreError> {
+fn look(server: &Server, tx: &mut Tx<'_>, account: AccountId, emptied: u64) -> Result<(), StoreError> {
     let (scope, now_ms) = (Scope::of(account), server.now_ms());
     server.inner.polls.queue_looks.fetch_add(1, Ordering::Relaxed);
     let left = limits::free_builds(tx, scope, now_ms)?;
@@ -378,7 +410,10 @@ fn look(server: &Server, tx: &mut Tx<'_>, account: AccountId) -> Result<(), Stor
     let polls = &server.inner.polls;
     let is_free = |runner: &str| polls.is_free(account, Some(runner));
     let allowed = Allowed::load(tx, scope, Taking::Waiting(&is_free))?;
-    builds::choose(tx, scope, now_ms, &mut Calling { polls, scope, allowed, left })
+    let mut calling = Calling { polls, scope, allowed, left, full: HashSet::new() };
+    builds::choose(tx, scope, now_ms, &mut calling)?;
+    polls.are_full(account, calling.full, emptied);
+    Ok(())
 }
 
 struct Calling<'a> {
@@ -386,11 +421,16 @@ struct Calling<'a> {
     scope: Scope,
     allowed: Allowed<'a>,
     left: i64,
+    full: HashSet<PipelineId>,
 }
 
 impl Chooser for Calling<'_> {
     fn limits(&mut self, tx: &mut Tx<'_>, build: &Build) -> Result<Limits, StoreError> {
         self.allowed.of(tx, self.scope, build)
+    }
+
+    fn full(&mut self, pipeline: PipelineId) {
+        self.full.insert(pipeline);
     }
 
     fn chose(&mut self, _: &mut Tx<'_>, build: Build) -> Result<bool, StoreError> {
@@ -489,6 +529,42 @@ mod tests {
         assert!(!polls.call(account(1), None));
         assert!(woken(&one).await && woken(&two).await);
         assert!(!polls.end_look(account(1)), "nothing moved meanwhile");
+    }
+
+    #[tokio::test]
+    async fn more_builds_of_a_full_pipeline_are_no_news_until_something_else_moves() {
+        let polls = Polls::default();
+        let pipeline = |number: u64| PipelineId::from_parts(number, [0; 5]);
+        let arrived = |numbers: &[u64]| Committed {
+            facts: true,
+            touched: Some(Touched {
+                queues: vec![account(1)],
+                arrived: vec![(account(1), numbers.iter().map(|&number| pipeline(number)).collect())],
+                ..Touched::default()
+            }),
+            ..Committed::default()
+        };
+        let idle = polls.enter(account(1), "idle", 1, std::iter::empty());
+        waits(&idle);
+        let looks = |commit: &Committed| {
+            polls.heard(commit);
+            let marked = marked(&polls) == [account(1)];
+            polls.moved.lock().unwrap().clear();
+            marked
+        };
+        assert!(looks(&arrived(&[7])), "nobody has looked at it");
+        polls.are_full(account(1), HashSet::from([pipeline(7)]), polls.emptied(account(1)));
+        assert!(!looks(&arrived(&[7])));
+        assert!(looks(&arrived(&[7, 8])), "the other one may have room");
+        assert!(!looks(&arrived(&[7])), "that says nothing of this one");
+        let before = polls.emptied(account(1));
+        assert!(looks(&moved(account(1))), "something may have ended");
+        polls.are_full(account(1), HashSet::from([pipeline(7)]), before);
+        assert!(looks(&arrived(&[7])), "the look began before that");
+        polls.are_full(account(1), HashSet::from([pipeline(7)]), polls.emptied(account(1)));
+        polls.heard_not();
+        polls.moved.lock().unwrap().clear();
+        assert!(looks(&arrived(&[7])), "anything may have happened");
     }
 
     #[tokio::test]

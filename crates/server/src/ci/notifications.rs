@@ -211,7 +211,9 @@ async fn note_outcome(
 ) -> Result<(), StoreError> {
     // Whoever was silent for long is not asked again at once.
     let now_ms = server.now_ms();
-    let noted = server.store().write(move |tx| {
+    // Asked ahead for all that are noted at once, and nothing in it is waited for.
+    let asked = lead.asks(server.store().database());
+    let noted = server.store().write_asking(asked, move |tx| {
         lead.checked(tx)?;
         let pause = (PAUSE_FIRST_MS << row.attempts.min(16)).min(PAUSE_MAX_MS);
         match outcome {

@@ -44,15 +44,15 @@ enum RelayError {
     Bus(#[from] BusError),
 }
 
-/// A batch; there may be more.
+/// A batch; after a full one there may be more. What is written from now on is heard of.
 pub(crate) async fn round(turn: &Turn) -> Outcome {
     match hand_over(&turn.server, turn.lead()).await? {
-        0 => Ok(Round::Done),
-        _ => Ok(Round::Again),
+        BATCH.. => Ok(Round::Again),
+        _ => Ok(Round::Done),
     }
 }
 
-async fn hand_over(server: &Server, lead: &Lead) -> Result<usize, RelayError> {
+async fn hand_over(server: &Server, lead: &Lead) -> Result<i64, RelayError> {
     let store = server.store().acting_as(Service::EventHandler);
     let batch = store.read(|tx| facts::after_cursor(tx, CURSOR, BATCH)).await?;
     let Some(last) = batch.last().map(|recorded| recorded.seq) else { return Ok(0) };
@@ -74,5 +74,5 @@ async fn hand_over(server: &Server, lead: &Lead) -> Result<usize, RelayError> {
             facts::move_cursor(tx, CURSOR, last)
         })
         .await?;
-    Ok(messages.len())
+    Ok(i64::try_from(messages.len()).unwrap_or(i64::MAX))
 }

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use slipway_api::application::{Application, Deployment, Operation};
 use slipway_model::{AccountId, ApplicationEvent, Fact};
 
+use super::releases::{self, Remembered};
+
 /// What happened longer ago makes no fact: facts of that age are forgotten, and so is what they were made of.
 pub(crate) const HEARD_WITHIN_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 /// Entries of a history that are looked at, from the newest on.
@@ -27,6 +29,9 @@ pub(crate) struct Told {
     sync_is_over: bool,
     /// The highest number in the history.
     deployed: Option<i64>,
+    /// What was heard of its deployments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    releases: Vec<Remembered>,
 }
 
 /// Whose report it is, and when it was heard.
@@ -38,12 +43,13 @@ pub(crate) struct Heard<'a> {
     pub(crate) now_ms: i64,
 }
 
-/// `told` is empty for an Application that was never heard of.
-pub(crate) fn follow(heard: Heard<'_>, told: &str, app: &Application) -> (Told, Vec<Fact>) {
+/// `told` is empty for an Application that was never heard of. Its history is completed by what was heard before.
+pub(crate) fn follow(heard: Heard<'_>, told: &str, app: &mut Application) -> (Told, Vec<Fact>) {
     let before: Option<Told> = serde_json::from_str(told).ok();
     // Another object of the same name has a history of its own.
     let same = |before: &Told| before.uid.is_empty() || heard.uid.is_empty() || before.uid == heard.uid;
     let before = before.filter(same);
+    let releases = releases::complete(app, before.as_ref().map_or(&[], |before| &before.releases));
     let news = News { heard, app };
     let mut facts = news.syncs(before.as_ref());
     facts.extend(news.deployments(before.as_ref()));
@@ -51,7 +57,8 @@ pub(crate) fn follow(heard: Heard<'_>, told: &str, app: &Application) -> (Told, 
     let oldest = heard.now_ms - HEARD_WITHIN_MS;
     facts.retain(|(at_ms, _)| *at_ms >= oldest);
     facts.sort_by_key(|(at_ms, _)| *at_ms);
-    (news.told(before.unwrap_or_default()), facts.into_iter().map(|(_, fact)| fact).collect())
+    let told = Told { releases, ..news.told(before.unwrap_or_default()) };
+    (told, facts.into_iter().map(|(_, fact)| fact).collect())
 }
 
 struct News<'a> {
@@ -73,6 +80,7 @@ impl News<'_> {
             sync_started_at: sync.map_or(before.sync_started_at, |sync| short(&sync.started_at)),
             sync_is_over: sync.map_or(before.sync_is_over, Operation::is_over),
             deployed: before.deployed.max(highest),
+            releases: Vec::new(),
         }
     }
 
@@ -106,6 +114,7 @@ impl News<'_> {
         let event = ApplicationEvent {
             revisions: revisions(sync.revision.as_deref(), &sync.revisions),
             initiated_by: short(&sync.initiated_by),
+            why: short(&sync.why),
             ..self.event(at_ms)
         };
         (at_ms, Fact::SyncStarted { account: self.heard.account, event: Box::new(event) })
@@ -115,6 +124,7 @@ impl News<'_> {
         let event = ApplicationEvent {
             revisions: revisions(sync.revision.as_deref(), &sync.revisions),
             initiated_by: short(&sync.initiated_by),
+            why: short(&sync.why),
             ..self.event(at_ms)
         };
         let (account, event) = (self.heard.account, Box::new(event));
@@ -137,6 +147,7 @@ impl News<'_> {
             revision: Some(entry.revision.sha.clone()),
             revisions: entry.revisions.clone(),
             initiated_by: entry.initiated_by.clone(),
+            why: entry.why.clone(),
             ..Operation::default()
         };
         Some(self.finished(&sync, self.time(&entry.deployed_at)))
@@ -158,6 +169,7 @@ impl News<'_> {
             revisions: revisions(Some(&entry.revision.sha), &entry.revisions),
             images: entry.images.iter().take(IMAGES_MAX).map(|image| short(image)).collect(),
             initiated_by: short(&entry.initiated_by),
+            why: short(&entry.why),
             ..self.event(at_ms)
         };
         let started_at_ms = entry.started_at.as_deref().map(|at| self.time(at));
@@ -238,13 +250,14 @@ mod tests {
     }
 
     fn sync(phase: &str, began: &str, finished: Option<&str>) -> Value {
-        json!({"phase": phase, "message": "", "startedAt": began, "finishedAt": finished, "revision": "sha1", "initiatedBy": "ada"})
+        json!({"phase": phase, "message": "", "startedAt": began, "finishedAt": finished, "revision": "sha1", "initiatedBy": "ada",
+            "why": "manual"})
     }
 
     fn heard(told: &str, uid: &str, app: &Application) -> (String, Vec<Value>) {
         let account = "ac0000000000000000000001".parse().expect("an id");
         let heard = Heard { account, runtime: "local", uid, now_ms: now_ms() };
-        let (told, facts) = follow(heard, told, app);
+        let (told, facts) = follow(heard, told, &mut app.clone());
         let facts = facts.iter().map(|fact| serde_json::to_value(fact).expect("plain")).collect();
         (serde_json::to_string(&told).expect("plain"), facts)
     }
@@ -270,7 +283,7 @@ mod tests {
         let (told, facts) = heard(&told, "u", &done);
         assert_eq!(kinds(&facts), ["healthChanged", "syncFinished", "deployed"], "by their times");
         assert_eq!((&facts[0]["before"], &facts[0]["health"]), (&json!("Healthy"), &json!("Degraded")));
-        assert_eq!(facts[1]["phase"], "Succeeded");
+        assert_eq!((&facts[1]["phase"], &facts[1]["event"]["why"]), (&json!("Succeeded"), &json!("manual")));
         assert_eq!(
             (facts[2]["id"].clone(), facts[2]["event"]["images"].clone()),
             (json!(0), json!(["web:0"]))
@@ -319,7 +332,7 @@ mod tests {
         hostile.history[0].images = vec!["x".repeat(100_000); 10_000];
         let (told, facts) = heard("", &"u".repeat(100_000), &hostile);
         assert_eq!(facts.len(), HISTORY_MAX + 1);
-        assert!(told.len() < 1_000 && facts.iter().all(|fact| fact.to_string().len() < 40_000));
+        assert!(told.len() < 20_000 && facts.iter().all(|fact| fact.to_string().len() < 40_000));
         assert!(facts.iter().all(|fact| fact["event"]["atMs"].as_i64() <= Some(now_ms())));
     }
 }

@@ -16,6 +16,7 @@ use slipway_api::report::{
 use slipway_model::{ChangeKind, SHARES, share_of};
 use slipway_store::applications::{self, Runtime};
 use slipway_store::entities::{self, Complete, Completes, Name, Reported, Share};
+use slipway_store::identity::{self, Subject};
 use slipway_store::{Scope, StoreError, Tx, facts, runtimes};
 
 use super::deployments::{self, Heard};
@@ -114,6 +115,7 @@ impl Intake {
         scope: Scope,
         now_ms: i64,
     ) -> Result<ReportTaken, ApiError> {
+        still_its_name(tx, scope, &self.runtime.name)?;
         let heard = within_limits(tx, scope, &self.runtime)?;
         self.runtime.last_seen_ms = now_ms;
         self.runtime.sequence = self.sequence.max(heard);
@@ -200,6 +202,7 @@ impl Intake {
     fn put_all(&mut self, tx: &mut Tx<'_>, scope: Scope, now_ms: i64) -> Result<(), StoreError> {
         let Self { runtime, sequence, entities: all, refused, stale, .. } = self;
         let (runtime, sequence) = (&runtime.name, *sequence);
+        let mut applications: Vec<_> = all.iter_mut().map(|ready| ready.application.take()).collect();
         for refused in &*refused {
             entities::named_again(tx, scope, runtime, place(&refused.entity), sequence)?;
         }
@@ -207,8 +210,8 @@ impl Intake {
         let known = entities::known(tx, scope, runtime, &names)?;
         let mut count = None;
         // By name: of an entity that a page names twice, what it says last is kept.
-        let mut kept: BTreeMap<Name<'_>, (&Ready, String)> = BTreeMap::new();
-        for ready in &*all {
+        let mut kept: BTreeMap<Name<'_>, (&Ready, Told)> = BTreeMap::new();
+        for (ready, application) in all.iter().zip(&mut applications) {
             let name = place(&ready.name);
             let known = known.get(&name);
             if known.is_some_and(|known| known.is_newer_than(sequence)) {
@@ -227,9 +230,12 @@ impl Intake {
                     continue;
                 }
             }
-            let before = kept.get(&name).map(|(_, told)| told.clone());
+            let before = kept.get(&name).map(|(_, told)| told.told.clone());
             let before = before.or_else(|| known.map(|known| known.told.clone())).unwrap_or_default();
-            let told = tell(tx, scope, runtime, ready, before, now_ms)?;
+            let told = match application {
+                Some(app) => tell(tx, scope, runtime, &ready.uid, app, &before, now_ms)?,
+                None => Told { told: before, body: None },
+            };
             kept.insert(name, (ready, told));
         }
         let rows: Vec<_> =
@@ -253,33 +259,43 @@ fn place(name: &EntityName) -> Name<'_> {
     Name { kind: &name.kind, namespace: &name.namespace, name: &name.name }
 }
 
-/// Facts of what happened to an entity since `told`; says what is told now.
+/// What is kept beside an entity, and its body where more is known of it than was reported.
+struct Told {
+    told: String,
+    body: Option<String>,
+}
+
+/// Facts of what happened to an Application since `told`; says what is told now.
 fn tell(
     tx: &mut Tx<'_>,
     scope: Scope,
     runtime: &str,
-    ready: &Ready,
-    told: String,
+    uid: &str,
+    app: &mut Application,
+    told: &str,
     now_ms: i64,
-) -> Result<String, StoreError> {
-    let Some(app) = &ready.application else { return Ok(told) };
-    let heard = Heard { account: scope.account(), runtime, uid: &ready.uid, now_ms };
-    let (now_told, news) = deployments::follow(heard, &told, app);
+) -> Result<Told, StoreError> {
+    let heard = Heard { account: scope.account(), runtime, uid, now_ms };
+    let history = app.history.clone();
+    let (now_told, news) = deployments::follow(heard, told, app);
     for fact in &news {
         facts::note(tx, scope.account(), fact, now_ms)?;
     }
-    serde_json::to_string(&now_told).map_err(StoreError::corrupt)
+    let completed = app.history != history;
+    let body = completed.then(|| serde_json::to_string(&app).map_err(StoreError::corrupt)).transpose()?;
+    let told = serde_json::to_string(&now_told).map_err(StoreError::corrupt)?;
+    Ok(Told { told, body: body.filter(|body| body.len() <= ENTITY_BYTES_MAX) })
 }
 
-fn reported<'a>(ready: &'a Ready, told: &'a str, sequence: i64) -> Reported<'a> {
+fn reported<'a>(ready: &'a Ready, told: &'a Told, sequence: i64) -> Reported<'a> {
     Reported {
         uid: &ready.uid,
         resource_version: &ready.resource_version,
         sequence,
         state: &ready.state,
         summary: &ready.summary,
-        body: &ready.body,
-        told,
+        body: told.body.as_ref().unwrap_or(&ready.body),
+        told: &told.told,
     }
 }
 
@@ -399,6 +415,15 @@ fn bound(app: &mut Application) {
 }
 
 /// A runtime or cluster that is new here must fit into what the account may have. Gives the highest number that was heard.
+/// Between the look at the sender's key and this transaction it may have been renamed, deleted or revoked: what it says then would bring
+/// the old name back.
+fn still_its_name(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<(), ApiError> {
+    if identity::keys_of(tx, scope, Subject::Runtime, name)?.is_empty() {
+        return Err(ApiError::forbidden(format!("this key is not the key of runtime `{name}`")));
+    }
+    Ok(())
+}
+
 fn within_limits(tx: &mut Tx<'_>, scope: Scope, runtime: &Runtime) -> Result<i64, ApiError> {
     let known = applications::places(tx, scope)?;
     let is_new = !known.iter().any(|known| known.name == runtime.name);

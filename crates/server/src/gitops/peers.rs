@@ -101,6 +101,10 @@ pub(crate) struct Told {
     pub(crate) open_ms: u64,
     pub(crate) in_flight: usize,
     pub(crate) served: u64,
+    #[serde(default)]
+    pub(crate) received: u64,
+    #[serde(default)]
+    pub(crate) sent: u64,
 }
 
 impl From<SessionStatus> for Told {
@@ -110,6 +114,8 @@ impl From<SessionStatus> for Told {
             open_ms: u64::try_from(status.open_for.as_millis()).unwrap_or(u64::MAX),
             in_flight: status.in_flight,
             served: status.served,
+            received: status.received,
+            sent: status.sent,
         }
     }
 }
@@ -368,9 +374,14 @@ pub(crate) async fn serve(server: Server, process: String, upgrade: hyper::upgra
     }
 }
 
-async fn answer(server: Server, mut request: Request<hyper::body::Incoming>) -> Response<Payload> {
+async fn answer(server: Server, mut request: Request<Payload>) -> Response<Payload> {
     let label = request.headers_mut().remove(TUNNEL);
-    let Some(label) = label else { return hello(&server, &request).await };
+    let Some(label) = label else {
+        let nonce = request.headers().get(NONCE).and_then(|nonce| nonce.to_str().ok());
+        let nonce = nonce.unwrap_or_default().to_owned();
+        drop(request);
+        return hello(&server, &nonce).await;
+    };
     let Some(name) = label.to_str().ok().and_then(TunnelName::of_label) else {
         return say_why(StatusCode::BAD_REQUEST, "name", "this is no tunnel");
     };
@@ -388,8 +399,7 @@ async fn answer(server: Server, mut request: Request<hyper::body::Incoming>) -> 
     }
 }
 
-async fn hello(server: &Server, request: &Request<hyper::body::Incoming>) -> Response<Payload> {
-    let nonce = request.headers().get(NONCE).and_then(|nonce| nonce.to_str().ok()).unwrap_or_default();
+async fn hello(server: &Server, nonce: &str) -> Response<Payload> {
     match platform_key(server).await {
         Ok(key) => text(key.seal(server.seams(), &place_of(nonce), &server.inner.holder)),
         Err(error) => say_why(StatusCode::SERVICE_UNAVAILABLE, "broken", &error),

@@ -58,6 +58,8 @@ pub(crate) async fn detail(
         since: seams::rfc3339(now_ms - i64::try_from(one.open_ms).unwrap_or(0)),
         in_flight: one.in_flight,
         served: one.served,
+        received_bytes: one.received,
+        sent_bytes: one.sent,
     };
     let mut judged = judged(server, caller, &row, &Known { clusters, tunnels });
     Ok(RuntimeDetail {

@@ -16,12 +16,13 @@ use axum::response::Response;
 use http_body_util::BodyExt as _;
 use slipway_access::{Policy, Who};
 use slipway_model::ChangeKind;
-use slipway_store::{Committed, Scope, applications, runtimes};
+use slipway_store::{Committed, applications};
 use slipway_tunnel::{Carried, Carrier, Payload, SessionStatus, Sessions, TunnelName};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::ctx::Server;
+use crate::gitops::networks::Networks;
 use crate::gitops::passes;
 use crate::gitops::peers::{self, Unreached};
 use crate::http::error::ApiError;
@@ -30,6 +31,7 @@ use crate::identity::auth::Caller;
 #[derive(Default)]
 pub(crate) struct Tunnels {
     sessions: Arc<Sessions>,
+    networks: Networks,
     opened: AtomicU64,
     answered: AtomicU64,
     failed: AtomicU64,
@@ -42,6 +44,8 @@ pub(crate) struct Counts {
     pub(crate) opened: u64,
     pub(crate) answered: u64,
     pub(crate) failed: u64,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
 }
 
 /// How a caller named the tunnel: as a host, which is an origin of its own, or as a path below the platform's pages.
@@ -64,6 +68,10 @@ impl Tunnels {
         &self.sessions
     }
 
+    pub(crate) fn networks(&self) -> &Networks {
+        &self.networks
+    }
+
     pub(crate) fn count(&self) -> Counts {
         let all: Vec<_> = self.sessions.names().iter().flat_map(|name| self.sessions.list(name)).collect();
         Counts {
@@ -72,6 +80,8 @@ impl Tunnels {
             opened: self.opened.load(Ordering::Relaxed),
             answered: self.answered.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
+            received: self.sessions.traffic().received(),
+            sent: self.sessions.traffic().sent(),
         }
     }
 }
@@ -93,7 +103,7 @@ pub(crate) async fn serve(
             return;
         }
     };
-    let io = Carried::new(carrier, hyper_util::rt::TokioIo::new(upgraded), true).await;
+    let io = Carried::new(carrier, hyper_util::rt::TokioIo::new(upgraded), true);
     let peer = caller.trail.address().to_owned();
     tracing::info!(%name, peer, "A runtime opened a tunnel.");
     server.inner.tunnels.opened.fetch_add(1, Ordering::Relaxed);
@@ -184,13 +194,7 @@ pub(crate) async fn forward(
 
 /// Whoever is not on the runtime's list of networks does not get to it.
 async fn admitted(server: &Server, name: &TunnelName, from: IpAddr) -> Result<(), ApiError> {
-    let (account, runtime) = (name.account(), name.runtime().to_owned());
-    let row = server.store().read(move |tx| runtimes::one(tx, Scope::of(account), &runtime)).await?;
-    let allowed = row.map(|row| row.allowed).unwrap_or_default();
-    if allowed.is_empty() {
-        return Ok(());
-    }
-    let rules = slipway_net::Rules::parse(&allowed).unwrap_or_default();
+    let Some(rules) = server.inner.tunnels.networks.of(server, name).await? else { return Ok(()) };
     if rules.holds(from) {
         return Ok(());
     }
@@ -221,7 +225,13 @@ fn harmless(headers: &mut HeaderMap, named: Named, upgraded: bool) {
     const KEPT: [HeaderName; 4] =
         [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::RETRY_AFTER, header::ALLOW];
     /// Of a WebSocket, which nothing but a page's own program reads.
-    const OF_SOCKETS: [HeaderName; 3] = [header::CONNECTION, header::UPGRADE, header::SEC_WEBSOCKET_ACCEPT];
+    const OF_SOCKETS: [HeaderName; 4] = [
+        header::CONNECTION,
+        header::UPGRADE,
+        header::SEC_WEBSOCKET_ACCEPT,
+        // Without it a browser gives up a connection for which it named protocols.
+        header::SEC_WEBSOCKET_PROTOCOL,
+    ];
     headers.remove(header::SET_COOKIE);
     headers.remove("clear-site-data");
     if named == Named::Host {
@@ -288,6 +298,10 @@ mod tests {
             ["content-security-policy", "content-type", "retry-after", "x-content-type-options"]
         );
         assert_eq!(answer[header::CONTENT_TYPE], "text/plain; charset=utf-8");
+        let mut answer =
+            headers(&[("sec-websocket-protocol", "graphql-transport-ws"), ("set-cookie", "a=b")]);
+        harmless(&mut answer, Named::Path, true);
+        assert_eq!(answer.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["sec-websocket-protocol"]);
         let mut answer = headers(&all);
         harmless(&mut answer, Named::Host, false);
         assert!(answer.get(header::SET_COOKIE).is_none() && answer.get("clear-site-data").is_none());

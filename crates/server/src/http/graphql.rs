@@ -11,6 +11,9 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt};
 use slipway_access::{Policy, Resource, Role, Verb, Who, decide};
+use slipway_graphql::{
+    COMPLEXITY_MAX, DEPTH_MAX, DIRECTIVES_MAX, DocumentLimits, MESSAGE_BYTES_MAX, RECURSION_MAX,
+};
 use slipway_model::ChangeKind;
 use slipway_store::builds::Filter;
 use slipway_store::{builds, identity, usage};
@@ -20,17 +23,11 @@ use crate::gitops::graphql::applications::ApplicationsQuery;
 use crate::gitops::graphql::runtimes::RuntimesQuery;
 use crate::http::changes::{self, News};
 use crate::http::error::ApiError;
-use crate::http::graphql_limits::DocumentLimits;
 use crate::http::limits;
 use crate::identity::auth::Caller;
 
 pub(crate) type SlipwaySchema = Schema<Query, EmptyMutation, Changes>;
 
-const DEPTH_MAX: usize = 12;
-const COMPLEXITY_MAX: usize = 1000;
-const RECURSION_MAX: usize = 32;
-const DIRECTIVES_MAX: usize = 5;
-const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// A stream looks this often whether it may still be open, besides when it hears of a change of rights.
 pub(crate) const RECHECK: std::time::Duration = std::time::Duration::from_secs(3);
 

@@ -136,6 +136,18 @@ pub(crate) async fn render(server: &Server) -> String {
             tunnels.failed,
             "Requests that no runtime answered.",
         ),
+        (
+            "slipway_tunnel_received_bytes_total",
+            Kind::Counter,
+            tunnels.received,
+            "Bytes that runtimes sent through tunnels.",
+        ),
+        (
+            "slipway_tunnel_sent_bytes_total",
+            Kind::Counter,
+            tunnels.sent,
+            "Bytes that went to runtimes through tunnels.",
+        ),
     ] {
         out.family(name, kind, help);
         out.plain(name, count);

@@ -96,6 +96,6 @@ fn config(certificate: &Path, key: &Path, texts: &[Vec<u8>; 2]) -> Result<Arc<Se
         .with_no_client_auth()
         .with_single_cert(chain, private)
         .map_err(unusable)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -28,8 +28,14 @@ fn content_policy(host: Option<&str>, asked: &[String]) -> String {
     // Some browsers do not count sockets of the page's own host as its own.
     let sockets = host.filter(plain).map(|host| format!(" ws://{host} wss://{host}")).unwrap_or_default();
     let asked = match asked.len() > ORIGINS_MAX {
-        true => " https:".to_owned(),
-        false => asked.iter().map(String::as_str).filter(plain).map(|origin| format!(" {origin}")).collect(),
+        true => " https: wss:".to_owned(),
+        // Their sockets too, which no other word covers.
+        false => asked
+            .iter()
+            .map(String::as_str)
+            .filter(plain)
+            .map(|origin| format!(" {origin} {}", origin.replacen("http", "ws", 1)))
+            .collect(),
     };
     format!(
         "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'{sockets}{asked}; \
@@ -135,13 +141,13 @@ mod tests {
         assert_eq!(asked(None, &[]), "connect-src 'self'");
         assert_eq!(
             asked(Some("a.test:8080"), &["https://r.test", "https://[::1]:8443"]),
-            "connect-src 'self' ws://a.test:8080 wss://a.test:8080 https://r.test https://[::1]:8443"
+            "connect-src 'self' ws://a.test:8080 wss://a.test:8080 https://r.test wss://r.test https://[::1]:8443 wss://[::1]:8443"
         );
         // What could end the rule, or the header, is no origin.
         for hostile in ["https://a; script-src *", "https://a b", "*", "https://a'x"] {
             assert_eq!(asked(Some(hostile), &[hostile]), "connect-src 'self'", "{hostile}");
         }
         let many = vec!["https://r.test"; ORIGINS_MAX + 1];
-        assert_eq!(asked(None, &many), "connect-src 'self' https:");
+        assert_eq!(asked(None, &many), "connect-src 'self' https: wss:");
     }
 }

@@ -31,7 +31,14 @@ pub(crate) fn operations() -> Vec<Row> {
         let looks = |action| Row { word, changes: false, recorded: false, action, open: true };
         let changes = |action| Row { word, changes: true, recorded: true, action, open: true };
         match operation {
-            Op::Manifests | Op::Diff | Op::Plan | Op::Actions => looks("VIEW"),
+            Op::Manifests
+            | Op::Diff
+            | Op::Plan
+            | Op::Tree
+            | Op::Events
+            | Op::Resource
+            | Op::Live
+            | Op::Actions => looks("VIEW"),
             Op::Sync | Op::SyncPolicy => changes("SYNC"),
             Op::Refresh => changes("REFRESH"),
             Op::Rollback => changes("APP_ROLLBACK"),
@@ -51,9 +58,14 @@ pub(crate) fn operations() -> Vec<Row> {
             Op::Edit => changes("EDIT"),
             Op::Delete => changes("DELETE"),
             Op::GitTokens | Op::GitOrganizations | Op::GitRepositories | Op::GitBranches => looks(""),
-            Op::GitRegister | Op::GitForget | Op::GitCommit | Op::ClusterAdd | Op::ClusterRemove => {
-                changes("")
-            }
+            Op::GitRegister
+            | Op::GitForget
+            | Op::GitAuthorize
+            | Op::GitConnect
+            | Op::GitCommit
+            | Op::ClusterAdd
+            | Op::ClusterRemove => changes(""),
+            Op::RuntimeLogs => Row { recorded: true, ..looks("") },
         }
     };
     Op::ALL.iter().map(row).collect()
@@ -89,7 +101,7 @@ pub(crate) async fn report(platform: &Platform, runtime: &str, apps: Vec<Value>)
 }
 
 pub(crate) fn question(operation: &str, namespace: &str) -> Value {
-    if operation.starts_with("git-") || operation.starts_with("cluster-") {
+    if ["git-", "cluster-", "runtime-"].iter().any(|about| operation.starts_with(about)) {
         return json!({"operation": operation, "detail": {"id": 7}});
     }
     json!({"operation": operation, "namespace": namespace, "name": "app", "detail": {"id": 7}})

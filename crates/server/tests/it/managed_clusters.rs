@@ -74,6 +74,39 @@ async fn clusters_are_listed_as_their_runtimes_reported_them_and_unknown_when_th
     assert!(message.contains("runtime `local` is offline") && message.contains("Successful"), "{message}");
 }
 
+/// So is one for what the runtime's own process says, which may name what rules hide.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_runtime_says_of_itself_is_for_administrators_alone_and_recorded() {
+    let platform = Platform::start().await;
+    let runtime = platform.agent(Subject::Runtime, "local").await;
+    let (_, elsewhere) = platform.account("elsewhere").await;
+    let (_, ada) = member_in(&platform, "ada@example.com", "devs").await;
+    let (_, second) = platform.member("second@example.com", "Admin").await;
+    reported(&platform, &runtime, everything(Vec::new()), Vec::new()).await;
+    let word = "runtime-logs";
+    let body = json!({"operation": word, "detail": {"tail": 7}});
+    let door = Knock::new(&platform, "POST", "/api/runtimes/local/pass").body(body.clone());
+    door.needs_somebody().await;
+    door.is_hidden_from(&elsewhere).await;
+    door.needs_scope("gitops:read").await;
+    let (status, answer) = door.by(&ada).await;
+    assert_eq!(status, 403, "{answer}");
+    assert!(answer.to_string().contains("needs the Administrator role"), "{answer}");
+    let refused = door.leaves(&ada, word, "runtime", "denied").await;
+    assert_eq!(refused["entityId"], "local", "{refused}");
+    let record = door.leaves(&second, word, "runtime", "allowed").await;
+    assert_eq!(record["entityId"], "local", "{record}");
+    // No longer an Administrator when the pass is shown: no.
+    let (_, pass) = door.by(&second).await;
+    let mut about = body;
+    about["pass"] = pass["token"].clone();
+    let (status, _) = platform.call("POST", "/api/access/application", &runtime, Some(about.clone())).await;
+    assert_eq!(status, 200);
+    about["detail"] = json!({"tail": 8});
+    let (status, _) = platform.call("POST", "/api/access/application", &runtime, Some(about)).await;
+    assert_eq!(status, 401, "for that body alone");
+}
+
 /// A pass to add or remove one is for Administrators alone, whatever rules say, and recorded without what it must not hold.
 #[tokio::test(flavor = "multi_thread")]
 async fn clusters_are_added_and_removed_by_administrators_alone_and_each_time_recorded() {

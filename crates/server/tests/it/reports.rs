@@ -458,6 +458,71 @@ async fn syncs_deployments_and_health_are_facts_exactly_once() {
     );
 }
 
+/// A custom resource knows the images of its last sync alone: the control plane remembers those before, for API, GraphQL and facts.
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_say_who_why_and_which_images_took_the_place_of_which() {
+    let runtime = Reporting::start().await;
+    let now = jiff::Timestamp::now();
+    let ago =
+        |minutes| (now - jiff::SignedDuration::from_mins(minutes)).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let release = |id: i64, minutes: i64, why: &str, images: &[&str]| {
+        json!({"id": id, "revision": {"sha": format!("sha{id}")}, "startedAt": ago(minutes), "deployedAt": ago(minutes - 1),
+            "initiatedBy": "ada", "why": why, "images": images, "imageChanges": [{"image": "forged", "before": ["1"], "after": ["2"]}]})
+    };
+    let first = release(0, 50, "first", &["reg:5000/web:1", "db:9"]);
+    runtime.taken(everything(vec![app("shop", json!({"history": [first]}))])).await;
+    // Its history reaches back no further than one deployment, and says the images of the newest alone.
+    let mut second = release(1, 30, "commit", &["reg:5000/web:2", "db:9"]);
+    second["revision"]["author"] = json!("Ada");
+    let named = app("shop", json!({"history": [second.clone(), release(0, 50, "first", &[])]}));
+    runtime.taken(changes(vec![named])).await;
+    second["images"] = json!([]);
+    second["revision"] = json!({"sha": "sha1"});
+    let healing = json!({"phase": "Succeeded", "message": "", "startedAt": ago(9), "finishedAt": ago(8),
+        "revision": "sha1", "initiatedBy": "automated sync", "automated": true, "why": "drift"});
+    let later = app("shop", json!({"history": [second, release(0, 50, "", &[])], "operation": healing}));
+    for _ in 0..2 {
+        runtime.taken(everything(vec![later.clone()])).await;
+    }
+    let shown = runtime.platform.get("/api/applications/local/argocd/shop").await;
+    let (newest, oldest) = (&shown["history"][0], &shown["history"][1]);
+    assert_eq!(
+        newest["imageChanges"],
+        json!([{"image": "reg:5000/web", "before": ["1"], "after": ["2"]}]),
+        "{shown}"
+    );
+    assert_eq!((&newest["why"], &newest["revision"]["author"]), (&json!("commit"), &json!("Ada")));
+    assert_eq!((&oldest["why"], &oldest["images"]), (&json!("first"), &json!(["reg:5000/web:1", "db:9"])));
+    assert_eq!(
+        (&shown["operation"]["why"], &shown["operation"]["automated"]),
+        (&json!("drift"), &json!(true))
+    );
+    let query = "{ gitopsReleases(runtime: \"local\", namespace: \"argocd\", name: \"shop\") { edges { node {
+        historyId why automated initiatedBy imageChanges { image before after } } } } }";
+    let (_, answer) = runtime
+        .platform
+        .call("POST", "/2.0/api/graphql", &runtime.platform.admin_key, Some(json!({"query": query})))
+        .await;
+    assert_eq!(
+        answer["data"]["gitopsReleases"]["edges"][0]["node"],
+        json!({"historyId": 1, "why": "commit", "automated": false, "initiatedBy": "ada",
+            "imageChanges": [{"image": "reg:5000/web", "before": ["1"], "after": ["2"]}]}),
+        "{answer}"
+    );
+    let facts = runtime.facts();
+    let told = |at: usize| (facts[at]["kind"].as_str().unwrap(), facts[at]["event"]["why"].as_str().unwrap());
+    assert_eq!(
+        [told(0), told(1), told(2), told(3)],
+        [("deployed", "first"), ("deployed", "commit"), ("syncStarted", "drift"), ("syncFinished", "drift")]
+    );
+    // Another object of the name: nothing of the one before is its own.
+    let mut other = app("shop", json!({"history": [release(0, 50, "", &[])]}));
+    other["uid"] = json!("another");
+    runtime.taken(changes(vec![other])).await;
+    let shown = runtime.platform.get("/api/applications/local/argocd/shop").await;
+    assert_eq!((&shown["history"][0]["images"], &shown["history"][0]["why"]), (&Value::Null, &Value::Null));
+}
+
 /// A push behind many facts that are about something else is heard at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_push_is_heard_behind_many_other_facts() {
@@ -540,4 +605,36 @@ async fn how_a_runtime_fares_is_kept_per_process_and_judged() {
     let mut forged = said("x", "healthy", "Successful");
     forged["runtime"] = "other".into();
     assert_eq!(runtime.send(forged).await.0, 403);
+}
+
+/// Its key was looked at when its head came; `100 Continue` says so. What it says then comes after it was renamed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_was_under_way_while_its_runtime_was_renamed_brings_no_old_name_back() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let runtime = Reporting::start().await;
+    runtime.taken(everything(vec![app("a", json!({}))])).await;
+    let body = changes(vec![app("a", json!({}))]).to_string();
+    let address = runtime.platform.url.trim_start_matches("http://").to_owned();
+    let mut wire = tokio::net::TcpStream::connect(&address).await.unwrap();
+    let head = format!(
+        "POST /2.0/api/events HTTP/1.1\r\nhost: {address}\r\nauthorization: {}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n",
+        runtime.key,
+        body.len()
+    );
+    wire.write_all(head.as_bytes()).await.unwrap();
+    let mut go_on = [0; 25];
+    wire.read_exact(&mut go_on).await.unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let platform = &runtime.platform;
+    let rename = Some(json!({"name": "east"}));
+    let (status, said) = platform.call("PATCH", "/api/runtimes/local", &platform.admin_key, rename).await;
+    assert_eq!(status, 200, "{said}");
+    wire.write_all(body.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    wire.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    let all = runtime.platform.get("/api/runtimes").await;
+    let names: Vec<_> = all.as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["east"], "{all}");
 }

@@ -41,13 +41,7 @@ async fn answer(State(seen): State<Seen>, request: Request) -> impl IntoResponse
 struct Runtime {
     seen: Seen,
     state: watch::Receiver<Connection>,
-    stop: CancellationToken,
-}
-
-impl Drop for Runtime {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
+    _stop: tokio_util::sync::DropGuard,
 }
 
 impl Runtime {
@@ -57,6 +51,11 @@ impl Runtime {
         let local: SocketAddr = listener.local_addr().unwrap();
         let router = Router::new().fallback(answer).with_state(seen.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { seen, ..Self::ending(platform, token, carrier, local) }
+    }
+
+    /// With a local address of one's own.
+    fn ending(platform: &Platform, token: &str, carrier: Carrier, local: SocketAddr) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -73,8 +72,11 @@ impl Runtime {
         };
         let (sender, state) = watch::channel(Connection::Connecting);
         let stop = CancellationToken::new();
-        tokio::spawn(Agent { dial, local, state: sender }.run(stop.clone()));
-        Self { seen, state, stop }
+        tokio::spawn(
+            Agent { dial, local, state: sender, traffic: std::sync::Arc::default() }.run(stop.clone()),
+        );
+        let _stop = stop.clone().drop_guard();
+        Self { seen: Seen::default(), state, _stop }
     }
 
     async fn until_open(&mut self) {
@@ -372,6 +374,26 @@ async fn a_revoked_token_ends_tunnels_and_held_calls_at_once() {
     }
 }
 
+/// T6: whoever registers a name first has it, however many try at once; the tunnels of one name are all of the one who got its token.
+#[tokio::test(flavor = "multi_thread")]
+async fn t6_of_a_hundred_who_register_a_name_at_once_one_gets_it() {
+    let platform = Platform::start().await;
+    let body = || Some(json!({"name": "prod"}));
+    let all = (0..100).map(|_| platform.call("POST", "/api/runtimes", &platform.admin_key, body()));
+    let all = futures::future::join_all(all).await;
+    let tokens: Vec<_> = all.iter().filter_map(|(_, answer)| answer["token"].as_str()).collect();
+    assert_eq!(tokens.len(), 1, "{all:?}");
+    let refused = all.iter().filter(|(status, _)| matches!(status, 409 | 429)).count();
+    assert_eq!(refused, 99, "{all:?}");
+    let mut both = Vec::new();
+    for carrier in [Carrier::Raw, Carrier::WebSocket] {
+        let mut runtime = Runtime::connect(&platform, tokens[0], carrier).await;
+        runtime.until_open().await;
+        both.push(runtime);
+    }
+    until(&platform, "prod", |shown| shown["tunnels"] == 2).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_who_are_not_on_the_list_of_networks_get_403() {
     let platform = Platform::start().await;
@@ -490,4 +512,68 @@ async fn a_page_may_ask_the_runtimes_of_its_account_and_nobody_hears_of_others()
     assert!(!mine.contains(" https: ") && !mine.ends_with(" https:") && !mine.contains('*'), "{mine}");
     let nobody = asked(platform.http().get(format!("{}/", platform.url))).await;
     assert!(!nobody.contains("example.com") && !nobody.contains("tunnels.test"), "{nobody}");
+}
+
+/// A call of gRPC that comes by HTTP/2 arrives as one at a backend that knows nothing else, and its trailers come back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_of_grpc_goes_through_the_platform_with_its_trailers() {
+    use futures::{SinkExt as _, StreamExt as _};
+    use http_body_util::{BodyExt as _, BodyStream, StreamBody};
+    use hyper::body::{Bytes, Frame, Incoming};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    let network = Network { tunnel_domain: Some("tunnels.test".into()), ..Network::default() };
+    let platform = Platform::start_with(network).await;
+    let token = register(&platform, "prod").await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut runtime = Runtime::ending(&platform, &token, Carrier::WebSocket, listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let echo = hyper::service::service_fn(|request: hyper::Request<Incoming>| async {
+                let end = [("grpc-status", "0"), ("grpc-message", "done")]
+                    .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+                let end = futures::stream::iter([Ok(Frame::trailers(end.into_iter().collect()))]);
+                let mut answer =
+                    hyper::Response::new(StreamBody::new(BodyStream::new(request.into_body()).chain(end)));
+                answer.headers_mut().insert("content-type", "application/grpc".parse().unwrap());
+                Ok::<_, std::convert::Infallible>(answer)
+            });
+            let http = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            tokio::spawn(http.serve_connection(TokioIo::new(stream), echo));
+        }
+    });
+    runtime.until_open().await;
+    let address = platform.url.trim_start_matches("http://").to_owned();
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let (mut say, said) = futures::channel::mpsc::channel::<Result<Frame<Bytes>, std::io::Error>>(1);
+    let request = hyper::Request::builder()
+        .method("POST")
+        .uri(format!("http://{}-prod.tunnels.test/echo.Echo/Converse", platform.account))
+        .version(axum::http::Version::HTTP_2)
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(StreamBody::new(said))
+        .unwrap();
+    until(&platform, "prod", |shown| shown["tunnels"] == 1).await;
+    let answer = sender.send_request(request).await.unwrap();
+    if answer.status() != 200 {
+        panic!("{:?}", answer.into_body().collect().await.unwrap().to_bytes());
+    }
+    assert_eq!(answer.headers()["content-type"], "application/grpc");
+    let mut body = answer.into_body();
+    for message in ["one", "two"] {
+        say.send(Ok(Frame::data(Bytes::from(message)))).await.unwrap();
+        let heard =
+            tokio::time::timeout(slipway_testkit::PATIENCE, body.frame()).await.expect("while it goes on");
+        assert_eq!(heard.unwrap().unwrap().into_data().unwrap(), message);
+    }
+    say.close_channel();
+    let trailers = body.collect().await.unwrap().trailers().cloned().expect("trailers");
+    assert_eq!(
+        (&trailers["grpc-status"], &trailers["grpc-message"]),
+        (&"0".parse().unwrap(), &"done".parse().unwrap())
+    );
 }

@@ -84,6 +84,47 @@ async fn a_runner_that_waits_is_given_a_build_at_once_and_looks_for_no_others_sa
     elsewhere.abort();
 }
 
+/// However many builds of a pipeline arrive that holds them back: one look finds that out, for all runners that wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn builds_of_a_full_pipeline_cost_one_look_however_many_arrive() {
+    let platform = Platform::start().await;
+    pipeline(&platform, &platform.admin_key, "demo/frozen", Some(0)).await;
+    pipeline(&platform, &platform.admin_key, "demo/free", None).await;
+    let mut calls = Vec::new();
+    for number in 0..10 {
+        let name = format!("idle{number}");
+        let key = platform.agent(Subject::Runner, &name).await;
+        call(&platform, &name, &key, 0).await.unwrap();
+        calls.push(call(&platform, &name, &key, 20_000));
+    }
+    held(&platform, 10, 10).await;
+    let queue_looks = "slipway_runner_looks_total{by=\"queue\"}";
+    run(&platform, &platform.admin_key, "demo/frozen").await;
+    while metric(&platform, queue_looks).await == 0 {
+        tokio::task::yield_now().await;
+    }
+    // The look may have begun before the first build, and the second one makes it look again.
+    let before = metric(&platform, queue_looks).await;
+    for _ in 0..40 {
+        run(&platform, &platform.admin_key, "demo/frozen").await;
+    }
+    let looks = metric(&platform, queue_looks).await - before;
+    assert!(looks <= 2, "{looks} looks for 40 builds that nobody can take");
+    assert_eq!(metric(&platform, "slipway_runner_calls_held").await, 10, "nobody was woken");
+
+    // One that has room is found at once, and so are the others when theirs gets room.
+    let free = run(&platform, &platform.admin_key, "demo/free").await;
+    held(&platform, 9, 10).await;
+    let at = calls.iter().position(|call| call.is_finished()).unwrap();
+    assert_eq!(calls.remove(at).await.unwrap()["taken"][0]["id"], free);
+    let steps = json!({"hello": {"image": "busybox", "commands": ["echo hello"]}});
+    let thawed = json!({"metadata": {"name": "demo/frozen"}, "spec": {"concurrency": 3, "steps": steps}});
+    let path = "/api/pipelines/demo%2Ffrozen";
+    assert_eq!(platform.call("PUT", path, &platform.admin_key, Some(thawed)).await.0, 200);
+    held(&platform, 6, 10).await;
+    calls.into_iter().for_each(|call| call.abort());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_build_wakes_one_runner_and_the_end_of_one_wakes_the_next() {
     let platform = Platform::start().await;

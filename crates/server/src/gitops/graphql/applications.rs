@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use async_graphql::{Context, InputObject, Object, SimpleObject};
 use slipway_access::{Policy, Resource};
 use slipway_api::application::{
-    Application, ApplicationRow, Condition, Deployment, Operation, ResourceNode, Revision,
+    Application, ApplicationRow, Condition, Deployment, ImageChange, Operation, ResourceNode, Revision,
 };
 
 use super::meta::{ErrorLevels, HealthStatus, ObjectMeta, SyncError, SyncStatus, pairs};
@@ -118,6 +118,8 @@ struct ApplicationOperationState {
     started_at: Option<String>,
     finished_at: Option<String>,
     initiated_by: String,
+    /// As `why` of a release.
+    why: Option<String>,
     revision: Option<String>,
     /// What it still waits for, as sentences.
     waiting_on: Vec<String>,
@@ -258,6 +260,7 @@ fn operation(operation: &Operation) -> ApplicationOperationState {
         started_at: said(&operation.started_at),
         finished_at: operation.finished_at.clone(),
         initiated_by: operation.initiated_by.clone(),
+        why: said(&operation.why),
         revision: operation.revision.clone(),
         waiting_on: operation.waiting_on.clone(),
     }
@@ -307,9 +310,30 @@ pub(crate) struct GitopsReleaseNode {
     commit_author: Option<String>,
     commit_date: Option<String>,
     images: Vec<String>,
+    /// Of these, what differs from the releases before, as far as those are known.
+    image_changes: Vec<ReleaseImageChange>,
     started_at: Option<String>,
     deployed_at: String,
     initiated_by: String,
+    /// Whether it was automation and nobody who asked for it.
+    automated: bool,
+    /// `first`, `commit`, `parameters`, `drift`, `manual` or `rollback`; absent where nobody can tell any more.
+    why: Option<String>,
+}
+
+/// An image that another version took the place of.
+#[derive(SimpleObject)]
+struct ReleaseImageChange {
+    /// Without tag and digest.
+    image: String,
+    /// Tags or digests; empty: it was not there.
+    before: Vec<String>,
+    after: Vec<String>,
+}
+
+fn image_change(change: &ImageChange) -> ReleaseImageChange {
+    let ImageChange { image, before, after } = change.clone();
+    ReleaseImageChange { image, before, after }
 }
 
 fn releases(account: &str, app: &Application) -> Vec<GitopsReleaseNode> {
@@ -327,9 +351,12 @@ fn releases(account: &str, app: &Application) -> Vec<GitopsReleaseNode> {
         commit_author: said(&entry.revision.author),
         commit_date: said(&entry.revision.date),
         images: entry.images.clone(),
+        image_changes: entry.image_changes.iter().map(image_change).collect(),
         started_at: entry.started_at.clone(),
         deployed_at: entry.deployed_at.clone(),
         initiated_by: entry.initiated_by.clone(),
+        automated: entry.automated,
+        why: said(&entry.why),
     };
     history.into_iter().map(node).collect()
 }

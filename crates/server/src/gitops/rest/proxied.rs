@@ -48,7 +48,7 @@ pub(crate) async fn pass(
             let place = format!("{runtime}/{}/{}", question.namespace, question.name);
             ("application", place, question.name.clone())
         }
-        About::Git => ("runtime", runtime.clone(), runtime.clone()),
+        About::Git | About::Runtime => ("runtime", runtime.clone(), runtime.clone()),
         About::Cluster => {
             let named = question.detail.as_ref().and_then(|detail| detail["name"].as_str());
             let name: String = named.unwrap_or_default().chars().take(CLUSTER_NAME_CHARS_MAX).collect();
@@ -212,7 +212,7 @@ impl Asked {
         let row = runtimes::one(tx, scope, &self.runtime)?;
         let row =
             row.ok_or_else(|| ApiError::hidden(self.what(), "there is no such runtime in the account"))?;
-        if self.operation().about() == About::Cluster
+        if matches!(self.operation().about(), About::Cluster | About::Runtime)
             && self.caller.principal.role() != Some(Role::Administrator)
         {
             let who = self.caller.principal.display_name();

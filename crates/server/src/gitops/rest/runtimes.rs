@@ -185,6 +185,7 @@ pub(crate) async fn change_runtime(
             Ok((find(tx, &caller, name)?, clusters.remove(name).unwrap_or_default()))
         })
         .await?;
+    server.inner.tunnels.networks().forget();
     Ok(Json(registered::after_change(&server, &by, row, clusters).await))
 }
 
