@@ -1,6 +1,5 @@
 //! Applications: what the control plane knows of them, and what their runtime's app-proxy does with them.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use slipway_api::Client;
 use slipway_api::application::{
     ActionRequest, Application, ApplicationDiff, ApplicationList, ApplicationPlan, ApplicationRow,
-    OperationOrdered, ResourceAction, ResourceActions, ResourceNode, SyncPolicyRequest,
+    ResourceAction, ResourceActions, ResourceNode, SyncPolicyRequest,
 };
 use slipway_api::proxy::{DeletePropagation, DeleteResourceRequest};
 use slipway_model::Word;
@@ -20,9 +19,10 @@ use super::app_declare::{Automation, CreateArguments, InGit, Said};
 use super::app_exec::ExecArguments;
 use super::app_list::ListFilter;
 use super::app_logs::LogsArguments;
+use super::app_objects::{EventsArguments, ManifestsArguments, ResourcesArguments};
 use super::output::{Format, OutputArguments, done, print, print_one};
 use super::watch::WatchArguments;
-use super::{app_declare, app_exec, app_list, app_logs, app_wait, context, proxy};
+use super::{app_declare, app_exec, app_list, app_logs, app_objects, app_sync, app_wait, context, proxy};
 
 #[derive(Args)]
 pub(crate) struct Name {
@@ -139,6 +139,12 @@ pub(crate) enum AppCommand {
         #[command(flatten)]
         output: OutputArguments,
     },
+    /// Print its manifests as YAML: what Git says, or with --live what is in the cluster; Secrets are masked
+    Manifests(ManifestsArguments),
+    /// List what was noted about it and its resources, newest first
+    Events(EventsArguments),
+    /// List its resources as they are now, one a line
+    Resources(ResourcesArguments),
     /// List what was deployed when, and by whom
     History {
         #[command(flatten)]
@@ -178,27 +184,7 @@ pub(crate) enum AppCommand {
         output: OutputArguments,
     },
     /// Sync it now. On a terminal it waits until the sync is over, and fails if the sync does
-    Sync {
-        #[command(flatten)]
-        app: Name,
-        /// Delete what is no longer in Git
-        #[arg(long)]
-        prune: bool,
-        /// Sync this revision instead of the target revision of the Application
-        #[arg(long)]
-        revision: Option<String>,
-        /// Wait until the sync is over; the default on a terminal
-        #[arg(long, conflicts_with = "no_wait")]
-        wait: bool,
-        /// Return as soon as the sync was requested
-        #[arg(long = "async")]
-        no_wait: bool,
-        /// Stop waiting after this long: seconds, or 90s, 5m, 1h
-        #[arg(long, default_value = "300", value_parser = app_wait::patience)]
-        timeout: Duration,
-        #[command(flatten)]
-        output: OutputArguments,
-    },
+    Sync(Box<app_sync::SyncArguments>),
     /// Compare it with Git again now
     Refresh {
         #[command(flatten)]
@@ -332,6 +318,15 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                 Ok(())
             })?;
         }
+        AppCommand::Manifests(wish) => {
+            app_objects::manifests(&client, &find(&client, &wish.app).await?, &wish).await?;
+        }
+        AppCommand::Events(wish) => {
+            app_objects::events(&client, &find(&client, &wish.app).await?, &wish).await?;
+        }
+        AppCommand::Resources(wish) => {
+            app_objects::resources(&client, &find(&client, &wish.app).await?, &wish).await?;
+        }
         AppCommand::Create(arguments) => app_declare::create(&client, *arguments).await?,
         AppCommand::Delete { app, git, output } => {
             app_declare::delete(&client, &find(&client, &app).await?, git, output).await?;
@@ -364,27 +359,22 @@ pub(crate) async fn run(command: AppCommand) -> anyhow::Result<ExitCode> {
                     took(entry),
                     sha,
                     entry.revision.author.clone(),
+                    entry.initiated_by.clone(),
+                    entry.why.clone(),
+                    entry.image_changes.iter().map(replaced).collect::<Vec<_>>().join("; "),
                     message,
                 ]
             };
             print(
                 output.output,
                 &app.history,
-                &["ID", "DEPLOYED", "DURATION", "REVISION", "AUTHOR", "MESSAGE"],
+                &["ID", "DEPLOYED", "DURATION", "REVISION", "AUTHOR", "BY", "WHY", "IMAGES", "MESSAGE"],
                 row,
                 "It was never synced.",
             )?;
         }
-        AppCommand::Sync { app, prune, revision, wait, no_wait, timeout, output } => {
-            let app = find(&client, &app).await?;
-            let body = json!({"prune": prune, "revision": revision});
-            let ordered: OperationOrdered = proxy::order(&client, &app, "sync", &body).await?;
-            if wait || (std::io::stdout().is_terminal() && !no_wait) {
-                return app_wait::finished(&client, &app, &ordered, timeout, output).await;
-            }
-            let said =
-                format!("Sync of {} requested; `slipway app wait {}` waits for it", app.name, app.name);
-            done(output, &ordered, &ordered.operation_id, &said)?;
+        AppCommand::Sync(arguments) => {
+            return app_sync::run(&client, &find(&client, &arguments.app).await?, &arguments).await;
         }
         AppCommand::Refresh { app, hard, output } => {
             order(&client, &app, "refresh", &json!({"hard": hard}), output).await?;
@@ -456,6 +446,15 @@ async fn order(
     let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
     let sentence = format!("{}: {first}{}", app.name, letters.as_str());
     done(output, &answer, &app.name, &sentence)
+}
+
+/// `web 1 → 2`; `web 2` where it was not there before.
+fn replaced(change: &slipway_api::application::ImageChange) -> String {
+    let (name, after) = (&change.image, change.after.join(", "));
+    match change.before.join(", ").as_str() {
+        "" => format!("{name} {after}"),
+        before => format!("{name} {before} → {after}"),
+    }
 }
 
 /// How long a deployment took, in seconds; nothing where the runtime did not say when it began.
@@ -587,11 +586,8 @@ async fn act(
 ) -> anyhow::Result<()> {
     let node = resource(app, wanted)?;
     let Some(action) = action else {
-        let query = format!(
-            "actions?group={}&kind={}&namespace={}&resourceName={}",
-            node.group, node.kind, node.namespace, node.name
-        );
-        let all: ResourceActions = proxy::look(client, app, &query).await?;
+        let what = format!("actions?{}", app_objects::query(node));
+        let all: ResourceActions = proxy::look(client, app, &what).await?;
         let row = |action: &ResourceAction| {
             let state = if action.disabled { "disabled" } else { "available" };
             vec![action.name.clone(), state.to_owned(), action.parameters.join(", ")]

@@ -5,6 +5,8 @@ mod app_declare;
 mod app_exec;
 mod app_list;
 mod app_logs;
+mod app_objects;
+mod app_sync;
 mod app_wait;
 pub(crate) mod apps;
 pub(crate) mod appset;

@@ -88,6 +88,21 @@ pub(crate) async fn cluster<A: DeserializeOwned>(
     Ok(at.post(&format!("/app-proxy/api/clusters/{word}"), &body).await?)
 }
 
+/// What is about the runtime itself.
+pub(crate) async fn runtime<B: Serialize, A: DeserializeOwned>(
+    client: &Client,
+    runtime: &str,
+    word: &str,
+    body: &B,
+) -> anyhow::Result<A> {
+    let body = serde_json::to_value(body)?;
+    let operation = operation(word)?;
+    let detail = Some(told(operation, &body));
+    let question = ProxyQuestion { operation, namespace: String::new(), name: String::new(), detail };
+    let at = shown(client, runtime, &question).await?;
+    Ok(at.post(&format!("/app-proxy/api/runtime/{word}"), &body).await?)
+}
+
 fn operation(word: &str) -> anyhow::Result<ProxyOperation> {
     let found = ProxyOperation::ALL.iter().copied().find(|operation| operation.word() == word);
     found.with_context(|| format!("there is no operation `{word}`"))

@@ -9,7 +9,9 @@ use std::time::Duration;
 use slipway_api::runtime::RuntimeIdentity;
 use slipway_api::{Client, ClientError};
 use slipway_model::Backoff;
-use slipway_runtime::{Front, Runtime, TunnelDial, TunnelState, front_router, keep_tunnel, serve_front};
+use slipway_runtime::{
+    Front, Runtime, TunnelDial, TunnelState, front_router, keep_tunnel_inside, serve_front,
+};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -184,6 +186,7 @@ impl Life {
         (external_host, services): (Option<String>, slipway_runtime::Services),
     ) -> anyhow::Result<Option<RuntimeIdentity>> {
         let (state, heard) = watch::channel(TunnelState::Connecting);
+        let counts = config.tunnel.clone();
         let runtime = Runtime::new(config);
         let front = Front {
             handle: runtime.handle(),
@@ -192,11 +195,12 @@ impl Life {
             tunnel: tunnel.is_some().then(|| heard.clone()),
             services,
         };
-        let serving = tokio::spawn(serve_front(listener, front_router(front), self.stop.clone()));
+        let router = front_router(front);
+        let serving = tokio::spawn(serve_front(listener, router.clone(), self.stop.clone()));
         let (address, stop) = (self.address, self.stop.clone());
         let digging = tokio::spawn(async move {
             match tunnel {
-                Some(dial) => keep_tunnel(dial, address, state, stop).await,
+                Some(dial) => keep_tunnel_inside(dial, (router, address), state, counts, stop).await,
                 None => stop.cancelled().await,
             }
         });

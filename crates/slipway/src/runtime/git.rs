@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use slipway_api::git_proxy::{
-    GitAccount, GitAccounts, GitBranch, GitBranches, GitCommit, GitCommitted, GitFile, GitForget, GitNames,
-    GitRegister,
+    GitAccount, GitAccounts, GitAuthorization, GitAuthorize, GitBranch, GitBranches, GitCommit, GitCommitted,
+    GitConnect, GitFile, GitForget, GitNames, GitRegister,
 };
 
 use crate::cli::nouns::part;
@@ -52,6 +53,13 @@ pub(crate) enum GitCommand {
         /// Your address in commits, where the provider does not say
         #[arg(long, default_value = "")]
         author_email: String,
+        #[command(flatten)]
+        output: OutputArguments,
+    },
+    /// Sign in to a Git provider in your browser, instead of giving a token: what comes of it is kept in the cluster alone
+    SignIn {
+        #[command(flatten)]
+        place: Place,
         #[command(flatten)]
         output: OutputArguments,
     },
@@ -119,10 +127,12 @@ pub(crate) async fn run(command: GitCommand) -> anyhow::Result<ExitCode> {
         GitCommand::Tokens { runtime, output } => {
             let all: GitAccounts = proxy::git(&client, &runtime, "git-tokens", "", None).await?;
             let row = |account: &GitAccount| {
-                let GitAccount { provider, host, login, name, email, registered } = account.clone();
-                vec![provider, host, login, format!("{name} <{email}>"), registered]
+                let GitAccount { provider, host, login, name, email, registered, signed_in } =
+                    account.clone();
+                let how = if signed_in { "sign-in" } else { "token" };
+                vec![provider, host, login, format!("{name} <{email}>"), how.to_owned(), registered]
             };
-            let heads = ["PROVIDER", "HOST", "LOGIN", "COMMITS AS", "REGISTERED"];
+            let heads = ["PROVIDER", "HOST", "LOGIN", "COMMITS AS", "BY", "REGISTERED"];
             print(output.output, &all.tokens, &heads, row, "You have given this runtime no token.")?;
         }
         GitCommand::Register { place, author_name, author_email, output } => {
@@ -130,6 +140,25 @@ pub(crate) async fn run(command: GitCommand) -> anyhow::Result<ExitCode> {
             let request = GitRegister { provider, host, token: token()?, author_name, author_email };
             let body = serde_json::to_value(&request)?;
             let account: GitAccount = proxy::git(&client, &runtime, "git-register", "", Some(body)).await?;
+            let said = format!("Runtime {runtime} commits as {} <{}> for you", account.name, account.email);
+            done(output, &account, &account.login, &said)?;
+        }
+        GitCommand::SignIn { place, output } => {
+            let Place { runtime, provider, host } = place;
+            let word = word();
+            let request = GitAuthorize { provider, host, challenge: hex(&Sha256::digest(word.as_bytes())) };
+            let body = serde_json::to_value(&request)?;
+            let begun: GitAuthorization =
+                proxy::git(&client, &runtime, "git-authorize", "", Some(body)).await?;
+            note!(
+                "Open this in your browser, sign in, and paste the code that it shows here:\n{}",
+                begun.url
+            );
+            let mut code = String::new();
+            std::io::stdin().read_line(&mut code)?;
+            let request = GitConnect { state: begun.state, code: code.trim().to_owned(), word };
+            let body = serde_json::to_value(&request)?;
+            let account: GitAccount = proxy::git(&client, &runtime, "git-connect", "", Some(body)).await?;
             let said = format!("Runtime {runtime} commits as {} <{}> for you", account.name, account.email);
             done(output, &account, &account.login, &said)?;
         }
@@ -190,6 +219,18 @@ async fn commit(client: &slipway_api::Client, arguments: CommitArguments) -> any
         _ => format!("{short} is on {}, by {}", made.branch, made.author),
     };
     done(output, &made, &made.commit, &said)
+}
+
+/// Nobody else knows it: what it was begun with, and what is needed to end it.
+fn word() -> String {
+    let mut random = [0; 32];
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.secure_random.fill(&mut random).expect("the system has randomness");
+    hex(&random)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Arguments are seen by others on the machine.

@@ -261,6 +261,7 @@ async fn work(arguments: RunArguments) -> anyhow::Result<ExitCode> {
         stopping.cancel();
     });
     let mut config = slipway_runtime::Config::new("", arguments.kubeconfig.clone(), arguments.data);
+    config.own_log = crate::up::own_log();
     config.namespace = arguments.namespace;
     config.cluster = arguments.cluster.unwrap_or_else(|| match &arguments.kubeconfig {
         Some(path) => format!("the cluster of {}", path.display()),

@@ -10,13 +10,19 @@ mod ready;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use slipway_api::Client;
+use slipway_runtime::OwnLog;
 use slipway_server::{Config, EgressRules, Network, Seams, Server};
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Long enough for answers under way, short enough for somebody who waits.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -173,6 +179,7 @@ pub(crate) async fn up(arguments: UpArguments) -> anyhow::Result<ExitCode> {
     };
     let mut config =
         slipway_runtime::Config::new(agents::RUNTIME, Some(kubeconfig.clone()), data.join("runtime"));
+    config.own_log = own_log();
     let platform = Client::new(&url, keys.runtime);
     config.server = Some(platform.clone());
     config.rollouts = Some(slipway_runtime::RolloutsConfig::default());
@@ -378,7 +385,9 @@ pub(crate) fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("SLIPWAY_LOG")
         .or_else(|_| tracing_subscriber::EnvFilter::try_from_default_env())
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,slipway=info"));
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let own = own_log().layer().with_filter(LevelFilter::INFO);
+    let printed = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
+    let _ = tracing_subscriber::registry().with(printed).with(own).try_init();
     if std::env::var("SLIPWAY_TOOLS_SEE_THIS_MACHINE").is_ok_and(|word| word == "yes") {
         slipway_cage::permit_open_files();
     }
@@ -391,6 +400,12 @@ pub(crate) fn log_to_stderr() {
         Ok(level) => tracing::info!(by = level.describe(), "git, helm and other tools are confined."),
         Err(error) => tracing::error!(%error, "Not starting git, helm and other tools."),
     }
+}
+
+/// What this process says of its work, as its runtime shows it to Administrators.
+pub(crate) fn own_log() -> Arc<OwnLog> {
+    static KEPT: LazyLock<Arc<OwnLog>> = LazyLock::new(Arc::default);
+    KEPT.clone()
 }
 
 /// Listens for the signals that end a process from this call on, not from the first poll: whoever reads "ready" may

@@ -23,9 +23,16 @@ fn words(data: &Path, kubeconfig: &Path, more: &[&str]) -> Vec<String> {
     words
 }
 
+/// `up` saves a context, which is no other test's.
+fn platform(data: &Path) -> std::process::Command {
+    let mut command = command();
+    command.env("SLIPWAY_CONFIG", data.with_extension("contexts"));
+    command
+}
+
 impl Up {
     fn start(data: &Path, kubeconfig: &Path) -> Self {
-        let mut child = command()
+        let mut child = platform(data)
             .args(words(data, kubeconfig, &[]))
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(data.with_extension("log")).unwrap())
@@ -51,13 +58,13 @@ impl Drop for Up {
 }
 
 fn refused(data: &Path, kubeconfig: &Path, more: &[&str]) -> String {
-    let output = command().args(words(data, kubeconfig, more)).stdin(Stdio::null()).output().unwrap();
+    let output = platform(data).args(words(data, kubeconfig, more)).stdin(Stdio::null()).output().unwrap();
     assert!(!output.status.success(), "{more:?} was not refused");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 fn down(data: &Path, more: &[&str]) -> Output {
-    command().args(["down", "--data", data.to_str().unwrap()]).args(more).output().unwrap()
+    platform(data).args(["down", "--data", data.to_str().unwrap()]).args(more).output().unwrap()
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -111,7 +118,7 @@ fn refusals(kube: &Kube) {
     kube.kubectl_with(&["apply", "--filename", "-"], argo);
     let wrong = refused(&data, kube.kubeconfig(), &[]);
     assert!(wrong.contains("Argo CD's application controller runs in namespace argocd"), "{wrong}");
-    let wrong = command().args(["up", "--namespace", "x", "--data"]).arg(&data).output().unwrap();
+    let wrong = platform(&data).args(["up", "--namespace", "x", "--data"]).arg(&data).output().unwrap();
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("give --kubeconfig or --context"));
     assert!(
         !kube.kubectl(&["get", "crds", "--output", "name"]).contains("argoproj"),

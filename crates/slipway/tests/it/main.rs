@@ -1,5 +1,6 @@
 //! The binary as its users see it: several processes as one platform, backups, and what it refuses.
 
+mod app_proxy;
 mod appset;
 mod backup;
 mod docs;

@@ -81,7 +81,7 @@ async fn a_runtime_is_reached_through_any_process_and_comes_back_when_its_own_is
     let (state, mut states) = tokio::sync::watch::channel(TunnelState::Connecting);
     let stop = CancellationToken::new();
     let dial = TunnelDial::new(&client, None, false).unwrap();
-    tokio::spawn(keep_tunnel(dial, ends, state, stop.clone()));
+    tokio::spawn(keep_tunnel(dial, ends, state, std::sync::Arc::default(), stop.clone()));
     states.wait_for(|state| *state == TunnelState::Open).await.unwrap();
 
     // Every process knows of it, and of one tunnel alone.

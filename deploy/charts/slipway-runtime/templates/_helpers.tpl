@@ -59,6 +59,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and (eq .Values.access.mode "gateway") (not .Values.access.gateway.name) -}}
 {{- $wrong = append $wrong "access.gateway.name is needed: the Gateway that the route is attached to" -}}
 {{- end -}}
+{{- $external := or .Values.access.ingress.externalClassName .Values.access.ingress.externalAnnotations .Values.access.ingress.externalTlsSecret .Values.access.gateway.externalName .Values.access.gateway.externalSectionName -}}
+{{- if and $external (not .Values.access.externalHost) -}}
+{{- $wrong = append $wrong "access.externalHost is needed: access.ingress.external… and access.gateway.external… are for it" -}}
+{{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.enabled) -}}
 {{- $wrong = append $wrong "metrics.serviceMonitor.enabled needs metrics.enabled" -}}
 {{- end -}}

@@ -245,6 +245,24 @@ async fn revision(cluster: &Cluster, site: &Site, mut given: Value, cause: &str)
     })
 }
 
+/// Where the platform is to reach it, by the values of a revision; empty: through its tunnel.
+fn address(values: &Value) -> &str {
+    match values["access"]["mode"].as_str() {
+        None | Some("tunnel") => "",
+        Some(_) => values["access"]["url"].as_str().unwrap_or_default().trim_end_matches('/'),
+    }
+}
+
+/// A runtime that is told of another address than the platform knows does not start.
+async fn readdress(client: &Client, site: &Site, address: &str, progress: &Progress) -> anyhow::Result<()> {
+    let change = ChangeRuntime { name: None, ingress_url: Some(address.to_owned()), allowed_addresses: None };
+    let way = if address.is_empty() { "through its tunnel" } else { address };
+    progress.begins("registration", &format!("it is reached {way} from now on"));
+    client.patch::<_, Runtime>(&format!("/api/runtimes/{}", part(&site.name)), &change).await?;
+    progress.done("registration", "the platform knows");
+    Ok(())
+}
+
 /// Writes the revision down, applies it, and waits until it is online. Its number.
 async fn deploy(
     cluster: &Cluster,
@@ -256,6 +274,10 @@ async fn deploy(
     progress: &Progress,
 ) -> anyhow::Result<u32> {
     let objects = revision.objects.clone();
+    let before = record.last().map(|before| address(&before.values));
+    if before.is_some_and(|before| before != address(&revision.values)) {
+        readdress(client, site, address(&revision.values), progress).await?;
+    }
     let number = record.begin(revision);
     progress.begins("revision", &format!("number {number}"));
     record.write(cluster, site).await?;

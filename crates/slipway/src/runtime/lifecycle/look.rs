@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use futures::TryStreamExt as _;
 use serde::Serialize;
 use slipway_api::Client;
+use slipway_api::proxy::{RuntimeLogLine, RuntimeLogs, RuntimeLogsRequest};
 use slipway_api::runtime::{Runtime, RuntimeDetail};
 use slipway_cluster::{Cluster, LogOptions};
 
@@ -216,8 +217,23 @@ pub(super) async fn of_cluster(cluster: &Cluster, site: &Site) -> anyhow::Result
     Ok(checks)
 }
 
+/// What the runtime's own process says; of several the one that was reached.
+async fn own_log(name: &str, arguments: LogsArguments) -> anyhow::Result<ExitCode> {
+    let client = context::client()?;
+    let tail = usize::try_from(arguments.tail).ok();
+    let request = RuntimeLogsRequest { component: arguments.component, tail };
+    let said: RuntimeLogs = crate::cli::proxy::runtime(&client, name, "runtime-logs", &request).await?;
+    for RuntimeLogLine { at, level, component, message } in &said.lines {
+        say!("{at} {level:5} {component}: {message}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(super) async fn logs(arguments: LogsArguments) -> anyhow::Result<ExitCode> {
     let site = arguments.site.site();
+    if arguments.own {
+        return own_log(&site.name, arguments).await;
+    }
     let (cluster, _) = arguments.site.kube.choose()?.connect().await?;
     let pods = apply::pods(&cluster, &site).await?;
     let names: Vec<String> =

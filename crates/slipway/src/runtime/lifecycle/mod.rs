@@ -168,6 +168,12 @@ pub(crate) struct DescribeArguments {
 pub(crate) struct LogsArguments {
     #[command(flatten)]
     site: SiteArguments,
+    /// Ask the runtime itself instead, through the platform, however it was installed
+    #[arg(long, conflicts_with_all = ["follow", "download"])]
+    own: bool,
+    /// With --own: of this component alone, such as applications, app-proxy, reports or tunnel
+    #[arg(long, requires = "own", default_value = "")]
+    component: String,
     /// Go on printing what is new
     #[arg(short, long)]
     follow: bool,
