@@ -79,7 +79,40 @@ const base = {
   automated: true,
 };
 
+const result = (phase, kind, name, status, message, more = {}) => ({
+  group: '',
+  kind,
+  namespace: 'demo',
+  name,
+  phase,
+  status,
+  message,
+  ...more,
+});
+
+/** A hook, and objects of one wave. */
+const results = [
+  result('PreSync', 'Job', 'migrate', 'Succeeded', '', { group: 'batch', hook: 'PreSync' }),
+  result('Sync', 'ConfigMap', 'demo-greeting', 'Synced', 'configmap/demo-greeting unchanged'),
+  result('Sync', 'Deployment', 'demo', 'Synced', 'deployment.apps/demo configured', { group: 'apps' }),
+];
+
+const failedResults = [
+  ...results.slice(0, 2),
+  result(
+    'Sync',
+    'Deployment',
+    'demo',
+    'SyncFailed',
+    'Deployment.apps "demo" is invalid: spec.replicas: Invalid value: -1',
+    {
+      group: 'apps',
+    },
+  ),
+];
+
 const succeeded = {
+  results,
   phase: 'Succeeded',
   message: 'successfully synced 3 resources',
   startedAt: iso(5300),
@@ -97,6 +130,7 @@ export function createApplications() {
       startedAt: iso(89_912),
       deployedAt: iso(89_900),
       initiatedBy: 'admin',
+      why: 'manual',
     },
     {
       id: 2,
@@ -104,6 +138,10 @@ export function createApplications() {
       startedAt: iso(5366),
       deployedAt: iso(5291),
       initiatedBy: 'automated sync',
+      automated: true,
+      why: 'commit',
+      images: ['registry.local/demo-app:4be09a1'],
+      imageChanges: [{ image: 'registry.local/demo-app', before: ['9f2c41d'], after: ['4be09a1'] }],
     },
   ];
   const noEngine =
@@ -214,6 +252,8 @@ export function createApplications() {
       operation: {
         ...succeeded,
         phase: 'Failed',
+        results: failedResults,
+        moreResults: 1200,
         message: 'one resource failed to become healthy within 10 minutes',
       },
       history,
@@ -285,22 +325,83 @@ export const diff = {
   ],
 };
 
-export const plan = {
+const step = (phase, wave, action, group, kind, name, why) => ({
+  phase,
+  wave,
+  action,
+  resource: `${group ? `${group}/` : ''}${kind} demo/${name}`,
+  group,
+  kind,
+  namespace: 'demo',
+  name,
+  why,
+});
+
+/** As a runtime plans: what would be pruned is in it when that was asked for. */
+export const plan = (prune) => ({
   revision: 'c0ffee1234567890abcdef1234567890abcdef12',
   steps: [
-    { phase: 'PreSync', wave: 0, action: 'create', resource: 'Job demo/migrate', why: 'hook of this sync' },
-    {
-      phase: 'Sync',
-      wave: 0,
-      action: 'update',
-      resource: 'Deployment demo/demo',
-      why: 'image and memory limit differ',
-    },
-    { phase: 'Sync', wave: 5, action: 'prune', resource: 'Job demo/old-migration', why: 'no longer in Git' },
+    step('PreSync', 0, 'run hook', 'batch', 'Job', 'migrate', 'PreSync hook'),
+    step('Sync', 0, 'apply', 'apps', 'Deployment', 'demo', 'image and memory limit differ'),
+    step('Sync', 0, 'apply', '', 'ConfigMap', 'settings', 'live differs from the manifest'),
+    ...(prune
+      ? [step('Sync', 5, 'prune', 'batch', 'Job', 'old-migration', 'it is not in the manifests any more')]
+      : []),
   ],
   waiting: [],
-  text: 'PreSync 0  create  Job demo/migrate\nSync 0     update  Deployment demo/demo\nSync 5     prune   Job demo/old-migration\n',
-};
+  text: 'Sync wave 0\n  now  apply apps/Deployment demo/demo (image and memory limit differ)\n',
+});
+
+/** What a runtime noted about an object: of pods that wait, why. */
+export const noted = ({ kind, name, namespace, healthMessage }) => ({
+  events: healthMessage
+    ? [
+        {
+          kind,
+          namespace,
+          name,
+          type: 'Warning',
+          reason: 'FailedScheduling',
+          message: healthMessage,
+          count: 12,
+          firstSeen: iso(900),
+          lastSeen: iso(30),
+          source: 'default-scheduler',
+        },
+        {
+          kind,
+          namespace,
+          name,
+          type: 'Normal',
+          reason: 'Created',
+          message: `Created ${kind} ${name}`,
+          count: 1,
+          firstSeen: iso(900),
+          lastSeen: iso(900),
+          source: 'controller',
+        },
+      ]
+    : [],
+});
+
+export const manifestOf = ({ group, version, kind, namespace, name, uid }) => ({
+  yaml:
+    kind === 'Deployment'
+      ? deployment('4be09a1', '128Mi')
+      : `apiVersion: ${group ? `${group}/` : ''}${version}\nkind: ${kind}\nmetadata:\n  name: ${name}\n  namespace: ${namespace}\n  uid: ${uid}\n`,
+});
+
+export const actionsOf = ({ kind }) => ({
+  actions:
+    kind === 'Deployment'
+      ? [
+          { name: 'pause', disabled: false, displayName: '', parameters: [] },
+          { name: 'restart', disabled: false, displayName: '', parameters: [] },
+          { name: 'resume', disabled: true, displayName: '', parameters: [] },
+          { name: 'scale', disabled: false, displayName: '', parameters: ['replicas'] },
+        ]
+      : [],
+});
 
 const FACETS = {
   health: 'healthStatus',

@@ -7,13 +7,7 @@ export class Changes {
   #clients = new Map();
 
   accept(request, socket) {
-    const key = createHash('sha1')
-      .update(request.headers['sec-websocket-key'] + GUID)
-      .digest('base64');
-    socket.write(
-      'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n' +
-        `Sec-WebSocket-Accept: ${key}\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n`,
-    );
+    handshake(request, socket, 'graphql-transport-ws');
     this.#clients.set(socket, undefined);
     let buffer = Buffer.alloc(0);
     socket.on('data', (data) => {
@@ -51,17 +45,28 @@ export class Changes {
   }
 }
 
-function write(socket, message) {
-  const text = Buffer.from(JSON.stringify(message));
+export function handshake(request, socket, protocol) {
+  const key = createHash('sha1')
+    .update(request.headers['sec-websocket-key'] + GUID)
+    .digest('base64');
+  socket.write(
+    'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n' +
+      `Sec-WebSocket-Accept: ${key}\r\nSec-WebSocket-Protocol: ${protocol}\r\n\r\n`,
+  );
+}
+
+const write = (socket, message) => writeFrame(socket, 1, Buffer.from(JSON.stringify(message)));
+
+export function writeFrame(socket, opcode, bytes) {
   const header =
-    text.length < 126
-      ? Buffer.from([0x81, text.length])
-      : Buffer.from([0x81, 126, text.length >> 8, text.length & 255]);
-  socket.write(Buffer.concat([header, text]));
+    bytes.length < 126
+      ? Buffer.from([0x80 | opcode, bytes.length])
+      : Buffer.from([0x80 | opcode, 126, bytes.length >> 8, bytes.length & 255]);
+  socket.write(Buffer.concat([header, bytes]));
 }
 
 /** A client's frame is always masked; those of browsers here are short. */
-function readFrame(buffer) {
+export function readFrame(buffer) {
   if (buffer.length < 6) return undefined;
   const extended = (buffer[1] & 127) === 126;
   const size = extended ? buffer.readUInt16BE(2) : buffer[1] & 127;
@@ -71,5 +76,5 @@ function readFrame(buffer) {
   const bytes = Buffer.from(
     buffer.subarray(start, start + size).map((byte, index) => byte ^ mask[index % 4]),
   );
-  return { opcode: buffer[0] & 15, length: start + size, text: bytes.toString() };
+  return { opcode: buffer[0] & 15, length: start + size, bytes, text: bytes.toString() };
 }

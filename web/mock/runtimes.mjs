@@ -120,7 +120,16 @@ export function createRuntimes(now, changed) {
       { name: 'reports', state: 'connected', lastActivity: iso(now), message: 'its reports arrive' },
     ],
     sessions: found.online
-      ? [{ peer: '192.0.2.7', since: iso(Date.now() - 6e5), inFlight: 0, served: 42 }]
+      ? [
+          {
+            peer: '192.0.2.7',
+            since: iso(Date.now() - 6e5),
+            inFlight: 0,
+            served: 42,
+            receivedBytes: 1536,
+            sentBytes: 52_428_800,
+          },
+        ]
       : [],
   });
   const answer = (method, [name, part], body) => {

@@ -12,6 +12,8 @@ import { fileURLToPath } from 'node:url';
 import { Changes } from './changes.mjs';
 import { streamLog } from './logs.mjs';
 import { createState } from './state.mjs';
+import { STATE } from './gitAccess.mjs';
+import { podShell } from './podShell.mjs';
 
 const DIST = fileURLToPath(new URL('../dist', import.meta.url));
 const TYPES = {
@@ -45,12 +47,13 @@ export function startMock({ port = 4010, speed = 1 } = {}) {
         name: error.name,
         message: error.status ? error.message : 'the mock broke; see its output',
         requestId: 'mock-0001',
+        ...(error.details ? { details: error.details } : {}),
       });
     });
   });
   server.on('upgrade', (request, socket) => {
     if (request.url === '/2.0/api/graphql' && signedIn(request)) changes.accept(request, socket);
-    else socket.destroy();
+    else if (!podShell(request, socket)) socket.destroy();
   });
   return new Promise((ready) => {
     server.listen(port, '127.0.0.1', () => {
@@ -92,6 +95,12 @@ async function handle(state, request, response) {
     return response.end(url.pathname === '/readyz' ? 'ready' : 'slipway_accounts 2\n');
   }
   if (url.pathname.startsWith('/tunnels/')) return throughTunnel(state, request, response, url);
+  // A provider that says yes, and a runtime that sends the browser on.
+  if (url.pathname === '/mock/gitea') {
+    const page = `/runtimes/local/git#provider=gitea&code=c0de&state=${STATE}`;
+    response.writeHead(303, { Location: page });
+    return response.end();
+  }
   if (!url.pathname.startsWith('/api/')) return sendPage(url.pathname, request, response);
   const path = url.pathname.split('/').slice(2).map(decodeURIComponent);
   const route = `${request.method} /${path.slice(0, 2).join('/')}`;
@@ -128,6 +137,10 @@ async function handle(state, request, response) {
   if (answer === undefined)
     throw new Refusal(404, 'NOT_FOUND', `there is no ${url.pathname} here; check the id`);
   if (answer.refuse) throw new Refusal(answer.refuse, 'REFUSED', answer.message, answer.code);
+  if (mode === 'member' && path[0] === 'access') {
+    const reason = 'no rule of the account allows EXEC_TO_POD on this application';
+    return send(response, 200, { ...answer, allowed: false, reason });
+  }
   send(response, 200, mode === 'member' && path[0] === 'user' ? asMember(answer) : answer, cookieOf(path));
 }
 
@@ -141,10 +154,31 @@ async function throughTunnel(state, request, response, url) {
     throw new Refusal(401, 'UNAUTHORIZED', 'a runtime gets a pass and nothing else');
   const path = url.pathname.split('/').slice(5).map(decodeURIComponent);
   const body = request.method === 'GET' ? {} : await bodyOf(request);
-  const answer = state.appProxy(request.method, path.slice(1), body, url.searchParams);
+  const answer =
+    path[0] === 'runtime' && path[1] === 'runtime-logs'
+      ? ownLog(body)
+      : path[0] === 'git'
+        ? state.gitAccess(request.method, path[1], body, url.searchParams)
+        : state.appProxy(request.method, path.slice(1), body, url.searchParams);
   if (answer === undefined) throw new Refusal(404, 'NOT_FOUND', `there is no ${url.pathname} here`);
-  if (answer.refuse) throw new Refusal(answer.refuse, 'REFUSED', answer.message, answer.code);
+  if (answer.refuse)
+    throw Object.assign(new Refusal(answer.refuse, 'REFUSED', answer.message, answer.code), {
+      details: answer.details,
+    });
   send(response, 200, answer);
+}
+
+const line = (component, message) => ({ at: '2026-01-01T00:00:00Z', level: 'INFO', component, message });
+
+/** What a runtime's process says of its work. */
+function ownLog({ component = '' }) {
+  const lines = [line('tunnel', 'The tunnel to the platform is open.'), line('applications', 'Synced.')];
+  return {
+    process: 'mock-1',
+    components: ['applications', 'tunnel'],
+    dropped: 3,
+    lines: lines.filter((one) => !component || one.component === component),
+  };
 }
 
 /** Signing out takes the session; a confirmation makes it fresh again. */

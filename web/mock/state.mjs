@@ -1,8 +1,20 @@
 // What the mock knows, and the scenario that plays when a pipeline is run: build, commit, sync, healthy.
 import { createAdmin } from './admin.mjs';
-import { commit, createApplications, demoResources, diff, listed, plan } from './applications.mjs';
+import {
+  actionsOf,
+  commit,
+  createApplications,
+  demoResources,
+  diff,
+  listed,
+  manifestOf,
+  noted,
+  plan,
+} from './applications.mjs';
 import { texts } from './logs.mjs';
 import { listedRollouts, orderRollout } from './rollouts.mjs';
+import { createDeclare } from './declare.mjs';
+import { createGitAccess } from './gitAccess.mjs';
 import { createClusters, createRuntimes, releases } from './runtimes.mjs';
 
 const STEPS = [
@@ -397,6 +409,8 @@ export function createState(changed, speed) {
     ],
   };
 
+  const gitAccess = createGitAccess();
+  const declaring = createDeclare(applications, changed, speed);
   const findApplication = (namespace, name, runtime) =>
     applications.find(
       (each) => each.namespace === namespace && each.name === name && (!runtime || each.runtime === runtime),
@@ -520,21 +534,40 @@ export function createState(changed, speed) {
       }
     },
 
+    gitAccess: (method, verb, body, query) => declaring.lists(verb, query) ?? gitAccess(method, verb, body),
+
     appProxy(method, [namespace, name, verb], body, query) {
+      if (verb === 'delete') return declaring.delete(namespace, name, body);
+      if (verb === 'create') return declaring.create(namespace, name, body);
       const application = findApplication(namespace, name);
       if (!application) return undefined;
       if (application.runtime === 'frankfurt')
         return { refuse: 503, message: 'the runtime `frankfurt` is not connected; start it there' };
       const outOfSync = application.syncStatus === 'OutOfSync';
+      const one = (application.resources ?? []).find(
+        (each) => each.kind === query?.get('kind') && each.name === query?.get('resourceName'),
+      );
       switch (`${method} ${verb}`) {
         case 'GET diff':
           if (query.has('deployment')) return diff;
           return outOfSync ? diff : { resources: diff.resources.filter(({ change }) => change === 'same') };
         case 'GET plan':
-          return outOfSync ? plan : { revision: application.revision.sha, steps: [], waiting: [], text: '' };
+          return outOfSync
+            ? plan(query.get('prune') === 'true')
+            : { revision: application.revision.sha, steps: [], waiting: [], text: '' };
         case 'POST sync':
-          if (application === demo) deploy();
+          if (application === demo && !body?.dryRun) deploy();
           return { message: 'the sync was asked for' };
+        case 'GET resource':
+          return one && manifestOf(one);
+        case 'GET events':
+          return one && noted(one);
+        case 'GET actions':
+          return one && actionsOf(one);
+        case 'POST action':
+          return /^\d+$/.test(body.parameters.replicas ?? '0')
+            ? { message: `action ${body.action} was run on ${body.kind}/${body.resourceName}` }
+            : { refuse: 422, message: '`replicas` has to be a number' };
         case 'POST refresh':
           return { message: 'the refresh was asked for' };
         case 'POST terminate':

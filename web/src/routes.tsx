@@ -124,7 +124,7 @@ const applications = createRoute({
   component: page(() => import('./pages/ApplicationsPage'), 'ApplicationsPage'),
 });
 
-export const applicationTabs = ['tree', 'table', 'diff', 'plan', 'logs', 'history'] as const;
+export const applicationTabs = ['tree', 'table', 'diff', 'plan', 'sync', 'logs', 'history'] as const;
 export type ApplicationTab = (typeof applicationTabs)[number];
 
 const application = createRoute({
@@ -134,8 +134,18 @@ const application = createRoute({
     compact({
       tab: applicationTabs.find((tab) => tab === search['tab']),
       resource: text(search['resource']),
+      find: text(search['find']),
+      health: text(search['health']),
+      sync: text(search['sync']),
     }),
   component: page(() => import('./pages/ApplicationPage'), 'ApplicationPage'),
+});
+
+const newApplication = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/applications/new',
+  validateSearch: (search: Record<string, unknown>) => compact({ runtime: text(search['runtime']) }),
+  component: page(() => import('./pages/NewApplicationPage'), 'NewApplicationPage'),
 });
 
 const rollouts = createRoute({
@@ -161,6 +171,12 @@ const runtime = createRoute({
   getParentRoute: () => signedIn,
   path: '/runtimes/$name',
   component: page(() => import('./pages/RuntimePage'), 'RuntimePage'),
+});
+
+const gitAccess = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/runtimes/$name/git',
+  component: page(() => import('./pages/GitAccessPage'), 'GitAccessPage'),
 });
 
 const clusters = createRoute({
@@ -303,9 +319,11 @@ export const routeTree = root.addChildren([
     build,
     repositories,
     applications,
+    newApplication,
     application,
     runtimes,
     runtime,
+    gitAccess,
     clusters,
     rollouts,
     rollout,

@@ -10,7 +10,9 @@ import type { paths } from './generated/app-proxy';
 import { readEvents } from './podLog';
 import { whyUnreached } from './reach';
 import type {
+  ActionRequest,
   ApplicationDiff,
+  ApplicationEvents,
   ApplicationPlan,
   DeleteResourceRequest,
   Done,
@@ -18,6 +20,9 @@ import type {
   Pass,
   PodLog,
   PodLogFailed,
+  ResourceActions,
+  ResourceManifest,
+  ResourceRef,
   RolloutRequest,
   SyncRequest,
 } from './types';
@@ -43,7 +48,7 @@ export type RolloutOperation = (typeof ROLLOUT_OPERATIONS)[number];
 const BASE = '/app-proxy/api/applications/{namespace}/{name}';
 
 /** `detail` is the body that the runtime will get: the pass is good for no other. */
-function passFor(
+export function passFor(
   { runtime, namespace, name }: ApplicationRef,
   operation: string,
   detail?: Record<string, unknown>,
@@ -59,7 +64,24 @@ function passFor(
   );
 }
 
-function client(pass: Pass) {
+/** The same for what is about no Application. */
+export function runtimePass(
+  runtime: string,
+  operation: string,
+  detail?: Record<string, unknown>,
+  signal?: AbortSignal,
+): Promise<Pass> {
+  const body = { operation, ...(detail ? { detail } : {}) };
+  return unwrap(
+    http.POST('/api/runtimes/{runtime}/pass', {
+      params: { path: { runtime } },
+      body,
+      ...(signal ? { signal } : {}),
+    }),
+  );
+}
+
+export function client(pass: Pass) {
   return createClient<paths>({
     baseUrl: new URL(pass.url, globalThis.location?.origin ?? 'http://localhost').href.replace(/\/+$/, ''),
     credentials: 'omit',
@@ -70,8 +92,17 @@ function client(pass: Pass) {
 
 const at = ({ namespace, name }: ApplicationRef) => ({ path: { namespace, name } });
 
+const about = (ref: ApplicationRef, { group = '', kind, namespace = '', resourceName }: ResourceRef) => ({
+  ...at(ref),
+  query: { group, kind, namespace, resourceName },
+});
+
 /** Without an answer it is the runtime that is away, or the way there, not the server that the page came from. */
-async function ask<T>(ref: ApplicationRef, url: string, call: Parameters<typeof unwrap<T>>[0]): Promise<T> {
+export async function ask<T>(
+  ref: { runtime: string },
+  url: string,
+  call: Parameters<typeof unwrap<T>>[0],
+): Promise<T> {
   try {
     return await unwrap(call);
   } catch (error) {
@@ -87,9 +118,11 @@ export const appProxy = {
     const params = { ...at(ref), ...(deployment === undefined ? {} : { query: { deployment } }) };
     return ask(ref, pass.url, client(pass).GET(`${BASE}/diff`, { params, signal }));
   },
-  plan: async (ref: ApplicationRef, signal: AbortSignal): Promise<ApplicationPlan> => {
+  /** Without `prune` as the Application's automation has it. */
+  plan: async (ref: ApplicationRef, signal: AbortSignal, prune?: boolean): Promise<ApplicationPlan> => {
     const pass = await passFor(ref, 'plan', undefined, signal);
-    return ask(ref, pass.url, client(pass).GET(`${BASE}/plan`, { params: at(ref), signal }));
+    const params = { ...at(ref), ...(prune === undefined ? {} : { query: { prune } }) };
+    return ask(ref, pass.url, client(pass).GET(`${BASE}/plan`, { params, signal }));
   },
   sync: async (ref: ApplicationRef, body: SyncRequest): Promise<Done> => {
     const pass = await passFor(ref, 'sync', { ...body });
@@ -111,6 +144,25 @@ export const appProxy = {
   rollback: async (ref: ApplicationRef, id: number): Promise<Done> => {
     const pass = await passFor(ref, 'rollback', { id });
     return ask(ref, pass.url, client(pass).POST(`${BASE}/rollback`, { params: at(ref), body: { id } }));
+  },
+  /** One of its live objects as it is now, secrets masked. */
+  resource: async (ref: ApplicationRef, of: ResourceRef, signal: AbortSignal): Promise<ResourceManifest> => {
+    const pass = await passFor(ref, 'resource', undefined, signal);
+    return ask(ref, pass.url, client(pass).GET(`${BASE}/resource`, { params: about(ref, of), signal }));
+  },
+  /** What was noted about one of its live objects. */
+  events: async (ref: ApplicationRef, of: ResourceRef, signal: AbortSignal): Promise<ApplicationEvents> => {
+    const pass = await passFor(ref, 'events', undefined, signal);
+    return ask(ref, pass.url, client(pass).GET(`${BASE}/events`, { params: about(ref, of), signal }));
+  },
+  /** What can be done to one of its live objects. */
+  actions: async (ref: ApplicationRef, of: ResourceRef, signal: AbortSignal): Promise<ResourceActions> => {
+    const pass = await passFor(ref, 'actions', undefined, signal);
+    return ask(ref, pass.url, client(pass).GET(`${BASE}/actions`, { params: about(ref, of), signal }));
+  },
+  action: async (ref: ApplicationRef, body: ActionRequest): Promise<Done> => {
+    const pass = await passFor(ref, 'action', { ...body });
+    return ask(ref, pass.url, client(pass).POST(`${BASE}/action`, { params: at(ref), body }));
   },
   deleteResource: async (ref: ApplicationRef, body: DeleteResourceRequest): Promise<Done> => {
     const pass = await passFor(ref, 'delete-resource', { ...body });

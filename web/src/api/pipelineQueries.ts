@@ -35,3 +35,13 @@ export const hooksQuery = queryOptions({
   queryKey: ['pipelines', 'hooks'],
   queryFn: ({ signal }) => unwrap(http.GET('/api/hooks', { signal })),
 });
+
+/** Those with this in their name. */
+export const pipelinesNamedQuery = (part: string, limit: number) =>
+  queryOptions({
+    queryKey: ['pipelines', 'named', part, limit],
+    queryFn: ({ signal }) => {
+      const query = { limit, ...(part ? { id: part } : {}) };
+      return unwrap(http.GET('/api/pipelines', { params: { query }, signal }));
+    },
+  });

@@ -5,7 +5,7 @@
 import { queryOptions } from '@tanstack/react-query';
 import { appProxy, type ApplicationRef } from './appProxy';
 import { ApiError, http, setCsrfToken, unwrap } from './client';
-import type { ApplicationRow } from './types';
+import type { ApplicationRow, ResourceRef } from './types';
 
 export interface BuildFilter {
   pipeline?: string | undefined;
@@ -36,6 +36,19 @@ export const loginOptionsQuery = (of: string) =>
     queryKey: ['login-options', of],
     queryFn: ({ signal }) =>
       unwrap(http.GET('/api/auth/options', { params: { query: of ? { of } : {} }, signal })),
+  });
+
+/** Whether one may do something to an Application, and why. */
+export const mayQuery = (action: string, { runtime, namespace, name }: ApplicationRef) =>
+  queryOptions({
+    queryKey: ['may', action, runtime, namespace, name],
+    queryFn: ({ signal }) =>
+      unwrap(
+        http.GET('/api/access/explain', {
+          params: { query: { action, entity: `gitopsApplications/${runtime}/${namespace}/${name}` } },
+          signal,
+        }),
+      ),
   });
 
 export const pipelinesQuery = (page: { limit: number; offset: number }) =>
@@ -157,6 +170,27 @@ export const diffQuery = (ref: ApplicationRef) =>
     queryFn: ({ signal }) => appProxy.diff(ref, signal),
   });
 
+const ofResource = (what: string, ref: ApplicationRef, of: ResourceRef) =>
+  ['applications', what, ref.runtime, ref.namespace, ref.name, of] as const;
+
+export const manifestQuery = (ref: ApplicationRef, of: ResourceRef) =>
+  queryOptions({
+    queryKey: ofResource('resource', ref, of),
+    queryFn: ({ signal }) => appProxy.resource(ref, of, signal),
+  });
+
+export const eventsQuery = (ref: ApplicationRef, of: ResourceRef) =>
+  queryOptions({
+    queryKey: ofResource('events', ref, of),
+    queryFn: ({ signal }) => appProxy.events(ref, of, signal),
+  });
+
+export const actionsQuery = (ref: ApplicationRef, of: ResourceRef) =>
+  queryOptions({
+    queryKey: ofResource('actions', ref, of),
+    queryFn: ({ signal }) => appProxy.actions(ref, of, signal),
+  });
+
 /** What a rollback to a deployment would change. */
 export const rollbackDiffQuery = (ref: ApplicationRef, deployment: number) =>
   queryOptions({
@@ -164,8 +198,15 @@ export const rollbackDiffQuery = (ref: ApplicationRef, deployment: number) =>
     queryFn: ({ signal }) => appProxy.diff(ref, signal, deployment),
   });
 
-export const planQuery = (ref: ApplicationRef) =>
+export const planQuery = (ref: ApplicationRef, prune?: boolean) =>
   queryOptions({
-    queryKey: ['applications', 'plan', ref.runtime, ref.namespace, ref.name],
-    queryFn: ({ signal }) => appProxy.plan(ref, signal),
+    queryKey: [
+      'applications',
+      'plan',
+      ref.runtime,
+      ref.namespace,
+      ref.name,
+      ...(prune === undefined ? [] : [prune]),
+    ],
+    queryFn: ({ signal }) => appProxy.plan(ref, signal, prune),
   });

@@ -7,15 +7,18 @@ import { ApplicationCells, ApplicationHeads, keyOf, ROW_HEIGHT } from './Applica
 import styles from './ApplicationTable.module.css';
 
 export const LIST_ID = 'applications';
+const COLUMNS = 7;
 
 interface ApplicationListProps {
   filter: ApplicationFilter;
   /** How many fit the filter, over all pages. */
   total: number;
+  chosen: ReadonlyMap<string, ApplicationRow>;
+  onChoose: (application: ApplicationRow, chosen: boolean) => void;
 }
 
 /** Any number of applications: the rows in sight are drawn, and the pages that they are on are asked for. */
-export function ApplicationList({ filter, total }: ApplicationListProps) {
+export function ApplicationList({ filter, total, chosen, onChoose }: ApplicationListProps) {
   const { ref, first, last, above, below } = useWindow(total, ROW_HEIGHT);
   const pages = pagesOf(first, last);
   const answers = useQueries({
@@ -38,16 +41,22 @@ export function ApplicationList({ filter, total }: ApplicationListProps) {
       aria-label="List of applications"
     >
       <table className="data" aria-label="Applications" aria-rowcount={total + 1}>
-        <ApplicationHeads />
+        <ApplicationHeads choosing />
         <tbody>
           <Gap height={above} />
           {Array.from({ length: last - first }, (_, at) => first + at).map((index) => {
             const row = rows.get(index);
             return row ? (
-              <ApplicationCells key={keyOf(row)} application={row} index={index + 2} />
+              <ApplicationCells
+                key={keyOf(row)}
+                application={row}
+                index={index + 2}
+                chosen={chosen.has(keyOf(row))}
+                onChoose={onChoose}
+              />
             ) : (
               <tr key={index} className={styles.waiting}>
-                <td colSpan={6}>
+                <td colSpan={COLUMNS}>
                   <Skeleton height={14} width="60%" />
                 </td>
               </tr>
@@ -64,7 +73,7 @@ function Gap({ height }: { height: number }) {
   if (height === 0) return null;
   return (
     <tr className={styles.gap} aria-hidden="true">
-      <td colSpan={6} style={{ height }} aria-label="Rows that are not drawn" />
+      <td colSpan={COLUMNS} style={{ height }} aria-label="Rows that are not drawn" />
     </tr>
   );
 }

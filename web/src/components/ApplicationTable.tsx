@@ -1,3 +1,4 @@
+import { Checkbox, VisuallyHidden } from '@mantine/core';
 import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
 import type { Application, ApplicationRow } from '../api/types';
@@ -27,10 +28,21 @@ export function ApplicationTable({ applications }: { applications: ApplicationRo
   );
 }
 
-export function ApplicationHeads({ compact }: { compact?: boolean }) {
+interface ApplicationHeadsProps {
+  compact?: boolean;
+  /** Rows can be chosen. */
+  choosing?: boolean;
+}
+
+export function ApplicationHeads({ compact, choosing }: ApplicationHeadsProps) {
   return (
     <thead className={styles.heads}>
       <tr>
+        {choosing && (
+          <th>
+            <VisuallyHidden>Chosen</VisuallyHidden>
+          </th>
+        )}
         <th>Application</th>
         <th>State</th>
         <th className={styles.summary}>Status</th>
@@ -51,6 +63,9 @@ interface ApplicationCellsProps {
   compact?: boolean;
   /** Its place in the whole list, where only a part is drawn. */
   index?: number;
+  chosen?: boolean;
+  /** Where rows can be chosen. */
+  onChoose?: (application: ApplicationRow, chosen: boolean) => void;
 }
 
 /** Drawn again only when this very application changed. */
@@ -58,9 +73,21 @@ export const ApplicationCells = memo(function ApplicationCells({
   application,
   compact,
   index,
+  chosen,
+  onChoose,
 }: ApplicationCellsProps) {
   return (
     <tr className={styles.row} aria-rowindex={index}>
+      {onChoose && (
+        <td className={styles.choice}>
+          <Checkbox
+            size="xs"
+            aria-label={`Choose ${application.name}`}
+            checked={chosen ?? false}
+            onChange={(event) => onChoose(application, event.currentTarget.checked)}
+          />
+        </td>
+      )}
       <td className={styles.name}>
         <ApplicationLink application={application} />
         <div className={styles.namespace}>{application.namespace}</div>

@@ -1,4 +1,4 @@
-import { Button, Switch } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { continueStep, closeShell, openShell, shellOutput, typeIntoShell } from '../api/debug';
@@ -7,8 +7,8 @@ import { useChange } from '../hooks/useChange';
 import { FormError } from '../ui/FormDialog';
 import { Screen } from '../ui/screen';
 import { Status } from '../ui/Status';
+import { Terminal } from '../ui/Terminal';
 import { Ago } from '../ui/Time';
-import styles from './DebugPanel.module.css';
 
 const COLUMNS = 100;
 const ROWS = 24;
@@ -70,14 +70,11 @@ function PausedStep({ build, step }: { build: Build; step: BuildStep }) {
   );
 }
 
-/** A line at a time, or every key as it is pressed. Keys are sent one after the other, in order. */
+/** Keys are sent one after the other, in order. */
 function Console({ build, shell, step }: { build: string; shell: string; step: string }) {
   const screen = useRef(new Screen());
-  const view = useRef<HTMLPreElement>(null);
   const [text, setText] = useState('');
   const [closed, setClosed] = useState<string>();
-  const [line, setLine] = useState('');
-  const [keys, setKeys] = useState(false);
   useEffect(() => {
     const stop = new AbortController();
     const decoder = new TextDecoder();
@@ -102,9 +99,6 @@ function Console({ build, shell, step }: { build: string; shell: string; step: s
     void read();
     return () => stop.abort();
   }, [build, shell]);
-  useEffect(() => {
-    if (text) view.current?.scrollTo({ top: view.current.scrollHeight });
-  }, [text]);
   const type = useMutation({
     mutationFn: (typed: string) => typeIntoShell(build, shell, typed),
     scope: { id: `shell ${shell}` },
@@ -112,77 +106,16 @@ function Console({ build, shell, step }: { build: string; shell: string; step: s
   const leave = useMutation({ mutationFn: () => closeShell(build, shell) });
   return (
     <div className="stack" style={{ gap: 6 }}>
-      <pre
-        ref={view}
-        className={styles.screen}
-        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it is scrolled by keys
-        tabIndex={0}
-        role="log"
-        aria-label={`Shell in ${step}`}
-      >
-        {text || 'Waiting for the shell…'}
-      </pre>
-      {closed ? (
-        <p className="muted">Closed: {closed}.</p>
-      ) : (
-        <>
-          <form
-            className="row"
-            onSubmit={(event) => {
-              event.preventDefault();
-              type.mutate(`${line}\n`);
-              setLine('');
-            }}
-          >
-            <input
-              className={styles.line}
-              aria-label={`Command for the shell in ${step}`}
-              placeholder={
-                keys ? 'Keys go straight to the shell; Tab leaves' : 'Type a command and press Enter'
-              }
-              autoComplete="off"
-              spellCheck={false}
-              value={line}
-              onChange={(event) => setLine(keys ? '' : event.currentTarget.value)}
-              onKeyDown={(event) => {
-                const typed = keys ? keyText(event.key, event.ctrlKey) : undefined;
-                if (typed === undefined || event.metaKey || event.altKey) return;
-                event.preventDefault();
-                type.mutate(typed);
-              }}
-            />
-            <Button variant="default" type="button" onClick={() => type.mutate('\u0003')}>
-              Ctrl-C
-            </Button>
-            <Button variant="default" type="button" loading={leave.isPending} onClick={() => leave.mutate()}>
-              Close
-            </Button>
-          </form>
-          <Switch
-            label="Send each key press"
-            checked={keys}
-            onChange={(event) => setKeys(event.currentTarget.checked)}
-          />
-        </>
-      )}
+      <Terminal
+        of={step}
+        text={text}
+        closed={closed}
+        waiting="Waiting for the shell…"
+        onType={(typed) => type.mutate(typed)}
+        onClose={() => leave.mutate()}
+        closing={leave.isPending}
+      />
       <FormError error={type.error ?? leave.error} />
     </div>
   );
-}
-
-const KEYS: Record<string, string> = {
-  Enter: '\r',
-  Backspace: '\u007f',
-  Escape: '\u001b',
-  ArrowUp: '\u001b[A',
-  ArrowDown: '\u001b[B',
-  ArrowRight: '\u001b[C',
-  ArrowLeft: '\u001b[D',
-};
-
-/** What a terminal sends for a key. Tab stays the browser's: whoever has no mouse must get out again. */
-function keyText(key: string, ctrl: boolean): string | undefined {
-  if (ctrl && /^[a-z]$/i.test(key)) return String.fromCharCode(key.toUpperCase().charCodeAt(0) - 64);
-  if (ctrl) return undefined;
-  return KEYS[key] ?? (key.length === 1 ? key : undefined);
 }

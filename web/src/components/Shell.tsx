@@ -2,96 +2,19 @@ import { ActionIcon, Drawer, Menu as DropMenu, UnstyledButton } from '@mantine/c
 import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link, Outlet, useRouter, useRouterState, type LinkProps } from '@tanstack/react-router';
-import { Suspense, useEffect, type ComponentType } from 'react';
+import { Link, Outlet, useRouter, useRouterState } from '@tanstack/react-router';
+import { Suspense, useEffect } from 'react';
 import { signOut, switchAccount } from '../api/mutations';
 import { userQuery } from '../api/queries';
-import type { User } from '../api/types';
 import { useConfirmIdentity } from '../hooks/useConfirmIdentity';
 import { useLiveConnection } from '../hooks/useLive';
-import {
-  Box,
-  Boxes,
-  Branch,
-  Building,
-  ChevronUp,
-  Gauge,
-  Hammer,
-  Home,
-  Key,
-  Layers,
-  Menu,
-  People,
-  Person,
-  Play,
-  Plug,
-  Pulse,
-  Robot,
-  Scroll,
-  Server,
-  Shield,
-  Ship,
-  Sliders,
-} from '../ui/icons';
+import { Box, Building, ChevronUp, Key, Menu, Person } from '../ui/icons';
 import { Loading, sentence, toFailure } from '../ui/States';
 import { ColorSchemeSwitch } from './ColorSchemeSwitch';
 import { Mark } from './Mark';
+import { PaletteButton, PaletteKeys } from './palette/PaletteButton';
+import { groupsFor } from './palette/places';
 import styles from './Shell.module.css';
-
-interface Place {
-  to: LinkProps['to'];
-  label: string;
-  icon: ComponentType;
-  exact?: boolean;
-}
-
-interface PlaceGroup {
-  label?: string;
-  /** What helps nobody else is not in their way; whether it opens is the server's to say. */
-  helps?: (user: User) => boolean;
-  places: Place[];
-}
-
-const groups: PlaceGroup[] = [
-  {
-    places: [
-      { to: '/', label: 'Home', icon: Home, exact: true },
-      { to: '/projects', label: 'Projects', icon: Box },
-      { to: '/pipelines', label: 'Pipelines', icon: Play },
-      { to: '/builds', label: 'Builds', icon: Hammer },
-      { to: '/applications', label: 'Applications', icon: Layers },
-      { to: '/rollouts', label: 'Rollouts', icon: Ship },
-      { to: '/repositories', label: 'Repositories', icon: Branch },
-      { to: '/runtimes', label: 'Runtimes & runners', icon: Server },
-      { to: '/clusters', label: 'Clusters', icon: Boxes },
-      { to: '/admin/configuration', label: 'Shared configuration', icon: Sliders },
-      { to: '/admin/integrations', label: 'Integrations', icon: Plug },
-    ],
-  },
-  {
-    label: 'Administration',
-    helps: (user) => user.roles.includes('Admin'),
-    places: [
-      { to: '/admin/account', label: 'Account', icon: Building },
-      { to: '/admin/users', label: 'Users', icon: Person },
-      { to: '/admin/teams', label: 'Teams', icon: People },
-      { to: '/admin/service-accounts', label: 'Service accounts', icon: Robot },
-      { to: '/admin/access', label: 'Access rules', icon: Shield },
-      { to: '/admin/sso', label: 'Single sign-on', icon: Key },
-      { to: '/admin/audit', label: 'Audit log', icon: Scroll },
-      { to: '/admin/usage', label: 'Usage & limits', icon: Gauge },
-    ],
-  },
-  {
-    label: 'Platform',
-    helps: (user) => user.platformAdmin === true,
-    places: [
-      { to: '/admin/platform/accounts', label: 'Accounts', icon: Building },
-      { to: '/admin/platform/people', label: 'People', icon: People },
-      { to: '/admin/platform/health', label: 'System health', icon: Pulse },
-    ],
-  },
-];
 
 /** The frame of every signed-in page: where one can go, who one is, and whether the page is live. */
 export function Shell() {
@@ -137,6 +60,7 @@ export function Shell() {
         </Suspense>
       </main>
       {confirmation}
+      <PaletteKeys />
     </div>
   );
 }
@@ -155,34 +79,33 @@ function Side() {
   return (
     <>
       <Brand />
+      <PaletteButton />
       <nav className={styles.nav} aria-label="Pages">
-        {groups
-          .filter(({ helps }) => !helps || (user && helps(user)))
-          .map(({ label, places }) => (
-            <div
-              key={label ?? ''}
-              className={styles.group}
-              {...(label ? { role: 'group', 'aria-label': label } : {})}
-            >
-              {label && (
-                <div className={styles.groupLabel} aria-hidden="true">
-                  {label}
-                </div>
-              )}
-              {places.map(({ to, label: name, icon: Icon, exact }) => (
-                <Link
-                  key={to}
-                  to={to}
-                  className={styles.place}
-                  // The page stays the same whatever it filters by.
-                  activeOptions={{ exact: exact ?? false, includeSearch: false }}
-                >
-                  <Icon />
-                  {name}
-                </Link>
-              ))}
-            </div>
-          ))}
+        {groupsFor(user).map(({ label, places }) => (
+          <div
+            key={label ?? ''}
+            className={styles.group}
+            {...(label ? { role: 'group', 'aria-label': label } : {})}
+          >
+            {label && (
+              <div className={styles.groupLabel} aria-hidden="true">
+                {label}
+              </div>
+            )}
+            {places.map(({ to, label: name, icon: Icon, exact }) => (
+              <Link
+                key={to}
+                to={to}
+                className={styles.place}
+                // The page stays the same whatever it filters by.
+                activeOptions={{ exact: exact ?? false, includeSearch: false }}
+              >
+                <Icon />
+                {name}
+              </Link>
+            ))}
+          </div>
+        ))}
       </nav>
       <div className={styles.foot}>
         <ColorSchemeSwitch />

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ReleaseStatus, Runtime, RuntimeDetail } from '../api/types';
-import { fits, optionalColumns, statusBoxes, typeText, updateOf } from './runtimeView';
+import { bytesText, fits, optionalColumns, statusBoxes, typeText, updateOf } from './runtimeView';
 
 const cluster = (name: string, state: string) => ({
   runtime: 'prod',
@@ -83,4 +83,9 @@ test('a box shows the worst of what is in it', () => {
     ['bad', '1 of 3 failed'],
   ]);
   expect(statusBoxes(runtime()).map(({ tone }) => tone)).toEqual(['wait', 'wait', 'wait']);
+});
+
+test('bytes are said shortly', () => {
+  const texts = [undefined, 0, 1023, 1536, 52_428_800, 3 * 1024 ** 4].map(bytesText);
+  expect(texts).toEqual(['–', '0 B', '1023 B', '1.5 KiB', '50 MiB', '3.0 TiB']);
 });

@@ -86,3 +86,13 @@ export function statusBoxes(runtime: RuntimeDetail): Box[] {
     box('Clusters', 'topology', ...reach()),
   ];
 }
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** `1.5 MiB`; nothing where a platform of an older version does not count. */
+export function bytesText(count: number | undefined): string {
+  if (count === undefined) return '–';
+  const unit = Math.min(UNITS.length - 1, count < 1 ? 0 : Math.floor(Math.log2(count) / 10));
+  const value = count / 1024 ** unit;
+  return `${unit === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
+}

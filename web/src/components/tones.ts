@@ -37,6 +37,15 @@ const PHASE: Record<string, Tone> = {
   Error: 'bad',
 };
 
+/** Of a hook, and of what a sync did to an object. */
+const RESULT: Record<string, Tone> = {
+  ...PHASE,
+  Synced: 'ok',
+  SyncFailed: 'bad',
+  Pruned: 'ok',
+  PruneSkipped: 'off',
+};
+
 const ROLLOUT: Record<string, Tone> = { Healthy: 'ok', Progressing: 'run', Paused: 'wait', Degraded: 'bad' };
 
 const STEP: Record<string, Tone> = {
@@ -65,6 +74,7 @@ export const buildTone = (status: string): Tone => BUILD[status] ?? 'off';
 export const syncTone = (status: string): Tone => SYNC[status] ?? 'off';
 export const healthTone = (status: string): Tone => HEALTH[status] ?? 'off';
 export const phaseTone = (phase: string): Tone => PHASE[phase] ?? 'off';
+export const resultTone = (status: string): Tone => RESULT[status] ?? 'off';
 export const rolloutTone = (phase: string): Tone => ROLLOUT[phase] ?? 'off';
 export const stepTone = (state: string): Tone => STEP[state] ?? 'off';
 export const runTone = (phase: string): Tone => RUN[phase] ?? 'off';

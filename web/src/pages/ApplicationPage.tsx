@@ -1,7 +1,7 @@
 import { Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { lazy, Suspense } from 'react';
+import { lazy, Suspense, useMemo } from 'react';
 import { applicationQuery, runtimesQuery } from '../api/queries';
 import type { Application } from '../api/types';
 import { ApplicationActions } from '../components/application/ApplicationActions';
@@ -12,9 +12,17 @@ import { offlineReason } from '../components/application/offline';
 import { LogsTab } from '../components/application/LogsTab';
 import { PlanTab } from '../components/application/PlanTab';
 import { ResourceDetails } from '../components/application/ResourceDetails';
+import { ResultsTab } from '../components/application/ResultsTab';
 import { ResourceTable } from '../components/application/ResourceTable';
+import { TreeFilterBar } from '../components/application/TreeFilterBar';
 import { SyncPolicy } from '../components/application/SyncPolicy';
-import { idOf } from '../components/application/resourceTree';
+import {
+  buildTree,
+  filterTree,
+  flatten,
+  idOf,
+  type TreeFilter,
+} from '../components/application/resourceTree';
 import { StateBadges } from '../components/ApplicationTable';
 import type { ApplicationTab } from '../routes';
 import { Layers } from '../ui/icons';
@@ -34,6 +42,7 @@ const TABS: { value: ApplicationTab; label: string }[] = [
   { value: 'table', label: 'Table' },
   { value: 'diff', label: 'Diff' },
   { value: 'plan', label: 'Plan' },
+  { value: 'sync', label: 'Last sync' },
   { value: 'logs', label: 'Logs' },
   { value: 'history', label: 'History' },
 ];
@@ -92,9 +101,23 @@ interface ApplicationTabsProps {
 
 function ApplicationTabs({ application, disabledReason }: ApplicationTabsProps) {
   const reference = route.useParams();
-  const { tab = 'tree', resource } = route.useSearch();
+  const { tab = 'tree', resource, find, health, sync } = route.useSearch();
   const navigate = route.useNavigate();
-  const resources = application.resources ?? [];
+  const resources = useMemo(() => application.resources ?? [], [application.resources]);
+  const tree = useMemo(
+    () => filterTree(buildTree(resources), { find, health, sync }),
+    [resources, find, health, sync],
+  );
+  const narrow = (filter: TreeFilter) =>
+    void navigate({
+      search: (before) => ({
+        ...(before.tab ? { tab: before.tab } : {}),
+        ...(before.resource ? { resource: before.resource } : {}),
+        ...filterOf(filter),
+      }),
+      replace: true,
+      resetScroll: false,
+    });
   const selected = resources.find((each) => idOf(each) === resource);
   const select = (id: string | undefined) =>
     void navigate({
@@ -104,7 +127,10 @@ function ApplicationTabs({ application, disabledReason }: ApplicationTabsProps) 
     });
   const show = (next: string | null) =>
     void navigate({
-      search: next && next !== 'tree' ? { tab: next as ApplicationTab } : {},
+      search: (before) => ({
+        ...(next && next !== 'tree' ? { tab: next as ApplicationTab } : {}),
+        ...filterOf(before),
+      }),
       replace: true,
       resetScroll: false,
     });
@@ -115,6 +141,15 @@ function ApplicationTabs({ application, disabledReason }: ApplicationTabsProps) 
         : 'Resources are shown after the first sync.'}
     </Empty>
   );
+  const bar = resources.length > 0 && (
+    <TreeFilterBar
+      {...{ resources }}
+      shown={flatten(tree).length}
+      filter={{ find, health, sync }}
+      onChange={narrow}
+    />
+  );
+  const none = tree.length === 0 && <Empty title="No resource fits">Find others, or show all.</Empty>;
   return (
     <div className={styles.columns} data-details={selected !== undefined || undefined}>
       <div className="panel">
@@ -127,20 +162,25 @@ function ApplicationTabs({ application, disabledReason }: ApplicationTabsProps) 
             ))}
           </Tabs.List>
           <Tabs.Panel value="tree">
-            {nothing || (
+            {bar}
+            {nothing || none || (
               <Suspense fallback={<Loading rows={8} />}>
-                <ResourceGraph application={application} selected={resource} onSelect={select} />
+                <ResourceGraph {...{ application, tree }} selected={resource} onSelect={select} />
               </Suspense>
             )}
           </Tabs.Panel>
           <Tabs.Panel value="table">
-            {nothing || <ResourceTable resources={resources} selected={resource} onSelect={select} />}
+            {bar}
+            {nothing || none || <ResourceTable tree={tree} selected={resource} onSelect={select} />}
           </Tabs.Panel>
           <Tabs.Panel value="diff">
             <DiffTab reference={reference} />
           </Tabs.Panel>
           <Tabs.Panel value="plan">
             <PlanTab reference={reference} />
+          </Tabs.Panel>
+          <Tabs.Panel value="sync">
+            <ResultsTab operation={application.operation} />
           </Tabs.Panel>
           <Tabs.Panel value="logs">
             <LogsTab key={resource} resource={selected} {...{ reference, disabledReason }} />
@@ -172,6 +212,9 @@ function ApplicationTabs({ application, disabledReason }: ApplicationTabsProps) 
     </div>
   );
 }
+
+const filterOf = ({ find, health, sync }: TreeFilter) =>
+  Object.fromEntries(Object.entries({ find, health, sync }).filter(([, value]) => value));
 
 function without<T extends { resource?: string }>(search: T): Omit<T, 'resource'> {
   const { resource: _, ...rest } = search;

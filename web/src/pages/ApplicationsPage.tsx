@@ -1,16 +1,19 @@
-import { Button, NativeSelect, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, NativeSelect } from '@mantine/core';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { getRouteApi } from '@tanstack/react-router';
-import { useState } from 'react';
+import { getRouteApi, Link } from '@tanstack/react-router';
+import { useCallback, useState } from 'react';
 import { applicationsQuery, type ApplicationFilter } from '../api/queries';
-import type { ApplicationList as Answer } from '../api/types';
+import type { ApplicationList as Answer, ApplicationRow } from '../api/types';
 import { ApplicationList, LIST_ID } from '../components/ApplicationList';
+import { keyOf } from '../components/ApplicationTable';
+import { SeveralDialog, type Order } from '../components/SeveralDialog';
 import { StateFilter } from '../components/StateFilter';
 import { spaced } from '../components/badges';
 import { healthTone, syncTone } from '../components/tones';
-import { Layers, Search } from '../ui/icons';
+import { Action } from '../ui/Action';
+import { Layers } from '../ui/icons';
 import { Page } from '../ui/Page';
+import { SearchField } from '../ui/SearchField';
 import { Empty, QueryView } from '../ui/States';
 import { counted } from '../ui/counted';
 
@@ -26,6 +29,15 @@ export function ApplicationsPage() {
   const filter = route.useSearch();
   const navigate = route.useNavigate();
   const list = useQuery({ ...applicationsQuery(filter), placeholderData: keepPreviousData });
+  const [chosen, setChosen] = useState<ReadonlyMap<string, ApplicationRow>>(new Map());
+  const choose = useCallback((row: ApplicationRow, yes: boolean) => {
+    setChosen((before) => {
+      const after = new Map(before);
+      if (yes) after.set(keyOf(row), row);
+      else after.delete(keyOf(row));
+      return after;
+    });
+  }, []);
   const { sort, ...narrowing } = filter;
   const filtered = Object.keys(narrowing).length > 0;
   const change = (next: ApplicationFilter) =>
@@ -40,9 +52,21 @@ export function ApplicationsPage() {
       title="Applications"
       documentTitle="Applications"
       subtitle="The desired state in Git, and what is running."
+      actions={
+        <Button
+          component={Link}
+          to={`/applications/new${filter.runtime ? `?runtime=${encodeURIComponent(filter.runtime)}` : ''}`}
+        >
+          New application
+        </Button>
+      }
     >
       <div className="row" style={{ flexWrap: 'wrap', alignItems: 'flex-end' }}>
-        <SearchField value={filter.search ?? ''} onChange={(search) => change({ search })} />
+        <SearchField
+          placeholder="Name, project, repository…"
+          value={filter.search ?? ''}
+          onChange={(search) => change({ search })}
+        />
         <Choice
           label="Runtime"
           any="All runtimes"
@@ -100,12 +124,63 @@ export function ApplicationsPage() {
           </span>
         </div>
       )}
+      {list.data && list.data.total > 0 && <Chosen rows={chosen} list={list.data} onChange={setChosen} />}
       <div className="panel" style={{ opacity: list.isPlaceholderData ? 0.6 : 1 }}>
         <QueryView query={list} rows={6} empty={(data) => nothing(data, filtered)}>
-          {(data) => <ApplicationList filter={filter} total={data.total} />}
+          {(data) => <ApplicationList {...{ filter, chosen }} total={data.total} onChoose={choose} />}
         </QueryView>
       </div>
     </Page>
+  );
+}
+
+interface ChosenProps {
+  rows: ReadonlyMap<string, ApplicationRow>;
+  /** The first page of what fits the filter. */
+  list: Answer;
+  onChange: (rows: ReadonlyMap<string, ApplicationRow>) => void;
+}
+
+/** What can be done to several at once. They stay chosen while filters change, so that they can be gathered. */
+function Chosen({ rows, list, onChange }: ChosenProps) {
+  const [order, setOrder] = useState<Order>();
+  const whole = list.applications.length === list.total;
+  const none = rows.size === 0 ? 'Choose applications in the list first.' : undefined;
+  const close = (asked: boolean) => {
+    setOrder(undefined);
+    if (asked) onChange(new Map());
+  };
+  return (
+    <div className="row" role="group" aria-label="Chosen applications" style={{ flexWrap: 'wrap' }}>
+      <Action
+        size="xs"
+        disabledReason={
+          whole ? undefined : 'More fit than can be chosen at once: narrow the list with the filters.'
+        }
+        onClick={() =>
+          onChange(new Map([...rows, ...list.applications.map((row) => [keyOf(row), row] as const)]))
+        }
+      >
+        Choose all {list.total.toLocaleString('en')}
+      </Action>
+      <Action size="xs" disabledReason={none} onClick={() => setOrder('sync')}>
+        Sync…
+      </Action>
+      <Action size="xs" disabledReason={none} onClick={() => setOrder('refresh')}>
+        Refresh…
+      </Action>
+      {rows.size > 0 && (
+        <>
+          <span className="muted" role="status">
+            {rows.size} chosen
+          </span>
+          <Button size="xs" variant="subtle" onClick={() => onChange(new Map())}>
+            Choose none
+          </Button>
+        </>
+      )}
+      {order && <SeveralDialog order={order} applications={[...rows.values()]} onClose={close} />}
+    </div>
   );
 }
 
@@ -117,33 +192,9 @@ function nothing({ total }: Answer, filtered: boolean) {
   if (filtered) return <Empty title="No application matches">Try other filters, or clear them.</Empty>;
   return (
     <Empty title="No applications yet" icon={<Layers />}>
-      Commit an Argo CD <code>Application</code> to a repository that a runtime watches, or apply one with{' '}
-      <code>kubectl</code>.
+      Make one with <Link to="/applications/new">New application</Link>, commit an Argo CD{' '}
+      <code>Application</code> to a repository that a runtime watches, or apply one with <code>kubectl</code>.
     </Empty>
-  );
-}
-
-/** What is typed shows at once; the address and the server hear of it when the typing rests. */
-function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
-  const [typed, setTyped] = useState<string>();
-  const settle = useDebouncedCallback((text: string) => {
-    onChange(text);
-    setTyped(undefined);
-  }, 200);
-  return (
-    <TextInput
-      size="xs"
-      type="search"
-      label="Search"
-      placeholder="Name, project, repository…"
-      leftSection={<Search />}
-      style={{ width: 240 }}
-      value={typed ?? value}
-      onChange={(event) => {
-        setTyped(event.currentTarget.value);
-        settle(event.currentTarget.value);
-      }}
-    />
   );
 }
 

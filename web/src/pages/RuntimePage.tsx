@@ -14,7 +14,8 @@ import {
   StatusPanel,
 } from '../components/RuntimeHealth';
 import { accessText, RuntimeState, VersionText } from '../components/RuntimeState';
-import { typeText } from '../components/runtimeView';
+import { RuntimeLogPanel } from '../components/RuntimeLogPanel';
+import { bytesText, typeText } from '../components/runtimeView';
 import { useChange } from '../hooks/useChange';
 import { Action } from '../ui/Action';
 import { Confirm } from '../ui/Confirm';
@@ -146,6 +147,11 @@ function RuntimeFacts({ runtime }: { runtime: RuntimeDetail }) {
                 {runtime.applications}
               </Link>
             </Property>
+            <Property name="Your Git access">
+              <Link to="/runtimes/$name/git" params={{ name: runtime.name }}>
+                Tokens and sign-ins
+              </Link>
+            </Property>
             <Property name="Allowed networks">
               {runtime.allowedAddresses.length > 0 ? runtime.allowedAddresses.join(', ') : 'All'}
             </Property>
@@ -155,6 +161,7 @@ function RuntimeFacts({ runtime }: { runtime: RuntimeDetail }) {
       <ClustersPanel runtime={runtime} />
       <ConnectivityPanel runtime={runtime} />
       <ComponentsPanel components={runtime.components ?? []} />
+      <RuntimeLogPanel runtime={runtime.name} />
       <section className="panel" aria-labelledby="tunnels">
         <header>
           <h2 id="tunnels">Tunnels</h2>
@@ -166,7 +173,10 @@ function RuntimeFacts({ runtime }: { runtime: RuntimeDetail }) {
             {whyNoTunnel(runtime)}
           </Empty>
         ) : (
-          <DataTable labelledBy="tunnels" heads={['From', 'Open since', 'In flight', 'Answered']}>
+          <DataTable
+            labelledBy="tunnels"
+            heads={['From', 'Open since', 'In flight', 'Answered', 'Received', 'Sent']}
+          >
             {runtime.sessions.map((session) => (
               <tr key={`${session.peer} ${session.since}`}>
                 <td className="mono">{session.peer}</td>
@@ -175,6 +185,8 @@ function RuntimeFacts({ runtime }: { runtime: RuntimeDetail }) {
                 </td>
                 <td>{session.inFlight}</td>
                 <td>{session.served}</td>
+                <td>{bytesText(session.receivedBytes)}</td>
+                <td>{bytesText(session.sentBytes)}</td>
               </tr>
             ))}
           </DataTable>

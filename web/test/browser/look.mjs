@@ -20,6 +20,12 @@ const pages = [
   ['pipeline-new', '/pipelines/new'],
   ['pipeline-edit', '/pipelines/platform%2Fapi/edit'],
   ['run-dialog', '/pipelines', (page) => page.getByRole('button', { name: 'Run demo/demo-app' }).click()],
+  ['resource-events', '/applications/local/argocd/sandbox?resource=pod-demo-7c9f6d5b8-xx39u'],
+  [
+    'resource-manifest',
+    '/applications/local/argocd/demo?resource=deployment-demo',
+    (page) => page.getByRole('button', { name: 'Manifest' }).click(),
+  ],
   ['builds', '/builds'],
   ['builds-filtered', '/builds?status=error&page=2'],
   ['build-failed', `/builds/${ids.failed}#test:40`],
@@ -37,7 +43,23 @@ const pages = [
   ['build-huge', `/builds/${ids.huge}`, undefined, undefined, 15_000],
   ['repositories', '/repositories'],
   ['applications', '/applications'],
+  [
+    'applications-several',
+    '/applications',
+    async (page) => {
+      for (const name of ['payments', 'demo'])
+        await page.getByRole('checkbox', { name: `Choose ${name}` }).check();
+      await page.getByRole('button', { name: 'Sync…' }).click();
+    },
+  ],
+  ['application-new', '/applications/new'],
+  ['application-new-yaml', '/applications/new', (page) => page.getByText('YAML', { exact: true }).click()],
   ['application', '/applications/local/argocd/demo'],
+  [
+    'application-delete',
+    '/applications/local/argocd/demo',
+    (page) => page.getByRole('button', { name: 'Delete from Git' }).click(),
+  ],
   ['application-selected', '/applications/local/argocd/sandbox?resource=deployment-demo'],
   ['application-table', '/applications/local/argocd/shop-frontend?tab=table'],
   ['application-broken', '/applications/local/argocd/payments'],
@@ -50,11 +72,31 @@ const pages = [
   ],
   ['application-plan', '/applications/local/argocd/shop-frontend?tab=plan'],
   ['application-history', '/applications/local/argocd/demo?tab=history'],
+  [
+    'application-terminal',
+    '/applications/local/argocd/demo?tab=table',
+    async (page) => {
+      const row = page.getByRole('row').filter({ has: page.getByRole('cell', { name: 'Pod', exact: true }) });
+      await row.first().getByRole('button').click();
+      await page.getByRole('button', { name: 'Terminal', exact: true }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Open', exact: true }).click();
+      const line = page.getByPlaceholder('Type a command and press Enter');
+      await line.fill('echo hello');
+      await line.press('Enter');
+    },
+  ],
   ['rollouts', '/rollouts'],
   ['rollout', '/applications/local/argocd/shop-frontend/rollouts/demo/web'],
   ['rollout-failed', '/applications/frankfurt/argocd/search-cluster/rollouts/search/web'],
   ['rollout-tree', '/applications/local/argocd/shop-frontend?resource=rollout-web'],
   ['runtimes', '/runtimes'],
+  ['git-access', '/runtimes/local/git'],
+  [
+    'git-access-token',
+    '/runtimes/local/git',
+    (page) => page.getByRole('button', { name: 'Give a token' }).click(),
+  ],
+  ['git-access-elsewhere', `/runtimes/local/git#provider=gitea&code=c0de&state=${'7b'.repeat(32)}`],
   ['repository-new', '/repositories', (page) => page.getByRole('button', { name: 'New repository' }).click()],
   ['admin-profile', '/profile'],
   ['admin-keys', '/profile/keys'],

@@ -271,6 +271,7 @@ describe('everybody can use it', () => {
     '/pipelines/platform%2Fapi',
     '/pipelines/platform%2Fapi/edit',
     '/pipelines/new',
+    '/applications/new',
     '/projects',
     '/builds',
     `/builds/${world.mock.state.ids.failed}#test:44`,

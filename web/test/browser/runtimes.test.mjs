@@ -29,6 +29,130 @@ const row = (name) => page.getByRole('row').filter({ has: page.getByRole('link',
 const cluster = (name) =>
   page.getByRole('row').filter({ has: page.getByRole('cell', { name, exact: true }) });
 
+describe('a terminal in a pod', () => {
+  const inTable = () =>
+    page
+      .getByRole('row')
+      .filter({ has: page.getByRole('cell', { name: 'Pod', exact: true }) })
+      .first()
+      .getByRole('button');
+  const pod = async () => {
+    await visit('/applications/local/argocd/demo?tab=table');
+    await inTable().click();
+  };
+  const opened = () => page.getByRole('dialog');
+
+  test('is opened with a pass that is in no address, typed into, resized, and says how it ended', async () => {
+    const sockets = [];
+    page.on('websocket', (socket) => sockets.push(socket.url()));
+    await pod();
+    await button('Terminal').click();
+    await opened().getByLabel('Command', { exact: true }).waitFor();
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+    await inDialog('Open').click();
+    const shell = opened().getByRole('log');
+    await shell.getByText('/ #').waitFor();
+    const line = opened().getByPlaceholder('Type a command and press Enter');
+    await line.fill('echo hello');
+    await line.press('Enter');
+    await shell.getByText('\nhello', { exact: false }).waitFor();
+    await line.fill('stty size');
+    await line.press('Enter');
+    await shell.getByText(/\n\d+ \d+\s/).waitFor();
+    const size = async () => /\n(\d+) (\d+)\s*\n\/ # $/.exec(`${await shell.textContent()}`)?.slice(1);
+    const before = await size();
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+    await page.setViewportSize({ width: 700, height: 800 });
+    await line.fill('stty size');
+    await line.press('Enter');
+    await page.waitForFunction(
+      ([element, columns]) => {
+        const found = [...element.textContent.matchAll(/\n(\d+) (\d+)/g)].at(-1);
+        return found && Number(found[2]) < Number(columns);
+      },
+      [await shell.elementHandle(), before[1]],
+    );
+    await line.fill('exit 3');
+    await line.press('Enter');
+    await opened().getByText('Closed: it ended with exit code 3.').waitFor();
+    const asked = sockets.filter((url) => url.includes('/exec'));
+    assert.equal(asked.length, 1);
+    assert.ok(!asked[0].includes('pass'), asked[0]);
+  });
+
+  test('what the runtime does not open says so', async () => {
+    await pod();
+    await button('Terminal').click();
+    await opened().getByLabel('Command', { exact: true }).fill('bash');
+    await inDialog('Open').click();
+    await opened().getByText('Closed: the runtime did not open it').waitFor();
+  });
+
+  test('who may not is told why', async () => {
+    await world.signIn();
+    await world.mode('member');
+    await page.goto(`${world.mock.url}/applications/local/argocd/demo?tab=table`);
+    await inTable().click();
+    const terminal = page.getByRole('button', { name: 'Terminal', exact: true, description: /no rule/i });
+    await terminal.waitFor();
+    // It stays in reach of the keyboard, and opens nothing.
+    await terminal.focus();
+    await page.keyboard.press('Enter');
+    assert.equal(await page.getByRole('dialog').count(), 0);
+  });
+});
+
+describe("one's own Git access at a runtime", () => {
+  const given = (provider) => page.getByRole('row').filter({ hasText: provider });
+
+  test('a token is given and forgotten, and what is refused is said', async () => {
+    await visit('/runtimes/local');
+    await page.getByRole('link', { name: 'Tokens and sign-ins' }).click();
+    await page.getByRole('heading', { name: 'Your Git access' }).waitFor();
+    await given('GitHub').getByText('Personal token').waitFor();
+    await button('Give a token').click();
+    await page.getByLabel('Git provider').selectOption('gitlab');
+    await inDialog('Give').click();
+    await page.getByText('Enter a token').waitFor();
+    await page.getByLabel('Token', { exact: true }).fill('wrong');
+    await inDialog('Give').click();
+    await page.getByRole('alert').getByText('refuses the token').waitFor();
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+    await page.getByLabel('Token', { exact: true }).fill('good');
+    await inDialog('Give').click();
+    await given('GitLab').getByText('Ada Lovelace').waitFor();
+    await given('GitLab').getByRole('button', { name: 'Forget' }).click();
+    await inDialog('Forget').click();
+    await given('GitLab').waitFor({ state: 'detached' });
+  });
+
+  test('a sign-in comes back to the tab that began it, and its code stays nowhere', async () => {
+    await visit('/runtimes/local/git');
+    await button('Sign in to Gitea at https://git.example.com').click();
+    await given('Gitea').getByText('Sign-in').waitFor();
+    assert.equal(new URL(page.url()).hash, '');
+    assert.equal(await page.getByText('c0de').count(), 0);
+    assert.equal(await page.evaluate(() => sessionStorage.getItem('slipway.git-sign-in')), null);
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+  });
+
+  test('one that was begun elsewhere is not ended here: the code is for where it was begun', async () => {
+    await visit(`/runtimes/local/git#provider=gitea&code=c0de-elsewhere&state=${'7b'.repeat(32)}`);
+    await page.getByText('This sign-in was not begun in this tab.').waitFor();
+    await page.getByText('c0de-elsewhere').waitFor();
+    assert.equal(new URL(page.url()).hash, '');
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+    await visit(`/runtimes/local/git#provider=gitea&error=access_denied&state=${'7b'.repeat(32)}`);
+    await page.reload();
+    await page.getByRole('heading', { name: 'Your Git access' }).waitFor();
+  });
+});
+
 describe('runtimes', () => {
   test('how one fares is shown with its reasons, its clusters and the way from this browser', async () => {
     await visit('/runtimes');
@@ -112,6 +236,23 @@ describe('runtimes', () => {
     await visit('/runtimes/local');
     await page.getByRole('cell', { name: '192.0.2.7' }).waitFor();
     await page.getByRole('cell', { name: '42', exact: true }).waitFor();
+    await page.getByRole('cell', { name: '1.5 KiB', exact: true }).waitFor();
+    await page.getByRole('cell', { name: '50 MiB', exact: true }).waitFor();
+  });
+
+  test('what its process says is read when somebody asks, by component', async () => {
+    await visit('/runtimes/local');
+    await page.getByRole('heading', { name: 'Log', exact: true }).waitFor();
+    assert.equal(await page.getByText('The tunnel to the platform is open.').count(), 0);
+    await button('Read its log').click();
+    await page.getByText('The tunnel to the platform is open.').waitFor();
+    await page.getByText('3 earlier lines are not kept').waitFor();
+    await settled(page);
+    assert.deepEqual(await violations(page), []);
+    await page.getByRole('combobox', { name: 'Component' }).click();
+    await page.getByRole('option', { name: 'applications' }).click();
+    await page.getByText('INFO applications: Synced.').waitFor();
+    await page.getByText('The tunnel to the platform is open.').waitFor({ state: 'detached' });
   });
 
   test('clusters are listed with the reason of a failure, and the commands that add and remove them', async () => {

@@ -1,5 +1,3 @@
-import { Button, Checkbox, TextInput } from '@mantine/core';
-import { useForm } from '@mantine/form';
 import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
@@ -7,10 +5,10 @@ import { appProxy, type ApplicationRef } from '../../api/appProxy';
 import type { Application } from '../../api/types';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
-import { Dialog } from '../../ui/Dialog';
 import { Refresh, Ship, Stop } from '../../ui/icons';
-import { Prose } from '../../ui/Prose';
 import { sentence, toFailure } from '../../ui/States';
+import { DeleteDialog } from '../declare/DeleteDialog';
+import { SyncDialog } from './SyncDialog';
 
 interface ApplicationActionsProps {
   application: Application;
@@ -19,10 +17,10 @@ interface ApplicationActionsProps {
   disabledReason: string | undefined;
 }
 
-export function ApplicationActions(props: ApplicationActionsProps) {
-  const { application, reference, disabledReason } = props;
+export function ApplicationActions({ application, reference, disabledReason }: ApplicationActionsProps) {
   const [syncing, syncDialog] = useDisclosure();
   const [stopping, stopDialog] = useDisclosure();
+  const [deleting, deleteDialog] = useDisclosure();
   const queryClient = useQueryClient();
   const renew = () => queryClient.invalidateQueries({ queryKey: ['applications'] });
   const refresh = useMutation({
@@ -72,7 +70,11 @@ export function ApplicationActions(props: ApplicationActionsProps) {
       >
         Terminate sync
       </Action>
-      {syncing && <SyncDialog {...props} onClose={syncDialog.close} onDone={renew} />}
+      <Action disabledReason={disabledReason} onClick={deleteDialog.open}>
+        Delete from Git
+      </Action>
+      {deleting && <DeleteDialog reference={reference} onClose={deleteDialog.close} />}
+      {syncing && <SyncDialog {...{ application, reference }} onClose={syncDialog.close} onDone={renew} />}
       <Confirm
         opened={stopping}
         onClose={stopDialog.close}
@@ -87,52 +89,5 @@ export function ApplicationActions(props: ApplicationActionsProps) {
         Changes that were already applied stay; the rest of the plan is skipped.
       </Confirm>
     </>
-  );
-}
-
-interface SyncDialogProps extends ApplicationActionsProps {
-  onClose: () => void;
-  onDone: () => Promise<unknown>;
-}
-
-function SyncDialog({ application, reference, onClose, onDone }: SyncDialogProps) {
-  const form = useForm({ initialValues: { revision: '', prune: false } });
-  const sync = useMutation({
-    mutationFn: ({ revision, prune }: { revision: string; prune: boolean }) =>
-      appProxy.sync(reference, { prune, revision: revision.trim() || null }),
-    onSuccess: async () => {
-      onClose();
-      await onDone();
-    },
-  });
-  return (
-    <Dialog onClose={onClose} title={`Sync ${application.name}`}>
-      <form className="stack" onSubmit={form.onSubmit((values) => sync.mutate(values))}>
-        <TextInput
-          data-autofocus
-          label="Revision"
-          description={`Default: ${application.targetRevision || 'HEAD'}`}
-          placeholder={application.targetRevision || 'HEAD'}
-          {...form.getInputProps('revision')}
-        />
-        <Checkbox
-          label="Prune: delete what is no longer in Git"
-          {...form.getInputProps('prune', { type: 'checkbox' })}
-        />
-        {sync.isError && (
-          <p role="alert" style={{ color: 'var(--bad)' }}>
-            <Prose>{sentence(toFailure(sync.error).message)}</Prose>
-          </p>
-        )}
-        <div className="row" style={{ justifyContent: 'flex-end' }}>
-          <Button variant="default" onClick={onClose}>
-            Cancel
-          </Button>
-          <Button type="submit" leftSection={<Ship />} loading={sync.isPending}>
-            Sync
-          </Button>
-        </div>
-      </form>
-    </Dialog>
   );
 }

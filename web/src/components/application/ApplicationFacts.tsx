@@ -7,6 +7,7 @@ import { Ago, Elapsed } from '../../ui/Time';
 import { OperationStatus } from '../badges';
 import { CommitLine, nameOf } from '../CommitLine';
 import styles from './ApplicationFacts.module.css';
+import { reasonOf } from './releases';
 
 interface ApplicationFactsProps {
   application: Application;
@@ -66,6 +67,7 @@ export function ApplicationFacts({ application, policy }: ApplicationFactsProps)
               <Ago at={operation.startedAt} />,{' '}
               <Elapsed from={operation.startedAt} to={operation.finishedAt} />
               {operation.initiatedBy && <>, by {nameOf(operation.initiatedBy)}</>}
+              {reasonOf(operation) && <> ({reasonOf(operation)})</>}
               {operation.revision && (
                 <>
                   , to <code>{operation.revision.slice(0, 8)}</code>

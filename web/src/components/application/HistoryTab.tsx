@@ -11,6 +11,7 @@ import { Ago, Elapsed } from '../../ui/Time';
 import { CommitLine } from '../CommitLine';
 import { TableFrame } from '../../ui/TableFrame';
 import { RollbackChanges } from './RollbackChanges';
+import { reasonOf, replacedIn } from './releases';
 
 interface HistoryTabProps {
   application: Application;
@@ -37,6 +38,7 @@ export function HistoryTab({ application, reference, disabledReason }: HistoryTa
           <tr>
             <th className="right">#</th>
             <th>Commit</th>
+            <th>Images</th>
             <th>Deployed</th>
             <th className="right">Duration</th>
             <th>By</th>
@@ -51,12 +53,20 @@ export function HistoryTab({ application, reference, disabledReason }: HistoryTa
                 <CommitLine {...deployment.revision} copy />
               </td>
               <td>
+                <Images deployment={deployment} />
+              </td>
+              <td>
                 <Ago at={deployment.deployedAt} />
               </td>
               <td className="right">
                 <Elapsed from={deployment.startedAt} to={deployment.deployedAt} />
               </td>
-              <td>{deployment.initiatedBy}</td>
+              <td>
+                {deployment.initiatedBy}
+                <div className="muted" style={{ fontSize: 12 }}>
+                  {reasonOf(deployment)}
+                </div>
+              </td>
               <td className="right">
                 {index === 0 ? (
                   <span className="muted">Current</span>
@@ -104,4 +114,22 @@ export function HistoryTab({ application, reference, disabledReason }: HistoryTa
       </Confirm>
     </TableFrame>
   );
+}
+
+/** What it brought, as far as it is known what was there before; else what was applied. */
+function Images({ deployment }: { deployment: Deployment }) {
+  const replaced = replacedIn(deployment);
+  if (replaced.length === 0) {
+    const count = (deployment.images ?? []).length;
+    return (
+      <span className="muted" title={(deployment.images ?? []).join('\n')}>
+        {count > 0 && (count === 1 ? '1 image' : `${count} images`)}
+      </span>
+    );
+  }
+  return replaced.map(({ name, image, before, after }) => (
+    <div key={image} title={image} style={{ fontSize: 12 }}>
+      {name} {before && <code>{before}</code>} {before && '→'} <code>{after}</code>
+    </div>
+  ));
 }

@@ -1,8 +1,11 @@
 import { Button, CloseButton } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { useEffect, useRef } from 'react';
+import { useQuery, type UseQueryResult } from '@tanstack/react-query';
+import { lazy, Suspense, useEffect, useRef } from 'react';
+import { mayQuery } from '../../api/queries';
+import { load } from '../../page';
 import { appProxy, type ApplicationRef } from '../../api/appProxy';
-import type { ResourceNode, Rollout } from '../../api/types';
+import type { Explanation, ResourceNode, Rollout } from '../../api/types';
 import { Action } from '../../ui/Action';
 import { Confirm } from '../../ui/Confirm';
 import { CopyIcon } from '../../ui/CopyText';
@@ -11,6 +14,8 @@ import { sentence } from '../../ui/States';
 import { Properties, Property } from '../../ui/Properties';
 import { HealthStatus, SyncStatus } from '../badges';
 import { RolloutBrief } from '../rollout/RolloutBrief';
+import { ResourceActions } from './ResourceActions';
+import { ResourceEvents } from './ResourceEvents';
 
 interface ResourceDetailsProps {
   resource: ResourceNode;
@@ -21,6 +26,18 @@ interface ResourceDetailsProps {
   disabledReason: string | undefined;
   onClose: () => void;
   onLogs: () => void;
+}
+
+const ResourceManifest = lazy(async () => ({
+  default: (await load(() => import('./ResourceManifest'))).ResourceManifest,
+}));
+
+const PodTerminal = lazy(async () => ({ default: (await load(() => import('./PodTerminal'))).PodTerminal }));
+
+/** Why a terminal cannot be opened; nothing when it can, or nobody knows yet. */
+function whyNot(may: UseQueryResult<Explanation>): string | undefined {
+  if (may.isPending) return 'Looking whether you may…';
+  return may.data && !may.data.allowed ? sentence(may.data.reason) : undefined;
 }
 
 /** Kinds that have pods, or are one. */
@@ -36,14 +53,19 @@ const WITH_PODS = new Set([
   'StatefulSet',
 ]);
 
-/** Everything that is known of one resource, without its manifest: that is in the diff. */
+/** Everything that is known of one resource, and what can be done to it. */
 export function ResourceDetails(props: ResourceDetailsProps) {
   const { resource, rollout, reference, disabledReason, onClose, onLogs } = props;
   const [deleting, deleteDialog] = useDisclosure();
+  const [terminal, terminalDialog] = useDisclosure();
+  const [manifest, manifestDialog] = useDisclosure();
+  const isPod = resource.kind === 'Pod' && resource.group === '';
+  const may = useQuery({ ...mayQuery('EXEC_TO_POD', reference), enabled: isPod && Boolean(resource.uid) });
   const panel = useRef<HTMLElement>(null);
   // On a narrow screen they are below the tree, out of sight.
   useEffect(() => panel.current?.scrollIntoView({ block: 'nearest' }), []);
   const { group, version, kind, namespace, name } = resource;
+  const of = { group, kind, namespace, resourceName: name };
   const command = `kubectl ${namespace ? `-n ${namespace} ` : ''}get ${kind.toLowerCase()} ${name} -o yaml`;
   return (
     <section className="panel" ref={panel} aria-label={`${kind} ${name}`}>
@@ -76,12 +98,26 @@ export function ResourceDetails(props: ResourceDetailsProps) {
           <CopyIcon text={command} what="command" />
         </p>
         {resource.uid && (
-          <div className="row">
+          <div className="row" style={{ flexWrap: 'wrap' }}>
+            <Action disabledReason={disabledReason} size="xs" onClick={manifestDialog.open}>
+              Manifest
+            </Action>
             {WITH_PODS.has(kind) && (
               <Button size="xs" variant="default" onClick={onLogs}>
                 Logs
               </Button>
             )}
+            {isPod && (
+              <Action
+                disabledReason={disabledReason ?? whyNot(may)}
+                size="xs"
+                variant="default"
+                onClick={terminalDialog.open}
+              >
+                Terminal
+              </Action>
+            )}
+            <ResourceActions {...{ reference, of, disabledReason }} />
             <Action
               disabledReason={disabledReason}
               size="xs"
@@ -93,13 +129,24 @@ export function ResourceDetails(props: ResourceDetailsProps) {
             </Action>
           </div>
         )}
+        {resource.uid && !disabledReason && <ResourceEvents {...{ reference, of }} />}
+        {manifest && (
+          <Suspense fallback={null}>
+            <ResourceManifest {...{ reference, of }} onClose={manifestDialog.close} />
+          </Suspense>
+        )}
+        {terminal && (
+          <Suspense fallback={null}>
+            <PodTerminal {...{ reference, namespace }} pod={name} onClose={terminalDialog.close} />
+          </Suspense>
+        )}
         <Confirm
           opened={deleting}
           onClose={deleteDialog.close}
           title={`Delete ${kind} ${name}?`}
           verb="Delete"
           danger
-          action={() => appProxy.deleteResource(reference, { group, kind, namespace, resourceName: name })}
+          action={() => appProxy.deleteResource(reference, of)}
         >
           It is deleted in the cluster, with what it owns. What is in Git is made again by the next sync.
         </Confirm>

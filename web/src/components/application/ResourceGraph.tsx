@@ -19,10 +19,12 @@ import { ToneIcon } from '../../ui/Status';
 import { healthTone, syncTone } from '../tones';
 import { layout, NODE_HEIGHT, NODE_WIDTH } from './layout';
 import styles from './ResourceGraph.module.css';
-import { buildTree, countByHealth, idOf, plural, ROOT, toGraph, type GraphNode } from './resourceTree';
+import { countByHealth, idOf, plural, ROOT, toGraph, type GraphNode, type TreeNode } from './resourceTree';
 
 interface ResourceGraphProps {
   application: Application;
+  /** What of it is drawn. */
+  tree: TreeNode[];
   selected: string | undefined;
   onSelect: (id: string | undefined) => void;
 }
@@ -31,16 +33,19 @@ type FlowNode = Node<{ node: GraphNode; application: Application }, 'card'>;
 
 const nodeTypes = { card: Card };
 
+/** So few are all drawn: a screen reader and the keyboard reach every one. */
+const DRAWN_WHOLE = 150;
+
 /** What the application declares and what came of it, as a picture. The table shows the same for reading aloud. */
-export function ResourceGraph({ application, selected, onSelect }: ResourceGraphProps) {
+export function ResourceGraph({ application, tree, selected, onSelect }: ResourceGraphProps) {
   const [expanded, setExpanded] = useState<ReadonlySet<string>>(new Set());
   // The first member of the group that was unfolded last.
   const [opened, setOpened] = useState<string>();
   const { nodes, edges, height } = useMemo(() => {
-    const graph = toGraph(buildTree(application.resources ?? []), expanded);
+    const graph = toGraph(tree, expanded);
     const placed = layout(graph);
     return {
-      height: Math.max(...placed.map(({ y }) => y)) + NODE_HEIGHT,
+      height: placed.reduce((lowest, { y }) => Math.max(lowest, y), 0) + NODE_HEIGHT,
       nodes: placed.map(({ node, x, y }): FlowNode => ({
         id: node.id,
         type: 'card',
@@ -52,7 +57,7 @@ export function ResourceGraph({ application, selected, onSelect }: ResourceGraph
       })),
       edges: graph.edges.map(({ from, to }): Edge => ({ id: `${from}->${to}`, source: from, target: to })),
     };
-  }, [application, expanded]);
+  }, [application, tree, expanded]);
   const drawn = useMemo(
     () => nodes.map((node) => ({ ...node, selected: node.id === selected })),
     [nodes, selected],
@@ -76,6 +81,8 @@ export function ResourceGraph({ application, selected, onSelect }: ResourceGraph
         fitViewOptions={{ minZoom: 0.6, maxZoom: 1, padding: 0.08 }}
         minZoom={0.15}
         maxZoom={1.5}
+        // Thousands of cards are not drawn at once.
+        onlyRenderVisibleElements={nodes.length > DRAWN_WHOLE}
         nodesDraggable={false}
         nodesConnectable={false}
         edgesFocusable={false}

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { ResourceNode } from '../../api/types';
 import { layout, NODE_HEIGHT, NODE_WIDTH } from './layout';
-import { buildTree, countByHealth, flatten, ROOT, toGraph } from './resourceTree';
+import { buildTree, countByHealth, countsOf, filterTree, flatten, ROOT, toGraph } from './resourceTree';
 
 const node = (kind: string, name: string, parent = '', health?: string): ResourceNode => ({
   group: '',
@@ -91,5 +91,60 @@ describe('the layout', () => {
     expect(x(ROOT)).toBeLessThan(x('Deployment/web'));
     expect(x('Deployment/web')).toBeLessThan(x('ReplicaSet/web-1'));
     expect(x('ReplicaSet/web-1')).toBeLessThan(x('Pod/web-1-a'));
+  });
+});
+
+describe('the filter', () => {
+  const tree = buildTree([...deployment.slice(0, 2), ...pods(4), node('Service', 'web', '', 'Healthy')]);
+  const shown = (filter: Parameters<typeof filterTree>[1]) =>
+    flatten(filterTree(tree, filter)).map(({ node: { id }, depth }) => `${depth} ${id}`);
+
+  test('what fits stays with its owners, in its order', () => {
+    expect(shown({ health: 'Progressing' })).toEqual([
+      '0 Deployment/web',
+      '1 ReplicaSet/web-1',
+      '2 Pod/p0',
+      '2 Pod/p1',
+    ]);
+    expect(shown({ find: 'POD/P3' })).toEqual(['0 Deployment/web', '1 ReplicaSet/web-1', '2 Pod/p3']);
+    expect(shown({ find: 'service', health: 'Healthy,Degraded' })).toEqual(['0 Service/web']);
+  });
+
+  test('nothing asked for is all, and what nobody has is nothing', () => {
+    expect(shown({})).toHaveLength(7);
+    expect(shown({ find: ' ', health: '' })).toHaveLength(7);
+    expect(shown({ sync: 'OutOfSync' })).toEqual([]);
+  });
+
+  test('states are counted in their own words', () => {
+    expect(countsOf(pods(4), ({ health }) => health)).toEqual({ Progressing: 2, Healthy: 2 });
+  });
+});
+
+describe('five thousand resources', () => {
+  const many = [
+    ...Array.from({ length: 500 }, (_, at) => node('Deployment', `d${at}`)),
+    ...Array.from({ length: 500 }, (_, at) => node('ReplicaSet', `r${at}`, `Deployment/d${at}`)),
+    ...Array.from({ length: 4000 }, (_, at) => node('Pod', `p${at}`, `ReplicaSet/r${at % 500}`, 'Healthy')),
+  ];
+
+  test('are a tree, a list, a picture and a search without a pause that one sees', () => {
+    const before = performance.now();
+    const tree = buildTree(many);
+    const every = new Set(many.map((each) => `ReplicaSet/${each.name}>Pod`));
+    const placed = layout(toGraph(tree, every));
+    const found = flatten(filterTree(tree, { find: 'pod/p1999' }));
+    const took = performance.now() - before;
+    expect(placed).toHaveLength(5001);
+    expect(new Set(placed.map(({ x, y }) => `${x} ${y}`)).size).toBe(5001);
+    expect(found).toHaveLength(3);
+    // A fraction of a second, also on a busy machine; work for each pair of nodes takes minutes.
+    expect(took, `${took} ms`).toBeLessThan(5000);
+    expect(flatten(tree)).toHaveLength(5000);
+  });
+
+  test('also when each owns the next', () => {
+    const chain = Array.from({ length: 5000 }, (_, at) => node('A', `${at}`, at ? `A/${at - 1}` : ''));
+    expect(flatten(buildTree(chain)).at(-1)?.depth).toBe(4999);
   });
 });

@@ -56,8 +56,71 @@ function isAncestor(node: TreeNode, of: TreeNode, nodes: Map<string, TreeNode>):
 }
 
 /** Depth first, with the depth: the order of the table. */
-export function flatten(roots: TreeNode[], depth = 0): { node: TreeNode; depth: number }[] {
-  return roots.flatMap((node) => [{ node, depth }, ...flatten(node.children, depth + 1)]);
+export function flatten(roots: TreeNode[]): { node: TreeNode; depth: number }[] {
+  const rows: { node: TreeNode; depth: number }[] = [];
+  const left = roots.map((node) => ({ node, depth: 0 })).toReversed();
+  for (let row = left.pop(); row; row = left.pop()) {
+    rows.push(row);
+    const depth = row.depth + 1;
+    left.push(...row.node.children.map((node) => ({ node, depth })).toReversed());
+  }
+  return rows;
+}
+
+/** What of a tree is looked for; what is not said does not count. */
+export interface TreeFilter {
+  /** Part of a kind or name. */
+  find?: string | undefined;
+  /** Several with commas. */
+  health?: string | undefined;
+  sync?: string | undefined;
+}
+
+const has = (states: string[] | undefined, state: string | null | undefined) =>
+  !states?.length || (state ? states.includes(state) : false);
+
+/** What fits, under the owners that it has: those stay, whatever they are. */
+export function filterTree(roots: TreeNode[], { find, health, sync }: TreeFilter): TreeNode[] {
+  const words = (find ?? '').trim().toLowerCase();
+  const [healths, syncs] = [health, sync].map((states) => states?.split(',').filter(Boolean) ?? []);
+  const fits = ({ kind, name, ...resource }: ResourceNode) =>
+    `${kind}/${name}`.toLowerCase().includes(words) &&
+    has(healths, resource.health) &&
+    has(syncs, resource.status);
+  const kept = new Map<TreeNode, TreeNode[]>();
+  const top: TreeNode[] = [];
+  const owner = new Map<TreeNode, TreeNode>();
+  const all = flatten(roots).map(({ node }) => node);
+  for (const node of all) for (const child of node.children) owner.set(child, node);
+  // From below: whoever has something that fits is there before it is asked about.
+  for (const node of all.toReversed()) {
+    const below = kept.get(node);
+    if (!below && !fits(node.resource)) continue;
+    const copy = { ...node, children: (below ?? []).toReversed() };
+    const above = owner.get(node);
+    if (!above) top.push(copy);
+    else kept.set(above, push(kept.get(above), copy));
+  }
+  return top.toReversed();
+}
+
+function push<T>(list: T[] | undefined, item: T): T[] {
+  if (!list) return [item];
+  list.push(item);
+  return list;
+}
+
+/** How many there are of each, over all of them. */
+export function countsOf(
+  resources: ResourceNode[],
+  state: (resource: ResourceNode) => string | null | undefined,
+): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const resource of resources) {
+    const word = state(resource);
+    if (word) counts[word] = (counts[word] ?? 0) + 1;
+  }
+  return counts;
 }
 
 export function toGraph(roots: TreeNode[], expanded: ReadonlySet<string>): Graph {
@@ -73,11 +136,13 @@ function addChildren(
   expanded: ReadonlySet<string>,
 ): void {
   const groups = leafGroups(children);
+  const folded = new Set<string>();
   for (const child of children.toSorted((a, b) => byName(a.resource, b.resource))) {
     const group = child.children.length === 0 ? groups.get(child.resource.kind) : undefined;
     const groupId = `${parent}>${child.resource.kind}`;
     if (group && !expanded.has(groupId)) {
-      if (!graph.nodes.some(({ id }) => id === groupId)) {
+      if (!folded.has(groupId)) {
+        folded.add(groupId);
         graph.nodes.push({
           kind: 'group',
           id: groupId,
@@ -101,7 +166,9 @@ function leafGroups(children: TreeNode[]): Map<string, TreeNode[]> {
   const byKind = new Map<string, TreeNode[]>();
   for (const child of children) {
     if (child.children.length > 0) continue;
-    byKind.set(child.resource.kind, [...(byKind.get(child.resource.kind) ?? []), child]);
+    const same = byKind.get(child.resource.kind);
+    if (same) same.push(child);
+    else byKind.set(child.resource.kind, [child]);
   }
   return new Map([...byKind].filter(([, members]) => members.length > GROUP_ABOVE));
 }
