@@ -62,6 +62,12 @@ soak: build ## the long proofs: many kills, at other moments each time (KILLS=20
 	SLIPWAY_KILLS=$(or $(KILLS),200) SLIPWAY_CUTS=$(or $(CUTS),50) cargo test --locked --package slipway-store --test it durability -- --nocapture
 	SLIPWAY_RESTARTS=$(or $(RESTARTS),50) cargo test --locked --package slipway --test it restarts -- --nocapture
 	SLIPWAY_KILLS=$(or $(KILLS),100) cargo test --locked --package slipway --test it killed_audit -- --nocapture
+	SLIPWAY_TUNNEL_CUTS=1000 cargo test --locked --package slipway-tunnel --test it long::t1 -- --nocapture
+	SLIPWAY_TUNNEL_CUTS=10000 cargo test --locked --package slipway-tunnel --test it long::t4 -- --nocapture
+	SLIPWAY_TUNNELS=1000 SLIPWAY_TUNNEL_REQUESTS=1000000 cargo test --locked --package slipway-tunnel --test it long::t3 -- --nocapture
+	SLIPWAY_TUNNEL_STALLED=1000 cargo test --locked --package slipway-tunnel --test it long::t5 -- --nocapture
+	SLIPWAY_TUNNELS=100 SLIPWAY_TUNNEL_ROUNDS=1000 cargo test --locked --package slipway-tunnel --test it soak::t7 -- --nocapture
+	SLIPWAY_FUZZ=5000 cargo test --locked --package slipway-tunnel --test it fuzzed::k91 -- --nocapture
 	SLIPWAY_TEST_ROUNDS=6 cargo test --locked --package slipway-runner --test it crash
 	SLIPWAY_TEST_KILLS=$(or $(KILLS),100) SLIPWAY_SEED=$$RANDOM cargo test --locked --package slipway-devcluster --test it kill:: -- --nocapture
 	SLIPWAY_BIN=target/release/slipway SLIPWAY_KILLS=$(or $(KILLS),50) SLIPWAY_SEED=$$RANDOM node --test e2e/tests/kill.test.mjs
@@ -72,7 +78,7 @@ soak: build ## the long proofs: many kills, at other moments each time (KILLS=20
 .PHONY: bench
 bench: build ## API and durable intake beside a bare handler and the disk itself; what the platform costs at rest
 	cargo run --release --locked --package slipway-bench
-	node bench/idle.mjs target/release/slipway
+	KUBECONFIG=$$(NAME=bench scripts/kube.sh up) node bench/idle.mjs target/release/slipway
 
 .PHONY: oracle
 oracle: build ## the GitOps engine beside upstream Argo CD (built from its Go module), and its CLI in core mode; the published validator of pipelines, the Terraform provider's acceptance tests
@@ -80,7 +86,7 @@ oracle: build ## the GitOps engine beside upstream Argo CD (built from its Go mo
 	SLIPWAY_BIN=target/release/slipway SLIPWAY_MUTANTS=20000 SLIPWAY_SEED=$$RANDOM node --test e2e/tests/validator.test.mjs
 	SLIPWAY_BIN=target/release/slipway node --test e2e/oracle/terraform.test.mjs
 	node e2e/oracle/compare.mjs target/release/slipway $$(NAME=oracle scripts/kube.sh up) $(SCENARIOS)
-	SLIPWAY_BIN=target/release/slipway KUBECONFIG=$$(NAME=oracle scripts/kube.sh up) node --test e2e/oracle/core.test.mjs
+	SLIPWAY_BIN=target/release/slipway KUBECONFIG=$$(NAME=oracle scripts/kube.sh up) node --test --test-concurrency=1 e2e/oracle/core.test.mjs e2e/oracle/beside.test.mjs
 	SLIPWAY_RENDERINGS=$(or $(RENDERINGS),600) cargo test --locked --package slipway-source --test it alike:: -- --nocapture
 	SLIPWAY_HEALTH_SCRIPTS=$$(scripts/argocd.sh source)/resource_customizations cargo test --locked --package slipway-gitops --test it health_scripts:: -- --nocapture
 

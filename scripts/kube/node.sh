@@ -51,6 +51,18 @@ node_is_ready() {
   [[ $(k get lease -n kube-node-lease "$node" -o 'jsonpath={.spec.renewTime}') > $kubelet_since ]]
 }
 
+node_takes_pods() { [ -z "$(k get node "$node" -o 'jsonpath={.spec.taints}{.spec.unschedulable}')" ]; }
+
+# For whoever asks why no pod starts.
+explain_node() {
+  k get node "$node" -o 'jsonpath={range .status.conditions[*]}  condition {.type}={.status} since {.lastTransitionTime}: {.reason}: {.message}{"\n"}{end}{range .spec.taints[*]}  taint {.key}:{.effect} since {.timeAdded}{"\n"}{end}'
+  local part
+  for part in kubelet containerd; do
+    echo "  the last errors of $part ($dir/logs/$part.log):"
+    grep -E '^[EF][0-9]{4} |level=(error|fatal)' "$dir/logs/$part.log" | tail -n 8 | cut -c1-400 | sed 's/^/    /' || true
+  done
+}
+
 node_up() {
   node_prefix
   cat >"$dir/kubelet.yaml" <<YAML
@@ -81,7 +93,9 @@ serializeImagePulls: false
 kubeAPIQPS: 200
 kubeAPIBurst: 400
 eventRecordQPS: 0
-evictionHard: {memory.available: 50Mi}
+# 0% switches a threshold off. What the kubelet takes for available memory leaves out pages of files in use, of which compilers
+# leave many; one look below the threshold would keep every pod away for five minutes.
+evictionHard: {memory.available: "0%"}
 imageGCHighThresholdPercent: 100 # images here come from no registry: what is collected is lost
 YAML
   alive kubelet || kubelet_since=$(date -u +%FT%T)
@@ -106,6 +120,8 @@ YAML
 CORE
   start dns "${in_node[@]}" "$coredns/coredns" -conf "$dir/Corefile"
   wait_for kubelet 300 "node $node being Ready" node_is_ready
+  # It may be Ready and still be kept free of pods: by what an earlier life of it left, or by pressure.
+  wait_for kubelet 300 "node $node taking pods" node_takes_pods
   cat >"$dir/proxy.yaml.new" <<YAML
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration

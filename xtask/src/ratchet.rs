@@ -11,7 +11,7 @@ use crate::handlers::collect;
 
 /// The embedded cluster is for trying out and for tests; what is new is judged by a real Kubernetes (decision 0004).
 const MOST: [(&str, usize); 1] = [("crates/devcluster/src", DEVCLUSTER)];
-const DEVCLUSTER: usize = 15_309;
+const DEVCLUSTER: usize = 15_267;
 
 pub(crate) fn check() -> anyhow::Result<String> {
     let mut said = Vec::new();

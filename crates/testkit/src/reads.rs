@@ -17,7 +17,7 @@ use serde_json::Value;
 const KINDS: &[(&[&str], &str, &str, &str)] = &[
     (&["pod", "pods"], "api/v1", "pods", "pod"),
     (&["secret", "secrets"], "api/v1", "secrets", "secret"),
-    (&["configmap", "configmaps"], "api/v1", "configmaps", "configmap"),
+    (&["configmap", "configmaps", "cm"], "api/v1", "configmaps", "configmap"),
     (&["service", "services"], "api/v1", "services", "service"),
     (&["serviceaccount", "serviceaccounts"], "api/v1", "serviceaccounts", "serviceaccount"),
     (
@@ -32,9 +32,11 @@ const KINDS: &[(&[&str], &str, &str, &str)] = &[
         &["application", "applications", "app", "apps", "applications.argoproj.io"],
         "apis/argoproj.io/v1alpha1",
         "applications",
-        "application.argoproj.io",
+        APPLICATIONS,
     ),
 ];
+
+const APPLICATIONS: &str = "application.argoproj.io";
 
 #[derive(Debug)]
 pub(crate) struct Reads {
@@ -47,6 +49,10 @@ pub(crate) struct Reads {
 #[derive(Debug, PartialEq, Eq)]
 enum Question {
     Object(String),
+    /// The list as the API has it: of kinds whose objects say what they are.
+    List(String),
+    /// A value inside of one object.
+    Inside(String, Vec<String>),
     /// Paths of lists, with what their objects are called.
     Names(Vec<(String, &'static str)>),
     There(String),
@@ -85,6 +91,22 @@ impl Reads {
                 // Why it is not there is kubectl's to say.
                 (status == 200).then_some(body)
             }
+            Question::List(path) => {
+                let (status, body) = self.get(&path)?;
+                (status == 200).then_some(body)
+            }
+            Question::Inside(path, names) => {
+                let (status, body) = self.get(&path)?;
+                let object: Value = serde_json::from_str(&body).ok().filter(|_| status == 200)?;
+                match names.iter().fold(&object, |value, name| &value[name.as_str()]) {
+                    Value::Null => Some(String::new()),
+                    Value::String(text) => Some(text.clone()),
+                    Value::Bool(is) => Some(is.to_string()),
+                    Value::Number(number) => Some(number.to_string()),
+                    // How kubectl writes these is its own affair.
+                    Value::Array(_) | Value::Object(_) => None,
+                }
+            }
             Question::Names(lists) => {
                 let mut text = String::new();
                 for (path, called) in lists {
@@ -104,7 +126,7 @@ impl Reads {
     pub(crate) fn is_there(&self, arguments: &[&str]) -> Option<bool> {
         let path = match question(arguments)? {
             Question::There(path) | Question::Object(path) => path,
-            Question::Names(_) => return None,
+            Question::Names(_) | Question::List(_) | Question::Inside(..) => return None,
         };
         match self.get(&path)?.0 {
             200 => Some(true),
@@ -148,8 +170,19 @@ fn question(arguments: &[&str]) -> Option<Question> {
         }
         [name] => one(name).map(Question::There),
         [name, "-o", "json"] => one(name).map(Question::Object),
+        ["-o", "json"] if lists.len() == 1 && lists[0].1 == APPLICATIONS => {
+            Some(Question::List(lists[0].0.clone()))
+        }
+        [name, "-o", form] => Some(Question::Inside(one(name)?, plain_path(form)?)),
         _ => None,
     }
+}
+
+/// The names of a JSONPath that has nothing else in it.
+fn plain_path(form: &str) -> Option<Vec<String>> {
+    let path = form.strip_prefix("jsonpath={.")?.strip_suffix('}')?;
+    let plain = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    path.split('.').map(|name| plain(name).then(|| name.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -178,7 +211,21 @@ mod tests {
             ask("--namespace a get serviceaccount default"),
             Some(Question::There("api/v1/namespaces/a/serviceaccounts/default".into()))
         );
+        assert_eq!(
+            ask("--namespace a get cm m -o jsonpath={.data.key}"),
+            Some(Question::Inside(
+                "api/v1/namespaces/a/configmaps/m".into(),
+                vec!["data".into(), "key".into()]
+            ))
+        );
+        assert_eq!(
+            ask("--namespace a get applications.argoproj.io -o json"),
+            Some(Question::List("apis/argoproj.io/v1alpha1/namespaces/a/applications".into()))
+        );
         for words in [
+            "--namespace a get cm m -o jsonpath={.data.a\\.b}",
+            "--namespace a get cm m -o jsonpath={.items[0].x}",
+            "--namespace a get cm m -o jsonpath={.data.a}{.data.b}",
             "get pods",
             "--namespace a delete pod x",
             "--namespace a get pods -l x!=y -o name",
