@@ -39,6 +39,9 @@ const MATRIX = {
     { "server.url": "https://slipway.example.com", "token.existingSecret": "token" },
     { "server.url": "https://slipway.example.com", "token.value": "a.b", clusterWide: false, replicas: 2, "without[0]": "applications", "proxy.https": "http://proxy:3128", "proxy.exclude": ".local" },
     { "server.url": "http://slipway", "server.plainHttp": true, "token.value": "a.b", "access.mode": "ingress", "access.url": "https://runtime.example.com", "access.externalHost": "hooks.example.com", "metrics.enabled": false },
+    { "server.url": "https://slipway.example.com", "token.value": "a.b", "access.mode": "ingress", "access.url": "https://runtime.example.com:8443", "access.externalHost": "hooks.example.com", "access.ingress.className": "inside", "access.ingress.tlsSecret": "tls", "access.ingress.externalClassName": "outside" },
+    { "server.url": "https://slipway.example.com", "token.value": "a.b", "access.mode": "gateway", "access.url": "https://runtime.example.com", "access.externalHost": "hooks.example.com", "access.gateway.name": "edge", "access.gateway.namespace": "routing", "access.gateway.sectionName": "https" },
+    { "server.url": "https://slipway.example.com", "token.value": "a.b", "access.mode": "gateway", "access.url": "https://runtime.example.com", "access.externalHost": "hooks.example.com", "access.gateway.name": "inside", "access.gateway.externalName": "outside" },
     { "server.url": "https://slipway.example.com", "token.value": "a.b", "access.mode": "url", "access.url": "https://runtime.example.com", argocdCore: true, "egress.publicOnly": true },
   ],
   "slipway-runner": [
@@ -50,6 +53,8 @@ const MATRIX = {
 before(async () => {
   kubeconfig = execFileSync(join(root, "scripts/kube.sh"), ["up"], { encoding: "utf8", env: cluster, stdio: ["ignore", "pipe", "inherit"] }).trim().split("\n").at(-1);
   helmProgram = execFileSync(join(root, "scripts/kube.sh"), ["tools", "helm"], { encoding: "utf8", env: cluster, stdio: ["ignore", "pipe", "inherit"] }).trim().split("\n").at(-1);
+  const definitions = execFileSync(join(root, "scripts/kube.sh"), ["tools", "gateway-api"], { encoding: "utf8", env: cluster, stdio: ["ignore", "pipe", "inherit"] }).trim().split("\n").at(-1);
+  execFileSync("kubectl", ["--kubeconfig", kubeconfig, "apply", "--server-side", "--filename", definitions], { stdio: ["ignore", "ignore", "pipe"] });
   execFileSync("kubectl", ["--kubeconfig", kubeconfig, "create", "namespace", namespace]);
   // What the charts promise: pods of the platform and of runtimes are restricted.
   kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/warn=restricted", "pod-security.kubernetes.io/enforce=baseline");
@@ -100,8 +105,8 @@ test("the command line renders the runtime's chart as Helm does", () => {
 test("everything that is wrong with the values is said at once, and a name that is no value is refused", () => {
   const several = refused("template", "x", chart("slipway"), "--kube-version", "1.34.4", "--set", "replicas=3", "--set", "gateway.enabled=true", "--set", "ingress.enabled=true", "--set", "ca=nothing");
   for (const words of [/publicUrl is needed/, /needs PostgreSQL/, /storage that all can mount/, /choose one/, /gateway.name is needed/, /ca holds no certificate/]) assert.match(several, words);
-  const runtime = refused("template", "x", chart("slipway-runtime"), "--kube-version", "1.34.4", "--set", "server.url=http://a", "--set", "access.mode=ingress");
-  for (const words of [/server.plainHttp/, /slipway runtime create NAME/, /access.url is needed/]) assert.match(runtime, words);
+  const runtime = refused("template", "x", chart("slipway-runtime"), "--kube-version", "1.34.4", "--set", "server.url=http://a", "--set", "access.mode=ingress", "--set", "access.ingress.externalClassName=outside");
+  for (const words of [/server.plainHttp/, /slipway runtime create NAME/, /access.url is needed/, /access.externalHost is needed/]) assert.match(runtime, words);
   for (const name of Object.keys(MATRIX)) assert.match(refused("template", "x", chart(name), "--kube-version", "1.34.4", "--set", "repicas=3"), /additional properties 'repicas' not allowed|Additional property repicas is not allowed/i, name);
 });
 

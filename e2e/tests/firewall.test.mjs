@@ -1,11 +1,11 @@
-// Two networks: the platform in one, with --egress none; the customer's cluster, runtime, runner and Git host (a real Gitea) in the other,
-// behind a firewall that lets nothing in. Both are namespaces of this machine's network, so this needs root; a rule counts every connection that the platform opens.
+// Two networks: the platform in one, with --egress none; the customer's cluster (a real Kubernetes), runtime, runner and Git host (a real Gitea) in
+// the other, behind a firewall that lets nothing in. Both are namespaces of this machine's network, so this needs root; a rule counts every connection that the platform opens.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { inherited, until } from "../platform.mjs";
@@ -22,7 +22,8 @@ const scripts = resolve(import.meta.dirname, "../../scripts");
 const forgeFolder = join(folder, "gitea");
 // On loopback of a network that nobody else is in.
 const forgeUrl = "http://127.0.0.1:3000";
-const kubeconfig = join(folder, "kubeconfig");
+// A cluster of this test's own: its API, its node and its pods are in the customer's network.
+const kubeName = `${(process.env.NAME ?? "e2e").slice(0, 16)}-fw-${id}`;
 const repo = join(folder, "repo");
 const environment = {
   ...inherited(),
@@ -35,6 +36,9 @@ const environment = {
   GIT_COMMITTER_EMAIL: "ada@example.com",
 };
 
+// Not `ip netns exec`, which hides the cgroups that a node needs.
+const kube = (...args) =>
+  execFileSync("nsenter", [`--net=/run/netns/${inside}`, join(scripts, "kube.sh"), ...args], { encoding: "utf8", env: { ...process.env, NAME: kubeName }, stdio: ["ignore", "pipe", "inherit"] }).trim().split("\n").at(-1);
 const ip = (...args) => execFileSync("ip", args, { encoding: "utf8" });
 const within = (namespace, program, ...args) => ip("netns", "exec", namespace, program, ...args);
 
@@ -69,7 +73,7 @@ class Program {
   }
 }
 
-let server, cluster, runtime, runner, url, apiKey, token, owner, password;
+let server, kubeconfig, runtime, runner, url, apiKey, token, owner, password;
 
 // People sit where the platform is.
 const slipway = async (...args) =>
@@ -104,6 +108,8 @@ before(async () => {
   }
   // Out is free, in is answers alone.
   within(inside, "iptables", "-A", "INPUT", "-i", "lo", "-j", "ACCEPT");
+  // The customer's own node and pods are at the other end of the cluster's link.
+  within(inside, "iptables", "-A", "INPUT", "-i", "slipway+", "-j", "ACCEPT");
   within(inside, "iptables", "-A", "INPUT", "-m", "conntrack", "--ctstate", "ESTABLISHED,RELATED", "-j", "ACCEPT");
   within(inside, "iptables", "-A", "INPUT", "-j", "DROP");
   within(outside, "iptables", "-A", "OUTPUT", "!", "-o", "lo", "-m", "conntrack", "--ctstate", "NEW", "-j", "ACCEPT");
@@ -118,12 +124,13 @@ before(async () => {
   [owner, password] = readFileSync(join(forgeFolder, "administrator"), "utf8").trim().split(" ");
   const ready = JSON.parse(await server.firstLine());
   [url, apiKey] = [ready.url, ready.apiKey];
-  cluster = new Program(inside, ["devcluster", "--data", join(folder, "cluster"), "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig]);
-  await cluster.firstLine();
+  kubeconfig = kube("up");
 });
 
 after(async () => {
-  for (const program of [runner, runtime, server, cluster]) await program?.end();
+  for (const program of [runner, runtime, server]) await program?.end();
+  kube("down");
+  if (kubeconfig) rmSync(`${dirname(kubeconfig)}.lock`, { force: true });
   execFileSync(join(scripts, "gitea.sh"), ["stop", forgeFolder]);
   for (const namespace of [outside, inside]) {
     try {
@@ -148,9 +155,10 @@ test("a runtime behind the firewall comes online by a tunnel that it opened", { 
   });
   assert.equal(now.sessions[0].peer, customerIp);
   // Nobody gets in by another way, not even to a port that is open there.
-  const port = new URL(/server: (\S+)/.exec(readFileSync(kubeconfig, "utf8"))[1]).port;
-  const knock = await run("ip", ["netns", "exec", inside, "curl", "-sk", "-m", "2", `https://127.0.0.1:${port}/version`]).catch((error) => error);
+  const api = /server: (\S+)/.exec(readFileSync(kubeconfig, "utf8"))[1];
+  const knock = await run("ip", ["netns", "exec", inside, "curl", "-sk", "-m", "2", `${api}/version`]).catch((error) => error);
   assert.notEqual(knock.code, 28, "it is open inside");
+  assert.match(await kubectl("get", "nodes"), / Ready /, "a node that pods run on");
 });
 
 test("an Application is listed, planned and synced through the tunnel", { timeout: 180_000 }, async () => {
@@ -212,6 +220,50 @@ test("a push to the Git host is deployed by a webhook that comes back through th
   await forge("POST", `/repos/${owner}/deploy/hooks`, hook);
   await forge("PUT", `/repos/${owner}/deploy/contents/app/map.yaml`, { content: manifest("two"), message: "The second", branch: "main", sha: first.content.sha });
   await deployed("two");
+});
+
+test("an Application is created through the tunnel by a commit of its author, and its pods are seen, read and entered", { timeout: 300_000 }, async () => {
+  const { sha1: own } = await forge("POST", `/users/${owner}/tokens`, { name: "own", scopes: ["write:repository", "read:user", "read:organization"] });
+  const repository = { apiVersion: "v1", kind: "Secret", metadata: { name: "forge", namespace: "argocd", labels: { "argocd.argoproj.io/secret-type": "repo-creds" } }, data: { type: base64("git"), url: base64(forgeUrl), username: base64(owner), password: base64(own) } };
+  const root = { apiVersion: "argoproj.io/v1alpha1", kind: "Application", metadata: { name: "apps", namespace: "argocd" }, spec: {
+    project: "default",
+    source: { repoURL: `${forgeUrl}/${owner}/deploy.git`, targetRevision: "main", path: "apps" },
+    destination: { server: "https://kubernetes.default.svc", namespace: "argocd" },
+    syncPolicy: { automated: {} },
+  } };
+  const image = "localhost/slipway-test:1";
+  const container = { name: "main", image, imagePullPolicy: "IfNotPresent", command: ["sh", "-c", "echo hello from inside; while true; do sleep 1; done"] };
+  const talker = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "talker" }, spec: {
+    selector: { matchLabels: { app: "talker" } },
+    template: { metadata: { labels: { app: "talker" } }, spec: { terminationGracePeriodSeconds: 0, containers: [container] } },
+  } };
+  await forge("POST", `/repos/${owner}/deploy/contents/talker/all.json`, { content: base64(JSON.stringify(talker)), message: "A talker", branch: "main" });
+  await forge("POST", `/repos/${owner}/deploy/contents/apps/README.md`, { content: base64("Applications"), message: "A folder", branch: "main" });
+  writeFileSync(join(folder, "root.json"), JSON.stringify({ apiVersion: "v1", kind: "List", items: [repository, root] }));
+  await kubectl("apply", "-f", join(folder, "root.json"));
+  await until("the repository is read", async () => JSON.parse(await slipway("app", "get", "apps", "-o", "json")).syncStatus === "Synced");
+
+  const host = ["--provider", "gitea", "--host", forgeUrl];
+  const giving = run("ip", ["netns", "exec", outside, binary, "runtime", "git", "register", "prod", ...host], { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey, SLIPWAY_GIT_TOKEN: own } });
+  assert.match((await giving).stdout, new RegExp(owner));
+  await slipway("app", "create", "talker", "--runtime", "prod", ...host, "--in", `${owner}/deploy`, "--file", "apps/talker.json", "-m", "An Application of mine",
+    "--repo", `${forgeUrl}/${owner}/deploy.git`, "--path", "talker", "--revision", "main", "--dest-namespace", "shop", "--dest-server", "https://kubernetes.default.svc");
+  const [commit] = await forge("GET", `/repos/${owner}/deploy/commits?path=apps/talker.json&limit=1`);
+  assert.deepEqual([commit.commit.message.trim(), commit.author?.login, commit.committer?.login], ["An Application of mine", owner, owner]);
+
+  const talking = async () => JSON.parse(await slipway("app", "get", "talker", "-o", "json"));
+  await until("it is visible", async () => (await talking()).syncStatus === "OutOfSync");
+  await slipway("app", "sync", "talker", "--wait");
+  const now = await until("its pods run", async () => {
+    const now = await talking();
+    return now.healthStatus === "Healthy" && now;
+  }, 120);
+  const [release] = now.history;
+  assert.deepEqual([release.why, release.automated ?? false, release.images, release.imageChanges], ["manual", false, [image], [{ image: "localhost/slipway-test", before: [], after: ["1"] }]]);
+  assert.match(release.revision.message, /An Application of mine|A folder|A talker/);
+  assert.match(await slipway("app", "history", "talker"), /localhost\/slipway-test 1/);
+  await until("its log comes", async () => (await slipway("app", "logs", "talker")).includes("hello from inside"));
+  assert.equal(await slipway("app", "exec", "talker", "--", "sh", "-c", "echo entered"), "entered\n");
 });
 
 test("a runner behind the firewall builds", { timeout: 180_000 }, async () => {

@@ -1,6 +1,7 @@
 // A push to a real Gitea, built on a real Kubernetes by a runner in a network of its own that nobody can dial: webhook,
 // image in a registry, status of the commit in Gitea, and the log followed by the published CLI. And the other half of the
-// way: a push to a repository of manifests in Gitea is deployed by the runtime at once, without any polling.
+// way: a push to a repository of manifests in Gitea is deployed by the runtime at once, without any polling; and a person
+// declares an Application there on the page.
 // usage: SLIPWAY_BIN=… node --test e2e/tests/gitea.test.mjs     (NAME=… for another cluster than `test`)
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -9,6 +10,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { openBrowser, signIn } from "../browser.mjs";
 import { Platform, until } from "../platform.mjs";
 import { Site } from "../site.mjs";
 
@@ -251,7 +253,82 @@ test("a push of manifests to Gitea is deployed without polling, until it is Heal
     const second = await forge("PUT", `/repos/${name}/deploy/contents/app/map.yaml`, { content: manifest("two"), message: "The second", branch: "main", sha: first.content.sha });
     await healthy(second.commit.sha);
     assert.equal((await platform.kubectl("-n", "from-gitea", "get", "configmap", "from-gitea", "-o", "jsonpath={.data.value}")).trim(), "two");
+    await declareOnThePage(platform, apply, token);
   } finally {
     await platform.remove();
   }
 });
+
+// A person writes an Application on the page: looked at by the runtime, committed as they are, synced because an Application syncs the folder.
+async function declareOnThePage(platform, apply, token) {
+  const [name] = owner.split(":");
+  const repoURL = `${gitea}/${name}/deploy.git`;
+  const labels = { "argocd.argoproj.io/secret-type": "repository" };
+  await apply({ apiVersion: "v1", kind: "Secret", metadata: { name: "deploy", namespace: "argocd", labels }, stringData: { url: repoURL } });
+  await forge("POST", `/repos/${name}/deploy/contents/apps/README.md`, { content: Buffer.from("Applications\n").toString("base64"), message: "A folder", branch: "main" });
+  await apply({
+    apiVersion: "argoproj.io/v1alpha1",
+    kind: "Application",
+    metadata: { name: "apps", namespace: "argocd" },
+    spec: {
+      project: "default",
+      source: { repoURL, targetRevision: "main", path: "apps" },
+      destination: { server: "https://kubernetes.default.svc", namespace: "argocd" },
+      syncPolicy: { automated: { prune: true, allowEmpty: true } },
+    },
+  });
+  const { browser, page, errors } = await openBrowser();
+  try {
+    await signIn(page, platform);
+    const field = (label) => page.getByRole("textbox", { name: label, exact: true }).or(page.getByRole("combobox", { name: label, exact: true }));
+    const [{ name: runtime }] = await platform.api("/api/runtimes");
+    await page.goto(`${platform.url}/runtimes/${runtime}/git`);
+    await page.getByRole("button", { name: "Give a token" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Git provider").selectOption("gitea");
+    await dialog.getByLabel("Address").fill(gitea);
+    await dialog.getByLabel("Token", { exact: true }).fill(token);
+    await dialog.getByRole("button", { name: "Give", exact: true }).click();
+    await page.getByRole("cell", { name: `Gitea at ${gitea}` }).waitFor();
+
+    await page.goto(`${platform.url}/applications`);
+    await page.getByRole("link", { name: "New application" }).first().click();
+    await field("Name").fill("by-hand");
+    await field("Repository URL").fill(repoURL);
+    await field("Path").fill("nowhere");
+    await field("Namespace").fill("by-hand");
+    // The list is what the token sees; a choice fills the field.
+    await field("Repository").click();
+    await page.getByRole("option", { name: `${name}/deploy` }).click();
+    const commits = async () => (await forge("GET", `/repos/${name}/deploy/commits?sha=main`)).length;
+    const before = await commits();
+    await page.getByRole("button", { name: "Commit", exact: true }).click();
+    await page.getByText("Nothing was committed:").waitFor();
+    await page.getByText("is not in the repository").first().waitFor();
+    assert.equal(await commits(), before);
+    await field("Path").fill("app");
+    await page.getByRole("button", { name: "Check", exact: true }).click();
+    await page.getByText("Nothing is wrong with it; nothing was committed.").waitFor();
+    assert.equal(await commits(), before);
+    await page.getByRole("button", { name: "Commit", exact: true }).click();
+    await page.getByText("argocd/apps was asked to look at it at once.").waitFor();
+    await page.getByRole("link", { name: "by-hand", exact: true }).click();
+    await page.getByRole("heading", { name: "by-hand", level: 1 }).waitFor();
+    await until("it is deployed", async () => (await platform.application("by-hand"))?.healthStatus === "Healthy", 90);
+    assert.equal((await platform.kubectl("-n", "by-hand", "get", "configmap", "from-gitea", "-o", "jsonpath={.data.value}")).trim(), "two");
+    const [last] = await forge("GET", `/repos/${name}/deploy/commits?sha=main&path=apps/by-hand.yaml`);
+    assert.equal(last.author.login, name);
+
+    await page.getByRole("button", { name: "Delete from Git" }).click();
+    await dialog.getByRole("combobox", { name: "Repository", exact: true }).fill(`${name}/deploy`);
+    await dialog.getByRole("button", { name: "Check", exact: true }).click();
+    await dialog.getByText("What it deployed stays: it has no resources-finalizer.").waitFor();
+    await dialog.getByRole("button", { name: "Delete", exact: true }).click();
+    await dialog.getByText("Deleted by").waitFor();
+    await until("it is gone", async () => !(await platform.application("by-hand")), 90);
+    assert.equal((await platform.kubectl("-n", "by-hand", "get", "configmap", "from-gitea", "-o", "jsonpath={.data.value}")).trim(), "two");
+    assert.deepEqual(errors, []);
+  } finally {
+    await browser.close();
+  }
+}

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
@@ -61,6 +62,7 @@ class Program {
 
 let server, cluster, runtime, url, apiKey, token;
 let listen = "127.0.0.1:0";
+let metricsPort;
 
 async function startServer() {
   server = new Program(["server", "--data", join(folder, "platform"), "--listen", listen, "--output", "json"]).start();
@@ -72,7 +74,7 @@ async function startServer() {
 
 const startRuntime = (withToken = token) =>
   new Program(
-    ["runtime", "--server", url, "--kubeconfig", kubeconfig, "--data", join(folder, "runtime"), "--allow-local-repositories"],
+    ["runtime", "--server", url, "--kubeconfig", kubeconfig, "--data", join(folder, "runtime"), "--allow-local-repositories", "--metrics-listen", `127.0.0.1:${metricsPort}`],
     { SLIPWAY_TOKEN: withToken },
   ).start();
 
@@ -84,6 +86,13 @@ const online = (name) => until("the runtime is online by tunnel", async () => {
   const now = await seen(name);
   return now.state === "online" && now.tunnels === 1 && now;
 });
+// A metric without labels, of the runtime or of the platform.
+const metric = async (name, of = `http://127.0.0.1:${metricsPort}`) => {
+  const text = await (await fetch(`${of}/metrics`, { headers: { authorization: apiKey } })).text();
+  const found = new RegExp(`^${name} (\\S+)$`, "m").exec(text);
+  assert.ok(found, `${name} in ${text}`);
+  return Number(found[1]);
+};
 const git = (...args) => execFileSync("git", ["-C", repo, ...args], { env: environment, encoding: "utf8" }).trim();
 const application = async () => JSON.parse(await slipway("app", "get", "shop", "-o", "json"));
 
@@ -110,6 +119,12 @@ before(async () => {
   git("init", "-q", "-b", "main");
   commit(1);
   await startServer();
+  metricsPort = await new Promise((done) => {
+    const free = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = free.address();
+      free.close(() => done(port));
+    });
+  });
   cluster = new Program(["devcluster", "--data", join(folder, "cluster"), "--listen", "127.0.0.1:0", "--kubeconfig", kubeconfig]).start();
   await cluster.firstLine();
 });
@@ -181,6 +196,27 @@ test("plan, diff and sync go through the tunnel", { timeout: 120_000 }, async ()
   assert.match(record, /"action": ?"sync"/);
 });
 
+test("how the tunnel and the reports fare is counted at both ends", { timeout: 60_000 }, async () => {
+  await until("everything was heard", async () => (await metric("slipway_reports_waiting")) === 0 && (await metric("slipway_reports_acknowledged_total")) > 1);
+  assert.deepEqual([await metric("slipway_tunnel_open"), await metric("slipway_tunnel_opened_total"), await metric("slipway_tunnel_failures_total")], [1, 1, 0]);
+  assert.deepEqual([await metric("slipway_reports_retries_total"), await metric("slipway_reports_outbox_bytes")], [0, 0]);
+  const [session] = (await seen()).sessions;
+  assert.ok(session.receivedBytes > 1_000 && session.sentBytes > 1_000, JSON.stringify(session));
+  assert.ok((await metric("slipway_tunnel_sent_bytes_total")) >= session.receivedBytes);
+  assert.ok((await metric("slipway_tunnel_received_bytes_total", url)) >= session.receivedBytes);
+  const tunnel = (await seen()).components.find(({ name }) => name === "tunnel");
+  assert.deepEqual([tunnel.state, tunnel.message ?? ""], ["healthy", ""]);
+});
+
+test("what its process says is shown to an Administrator, by component", { timeout: 60_000 }, async () => {
+  const said = await slipway("runtime", "logs", "east", "--own");
+  assert.match(said, /INFO +tunnel: The tunnel to the platform is open\./);
+  const lines = (await slipway("runtime", "logs", "east", "--own", "--component", "tunnel", "--tail", "1")).trim().split("\n");
+  assert.equal(lines.length, 1);
+  assert.match(lines[0], /^\S+Z \w+ +tunnel: /);
+  assert.match(await slipway("get", "audit", "--filter", "action=runtime-logs", "-o", "json"), /"entityId": ?"east"/);
+});
+
 test("logs, commands and deletion go through the tunnel, and commands need a right of their own", { timeout: 180_000 }, async () => {
   makeImage();
   writeFileSync(
@@ -207,6 +243,11 @@ spec:
   assert.match(await slipway("app", "logs", "shop", "--name", "talker", "--tail", "1"), /^tick \d+\n$/);
   await assert.rejects(slipway("app", "logs", "shop", "--name", "other"), /has no resource/);
   await assert.rejects(slipway("app", "logs", "shop", "-c", "none"), /no container is called none: there are main/);
+  // Each of its objects, as Git and as the cluster has it, and what was noted about it.
+  assert.match(await slipway("app", "resources", "shop"), /^Pod\/talker +shop +Synced +Healthy/m);
+  assert.match(await slipway("app", "manifests", "shop"), /^kind: Pod$[^]*^ {4}imagePullPolicy: IfNotPresent$/m);
+  assert.match(await slipway("app", "manifests", "shop", "--resource", "Pod/talker"), /^status:$[^]*^ {2}phase: Running$/m);
+  await until("its start was noted", async () => /Normal +Started +Pod\/talker/.test(await slipway("app", "events", "shop", "--resource", "Pod/talker")));
   // Followed: it goes on until whoever reads leaves.
   const following = new Program(["app", "logs", "shop", "--name", "talker", "--tail", "1", "-f"], { SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey }).start();
   let heard = "";
@@ -271,6 +312,9 @@ test("when the platform comes back, so does the tunnel", { timeout: 120_000 }, a
   await startServer();
   await online();
   await until("the app-proxy answers", () => slipway("app", "plan", "shop"));
+  assert.equal(await metric("slipway_tunnel_opened_total"), 2);
+  assert.ok((await metric("slipway_tunnel_failures_total")) > 0);
+  await until("how it broke is told", async () => /^it is open; before: /.test((await seen()).components.find(({ name }) => name === "tunnel").message));
 });
 
 test("a renamed runtime goes on under its new name", { timeout: 120_000 }, async () => {
