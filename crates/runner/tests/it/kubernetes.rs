@@ -249,17 +249,7 @@ async fn what_an_earlier_life_of_a_runner_left_behind_is_removed_when_it_starts(
     assert_eq!(pods(&selector).len(), 1);
     let _runner = Process::start(&server, &data, "kubernetes");
     until("the orphan is removed", || pods(&selector).is_empty()).await;
-    let secrets = Kube::shared().kubectl(&[
-        "--namespace",
-        namespace(),
-        "get",
-        "secrets",
-        "-l",
-        &selector,
-        "-o",
-        "name",
-    ]);
-    assert_eq!(secrets, "");
+    secrets_go(&selector).await;
 }
 
 #[tokio::test]
@@ -282,8 +272,13 @@ async fn no_pod_is_privileged_and_none_holds_a_secret_in_its_own_text() {
     assert!(pod.contains("\"privileged\": false") && !pod.contains("\"privileged\": true"), "{pod}");
     assert!(pod.contains("\"automountServiceAccountToken\": false") && !pod.contains("p0d-canary"), "{pod}");
     assert_eq!(harness.server.finish(&id).await.status(), "success");
-    until("its secret is gone", || {
-        let left = ["--namespace", namespace(), "get", "secrets", "-l", selector.as_str(), "-o", "name"];
+    secrets_go(&selector).await;
+}
+
+/// They go after the pods that they are for.
+async fn secrets_go(selector: &str) {
+    until("its secrets are gone", || {
+        let left = ["--namespace", namespace(), "get", "secrets", "-l", selector, "-o", "name"];
         Kube::shared().kubectl(&left).is_empty()
     })
     .await;
