@@ -192,6 +192,8 @@ before(async () => {
 after(async () => {
   recorder?.close();
   for (const program of [runtime, server, cluster]) await program?.end();
+  // Pods outlive their cluster on purpose; here nobody comes back for them.
+  execFileSync(binary, ["down", "--data", folder], { stdio: "ignore" });
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
