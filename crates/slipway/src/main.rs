@@ -289,8 +289,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// By then a start is over; who lives longer is somebody who serves, or waits.
+const SETTLED_AFTER: std::time::Duration = std::time::Duration::from_secs(10);
+
+async fn settle() {
+    tokio::time::sleep(SETTLED_AFTER).await;
+    let _ = tokio::task::spawn_blocking(slipway_heap::settle).await;
+}
+
 #[tokio::main]
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    tokio::spawn(settle());
     match command {
         Command::Up(arguments) => up::up(arguments).await,
         Command::Server(arguments) => serve::serve(*arguments).await,
