@@ -124,6 +124,11 @@ impl Windows {
     /// The window that both ends should be told, if it is another one. A larger one is in effect from now on.
     pub(crate) fn next(&self) -> Option<Change> {
         let mut state = self.state();
+        if state.target > state.level {
+            // Others may have come since there was room for it.
+            let fits = State::fits(state.open + state.waiting);
+            state.target = state.target.min(fits.max(state.level));
+        }
         let to = state.target;
         if to == state.level {
             return None;
@@ -256,6 +261,19 @@ mod tests {
         assert_eq!(windows.next(), None);
         windows.beat();
         assert_eq!(windows.next().map(|change| change.window), Some(SMALLEST));
+    }
+
+    /// Between the wish and the moment when somebody acts on it, which may be rounds later.
+    #[test]
+    fn t5_a_burst_right_after_a_larger_window_was_wished_for_keeps_the_small_one() {
+        let windows = Windows::new();
+        let mut long = enter(&windows).unwrap();
+        long.carried(LONG);
+        let burst: Vec<_> = (0..500).map(|_| enter(&windows).unwrap()).collect();
+        assert_eq!(windows.next(), None, "500 streams of {LARGEST} bytes are more than the budget");
+        drop(burst);
+        long.carried(LONG);
+        assert_eq!(windows.next().map(|change| change.window), Some(LARGEST), "now there is room");
     }
 
     #[test]
