@@ -14,10 +14,11 @@ use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
 
 use crate::Payload;
 use crate::reading::{Read, Reading};
-use crate::window::Open;
+use crate::window::{Moved, Open};
 
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -32,6 +33,18 @@ pub(crate) struct Received {
     length: Option<u64>,
     counted: Counted,
     data_ended: bool,
+    /// Whoever sends the other way hears by this that all of it was read, or that nobody wants the rest.
+    whole: Option<oneshot::Sender<()>>,
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if self.stream.is_end_stream()
+            && let Some(whole) = self.whole.take()
+        {
+            let _ = whole.send(());
+        }
+    }
 }
 
 impl Received {
@@ -43,7 +56,13 @@ impl Received {
     ) -> Self {
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let length = length.or_else(|| stream.is_end_stream().then_some(0));
-        Self { _read: reading.begin(&mut stream), stream, length, counted, data_ended: false }
+        let _read = reading.begin(&mut stream);
+        Self { _read, stream, length, counted, data_ended: false, whole: None }
+    }
+
+    pub(crate) fn telling(mut self, whole: Option<oneshot::Sender<()>>) -> Self {
+        self.whole = whole;
+        self
     }
 
     pub(crate) fn payload(self) -> Payload {
@@ -93,7 +112,7 @@ impl Body for Received {
 }
 
 /// Sends a body to its end, with its trailers. One that breaks is reset, so that nobody takes half of it for the whole.
-pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut counted: Counted) {
+pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut moved: Option<Moved>) {
     loop {
         let frame = tokio::select! {
             frame = body.frame() => frame,
@@ -107,12 +126,13 @@ pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut count
         };
         match frame.into_data() {
             Ok(bytes) => {
-                if let Some(counted) = &mut counted {
-                    counted.carried(bytes.len());
-                }
                 let last = body.is_end_stream();
+                let count = bytes.len();
                 if send_bytes(&mut to, bytes, last).await.is_err() || last {
                     return;
+                }
+                if let Some(moved) = &mut moved {
+                    moved.carried(count);
                 }
             }
             Err(frame) => {

@@ -97,7 +97,7 @@ impl Windows {
                 return None;
             }
             if state.enter() {
-                return Some(Open { windows: self.clone(), moved: 0 });
+                return Some(Open::new(self));
             }
             Waiting::new(self, &mut state)
         };
@@ -114,7 +114,7 @@ impl Windows {
                 if state.enter() {
                     drop(state);
                     drop(room);
-                    return Some(Open { windows: self.clone(), moved: 0 });
+                    return Some(Open::new(self));
                 }
             }
             woken.await;
@@ -186,16 +186,36 @@ impl Drop for Waiting {
 
 /// A stream that is open, or what is left of it.
 pub(crate) struct Open {
-    windows: Arc<Windows>,
-    moved: usize,
+    moved: Moved,
 }
 
 impl Open {
+    fn new(windows: &Arc<Windows>) -> Self {
+        Self { moved: Moved { windows: windows.clone(), bytes: 0 } }
+    }
+
     /// It carried so many bytes more.
     pub(crate) fn carried(&mut self, bytes: usize) {
-        let before = self.moved / LONG;
-        self.moved = self.moved.saturating_add(bytes);
-        if self.moved / LONG != before {
+        self.moved.carried(bytes);
+    }
+
+    /// For its other direction, which carries by itself and does not count as one that is open.
+    pub(crate) fn other_way(&self) -> Moved {
+        Moved { windows: self.moved.windows.clone(), bytes: 0 }
+    }
+}
+
+/// How much one direction of a stream carried.
+pub(crate) struct Moved {
+    windows: Arc<Windows>,
+    bytes: usize,
+}
+
+impl Moved {
+    pub(crate) fn carried(&mut self, bytes: usize) {
+        let before = self.bytes / LONG;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes / LONG != before {
             let mut state = self.windows.state();
             let target = state.target;
             state.grow();
@@ -208,10 +228,11 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let mut state = self.windows.state();
+        let windows = &self.moved.windows;
+        let mut state = windows.state();
         state.open -= 1;
         if state.waiting > 0 {
-            self.windows.room.notify_one();
+            windows.room.notify_one();
         }
     }
 }
