@@ -6,8 +6,9 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
-use bytes::{Buf as _, Bytes};
+use bytes::{Buf as _, Bytes, BytesMut};
 use h2::{Reason, RecvStream, SendStream};
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
@@ -111,13 +112,44 @@ impl Body for Received {
     }
 }
 
+/// To the other end a small piece costs as much as one of some hundred bytes: a connection whose reader leaves many of them unread is
+/// ended by h2, for all of its streams. So of many that come one soon after the other, each waits for a moment for those behind it.
+const SMALL: usize = 1 << 10;
+const TOGETHER: usize = 16 << 10;
+const MANY: usize = 64;
+const SOON: Duration = Duration::from_millis(2);
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// Small pieces one soon after the other.
+#[derive(Default)]
+struct Run {
+    pieces: usize,
+    last: Option<Instant>,
+}
+
+impl Run {
+    /// One more has come: whether it is one of many.
+    fn goes_on(&mut self) -> bool {
+        let soon = self.last.is_some_and(|last| last.elapsed() < SOON);
+        self.pieces = if soon { self.pieces + 1 } else { 0 };
+        self.pieces >= MANY
+    }
+}
+
+/// What a body gives next: a frame, how it broke, or its end.
+type Next = Option<Result<Frame<Bytes>, BoxError>>;
+
 /// Sends a body to its end, with its trailers. One that breaks is reset, so that nobody takes half of it for the whole.
 pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut moved: Option<Moved>) {
+    let (mut behind, mut run): (Option<Next>, _) = (None, Run::default());
     loop {
-        let frame = tokio::select! {
-            frame = body.frame() => frame,
-            // Also while nothing is to be sent: whoever reads no more is not sent to.
-            _ = std::future::poll_fn(|context| to.poll_reset(context)) => return,
+        let frame = match behind.take() {
+            Some(frame) => frame,
+            None => tokio::select! {
+                frame = body.frame() => frame,
+                // Also while nothing is to be sent: whoever reads no more is not sent to.
+                _ = std::future::poll_fn(|context| to.poll_reset(context)) => return,
+            },
         };
         let frame = match frame {
             None => return drop(to.send_data(Bytes::new(), true)),
@@ -126,7 +158,15 @@ pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut moved
         };
         match frame.into_data() {
             Ok(bytes) => {
-                let last = body.is_end_stream();
+                let bytes = match bytes.len() < SMALL && run.goes_on() {
+                    true => with_those_behind(&mut body, bytes, &mut behind).await,
+                    false => bytes,
+                };
+                run.last = Some(Instant::now());
+                let last = match &behind {
+                    Some(next) => next.is_none(),
+                    None => body.is_end_stream(),
+                };
                 let count = bytes.len();
                 if send_bytes(&mut to, bytes, last).await.is_err() || last {
                     return;
@@ -142,6 +182,25 @@ pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut moved
             }
         }
     }
+}
+
+/// A piece with those that come behind it in a moment. What is no piece stays `behind`.
+async fn with_those_behind(body: &mut Payload, first: Bytes, behind: &mut Option<Next>) -> Bytes {
+    let mut all = BytesMut::from(&first[..]);
+    let until = tokio::time::Instant::now() + MOMENT;
+    while all.len() < TOGETHER && !body.is_end_stream() {
+        match tokio::time::timeout_at(until, body.frame()).await {
+            Err(_) => break,
+            Ok(Some(Ok(frame))) if frame.is_data() => {
+                all.extend_from_slice(&frame.into_data().unwrap_or_default());
+            }
+            Ok(next) => {
+                *behind = Some(next);
+                break;
+            }
+        }
+    }
+    all.freeze()
 }
 
 async fn send_bytes(to: &mut SendStream<Bytes>, mut bytes: Bytes, last: bool) -> Result<(), h2::Error> {
