@@ -1,15 +1,20 @@
-//! Limits on a GraphQL document that are checked before anything runs: tokens, aliases, fields at the root.
+//! Limits on a GraphQL document that are checked before anything runs: tokens, aliases, fields at the root, what its fragments come to.
 //! Depth and complexity are the library's.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_graphql::extensions::{Extension, ExtensionContext, ExtensionFactory, NextParseQuery};
+use async_graphql::parser::parse_query;
 use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, Selection, SelectionSet};
 use async_graphql::{ServerError, ServerResult, Variables};
 
 const TOKENS_MAX: usize = 2000;
 const ALIASES_MAX: usize = 30;
 const ROOT_FIELDS_MAX: usize = 10;
+/// With each fragment as often as it is used. The library goes through all of that with the document that it reads, before anybody else
+/// sees it: two thousand tokens are enough for fragments of fragments that take it longer than anybody lives.
+const SELECTIONS_MAX: usize = 10_000;
 /// Fragments inside fragments are looked into this far; deeper ones the library refuses anyway.
 const FRAGMENT_DEPTH_MAX: usize = 12;
 
@@ -35,6 +40,10 @@ impl Extension for Limits {
         let tokens = count_tokens(query);
         if tokens > TOKENS_MAX {
             return Err(too_many("tokens", TOKENS_MAX));
+        }
+        // What cannot be read the library refuses, with its place.
+        if parse_query(query).is_ok_and(|document| selections(&document) > SELECTIONS_MAX) {
+            return Err(too_many("fields and fragments, each as often as it is used,", SELECTIONS_MAX));
         }
         let document = next.run(context, query, variables).await?;
         check(&document)?;
@@ -70,6 +79,48 @@ fn count_tokens(query: &str) -> usize {
             c if c.is_whitespace() || c == ',' => {}
             _ => count += 1,
         }
+    }
+    count
+}
+
+/// How many there are, each fragment as often as it is used. One that contains itself is more than any.
+fn selections(document: &ExecutableDocument) -> usize {
+    let (mut known, mut count) = (HashMap::new(), 0_usize);
+    for (_, operation) in document.operations.iter() {
+        let set = &operation.node.selection_set.node;
+        count = count.saturating_add(selections_of(document, set, &mut known));
+    }
+    count
+}
+
+/// `known`: what fragments come to, none of those that are being looked at.
+fn selections_of<'d>(
+    document: &'d ExecutableDocument,
+    set: &'d SelectionSet,
+    known: &mut HashMap<&'d str, Option<usize>>,
+) -> usize {
+    let mut count = 0_usize;
+    for item in &set.items {
+        let inside = match &item.node {
+            Selection::Field(field) => selections_of(document, &field.node.selection_set.node, known),
+            Selection::InlineFragment(inline) => {
+                selections_of(document, &inline.node.selection_set.node, known)
+            }
+            Selection::FragmentSpread(spread) => {
+                let name = &spread.node.fragment_name.node;
+                match (known.get(name.as_str()).copied(), document.fragments.get(name)) {
+                    (Some(found), _) => found.unwrap_or(usize::MAX),
+                    (None, None) => 0,
+                    (None, Some(fragment)) => {
+                        known.insert(name, None);
+                        let inside = selections_of(document, &fragment.node.selection_set.node, known);
+                        known.insert(name, Some(inside));
+                        inside
+                    }
+                }
+            }
+        };
+        count = count.saturating_add(1).saturating_add(inside);
     }
     count
 }
@@ -148,5 +199,22 @@ mod tests {
         ] {
             assert_eq!(count_tokens(query), expected, "{query}");
         }
+    }
+
+    #[test]
+    fn fragments_count_as_often_as_they_are_used() {
+        let count = |query: &str| selections(&parse_query(query).expect("a document"));
+        assert_eq!(count("{ me { id name } }"), 3);
+        assert_eq!(count("{ me { ...a ...a ... on User { id } } } fragment a on User { id ...nobody }"), 9);
+        // As many as there are atoms: what nobody has ends it, because what somebody has would be counted as fields.
+        let spread = |to: usize| format!("...f{to} ").repeat(14);
+        let chain = (0..30).map(|at| format!("fragment f{at} on User {{ {}}} ", spread(at + 1)));
+        let query = format!("{{ me {{ ...f0 }} }} {}", chain.collect::<String>());
+        assert!(count_tokens(&query) <= TOKENS_MAX, "{}", count_tokens(&query));
+        assert_eq!(count(&query), usize::MAX);
+        assert_eq!(
+            count("{ me { ...a } } fragment a on User { ...b } fragment b on User { id ...a }"),
+            usize::MAX
+        );
     }
 }

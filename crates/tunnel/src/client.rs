@@ -6,6 +6,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
@@ -13,6 +14,7 @@ use h2::ext::Protocol;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body as _;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 
 use crate::pulse::{Beat, Heard, Pulse, Telling};
 use crate::reading::Reading;
@@ -23,6 +25,9 @@ use crate::{Payload, TunnelError, limits, window};
 /// What the other end is asked with to give its streams another window: an extended CONNECT of this protocol, whose path is the number
 /// of bytes. An end that does not know it refuses, and keeps the window that it has.
 pub(crate) const WINDOW: &str = "slipway-window";
+
+/// A request may go on after its answer has ended, but not for ever.
+const BEHIND_THE_ANSWER: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 30 });
 
 /// Sends requests through one connection.
 pub(crate) struct Client {
@@ -59,9 +64,17 @@ impl Client {
             return Err(Failed::Unsent(request));
         };
         // One of the two directions counts as the stream: the answer, which is never over before it was read.
-        let mut stream = Some(stream);
+        let (mut stream, mut whole) = (Some(stream), None);
         if !connecting && let Some(stream) = stream.take_if(|_| !ends) {
-            tokio::spawn(send(request.into_body(), stream, None));
+            let (answered, over) = oneshot::channel();
+            let sending = send(request.into_body(), stream, Some(open.other_way()));
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = sending => {}
+                    () = until_over(over) => {}
+                }
+            });
+            whole = Some(answered);
         }
         let answer = answer.await.map_err(Failed::Broken)?;
         let (parts, body) = answer.into_parts();
@@ -71,10 +84,18 @@ impl Client {
                 Ok(Answer::Opened(Response::from_parts(parts, ()), duplex))
             }
             _ => {
-                let body = Received::new(body, &parts.headers, Some(open), &self.reading).payload();
-                Ok(Answer::Plain(Response::from_parts(parts, body)))
+                let body = Received::new(body, &parts.headers, Some(open), &self.reading);
+                Ok(Answer::Plain(Response::from_parts(parts, body.telling(whole).payload())))
             }
         }
+    }
+}
+
+/// Until nobody needs the rest of a request: `whole` is told that its answer was read to the end, or goes with whoever wanted that. The
+/// other end may take no more of it and say nothing, for as long as the tunnel is open.
+async fn until_over(whole: oneshot::Receiver<()>) {
+    if whole.await.is_ok() {
+        tokio::time::sleep(BEHIND_THE_ANSWER).await;
     }
 }
 
@@ -239,3 +260,6 @@ async fn tell(sender: SendRequest<Bytes>, window: u32) -> bool {
     let Ok((answer, _ends)) = sender.send_request(ask, true) else { return false };
     answer.await.is_ok_and(|answer| answer.status() == StatusCode::NO_CONTENT)
 }
+
+#[cfg(test)]
+mod tests;

@@ -216,10 +216,10 @@ impl<IO: AsyncRead + AsyncWrite + Unpin> Framed<IO> {
                 let mask = Mask(head.mask.unwrap_or_default());
                 return Poll::Ready(Ok(Reading::Payload { left: head.payload, mask }));
             }
-            let length = head.length + head.payload as usize;
             if head.payload > 125 || !matches!(head.opcode, CLOSE | PING | PONG) {
                 return Poll::Ready(Err(wrong("a frame that no tunnel has")));
             }
+            let length = head.length + head.payload as usize;
             if self.ahead.len() < length {
                 match ready!(self.poll_ahead(context))? {
                     true => continue,

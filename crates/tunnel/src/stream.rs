@@ -6,18 +6,20 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
-use bytes::{Buf as _, Bytes};
+use bytes::{Buf as _, Bytes, BytesMut};
 use h2::{Reason, RecvStream, SendStream};
 use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
 
 use crate::Payload;
 use crate::reading::{Read, Reading};
-use crate::window::Open;
+use crate::window::{Moved, Open};
 
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -32,6 +34,18 @@ pub(crate) struct Received {
     length: Option<u64>,
     counted: Counted,
     data_ended: bool,
+    /// Whoever sends the other way hears by this that all of it was read, or that nobody wants the rest.
+    whole: Option<oneshot::Sender<()>>,
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if self.stream.is_end_stream()
+            && let Some(whole) = self.whole.take()
+        {
+            let _ = whole.send(());
+        }
+    }
 }
 
 impl Received {
@@ -43,7 +57,13 @@ impl Received {
     ) -> Self {
         let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         let length = length.or_else(|| stream.is_end_stream().then_some(0));
-        Self { _read: reading.begin(&mut stream), stream, length, counted, data_ended: false }
+        let _read = reading.begin(&mut stream);
+        Self { _read, stream, length, counted, data_ended: false, whole: None }
+    }
+
+    pub(crate) fn telling(mut self, whole: Option<oneshot::Sender<()>>) -> Self {
+        self.whole = whole;
+        self
     }
 
     pub(crate) fn payload(self) -> Payload {
@@ -92,13 +112,44 @@ impl Body for Received {
     }
 }
 
+/// To the other end a small piece costs as much as one of some hundred bytes: a connection whose reader leaves many of them unread is
+/// ended by h2, for all of its streams. So of many that come one soon after the other, each waits for a moment for those behind it.
+const SMALL: usize = 1 << 10;
+const TOGETHER: usize = 16 << 10;
+const MANY: usize = 64;
+const SOON: Duration = Duration::from_millis(2);
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// Small pieces one soon after the other.
+#[derive(Default)]
+struct Run {
+    pieces: usize,
+    last: Option<Instant>,
+}
+
+impl Run {
+    /// One more has come: whether it is one of many.
+    fn goes_on(&mut self) -> bool {
+        let soon = self.last.is_some_and(|last| last.elapsed() < SOON);
+        self.pieces = if soon { self.pieces + 1 } else { 0 };
+        self.pieces >= MANY
+    }
+}
+
+/// What a body gives next: a frame, how it broke, or its end.
+type Next = Option<Result<Frame<Bytes>, BoxError>>;
+
 /// Sends a body to its end, with its trailers. One that breaks is reset, so that nobody takes half of it for the whole.
-pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut counted: Counted) {
+pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut moved: Option<Moved>) {
+    let (mut behind, mut run): (Option<Next>, _) = (None, Run::default());
     loop {
-        let frame = tokio::select! {
-            frame = body.frame() => frame,
-            // Also while nothing is to be sent: whoever reads no more is not sent to.
-            _ = std::future::poll_fn(|context| to.poll_reset(context)) => return,
+        let frame = match behind.take() {
+            Some(frame) => frame,
+            None => tokio::select! {
+                frame = body.frame() => frame,
+                // Also while nothing is to be sent: whoever reads no more is not sent to.
+                _ = std::future::poll_fn(|context| to.poll_reset(context)) => return,
+            },
         };
         let frame = match frame {
             None => return drop(to.send_data(Bytes::new(), true)),
@@ -107,12 +158,21 @@ pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut count
         };
         match frame.into_data() {
             Ok(bytes) => {
-                if let Some(counted) = &mut counted {
-                    counted.carried(bytes.len());
-                }
-                let last = body.is_end_stream();
+                let bytes = match bytes.len() < SMALL && run.goes_on() {
+                    true => with_those_behind(&mut body, bytes, &mut behind).await,
+                    false => bytes,
+                };
+                run.last = Some(Instant::now());
+                let last = match &behind {
+                    Some(next) => next.is_none(),
+                    None => body.is_end_stream(),
+                };
+                let count = bytes.len();
                 if send_bytes(&mut to, bytes, last).await.is_err() || last {
                     return;
+                }
+                if let Some(moved) = &mut moved {
+                    moved.carried(count);
                 }
             }
             Err(frame) => {
@@ -122,6 +182,25 @@ pub(crate) async fn send(mut body: Payload, mut to: SendStream<Bytes>, mut count
             }
         }
     }
+}
+
+/// A piece with those that come behind it in a moment. What is no piece stays `behind`.
+async fn with_those_behind(body: &mut Payload, first: Bytes, behind: &mut Option<Next>) -> Bytes {
+    let mut all = BytesMut::from(&first[..]);
+    let until = tokio::time::Instant::now() + MOMENT;
+    while all.len() < TOGETHER && !body.is_end_stream() {
+        match tokio::time::timeout_at(until, body.frame()).await {
+            Err(_) => break,
+            Ok(Some(Ok(frame))) if frame.is_data() => {
+                all.extend_from_slice(&frame.into_data().unwrap_or_default());
+            }
+            Ok(next) => {
+                *behind = Some(next);
+                break;
+            }
+        }
+    }
+    all.freeze()
 }
 
 async fn send_bytes(to: &mut SendStream<Bytes>, mut bytes: Bytes, last: bool) -> Result<(), h2::Error> {

@@ -97,7 +97,7 @@ impl Windows {
                 return None;
             }
             if state.enter() {
-                return Some(Open { windows: self.clone(), moved: 0 });
+                return Some(Open::new(self));
             }
             Waiting::new(self, &mut state)
         };
@@ -114,7 +114,7 @@ impl Windows {
                 if state.enter() {
                     drop(state);
                     drop(room);
-                    return Some(Open { windows: self.clone(), moved: 0 });
+                    return Some(Open::new(self));
                 }
             }
             woken.await;
@@ -124,6 +124,11 @@ impl Windows {
     /// The window that both ends should be told, if it is another one. A larger one is in effect from now on.
     pub(crate) fn next(&self) -> Option<Change> {
         let mut state = self.state();
+        if state.target > state.level {
+            // Others may have come since there was room for it.
+            let fits = State::fits(state.open + state.waiting);
+            state.target = state.target.min(fits.max(state.level));
+        }
         let to = state.target;
         if to == state.level {
             return None;
@@ -181,16 +186,36 @@ impl Drop for Waiting {
 
 /// A stream that is open, or what is left of it.
 pub(crate) struct Open {
-    windows: Arc<Windows>,
-    moved: usize,
+    moved: Moved,
 }
 
 impl Open {
+    fn new(windows: &Arc<Windows>) -> Self {
+        Self { moved: Moved { windows: windows.clone(), bytes: 0 } }
+    }
+
     /// It carried so many bytes more.
     pub(crate) fn carried(&mut self, bytes: usize) {
-        let before = self.moved / LONG;
-        self.moved = self.moved.saturating_add(bytes);
-        if self.moved / LONG != before {
+        self.moved.carried(bytes);
+    }
+
+    /// For its other direction, which carries by itself and does not count as one that is open.
+    pub(crate) fn other_way(&self) -> Moved {
+        Moved { windows: self.moved.windows.clone(), bytes: 0 }
+    }
+}
+
+/// How much one direction of a stream carried.
+pub(crate) struct Moved {
+    windows: Arc<Windows>,
+    bytes: usize,
+}
+
+impl Moved {
+    pub(crate) fn carried(&mut self, bytes: usize) {
+        let before = self.bytes / LONG;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes / LONG != before {
             let mut state = self.windows.state();
             let target = state.target;
             state.grow();
@@ -203,10 +228,11 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let mut state = self.windows.state();
+        let windows = &self.moved.windows;
+        let mut state = windows.state();
         state.open -= 1;
         if state.waiting > 0 {
-            self.windows.room.notify_one();
+            windows.room.notify_one();
         }
     }
 }
@@ -256,6 +282,19 @@ mod tests {
         assert_eq!(windows.next(), None);
         windows.beat();
         assert_eq!(windows.next().map(|change| change.window), Some(SMALLEST));
+    }
+
+    /// Between the wish and the moment when somebody acts on it, which may be rounds later.
+    #[test]
+    fn t5_a_burst_right_after_a_larger_window_was_wished_for_keeps_the_small_one() {
+        let windows = Windows::new();
+        let mut long = enter(&windows).unwrap();
+        long.carried(LONG);
+        let burst: Vec<_> = (0..500).map(|_| enter(&windows).unwrap()).collect();
+        assert_eq!(windows.next(), None, "500 streams of {LARGEST} bytes are more than the budget");
+        drop(burst);
+        long.carried(LONG);
+        assert_eq!(windows.next().map(|change| change.window), Some(LARGEST), "now there is room");
     }
 
     #[test]

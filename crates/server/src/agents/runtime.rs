@@ -20,7 +20,7 @@ use crate::ctx::Server;
 use crate::gitops::intake::Intake;
 use crate::gitops::tunnels::touches_rights;
 use crate::http::error::ApiError;
-use crate::identity::auth::Caller;
+use crate::identity::auth::{Caller, Credential};
 
 const BATCH: i64 = 200;
 /// Beyond it a report waits at its runtime, which has a file for it, and not in our memory.
@@ -164,6 +164,9 @@ pub(crate) async fn report_entities(
             "the platform has much to write down: send it again later",
         ));
     }
+    let Credential::Key(key) = caller.credential else {
+        return Err(ApiError::forbidden("this needs a runtime's key"));
+    };
     let intake = Intake::new(report)?;
-    Ok(Json(server.change(move |tx| intake.store(tx, scope, now_ms)).await?))
+    Ok(Json(server.change(move |tx| intake.store(tx, scope, key, now_ms)).await?))
 }

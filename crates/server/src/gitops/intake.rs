@@ -13,7 +13,7 @@ use slipway_api::report::{
     APPLICATION, CompletePage, ENTITIES_MAX, ENTITY_BYTES_MAX, Entity, EntityName, PAGES_MAX, REPLICAS_MAX,
     Refused, ReportTaken, RuntimeReport, SEQUENCE_MAX,
 };
-use slipway_model::{ChangeKind, SHARES, share_of};
+use slipway_model::{ApiKeyId, ChangeKind, SHARES, share_of};
 use slipway_store::applications::{self, Runtime};
 use slipway_store::entities::{self, Complete, Completes, Name, Reported, Share};
 use slipway_store::identity::{self, Subject};
@@ -113,9 +113,10 @@ impl Intake {
         mut self,
         tx: &mut Tx<'_>,
         scope: Scope,
+        key: ApiKeyId,
         now_ms: i64,
     ) -> Result<ReportTaken, ApiError> {
-        still_its_name(tx, scope, &self.runtime.name)?;
+        still_its_name(tx, scope, &self.runtime.name, key)?;
         let heard = within_limits(tx, scope, &self.runtime)?;
         self.runtime.last_seen_ms = now_ms;
         self.runtime.sequence = self.sequence.max(heard);
@@ -401,6 +402,8 @@ fn cut(text: &mut String, chars: usize) {
 /// that needs it does not fit.
 fn bound(app: &mut Application) {
     const TEXT_BYTES_MAX: usize = 2_000;
+    // Whatever a runtime says of it: it is made here ([`super::releases`]).
+    app.history.iter_mut().for_each(|entry| entry.image_changes.clear());
     app.labels.retain(|key, value| key.len() <= LABEL_BYTES_MAX && value.len() <= LABEL_BYTES_MAX);
     while app.labels.len() > LABELS_MAX {
         app.labels.pop_last();
@@ -414,16 +417,17 @@ fn bound(app: &mut Application) {
     }
 }
 
-/// A runtime or cluster that is new here must fit into what the account may have. Gives the highest number that was heard.
-/// Between the look at the sender's key and this transaction it may have been renamed, deleted or revoked: what it says then would bring
-/// the old name back.
-fn still_its_name(tx: &mut Tx<'_>, scope: Scope, name: &str) -> Result<(), ApiError> {
-    if identity::keys_of(tx, scope, Subject::Runtime, name)?.is_empty() {
+/// Between the look at the sender's key and this transaction the runtime may have been renamed or deleted, or the key revoked: what it
+/// says then would bring the old name back, or be believed of somebody who holds the old key.
+fn still_its_name(tx: &mut Tx<'_>, scope: Scope, name: &str, key: ApiKeyId) -> Result<(), ApiError> {
+    let keys = identity::keys_of(tx, scope, Subject::Runtime, name)?;
+    if !keys.iter().any(|known| known.id == key) {
         return Err(ApiError::forbidden(format!("this key is not the key of runtime `{name}`")));
     }
     Ok(())
 }
 
+/// A runtime or cluster that is new here must fit into what the account may have. Gives the highest number that was heard.
 fn within_limits(tx: &mut Tx<'_>, scope: Scope, runtime: &Runtime) -> Result<i64, ApiError> {
     let known = applications::places(tx, scope)?;
     let is_new = !known.iter().any(|known| known.name == runtime.name);
@@ -474,6 +478,21 @@ mod tests {
         let mut huge = entity("argoproj.io/Rollout", "a", "b");
         huge.body = json!("x".repeat(ENTITY_BYTES_MAX));
         assert!(prepare(huge, "local").is_err_and(|reason| reason.contains("larger than")));
+    }
+
+    /// Also where it has to be kept as it came, because with what is known of it it is too large.
+    #[test]
+    fn what_took_the_place_of_which_image_is_not_for_a_runtime_to_say() {
+        let mut forging = entity(APPLICATION, "a", "b");
+        let changes = json!([{"image": "forged", "before": ["1"], "after": ["2"]}]);
+        forging.body = json!({
+            "runtime": "local", "namespace": "a", "name": "b", "project": "default", "repoUrl": "", "path": "",
+            "targetRevision": "", "destination": "", "syncStatus": "Synced", "healthStatus": "Healthy", "summary": "",
+            "observedAt": "", "history": [{"id": 0, "revision": {"sha": "c"}, "deployedAt": "", "initiatedBy": "",
+                "imageChanges": changes}],
+        });
+        let ready = prepare(forging, "local").unwrap_or_else(|reason| panic!("{reason}"));
+        assert!(ready.body.contains("history") && !ready.body.contains("forged"), "{}", ready.body);
     }
 
     #[test]

@@ -15,6 +15,8 @@ const REMEMBERED_MAX: usize = 20;
 const HISTORY_MAX: usize = 50;
 const IMAGES_MAX: usize = 30;
 const TEXT_CHARS_MAX: usize = 300;
+/// Of one Application: a report may name thousands, and what is remembered of all of them is read at once.
+const REMEMBERED_BYTES_MAX: usize = 64 << 10;
 
 /// What was heard of a deployment, as far as a later report may not have it any more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,26 +53,30 @@ impl Remembered {
     }
 }
 
-/// Fills in what the history does not say any more. Gives what to remember, the newest first.
+/// Fills in what the history does not say any more. Gives what to remember, the newest first. It runs in the transaction of a
+/// report, of which one is written at a time: each image is looked at once, however a history is made.
 pub(crate) fn complete(app: &mut Application, remembered: &[Remembered]) -> Vec<Remembered> {
     app.history.sort_by_key(|entry| std::cmp::Reverse(entry.id));
+    let is_all = app.history.len() <= HISTORY_MAX && app.history.last().is_some_and(|first| first.id == 0);
+    let mut images = Images { versions: BTreeMap::new(), are_all: is_all };
     // The oldest first: what an image took the place of is read from those before.
-    for at in (0..app.history.len()).rev() {
-        let (newer, older) = app.history.split_at_mut(at + 1);
-        let entry = &mut newer[at];
-        // Whatever a runtime says of it: it is made here.
-        entry.image_changes.clear();
-        if at >= HISTORY_MAX {
-            continue;
-        }
+    for entry in app.history.iter_mut().take(HISTORY_MAX).rev() {
         if let Some(known) = remembered.iter().find(|known| known.is_of(entry)) {
             recall(entry, known);
         }
         if entry.image_changes.is_empty() {
-            entry.image_changes = changes(entry, older);
+            entry.image_changes = images.changes(entry);
         }
+        images.follow(entry);
     }
-    app.history.iter().take(REMEMBERED_MAX).map(Remembered::new).collect()
+    let mut left = REMEMBERED_BYTES_MAX;
+    let fits = |one: &Remembered| {
+        let bytes = serde_json::to_string(one).map_or(usize::MAX, |text| text.len());
+        let rest = left.checked_sub(bytes);
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    };
+    app.history.iter().take(REMEMBERED_MAX).map(Remembered::new).take_while(fits).collect()
 }
 
 fn recall(entry: &mut Deployment, known: &Remembered) {
@@ -87,29 +93,38 @@ fn recall(entry: &mut Deployment, known: &Remembered) {
     entry.image_changes.clone_from(&known.changes);
 }
 
-/// What it applied that differs from the newest deployment before that applied the same image. A sync may apply a part, so an
-/// image that it does not name is not gone.
-fn changes(entry: &Deployment, older: &[Deployment]) -> Vec<ImageChange> {
-    let after = by_name(&entry.images);
-    let before = |name: &str| {
-        for earlier in older.iter().take(HISTORY_MAX) {
-            if earlier.images.is_empty() {
-                return None;
-            }
-            if let Some(versions) = by_name(&earlier.images).get(name) {
-                return Some(versions.clone());
-            }
+/// What the deployments so far applied.
+struct Images {
+    /// Of each, what the newest of them applied that names it: a sync may apply a part, so what it does not name is not gone.
+    versions: BTreeMap<String, BTreeSet<String>>,
+    /// What is not in there was never applied.
+    are_all: bool,
+}
+
+impl Images {
+    /// What it applied that differs.
+    fn changes(&self, entry: &Deployment) -> Vec<ImageChange> {
+        let nothing = BTreeSet::new();
+        let change = |(name, versions): (&str, BTreeSet<&str>)| {
+            let before = self.versions.get(name).or(self.are_all.then_some(&nothing))?;
+            let is_same = before.iter().eq(versions.iter().copied());
+            let before = before.iter().map(|text| short(text)).collect();
+            let after = versions.into_iter().map(short).collect();
+            (!is_same).then(|| ImageChange { image: short(name), before, after })
+        };
+        by_name(&entry.images).into_iter().filter_map(change).take(IMAGES_MAX).collect()
+    }
+
+    fn follow(&mut self, entry: &Deployment) {
+        if entry.images.is_empty() {
+            // What it applied was not heard: it may have been any image.
+            *self = Self { versions: BTreeMap::new(), are_all: false };
         }
-        // As far back as there is anything.
-        let from_the_first = older.last().unwrap_or(entry).id == 0;
-        from_the_first.then(BTreeSet::new)
-    };
-    let change = |(name, versions): (&&str, &BTreeSet<&str>)| {
-        let before = before(name).filter(|before| before != versions)?;
-        let texts = |all: &BTreeSet<&str>| all.iter().map(|text| short(text)).collect();
-        Some(ImageChange { image: short(name), before: texts(&before), after: texts(versions) })
-    };
-    after.iter().filter_map(change).take(IMAGES_MAX).collect()
+        for (name, versions) in by_name(&entry.images) {
+            let versions = versions.into_iter().map(str::to_owned).collect();
+            self.versions.insert(name.to_owned(), versions);
+        }
+    }
 }
 
 fn by_name(images: &[String]) -> BTreeMap<&str, BTreeSet<&str>> {
@@ -233,6 +248,25 @@ mod tests {
             entry.why = "w".repeat(100_000);
         }
         let kept = serde_json::to_string(&complete(&mut hostile, &[])).expect("JSON");
-        assert!(kept.len() < 2 * 1024 * 1024, "{}", kept.len());
+        assert!(kept.len() <= REMEMBERED_BYTES_MAX, "{}", kept.len());
+    }
+
+    /// Other writers wait meanwhile.
+    #[test]
+    fn a_history_made_to_be_looked_at_for_long_is_not() {
+        let all: Vec<_> = (0..HISTORY_MAX as i64)
+            .map(|id| {
+                let images: Vec<_> = (0..IMAGES_MAX).map(|n| format!("i{id}-{n}:1")).collect();
+                entry(id, &images.iter().map(String::as_str).collect::<Vec<_>>())
+            })
+            .collect();
+        let made = app(&all);
+        let began = std::time::Instant::now();
+        for _ in 0..20 {
+            let mut one = made.clone();
+            complete(&mut one, &[]);
+            assert_eq!(one.history[0].image_changes.len(), IMAGES_MAX);
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
     }
 }

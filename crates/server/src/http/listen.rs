@@ -145,8 +145,12 @@ where
             () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
             () = unused => {
                 connection.as_mut().graceful_shutdown();
-                // Whoever holds it open all the same is let go.
-                return Ok(tokio::time::timeout(limits.head, connection).await.unwrap_or(Ok(()))?);
+                tokio::select! {
+                    ended = connection.as_mut() => ended?,
+                    // Whoever holds it open all the same is let go, but not with what was asked before the other end heard of it.
+                    () = requests.unused(limits.head) => {}
+                }
+                return Ok(());
             }
         }
         return Ok(connection.await?);

@@ -262,6 +262,17 @@ async fn k09_a_graphql_document_that_is_too_much_is_refused_before_it_runs() {
     let some_aliases: String = (0..31).map(|number| format!("a{number}: id ")).collect();
     let roots = "me { id } ".repeat(11);
     let directives = format!("{{ me {} {{ id }} }}", "@skip(if: false) ".repeat(500));
+    // Each spreads the next some times, and the last what is not there: the library would go through all of it before it says so.
+    let fragments = |deep: usize, wide: usize| {
+        let spread = |to: usize| format!("...f{to} ").repeat(wide);
+        let chain = (0..deep).map(|at| format!("fragment f{at} on User {{ {}}} ", spread(at + 1)));
+        format!("{{ me {{ ...f0 }} }} {}", chain.collect::<String>())
+    };
+    for (deep, wide) in [(4, 12), (30, 14)] {
+        let query = json!({"query": fragments(deep, wide)});
+        let (_, answer) = platform.call("POST", "/2.0/api/graphql", &platform.admin_key, Some(query)).await;
+        assert!(answer.to_string().contains("fields and fragments"), "{answer}");
+    }
     for (name, query) in [
         ("depth", depth),
         ("recursion through __schema", nested.to_owned()),

@@ -81,7 +81,7 @@ async fn what_a_runtime_says_of_itself_is_for_administrators_alone_and_recorded(
     let runtime = platform.agent(Subject::Runtime, "local").await;
     let (_, elsewhere) = platform.account("elsewhere").await;
     let (_, ada) = member_in(&platform, "ada@example.com", "devs").await;
-    let (_, second) = platform.member("second@example.com", "Admin").await;
+    let (second_id, second) = platform.member("second@example.com", "Admin").await;
     reported(&platform, &runtime, everything(Vec::new()), Vec::new()).await;
     let word = "runtime-logs";
     let body = json!({"operation": word, "detail": {"tail": 7}});
@@ -96,15 +96,21 @@ async fn what_a_runtime_says_of_itself_is_for_administrators_alone_and_recorded(
     assert_eq!(refused["entityId"], "local", "{refused}");
     let record = door.leaves(&second, word, "runtime", "allowed").await;
     assert_eq!(record["entityId"], "local", "{record}");
-    // No longer an Administrator when the pass is shown: no.
+    // Good for that body, and for whom it was given while that is an Administrator.
     let (_, pass) = door.by(&second).await;
     let mut about = body;
     about["pass"] = pass["token"].clone();
-    let (status, _) = platform.call("POST", "/api/access/application", &runtime, Some(about.clone())).await;
-    assert_eq!(status, 200);
-    about["detail"] = json!({"tail": 8});
-    let (status, _) = platform.call("POST", "/api/access/application", &runtime, Some(about)).await;
-    assert_eq!(status, 401, "for that body alone");
+    let shown = async |about: &Value| {
+        platform.call("POST", "/api/access/application", &runtime, Some(about.clone())).await
+    };
+    assert_eq!(shown(&about).await.0, 200);
+    let mut other = about.clone();
+    other["detail"] = json!({"tail": 8});
+    assert_eq!(shown(&other).await.0, 401, "for that body alone");
+    let (user, no_more) = (format!("/api/users/{second_id}"), json!({"role": "User"}));
+    assert_eq!(platform.call("PATCH", &user, &platform.admin_key, Some(no_more)).await.0, 200);
+    let (status, answer) = shown(&about).await;
+    assert_eq!(status, 403, "{answer}");
 }
 
 /// A pass to add or remove one is for Administrators alone, whatever rules say, and recorded without what it must not hold.

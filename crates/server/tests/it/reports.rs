@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::{Value, json};
 use slipway_store::identity::Subject;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::knock::Knock;
 use crate::support::Platform;
@@ -607,34 +608,64 @@ async fn how_a_runtime_fares_is_kept_per_process_and_judged() {
     assert_eq!(runtime.send(forged).await.0, 403);
 }
 
-/// Its key was looked at when its head came; `100 Continue` says so. What it says then comes after it was renamed.
+/// A report whose sender's key was looked at, because its head has come: `100 Continue` says so. The rest of it has not.
+struct UnderWay {
+    wire: tokio::net::TcpStream,
+    body: String,
+}
+
+impl UnderWay {
+    async fn begin(runtime: &Reporting) -> Self {
+        let body = changes(vec![app("late", json!({}))]).to_string();
+        let address = runtime.platform.url.trim_start_matches("http://").to_owned();
+        let mut wire = tokio::net::TcpStream::connect(&address).await.unwrap();
+        let head = format!(
+            "POST /2.0/api/events HTTP/1.1\r\nhost: {address}\r\nauthorization: {}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n",
+            runtime.key,
+            body.len()
+        );
+        wire.write_all(head.as_bytes()).await.unwrap();
+        let mut go_on = [0; 25];
+        wire.read_exact(&mut go_on).await.unwrap();
+        assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+        Self { wire, body }
+    }
+
+    async fn end(mut self) -> String {
+        self.wire.write_all(self.body.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        self.wire.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_that_was_under_way_while_its_runtime_was_renamed_brings_no_old_name_back() {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let runtime = Reporting::start().await;
     runtime.taken(everything(vec![app("a", json!({}))])).await;
-    let body = changes(vec![app("a", json!({}))]).to_string();
-    let address = runtime.platform.url.trim_start_matches("http://").to_owned();
-    let mut wire = tokio::net::TcpStream::connect(&address).await.unwrap();
-    let head = format!(
-        "POST /2.0/api/events HTTP/1.1\r\nhost: {address}\r\nauthorization: {}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n",
-        runtime.key,
-        body.len()
-    );
-    wire.write_all(head.as_bytes()).await.unwrap();
-    let mut go_on = [0; 25];
-    wire.read_exact(&mut go_on).await.unwrap();
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let report = UnderWay::begin(&runtime).await;
     let platform = &runtime.platform;
     let rename = Some(json!({"name": "east"}));
     let (status, said) = platform.call("PATCH", "/api/runtimes/local", &platform.admin_key, rename).await;
     assert_eq!(status, 200, "{said}");
-    wire.write_all(body.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    wire.read_to_string(&mut answer).await.unwrap();
+    let answer = report.end().await;
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
     let all = runtime.platform.get("/api/runtimes").await;
     let names: Vec<_> = all.as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
     assert_eq!(names, ["east"], "{all}");
+}
+
+/// Whoever holds a stolen token may have begun many.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_was_under_way_while_its_token_was_replaced_is_not_believed() {
+    let runtime = Reporting::start().await;
+    runtime.taken(everything(vec![app("a", json!({}))])).await;
+    let report = UnderWay::begin(&runtime).await;
+    let platform = &runtime.platform;
+    let (status, said) = platform.call("POST", "/api/runtimes/local/token", &platform.admin_key, None).await;
+    assert_eq!(status, 200, "{said}");
+    let answer = report.end().await;
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    assert_eq!(runtime.names().await, ["a"]);
 }

@@ -70,6 +70,7 @@ async fn what_no_tunnel_sends_ends_it() {
         ("bits of an extension", masked(0xc2, 1)),
         ("an opcode of nobody", masked(0x83, 1)),
         ("a long ping", vec![0x89, 0xfe, 1, 0, 1, 2, 3, 4]),
+        ("a ping of everything", [&[0x89, 0xff][..], &[0xff; 8], &[1, 2, 3, 4]].concat()),
         ("much", vec![0x82, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 1, 2, 3, 4]),
         ("half a head", vec![0x82]),
         ("half a payload", vec![0x82, 0x82, 1, 2, 3, 4, 0]),

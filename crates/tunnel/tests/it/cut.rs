@@ -135,6 +135,40 @@ async fn t5_callers_who_stop_reading_stall_nobody_else() {
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
+/// Each piece that nobody reads costs h2 as much as one of 256 bytes, and it ends a connection on which there are too many: for all of
+/// its streams.
+#[tokio::test(flavor = "multi_thread")]
+async fn t5_small_pieces_that_nobody_reads_end_no_tunnel() {
+    let platform = Platform::start().await;
+    let local = listen(|request| async move {
+        if request.uri().path() == "/quick" {
+            return text(StatusCode::OK, "quick");
+        }
+        let endless = stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(b"a line\n\n"))));
+        Response::new(StreamBody::new(endless).boxed_unsync())
+    })
+    .await;
+    let _agent = platform.connect("prod", local, Carrier::WebSocket);
+    platform.until_open("prod", 1).await;
+    let open = || platform.sessions.list(&name("prod")).into_iter().map(|one| (one.id, one.received)).next();
+    let (before, _) = open().expect("a tunnel");
+    let mut caller = Caller::small(&platform, "prod").await;
+    let request = Request::builder().uri("/lines").body(body("")).expect("a request");
+    let stalled = caller.send(request).await.expect("an answer");
+    // Until everything that can be full is.
+    let (mut came, mut same) = (0, 0);
+    while same < 20 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let Some((id, received)) = open() else { panic!("the tunnel ended after {came} bytes") };
+        assert_eq!(id, before, "the tunnel ended after {came} bytes");
+        same = if received < came + 4096 { same + 1 } else { 0 };
+        came = came.max(received);
+    }
+    assert_eq!(Caller::of(&platform, "prod").await.get("/quick").await.1, "quick");
+    assert_eq!(open().map(|(id, _)| id), Some(before));
+    drop((caller, stalled));
+}
+
 /// More than h2 counts by default before it takes them for an attack and ends the connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_who_leave_in_the_middle_end_no_tunnel() {

@@ -132,6 +132,36 @@ async fn a_request_that_takes_long_is_no_silence() {
     is_let_go(serving, "one that asks for nothing more").await;
 }
 
+/// The next frame: its kind and what is in it.
+async fn frame(near: &mut DuplexStream) -> (u8, Vec<u8>) {
+    let mut head = [0; 9];
+    near.read_exact(&mut head).await.expect("a frame");
+    let mut payload = vec![0; usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2])];
+    near.read_exact(&mut payload).await.expect("all of it");
+    (head[3], payload)
+}
+
+/// It was on its way when the connection had not been used for so long that it was to go.
+#[tokio::test]
+async fn a_request_that_meets_the_end_of_its_connection_is_answered() {
+    const DATA: u8 = 0;
+    const GOAWAY: u8 = 7;
+    let (mut near, _serving) = dialled(Limits { head: SHORT.idle * 3, ping: PATIENCE, ..SHORT });
+    near.write_all(&[PREFACE, SETTINGS].concat()).await.expect("written");
+    while frame(&mut near).await.0 != GOAWAY {}
+    // `:method GET`, `:scheme http`, `:path /slow`: HEADERS of stream 1 with both ends in them.
+    let head = [&[0x82, 0x86, 0x04, 5][..], b"/slow"].concat();
+    near.write_all(&[&[0, 0, head.len() as u8, 1, 5, 0, 0, 0, 1][..], &head].concat())
+        .await
+        .expect("written");
+    loop {
+        let (kind, payload) = frame(&mut near).await;
+        if kind == DATA {
+            return assert_eq!(payload, b"late");
+        }
+    }
+}
+
 /// Requests that are taken back as soon as they were sent, on and on.
 #[tokio::test]
 async fn resets_one_after_the_other_end_the_connection() {
