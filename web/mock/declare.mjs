@@ -54,9 +54,10 @@ export function createDeclare(applications, changed, speed) {
           namespace,
           runtime: 'local',
           project,
-          repoURL: source.repoURL,
-          path: source.path,
-          destination,
+          repoUrl: source.repoURL,
+          path: source.path ?? '',
+          targetRevision: source.targetRevision ?? '',
+          destination: `${destination.name ?? destination.server}, namespace ${destination.namespace}`,
         });
         changed('application', `local/${namespace}/${name}`);
       }, 1500 / speed);
