@@ -188,7 +188,13 @@ test('one is deleted from Git after it was said what goes with it', async () => 
   assert.deepEqual(await violations(page), []);
   await press('Delete');
   await dialog.getByText('Deleted by').waitFor();
+  // The runtime deletes it a moment later: then the page shows no state of it any more.
+  await page.getByText('Not found', { exact: true }).waitFor();
+  await dialog.getByText('Deleted by').waitFor();
   await press('Done');
+  await settled(page);
+  assert.deepEqual(await violations(page), []);
+  assert.equal(await page.getByText('Comparison', { exact: false }).count(), 0);
 });
 
 test('who leaves it is asked, and who has given no Git access is led there', async () => {
