@@ -115,6 +115,27 @@ test('Ctrl-K goes to whatever has a name, and does what can be done to it', asyn
   await box.waitFor({ state: 'detached' });
 });
 
+test('a dialog is about the object that it was opened for: it goes with its page', async () => {
+  await visit('/applications/local/argocd/demo?tab=history');
+  await page.getByRole('heading', { name: 'demo', level: 1 }).waitFor();
+  await page.getByRole('link', { name: 'Applications', exact: true }).first().click();
+  await page.getByRole('link', { name: 'payments', exact: true }).click();
+  await page.getByRole('tab', { name: 'History' }).click();
+  await page.getByRole('button', { name: 'Delete from Git' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('combobox', { name: 'Repository', exact: true }).fill('ada/deploy');
+  await dialog.getByRole('button', { name: 'Check' }).click();
+  await dialog.getByRole('button', { name: 'Delete', exact: true }).waitFor();
+  // Ctrl-K would lead away from what is typed, and take the next Escape from the dialog.
+  await page.keyboard.press('Control+k');
+  await settled(page);
+  assert.equal(await page.getByRole('dialog').count(), 1);
+  // Another application, on the same kind of page.
+  await page.evaluate(() => history.go(-2));
+  await page.getByRole('heading', { name: 'demo', level: 1 }).waitFor();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+});
+
 test('D28: a pipeline page is about that pipeline: its builds first, its graph, its text and its description', async () => {
   await visit('/pipelines/platform%2Fapi');
   await page.getByRole('heading', { name: 'platform/api', level: 1 }).waitFor();
