@@ -334,6 +334,42 @@ test('several applications are synced at once, and each says how that went', asy
   await bar.getByText('chosen').waitFor({ state: 'detached' });
 });
 
+test('an order to several outlives the list that they were chosen from, and can be stopped', async () => {
+  await visit('/applications');
+  for (const name of ['shop-frontend', 'payments', 'demo', 'sandbox', 'search-cluster'])
+    await page.getByRole('checkbox', { name: `Choose ${name}` }).check();
+  await page.getByRole('searchbox', { name: 'Search' }).fill('shop');
+  await page.getByRole('row', { name: /payments/ }).waitFor({ state: 'detached' });
+  let letGo;
+  const held = new Promise((done) => (letGo = done));
+  await page.route('**/sync', async (route) => {
+    await held;
+    await route.continue();
+  });
+  // None of them fits any more, as those that were OutOfSync and are synced.
+  let gone = false;
+  await page.route('**/api/applications?*', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    await route.fulfill({ json: gone ? { ...list, applications: [], total: 0 } : list });
+  });
+  await page.getByRole('button', { name: 'Sync…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Sync 5 applications' });
+  await dialog.getByRole('button', { name: 'Sync', exact: true }).click();
+  await dialog.getByText('Asking…').nth(3).waitFor();
+  gone = true;
+  world.mock.announce('all', '');
+  await page.getByText('No application matches').waitFor();
+  await dialog.getByRole('button', { name: 'Stop' }).click();
+  letGo();
+  await dialog.getByText('1 of 5 were not asked.').waitFor();
+  await dialog.getByText('Not asked', { exact: true }).waitFor();
+  await settled(page);
+  assert.deepEqual(await violations(page, 'stopped'), []);
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await page.getByText('1 chosen').waitFor();
+});
+
 test('resources are found by kind, name and state, and the address knows of it', async () => {
   await visit('/applications/frankfurt/argocd/search-cluster?tab=table');
   const table = page.getByRole('table', { name: 'Resources' });
