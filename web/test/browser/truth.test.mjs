@@ -55,6 +55,12 @@ test('a sync can be of some resources, and says what it would delete', async () 
   assert.match(await plan.locator('tbody tr').first().innerText(), /prune/);
   await plan.getByRole('checkbox', { name: 'ConfigMap demo/settings' }).uncheck();
   await dialog.getByText('Hooks run only when everything is synced.').waitFor();
+  // What another revision does not declare, nobody has planned.
+  await dialog.getByRole('textbox', { name: 'Revision' }).fill('v2');
+  await dialog.getByRole('alert').getByText('What is deleted is known when it is synced').waitFor();
+  assert.equal(await dialog.getByText('One object is deleted').count(), 0);
+  await dialog.getByRole('textbox', { name: 'Revision' }).fill('');
+  await dialog.getByRole('alert').getByText('One object is deleted').waitFor();
   const asked = page.waitForRequest((request) => request.url().endsWith('/sync'));
   await dialog.getByRole('button', { name: 'Sync 2 of 4' }).click();
   assert.deepEqual((await asked).postDataJSON(), {
