@@ -253,6 +253,25 @@ describe('runtimes', () => {
     await page.getByRole('option', { name: 'applications' }).click();
     await page.getByText('INFO applications: Synced.').waitFor();
     await page.getByText('The tunnel to the platform is open.').waitFor({ state: 'detached' });
+    // Each reading is recorded: none is made because the runtime changed, or because all is asked again.
+    const readings = [];
+    page.on('request', (request) => request.url().endsWith('/runtime-logs') && readings.push(request.url()));
+    const renewed = page.waitForResponse((response) => response.url().endsWith('/api/runtimes/local'));
+    world.mock.announce('runtime', 'local');
+    await renewed;
+    world.mock.announce('all', '');
+    await settled(page);
+    assert.deepEqual(readings, []);
+    const again = page.waitForResponse((response) => response.url().endsWith('/runtime-logs'));
+    await button('Read again').click();
+    await again;
+    await page.getByText('INFO applications: Synced.').waitFor();
+    assert.equal(readings.length, 1);
+    // What cannot be read says so, and does not stand there as if it had been.
+    await page.route('**/runtime-logs', (route) => route.abort());
+    await button('Read again').click();
+    await page.getByRole('alert').filter({ hasText: 'annot reach the runtime' }).waitFor();
+    assert.equal(await page.getByText('INFO applications: Synced.').count(), 0);
   });
 
   test('clusters are listed with the reason of a failure, and the commands that add and remove them', async () => {
