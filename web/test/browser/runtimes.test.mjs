@@ -74,12 +74,46 @@ describe('a terminal in a pod', () => {
       },
       [await shell.elementHandle(), before[1]],
     );
+    // Every key by itself: what no key press tells of arrives too, such as what is pasted or typed with AltGr.
+    await opened().getByText('Send each key press').click();
+    const typing = opened().getByLabel(/^Command for the shell/);
+    await typing.focus();
+    await page.keyboard.insertText('echo {@}');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(
+      (element) => element.textContent.includes('\n{@}'),
+      await shell.elementHandle(),
+    );
+    assert.equal(await typing.inputValue(), '');
+    await opened().getByText('Send each key press').click();
     await line.fill('exit 3');
     await line.press('Enter');
     await opened().getByText('Closed: it ended with exit code 3.').waitFor();
     const asked = sockets.filter((url) => url.includes('/exec'));
     assert.equal(asked.length, 1);
     assert.ok(!asked[0].includes('pass'), asked[0]);
+  });
+
+  test('what is typed before it is open arrives', async () => {
+    await pod();
+    let letGo;
+    const held = new Promise((done) => (letGo = done));
+    await page.route('**/pass', async (route) => {
+      await held;
+      await route.continue();
+    });
+    await button('Terminal').click();
+    await inDialog('Open').click();
+    const shell = opened().getByRole('log');
+    await shell.waitFor();
+    const line = opened().getByPlaceholder('Type a command and press Enter');
+    await line.fill('echo early');
+    await line.press('Enter');
+    letGo();
+    await page.waitForFunction(
+      (element) => element.textContent.includes('\nearly'),
+      await shell.elementHandle(),
+    );
   });
 
   test('what the runtime does not open says so', async () => {
