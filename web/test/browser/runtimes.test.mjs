@@ -174,6 +174,22 @@ describe("one's own Git access at a runtime", () => {
     assert.deepEqual(await violations(page), []);
   });
 
+  test('a sign-in that ends before the list has come is in the list', async () => {
+    await visit('/runtimes/local/git');
+    const connected = page.waitForResponse((response) => response.url().endsWith('/git-connect'));
+    let late = true;
+    await button('Sign in to Gitea at https://git.example.com').waitFor();
+    await page.route('**/git/git-tokens', async (route) => {
+      if (!late) return route.continue();
+      late = false;
+      await connected;
+      // As it stood before; nobody may want it any more.
+      await route.fulfill({ json: { tokens: [], signIn: [] } }).catch(() => undefined);
+    });
+    await button('Sign in to Gitea at https://git.example.com').click();
+    await given('Gitea').getByText('Sign-in').waitFor();
+  });
+
   test('one that was begun elsewhere is not ended here: the code is for where it was begun', async () => {
     await visit(`/runtimes/local/git#provider=gitea&code=c0de-elsewhere&state=${'7b'.repeat(32)}`);
     await page.getByText('This sign-in was not begun in this tab.').waitFor();
