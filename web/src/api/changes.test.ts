@@ -7,16 +7,20 @@ import {
   applicationsQuery,
   buildQuery,
   buildsQuery,
+  eventsQuery,
   repositoriesQuery,
   runtimesQuery,
 } from './queries';
 
 describe('which answers a change makes old', () => {
+  const demo = { runtime: 'local', namespace: 'argocd', name: 'demo' };
+  const pod = { group: '', kind: 'Pod', namespace: 'demo', resourceName: 'web-1' };
   const queries = {
     build: buildQuery('a'),
     otherBuild: buildQuery('b'),
     builds: buildsQuery({ limit: 25 }),
-    application: applicationQuery({ runtime: 'local', namespace: 'argocd', name: 'demo' }),
+    application: applicationQuery(demo),
+    events: eventsQuery(demo, pod),
     applications: applicationsQuery({}),
     runtimes: runtimesQuery,
     repositories: repositoriesQuery,
@@ -34,8 +38,9 @@ describe('which answers a change makes old', () => {
 
   test.each([
     ['build', 'a', ['build', 'builds']],
-    ['application', 'local/argocd/demo', ['application']],
-    ['application', 'an id of another form', ['application', 'applications']],
+    ['application', 'local/argocd/demo', ['application', 'events']],
+    ['application', 'local/argocd/other', []],
+    ['application', 'an id of another form', ['application', 'events', 'applications']],
     ['runtime', 'local', ['runtimes']],
     ['repository', 'x', ['repositories']],
     ['all', '', Object.keys(queries)],

@@ -26,7 +26,13 @@ export function keysOf(change: Change): QueryKey[] {
       if (!ref) return [['applications']];
       const { runtime, namespace, name } = ref;
       // The list's rows are patched one by one; see `applicationRows.ts`.
-      const views = ['one', 'diff', 'plan'].map((view) => ['applications', view, runtime, namespace, name]);
+      const views = ['one', 'diff', 'plan', 'events', 'actions'].map((view) => [
+        'applications',
+        view,
+        runtime,
+        namespace,
+        name,
+      ]);
       return [...views, ['applications', 'rollouts']];
     }
     case 'runtime':

@@ -272,6 +272,16 @@ test('a resource shows its events and its manifest, and what can be done to it i
   const manifest = page.getByRole('dialog', { name: /^Pod demo-/ });
   await manifest.getByText('uid: pod-demo-').waitFor();
   await page.keyboard.press('Escape');
+  // Opened again it is asked for again.
+  const again = page.waitForRequest((request) => request.url().includes('/sandbox/resource?'));
+  await pod.getByRole('button', { name: 'Manifest' }).click();
+  await again;
+  await manifest.getByText('uid: pod-demo-').waitFor();
+  await page.keyboard.press('Escape');
+  // What was noted meanwhile turns up.
+  const noted = page.waitForRequest((request) => request.url().includes('/sandbox/events?'));
+  world.mock.announce('application', 'local/argocd/sandbox');
+  await noted;
   await pod.getByRole('button', { name: 'Actions' }).click();
   await page.getByText('There are no actions for this kind.').waitFor();
   await page.keyboard.press('Escape');
