@@ -209,8 +209,9 @@ test("how the tunnel and the reports fare is counted at both ends", { timeout: 6
 });
 
 test("what its process says is shown to an Administrator, by component", { timeout: 60_000 }, async () => {
-  const said = await slipway("runtime", "logs", "east", "--own");
+  const { stdout: said, stderr: whose } = await run(binary, ["runtime", "logs", "east", "--own"], { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey } });
   assert.match(said, /INFO +tunnel: The tunnel to the platform is open\./);
+  assert.match(whose, /^What process \S+ says(; \d+ earlier lines are not kept)?:\n$/);
   const lines = (await slipway("runtime", "logs", "east", "--own", "--component", "tunnel", "--tail", "1")).trim().split("\n");
   assert.equal(lines.length, 1);
   assert.match(lines[0], /^\S+Z \w+ +tunnel: /);
