@@ -194,6 +194,9 @@ test("plan, diff and sync go through the tunnel", { timeout: 120_000 }, async ()
   assert.ok((await seen()).sessions[0].served >= 3);
   const record = (await slipway("get", "audit", "--filter", "entity=application", "-o", "json"));
   assert.match(record, /"action": ?"sync"/);
+  // What is to be a commit, and only tried, changes nothing in the cluster.
+  await assert.rejects(slipway("app", "set", "shop", "--sync-policy", "none", "--dry-run"), /this is a commit: say where it is declared/);
+  await assert.rejects(slipway("app", "sync", "shop", "--resource", "ClusterRole/team:a:read"), /shop has no resource `ClusterRole\/team:a:read`/);
 });
 
 test("how the tunnel and the reports fare is counted at both ends", { timeout: 60_000 }, async () => {
