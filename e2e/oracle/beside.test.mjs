@@ -62,7 +62,7 @@ before(async () => {
   ({ url, apiKey } = JSON.parse(await new Promise((done) => createInterface({ input: server.stdout }).once("line", done))));
   const token = (await slipway("runtime", "create", "beside")).trim();
   const options = ["--kubeconfig", kubeconfig, "--namespace", control, "--data", join(folder, "runtime"), "--allow-local-repositories"];
-  program(["runtime", "--server", url, ...options, "--without", "applications", "--without", "applicationsets"], { SLIPWAY_TOKEN: token });
+  program(["runtime", "--server", url, ...options, "--without", "applications", "--without", "application-sets"], { SLIPWAY_TOKEN: token });
   await until("the runtime is online", async () => JSON.parse(await slipway("runtime", "get", "beside", "-o", "json")).tunnels === 1);
 });
 after(() => {

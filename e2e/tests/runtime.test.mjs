@@ -194,6 +194,9 @@ test("plan, diff and sync go through the tunnel", { timeout: 120_000 }, async ()
   assert.ok((await seen()).sessions[0].served >= 3);
   const record = (await slipway("get", "audit", "--filter", "entity=application", "-o", "json"));
   assert.match(record, /"action": ?"sync"/);
+  // What is to be a commit, and only tried, changes nothing in the cluster.
+  await assert.rejects(slipway("app", "set", "shop", "--sync-policy", "none", "--dry-run"), /this is a commit: say where it is declared/);
+  await assert.rejects(slipway("app", "sync", "shop", "--resource", "ClusterRole/team:a:read"), /shop has no resource `ClusterRole\/team:a:read`/);
 });
 
 test("how the tunnel and the reports fare is counted at both ends", { timeout: 60_000 }, async () => {
@@ -209,8 +212,9 @@ test("how the tunnel and the reports fare is counted at both ends", { timeout: 6
 });
 
 test("what its process says is shown to an Administrator, by component", { timeout: 60_000 }, async () => {
-  const said = await slipway("runtime", "logs", "east", "--own");
+  const { stdout: said, stderr: whose } = await run(binary, ["runtime", "logs", "east", "--own"], { env: { ...environment, SLIPWAY_URL: url, SLIPWAY_API_KEY: apiKey } });
   assert.match(said, /INFO +tunnel: The tunnel to the platform is open\./);
+  assert.match(whose, /^What process \S+ says(; \d+ earlier lines are not kept)?:\n$/);
   const lines = (await slipway("runtime", "logs", "east", "--own", "--component", "tunnel", "--tail", "1")).trim().split("\n");
   assert.equal(lines.length, 1);
   assert.match(lines[0], /^\S+Z \w+ +tunnel: /);

@@ -23,8 +23,12 @@ export function createDeclare(applications, changed, speed) {
         warnings: ['what it deployed stays: it has no resources-finalizer'],
       };
       if (dryRun) return answer;
-      const gone = applications.findIndex((one) => one.name === name && one.namespace === namespace);
-      if (gone >= 0) applications.splice(gone, 1);
+      setTimeout(() => {
+        const gone = applications.findIndex((one) => one.name === name && one.namespace === namespace);
+        if (gone < 0) return;
+        const [{ runtime }] = applications.splice(gone, 1);
+        changed('application', `${runtime}/${namespace}/${name}`);
+      }, 1500 / speed);
       return {
         ...answer,
         outcome: 'committed',
@@ -54,9 +58,10 @@ export function createDeclare(applications, changed, speed) {
           namespace,
           runtime: 'local',
           project,
-          repoURL: source.repoURL,
-          path: source.path,
-          destination,
+          repoUrl: source.repoURL,
+          path: source.path ?? '',
+          targetRevision: source.targetRevision ?? '',
+          destination: `${destination.name ?? destination.server}, namespace ${destination.namespace}`,
         });
         changed('application', `local/${namespace}/${name}`);
       }, 1500 / speed);

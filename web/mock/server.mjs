@@ -61,6 +61,7 @@ export function startMock({ port = 4010, speed = 1 } = {}) {
         url: `http://127.0.0.1:${server.address().port}`,
         state,
         listeners: () => changes.listeners,
+        announce: (kind, id) => changes.push({ kind, id }),
         dropConnections: () => changes.dropAll(),
         close: () => {
           state.stop();

@@ -50,6 +50,8 @@ export function createApp() {
     defaultPreload: 'intent',
     defaultPreloadStaleTime: 0,
     scrollRestoration: true,
+    // Another object is another page: a dialog that stands open is never about the one that came after.
+    defaultRemountDeps: ({ params }) => params,
     defaultNotFoundComponent: NotFoundPage,
     defaultErrorComponent: PageError,
     defaultPendingComponent: PageLoading,

@@ -1,4 +1,4 @@
-import { QueryClient } from '@tanstack/react-query';
+import { QueryClient, QueryObserver } from '@tanstack/react-query';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Invalidator, keysOf } from './changes';
 import { waitMs } from './live';
@@ -7,16 +7,20 @@ import {
   applicationsQuery,
   buildQuery,
   buildsQuery,
+  eventsQuery,
   repositoriesQuery,
   runtimesQuery,
 } from './queries';
 
 describe('which answers a change makes old', () => {
+  const demo = { runtime: 'local', namespace: 'argocd', name: 'demo' };
+  const pod = { group: '', kind: 'Pod', namespace: 'demo', resourceName: 'web-1' };
   const queries = {
     build: buildQuery('a'),
     otherBuild: buildQuery('b'),
     builds: buildsQuery({ limit: 25 }),
-    application: applicationQuery({ runtime: 'local', namespace: 'argocd', name: 'demo' }),
+    application: applicationQuery(demo),
+    events: eventsQuery(demo, pod),
     applications: applicationsQuery({}),
     runtimes: runtimesQuery,
     repositories: repositoriesQuery,
@@ -34,8 +38,9 @@ describe('which answers a change makes old', () => {
 
   test.each([
     ['build', 'a', ['build', 'builds']],
-    ['application', 'local/argocd/demo', ['application']],
-    ['application', 'an id of another form', ['application', 'applications']],
+    ['application', 'local/argocd/demo', ['application', 'events']],
+    ['application', 'local/argocd/other', []],
+    ['application', 'an id of another form', ['application', 'events', 'applications']],
     ['runtime', 'local', ['runtimes']],
     ['repository', 'x', ['repositories']],
     ['all', '', Object.keys(queries)],
@@ -49,7 +54,7 @@ describe('the invalidator', () => {
 
   test('tells of each key once in a moment, however often it changed', async () => {
     const invalidateQueries = vi.fn().mockResolvedValue(undefined);
-    const invalidator = new Invalidator({ invalidateQueries }, undefined, 100);
+    const invalidator = new Invalidator({ invalidateQueries, isFetching: () => 0 }, undefined, 100);
     for (let index = 0; index < 50; index++) invalidator.changed({ kind: 'build', id: 'a' });
     await vi.advanceTimersByTimeAsync(100);
     expect(invalidateQueries.mock.calls.map(([{ queryKey }]) => queryKey)).toEqual([
@@ -61,7 +66,7 @@ describe('the invalidator', () => {
   test('lets a slow round finish before the next, and loses nothing that came meanwhile', async () => {
     let finish = () => {};
     const invalidateQueries = vi.fn(() => new Promise<void>((done) => (finish = done)));
-    const invalidator = new Invalidator({ invalidateQueries }, undefined, 100);
+    const invalidator = new Invalidator({ invalidateQueries, isFetching: () => 0 }, undefined, 100);
     invalidator.changed({ kind: 'repository', id: 'a' });
     await vi.advanceTimersByTimeAsync(100);
     invalidator.changed({ kind: 'repository', id: 'a' });
@@ -72,9 +77,27 @@ describe('the invalidator', () => {
     expect(invalidateQueries).toHaveBeenCalledTimes(2);
   });
 
+  test('a first answer of before the change is not the last one', async () => {
+    const client = new QueryClient();
+    const answers: ((answer: string) => void)[] = [];
+    const queryFn = () => new Promise<string>((done) => answers.push(done));
+    const observer = new QueryObserver(client, { queryKey: ['repositories'], queryFn, staleTime: Infinity });
+    const leave = observer.subscribe(() => {});
+    new Invalidator(client, undefined, 100).changed({ kind: 'repository', id: 'a' });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(answers).toHaveLength(1);
+    answers[0]?.('before');
+    await vi.advanceTimersByTimeAsync(1);
+    expect(observer.getCurrentResult().data).toBe('before');
+    answers[1]?.('after');
+    await vi.advanceTimersByTimeAsync(1);
+    expect(observer.getCurrentResult().data).toBe('after');
+    leave();
+  });
+
   test('everything is told as one', async () => {
     const invalidateQueries = vi.fn().mockResolvedValue(undefined);
-    const invalidator = new Invalidator({ invalidateQueries }, undefined, 100);
+    const invalidator = new Invalidator({ invalidateQueries, isFetching: () => 0 }, undefined, 100);
     invalidator.changed({ kind: 'build', id: 'a' });
     invalidator.everything();
     await vi.advanceTimersByTimeAsync(100);

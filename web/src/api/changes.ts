@@ -2,7 +2,7 @@
  * What happened on the server → which cached answers are old. In: `{kind, id}` from the change stream. Out:
  * invalidations of the query cache. It holds no connection; see `live.ts`.
  */
-import type { QueryClient, QueryKey } from '@tanstack/react-query';
+import type { Query, QueryClient, QueryKey } from '@tanstack/react-query';
 import type { ApplicationRef } from './appProxy';
 import { refOf, type ApplicationRows } from './applicationRows';
 
@@ -26,7 +26,13 @@ export function keysOf(change: Change): QueryKey[] {
       if (!ref) return [['applications']];
       const { runtime, namespace, name } = ref;
       // The list's rows are patched one by one; see `applicationRows.ts`.
-      const views = ['one', 'diff', 'plan'].map((view) => ['applications', view, runtime, namespace, name]);
+      const views = ['one', 'diff', 'plan', 'events', 'actions'].map((view) => [
+        'applications',
+        view,
+        runtime,
+        namespace,
+        name,
+      ]);
       return [...views, ['applications', 'rollouts']];
     }
     case 'runtime':
@@ -41,6 +47,10 @@ export function keysOf(change: Change): QueryKey[] {
 
 const WINDOW_MS = 120;
 
+const hasNone = ({ state }: Query) => state.data === undefined;
+
+type Cache = Pick<QueryClient, 'invalidateQueries' | 'isFetching'>;
+
 /**
  * Gathers changes for a moment and then invalidates each key once. While a round is being fetched the next one
  * waits: otherwise a busy build would cancel and restart the same slow fetch for ever.
@@ -48,16 +58,12 @@ const WINDOW_MS = 120;
 export class Invalidator {
   private pending = new Map<string, QueryKey>();
   private busy = false;
-  private readonly cache: Pick<QueryClient, 'invalidateQueries'>;
+  private readonly cache: Cache;
   private readonly rows: Pick<ApplicationRows, 'changed'> | undefined;
   private readonly windowMs: number;
   private applications = new Map<string, ApplicationRef>();
 
-  constructor(
-    cache: Pick<QueryClient, 'invalidateQueries'>,
-    rows?: Pick<ApplicationRows, 'changed'>,
-    windowMs = WINDOW_MS,
-  ) {
+  constructor(cache: Cache, rows?: Pick<ApplicationRows, 'changed'>, windowMs = WINDOW_MS) {
     this.cache = cache;
     this.rows = rows;
     this.windowMs = windowMs;
@@ -89,10 +95,17 @@ export class Invalidator {
     this.pending.clear();
     this.applications.clear();
     await Promise.allSettled([
-      ...keys.map((queryKey) => this.cache.invalidateQueries({ queryKey })),
+      ...keys.map((queryKey) => this.renew(queryKey)),
       ...(applications.length > 0 && this.rows ? [this.rows.changed(applications)] : []),
     ]);
     this.busy = false;
     if (this.pending.size > 0) this.schedule();
+  }
+
+  /** A first answer that is on its way is waited for and not asked for again: it may be of before the change. */
+  private async renew(queryKey: QueryKey): Promise<void> {
+    const isFirst = this.cache.isFetching({ queryKey, predicate: hasNone }) > 0;
+    await this.cache.invalidateQueries({ queryKey });
+    if (isFirst) await this.cache.invalidateQueries({ queryKey });
   }
 }

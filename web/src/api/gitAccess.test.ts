@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { readBrought } from './gitAccess';
+import { page, readBrought } from './gitAccess';
 
 describe('what a provider sent the browser back with', () => {
   test('is a code or an error, with the state', () => {
@@ -15,4 +15,11 @@ describe('what a provider sent the browser back with', () => {
     for (const hash of ['', '#', '#code=a', '#state=s', '#section'])
       expect(readBrought(hash)).toBeUndefined();
   });
+});
+
+test('a runtime sends the browser to pages alone', () => {
+  const from = 'https://slipway.example.com';
+  expect(page('https://git.example.com/login?a=b', from)).toBe('https://git.example.com/login?a=b');
+  for (const url of ['javascript:alert(1)', ' JavaScript:alert(1)', 'data:text/html,x', 'blob:https://x'])
+    expect(() => page(url, from)).toThrow('names no page');
 });

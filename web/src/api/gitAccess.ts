@@ -41,6 +41,13 @@ export function readBrought(hash: string): Brought | undefined {
   return brought.state && (brought.code || brought.error) ? brought : undefined;
 }
 
+/** A runtime is a stranger: it may send a browser to a page, and have nothing done in this one. */
+export function page(url: string, from: string): string {
+  const { protocol, href } = new URL(url, from);
+  if (protocol === 'https:' || protocol === 'http:') return href;
+  throw new Error('the runtime names no page to sign in at: look at the Secret that describes the sign-in');
+}
+
 export const gitAccess = {
   accounts: async (runtime: string, signal: AbortSignal): Promise<GitAccounts> => {
     const pass = await runtimePass(runtime, 'git-tokens', undefined, signal);
@@ -68,9 +75,10 @@ export const gitAccess = {
       pass.url,
       client(pass).POST('/app-proxy/api/git/git-authorize', { body }),
     );
+    const url = page(begun.url, globalThis.location.origin);
     const kept: Begun = { runtime, state: begun.state, word };
     sessionStorage.setItem(KEPT, JSON.stringify(kept));
-    return begun.url;
+    return url;
   },
   /** Whether this tab began it. */
   isOurs: (runtime: string, state: string): boolean => {

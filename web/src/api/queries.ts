@@ -173,10 +173,14 @@ export const diffQuery = (ref: ApplicationRef) =>
 const ofResource = (what: string, ref: ApplicationRef, of: ResourceRef) =>
   ['applications', what, ref.runtime, ref.namespace, ref.name, of] as const;
 
+/** Asked whenever somebody opens it, and not again while they read: its place would be lost. */
 export const manifestQuery = (ref: ApplicationRef, of: ResourceRef) =>
   queryOptions({
     queryKey: ofResource('resource', ref, of),
     queryFn: ({ signal }) => appProxy.resource(ref, of, signal),
+    staleTime: Infinity,
+    gcTime: 0,
+    refetchInterval: false,
   });
 
 export const eventsQuery = (ref: ApplicationRef, of: ResourceRef) =>

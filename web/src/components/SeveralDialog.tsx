@@ -23,8 +23,8 @@ const TONES: Record<Outcome['state'], Tone> = { waiting: 'queue', running: 'run'
 interface SeveralDialogProps {
   applications: ApplicationRow[];
   order: Order;
-  /** Whether anything was asked for. */
-  onClose: (asked: boolean) => void;
+  /** With those that nothing was asked for. */
+  onClose: (left: ApplicationRow[]) => void;
 }
 
 /** The same for several applications. Each is asked of its own runtime, by its own right, and says how that went. */
@@ -32,13 +32,11 @@ export function SeveralDialog({ applications, order, onClose }: SeveralDialogPro
   const [outcomes, setOutcomes] = useState<Outcome[]>();
   const [ended, setEnded] = useState(false);
   const [prune, setPrune] = useState(false);
-  const stop = useRef(new AbortController());
+  // What is under way ends, the rest does not begin; the dialog stays and says which are which.
+  const stop = useRef<AbortController>(undefined);
+  const [stopped, setStopped] = useState(false);
+  useEffect(() => () => stop.current?.abort(), []);
   const queryClient = useQueryClient();
-  // Closed in the middle: what is under way ends, the rest does not begin.
-  useEffect(() => {
-    const stopping = stop.current;
-    return () => stopping.abort();
-  }, []);
   const { name } = VERBS[order];
   const ask = (one: ApplicationRow) =>
     order === 'sync' ? appProxy.sync(one, { prune, dryRun: false, force: false }) : appProxy.refresh(one);
@@ -46,15 +44,23 @@ export function SeveralDialog({ applications, order, onClose }: SeveralDialogPro
     setOutcomes(applications.map(() => ({ state: 'waiting' })));
     const heard = (index: number, outcome: Outcome) =>
       setOutcomes((before) => before?.map((old, at) => (at === index ? outcome : old)));
+    stop.current = new AbortController();
     await eachOf(applications, ask, heard, stop.current.signal);
     setEnded(true);
     await queryClient.invalidateQueries({ queryKey: ['applications'] });
   };
-  const close = () => onClose(outcomes !== undefined);
-  const failed = outcomes?.filter(({ state }) => state === 'failed').length ?? 0;
+  const running = outcomes !== undefined && !ended;
+  const close = () => {
+    if (!running)
+      return onClose(applications.filter((_, at) => (outcomes?.[at]?.state ?? 'waiting') === 'waiting'));
+    stop.current?.abort();
+    setStopped(true);
+  };
+  const counts = (state: Outcome['state']) => outcomes?.filter((one) => one.state === state).length ?? 0;
+  const [failed, left] = [counts('failed'), counts('waiting')];
   const title = `${name} ${counted(applications.length, 'application')}`;
   return (
-    <Dialog onClose={close} title={title} size="lg" closeOnClickOutside={!outcomes || ended}>
+    <Dialog onClose={close} title={title} size="lg" closeOnClickOutside={!running}>
       <div className="stack">
         {!outcomes && order === 'sync' && (
           <Checkbox
@@ -73,10 +79,15 @@ export function SeveralDialog({ applications, order, onClose }: SeveralDialogPro
           <DataTable label="Chosen applications" heads={['Application', 'Runtime', 'Outcome']}>
             {applications.map((one, index) => (
               <tr key={keyOf(one)}>
-                <td>{one.name}</td>
+                <td>
+                  {one.name}
+                  <div className="muted" style={{ fontSize: 12 }}>
+                    {one.namespace}
+                  </div>
+                </td>
                 <td>{one.runtime}</td>
                 <td>
-                  <Said outcome={outcomes?.[index]} order={order} />
+                  <Said outcome={outcomes?.[index]} order={order} ended={ended} />
                 </td>
               </tr>
             ))}
@@ -84,21 +95,20 @@ export function SeveralDialog({ applications, order, onClose }: SeveralDialogPro
         </div>
         {ended && (
           <p role="status">
-            {failed === 0
+            {failed === 0 && left === 0
               ? `Asked for all ${applications.length}; the list shows how they fare.`
-              : `${failed} of ${applications.length} failed.`}
+              : [
+                  failed > 0 ? `${failed} of ${applications.length} failed.` : '',
+                  left > 0 ? `${left} of ${applications.length} were not asked.` : '',
+                ].join(' ')}
           </p>
         )}
         <div className="row" style={{ justifyContent: 'flex-end' }}>
-          <Button variant="default" onClick={close}>
-            {ended ? 'Close' : 'Cancel'}
+          <Button variant="default" loading={stopped && !ended} onClick={close}>
+            {ended ? 'Close' : running ? 'Stop' : 'Cancel'}
           </Button>
           {!ended && (
-            <Button
-              loading={Boolean(outcomes)}
-              onClick={() => void run()}
-              {...(prune ? { color: 'red' } : {})}
-            >
+            <Button loading={running} onClick={() => void run()} {...(prune ? { color: 'red' } : {})}>
               {name}
             </Button>
           )}
@@ -108,10 +118,10 @@ export function SeveralDialog({ applications, order, onClose }: SeveralDialogPro
   );
 }
 
-function Said({ outcome, order }: { outcome: Outcome | undefined; order: Order }) {
+function Said({ outcome, order, ended }: { outcome: Outcome | undefined; order: Order; ended: boolean }) {
   if (!outcome) return <span className="muted">–</span>;
   const words = {
-    waiting: 'Waiting',
+    waiting: ended ? 'Not asked' : 'Waiting',
     running: 'Asking…',
     done: VERBS[order].past,
     failed: outcome.state === 'failed' ? sentence(toFailure(outcome.error).message) : '',

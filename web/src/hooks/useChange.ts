@@ -5,7 +5,13 @@ export function useChange(...keys: QueryKey[]) {
   const queryClient = useQueryClient();
   return async <T>(work: Promise<T>): Promise<T> => {
     const answer = await work;
-    await Promise.all(keys.map((queryKey) => queryClient.invalidateQueries({ queryKey })));
+    await Promise.all(
+      keys.map(async (queryKey) => {
+        // A first answer that is on its way is not asked for again by itself, and may be of before.
+        await queryClient.cancelQueries({ queryKey });
+        await queryClient.invalidateQueries({ queryKey });
+      }),
+    );
     return answer;
   };
 }

@@ -28,7 +28,7 @@ import type { ApplicationTab } from '../routes';
 import { Layers } from '../ui/icons';
 import { Page } from '../ui/Page';
 import { Prose } from '../ui/Prose';
-import { Empty, Loading, QueryView } from '../ui/States';
+import { Empty, ErrorNotice, isGone, Loading, QueryView } from '../ui/States';
 import styles from './ApplicationPage.module.css';
 
 const route = getRouteApi('/signed-in/applications/$runtime/$namespace/$name');
@@ -52,19 +52,22 @@ export function ApplicationPage() {
   const application = useQuery(applicationQuery(reference));
   const runtimes = useQuery(runtimesQuery);
   const runtime = runtimes.data?.find((each) => each.name === reference.runtime);
-  const disabledReason = offlineReason(reference.runtime, runtimes.data, runtime);
+  const gone = isGone(application);
+  const disabledReason = gone
+    ? 'It is not there any more.'
+    : offlineReason(reference.runtime, runtimes.data, runtime);
   return (
     <Page
       title={
         <span className="row" style={{ flexWrap: 'wrap' }}>
           {reference.name}
-          {application.data && <StateBadges application={application.data} />}
+          {application.data && !gone && <StateBadges application={application.data} />}
         </span>
       }
       documentTitle={`${reference.name} · Applications`}
       subtitle={
         // A condition below says it in full.
-        application.data && (application.data.conditions ?? []).length === 0 ? (
+        application.data && !gone && (application.data.conditions ?? []).length === 0 ? (
           <Prose>{application.data.summary}</Prose>
         ) : (
           <>
@@ -78,18 +81,22 @@ export function ApplicationPage() {
         )
       }
     >
-      <QueryView query={application} rows={8}>
-        {(data) => (
-          <>
-            <Conditions conditions={data.conditions ?? []} />
-            <ApplicationFacts
-              application={data}
-              policy={<SyncPolicy application={data} {...{ reference, disabledReason }} />}
-            />
-            <ApplicationTabs application={data} disabledReason={disabledReason} />
-          </>
-        )}
-      </QueryView>
+      {gone ? (
+        <ErrorNotice error={application.error} />
+      ) : (
+        <QueryView query={application} rows={8}>
+          {(data) => (
+            <>
+              <Conditions conditions={data.conditions ?? []} />
+              <ApplicationFacts
+                application={data}
+                policy={<SyncPolicy application={data} {...{ reference, disabledReason }} />}
+              />
+              <ApplicationTabs application={data} disabledReason={disabledReason} />
+            </>
+          )}
+        </QueryView>
+      )}
     </Page>
   );
 }

@@ -124,7 +124,9 @@ export function ApplicationsPage() {
           </span>
         </div>
       )}
-      {list.data && list.data.total > 0 && <Chosen rows={chosen} list={list.data} onChange={setChosen} />}
+      {((list.data?.total ?? 0) > 0 || chosen.size > 0) && (
+        <Chosen rows={chosen} list={list.data} onChange={setChosen} />
+      )}
       <div className="panel" style={{ opacity: list.isPlaceholderData ? 0.6 : 1 }}>
         <QueryView query={list} rows={6} empty={(data) => nothing(data, filtered)}>
           {(data) => <ApplicationList {...{ filter, chosen }} total={data.total} onChoose={choose} />}
@@ -136,32 +138,37 @@ export function ApplicationsPage() {
 
 interface ChosenProps {
   rows: ReadonlyMap<string, ApplicationRow>;
-  /** The first page of what fits the filter. */
-  list: Answer;
+  /** The first page of what fits the filter; not there while it cannot be read. */
+  list: Answer | undefined;
   onChange: (rows: ReadonlyMap<string, ApplicationRow>) => void;
 }
 
-/** What can be done to several at once. They stay chosen while filters change, so that they can be gathered. */
+/**
+ * What can be done to several at once. They stay chosen while filters change, so that they can be gathered; and what is under way
+ * goes on when none of them fits the filter any more, as those that were OutOfSync.
+ */
 function Chosen({ rows, list, onChange }: ChosenProps) {
   const [order, setOrder] = useState<Order>();
-  const whole = list.applications.length === list.total;
+  const [shown, total] = [list?.applications ?? [], list?.total ?? 0];
+  const all =
+    total === 0
+      ? 'No application fits the filters.'
+      : shown.length < total
+        ? 'More fit than can be chosen at once: narrow the list with the filters.'
+        : undefined;
   const none = rows.size === 0 ? 'Choose applications in the list first.' : undefined;
-  const close = (asked: boolean) => {
+  const close = (left: ApplicationRow[]) => {
     setOrder(undefined);
-    if (asked) onChange(new Map());
+    onChange(new Map(left.map((row) => [keyOf(row), row])));
   };
   return (
     <div className="row" role="group" aria-label="Chosen applications" style={{ flexWrap: 'wrap' }}>
       <Action
         size="xs"
-        disabledReason={
-          whole ? undefined : 'More fit than can be chosen at once: narrow the list with the filters.'
-        }
-        onClick={() =>
-          onChange(new Map([...rows, ...list.applications.map((row) => [keyOf(row), row] as const)]))
-        }
+        disabledReason={all}
+        onClick={() => onChange(new Map([...rows, ...shown.map((row) => [keyOf(row), row] as const)]))}
       >
-        Choose all {list.total.toLocaleString('en')}
+        Choose all {total.toLocaleString('en')}
       </Action>
       <Action size="xs" disabledReason={none} onClick={() => setOrder('sync')}>
         Sync…

@@ -6,13 +6,14 @@ import { ApiError } from '../api/client';
 import { declare } from '../api/declare';
 import { gitAccess } from '../api/gitAccess';
 import { clustersQuery, runtimesQuery } from '../api/queries';
-import type { Declared, Runtime } from '../api/types';
+import type { Runtime } from '../api/types';
 import { DeclaredIn } from '../components/declare/DeclaredIn';
 import { changed, fieldAt, isRead, missing, read, start, type Field } from '../components/declare/draft';
 import { DraftForm } from '../components/declare/DraftForm';
 import { Committed, Warnings } from '../components/declare/Outcome';
 import { isRepository, NOWHERE, type Place } from '../components/declare/place';
 import { UnsavedChanges } from '../components/UnsavedChanges';
+import { Action } from '../ui/Action';
 import { Editor } from '../ui/Editor';
 import { FormError } from '../ui/FormDialog';
 import { Page } from '../ui/Page';
@@ -26,6 +27,10 @@ export function NewApplicationPage() {
   const { runtime: wanted } = route.useSearch();
   const navigate = route.useNavigate();
   const runtimes = useQuery(runtimesQuery);
+  // The one that was offered stays, whatever becomes of it: another one is another form, and empty.
+  const [offered, setOffered] = useState<string>();
+  const first = runtimes.data?.find(({ online }) => online) ?? runtimes.data?.[0];
+  if (offered === undefined && first) setOffered(first.name);
   return (
     <Page
       title="New application"
@@ -34,8 +39,8 @@ export function NewApplicationPage() {
     >
       <QueryView query={runtimes}>
         {(all) => {
-          const chosen =
-            all.find(({ name }) => name === wanted) ?? all.find(({ online }) => online) ?? all[0];
+          const named = (name: string | undefined) => all.find((one) => one.name === name);
+          const chosen = named(wanted) ?? named(offered) ?? first;
           if (!chosen)
             return (
               <Empty title="No runtime yet">
@@ -69,7 +74,8 @@ type View = 'form' | 'yaml';
 
 function NewApplication({ runtime }: { runtime: Runtime }) {
   const home = runtime.namespace || 'argocd';
-  const [source, setSource] = useState(() => start(home));
+  const [empty] = useState(() => start(home));
+  const [source, setSource] = useState(empty);
   const [view, setView] = useState<View>('form');
   const [place, setPlace] = useState(NOWHERE);
   const [tried, setTried] = useState(false);
@@ -87,19 +93,30 @@ function NewApplication({ runtime }: { runtime: Runtime }) {
   const account = accounts.data?.tokens[place.account];
 
   const send = useMutation({
-    mutationFn: async (dryRun: boolean): Promise<{ dryRun: boolean; declared: Declared }> => {
+    mutationFn: async (dryRun: boolean) => {
       if (!isRead(draft) || !account) throw new Error('the application is not complete');
       const body = { ...declare.at(account, { ...place, file }), application: draft.application, dryRun };
-      return { dryRun, declared: await declare.create(reference, body) };
+      return { dryRun, reference, declared: await declare.create(reference, body) };
     },
   });
+  const committing = send.isPending && !send.variables;
+  // What was found of another text is not true of this one. What became of a commit is true all the same.
+  const forget = () => {
+    if (!send.isIdle && !committing) send.reset();
+  };
   const edit = (next: string) => {
     setSource(next);
-    // What was found of another text is not true of this one.
-    if (!send.isIdle) send.reset();
+    forget();
   };
   const details = send.error instanceof ApiError ? send.error.details : [];
-  const errors: Partial<Record<Field, string>> = tried && isRead(draft) ? { ...missing(draft.fields) } : {};
+  // Where there is no form, its fields are not asked for: what is needed, the runtime says. Without a name nobody can be asked.
+  const inForm = view === 'form' && isRead(draft) && !draft.beyond;
+  const { name: noName, ...others } = isRead(draft) ? missing(draft.fields) : {};
+  const lacks: Partial<Record<Field, string>> = {
+    ...(noName ? { name: noName } : {}),
+    ...(inForm ? others : {}),
+  };
+  const errors: Partial<Record<Field, string>> = tried ? { ...lacks } : {};
   for (const { path, message } of details) {
     const field = fieldAt(path);
     if (field) errors[field] = sentence(message);
@@ -108,12 +125,17 @@ function NewApplication({ runtime }: { runtime: Runtime }) {
     tried && !isRepository(place.repository) ? { repository: 'Enter owner/name' } : {};
   const submit = (dryRun: boolean) => {
     setTried(true);
-    const ready = isRead(draft) && (draft.beyond || Object.keys(missing(draft.fields)).length === 0);
+    const ready = isRead(draft) && Object.keys(lacks).length === 0;
     if (ready && account && isRepository(place.repository)) send.mutate(dryRun);
   };
+  const noAccess = account
+    ? undefined
+    : accounts.isSuccess
+      ? 'Give the runtime your Git access first.'
+      : 'Your Git access at the runtime is not known yet.';
 
   if (send.data && !send.data.dryRun)
-    return <Committed declared={send.data.declared} reference={reference} />;
+    return <Committed declared={send.data.declared} reference={send.data.reference} />;
   return (
     <form
       className="stack"
@@ -177,13 +199,18 @@ function NewApplication({ runtime }: { runtime: Runtime }) {
                 suggestedFile={file}
                 onChange={(change) => {
                   setPlace((before) => ({ ...before, ...change }));
-                  if (!send.isIdle) send.reset();
+                  forget();
                 }}
               />
             )}
           </QueryView>
         </div>
       </section>
+      {tried && !inForm && noName && (
+        <p role="alert" style={{ color: 'var(--bad)' }}>
+          <code>metadata.name</code>: <Prose>{noName}</Prose>
+        </p>
+      )}
       {isRead(draft) && draft.hasComments && (
         <p role="status">Comments are not kept: the runtime writes the file.</p>
       )}
@@ -195,14 +222,24 @@ function NewApplication({ runtime }: { runtime: Runtime }) {
           <Warnings of={send.data.declared} />
         </div>
       )}
-      <UnsavedChanges when={source !== start(home) && !send.isPending} />
+      <UnsavedChanges when={source !== empty || place !== NOWHERE} />
       <div className="row" style={{ justifyContent: 'flex-end' }}>
-        <Button variant="default" loading={send.isPending && send.variables} onClick={() => submit(true)}>
+        <Action
+          disabledReason={noAccess}
+          loading={send.isPending && send.variables}
+          onClick={() => submit(true)}
+        >
           Check
-        </Button>
-        <Button type="submit" loading={send.isPending && !send.variables}>
-          Commit
-        </Button>
+        </Action>
+        {noAccess ? (
+          <Action variant="filled" disabledReason={noAccess} onClick={() => {}}>
+            Commit
+          </Action>
+        ) : (
+          <Button type="submit" loading={committing}>
+            Commit
+          </Button>
+        )}
       </div>
     </form>
   );

@@ -102,6 +102,11 @@ interface QueryViewProps<T> {
   children: (data: T) => ReactNode;
 }
 
+/** What was there is not any more, or not to be seen: no failure to answer, but the answer. */
+export function isGone(query: Pick<UseQueryResult, 'isError' | 'error'>): boolean {
+  return query.isError && [403, 404].includes(toFailure(query.error).status);
+}
+
 /** Every state of a query. An answer that once came stays on screen while a newer one fails to. */
 export function QueryView<T>({ query, empty, rows, children }: QueryViewProps<T>) {
   if (query.data !== undefined) return <>{empty?.(query.data) || children(query.data)}</>;

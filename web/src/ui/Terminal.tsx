@@ -74,7 +74,19 @@ export function Terminal(props: TerminalProps) {
               autoComplete="off"
               spellCheck={false}
               value={line}
-              onChange={(event) => setLine(keys ? '' : event.currentTarget.value)}
+              onChange={(event) => {
+                const { value } = event.currentTarget;
+                const composing =
+                  'isComposing' in event.nativeEvent && event.nativeEvent.isComposing === true;
+                setLine(keys && !composing ? '' : value);
+                // What no key press told of: pasted, with AltGr, by an input method.
+                if (keys && !composing && value) onType(value);
+              }}
+              onCompositionEnd={(event) => {
+                if (!keys) return;
+                if (event.data) onType(event.data);
+                setLine('');
+              }}
               onKeyDown={(event) => {
                 const typed = keys ? keyText(event.key, event.ctrlKey) : undefined;
                 if (typed === undefined || event.metaKey || event.altKey) return;

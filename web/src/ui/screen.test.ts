@@ -14,3 +14,15 @@ test('a sign that comes in two pieces is one sign', () => {
   screen.write('\u0007c');
   expect(screen.lines).toEqual(['abc']);
 });
+
+test('what a program prints cannot fill the memory, or stop the page', () => {
+  const screen = new Screen();
+  screen.write('\u001b[999999999Cx\r\n');
+  expect(screen.lines[0]?.length).toBe(1001);
+  // A line of a megabyte, as of a script that was made small.
+  screen.write(`${'y'.repeat(1_000_000)}\r\n`);
+  expect(screen.lines[1]?.length).toBe(1_000_000);
+  screen.write(`\u001b]0;${'z'.repeat(10_000)}`);
+  screen.write('there\r\n');
+  expect(screen.lines[2]?.endsWith('there')).toBe(true);
+}, 2000);

@@ -4,6 +4,10 @@
  * a cursor elsewhere are left out, so programs that draw the whole screen do not show well.
  */
 const LINES_MAX = 2000;
+/** As far as a sign may place the cursor: letters get there by themselves. */
+const PLACED_MAX = 1000;
+/** A title that does not end is no title. */
+const SIGN_MAX = 8192;
 const ESC = '\u001b';
 const BEL = '\u0007';
 // ESC [ … letter, ESC ] … BEL or ESC \, and the short ones.
@@ -33,7 +37,7 @@ export class Screen {
           at = SIGN.lastIndex;
           continue;
         }
-        if (BEGUN.test(all.slice(at))) {
+        if (all.length - at < SIGN_MAX && BEGUN.test(all.slice(at))) {
           this.rest = all.slice(at);
           return;
         }
@@ -54,8 +58,13 @@ export class Screen {
     } else if (letter === '\b') {
       this.column = Math.max(0, this.column - 1);
     } else if (letter >= ' ' || letter === '\t') {
-      const line = this.last().padEnd(this.column);
-      this.set(line.slice(0, this.column) + letter + line.slice(this.column + 1));
+      const line = this.last();
+      // Nearly always at the end, where a line of megabytes must not be copied for each of its letters.
+      if (this.column === line.length) this.set(line + letter);
+      else {
+        const padded = line.padEnd(this.column);
+        this.set(padded.slice(0, this.column) + letter + padded.slice(this.column + 1));
+      }
       this.column += 1;
     }
   }
@@ -63,7 +72,7 @@ export class Screen {
   private obey(verb: string | undefined, numbers: string): void {
     const count = Number.parseInt(numbers, 10) || 1;
     if (verb === 'K') this.set(numbers === '2' ? '' : this.last().slice(0, this.column));
-    if (verb === 'C') this.column += count;
+    if (verb === 'C') this.column = Math.max(this.column, Math.min(this.column + count, PLACED_MAX));
     if (verb === 'D') this.column = Math.max(0, this.column - count);
     if (verb === 'P') {
       const line = this.last();

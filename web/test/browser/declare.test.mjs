@@ -71,6 +71,77 @@ test('everything that the runtime finds is said at once; then it is checked, com
   // It is there as soon as the runtime has it, without anybody asking again.
   await page.getByRole('link', { name: 'shop-new', exact: true }).click();
   await page.getByRole('heading', { name: 'shop-new', level: 1 }).waitFor();
+  await page.getByText('https://git.example.com/ada/deploy.git').waitFor();
+  await page.getByText('https://kubernetes.default.svc, namespace shop').waitFor();
+});
+
+test('what is typed while a commit is on its way does not hide what became of it', async () => {
+  await write('shop-slow');
+  let letGo;
+  const held = new Promise((done) => (letGo = done));
+  await page.route('**/create', async (route) => {
+    await held;
+    await route.continue();
+  });
+  const asked = page.waitForRequest((request) => request.url().endsWith('/shop-slow/create'));
+  await button('Commit').click();
+  await asked;
+  await field('Name').fill('shop-other');
+  await field('Branch').fill('next');
+  letGo();
+  await page.getByRole('heading', { name: 'Committed' }).waitFor();
+  await page.getByRole('link', { name: 'shop-slow', exact: true }).waitFor();
+});
+
+test('whatever is written as YAML, the page stays, and says what is missing', async () => {
+  await page.goto(`${world.mock.url}/applications/new`);
+  await field('Repository').fill('ada/deploy');
+  await page.getByText('YAML', { exact: true }).click();
+  const text = page.locator('.cm-content');
+  await text.waitFor();
+  // A pattern that nobody quoted is an alias.
+  await text.fill('metadata:\n  name: shop-hydrated\nspec: *.1');
+  await page.getByText('line 3, column 7: the alias *.1 names nothing').waitFor();
+  await settled(page);
+  assert.deepEqual(await violations(page), []);
+  // No form has fields for this; what is needed then, the runtime says.
+  const spec = 'spec: {sourceHydrator: {}, destination: {name: in-cluster}}';
+  await text.fill(`metadata: {}\n${spec}`);
+  await button('Check').click();
+  await page.getByRole('alert').filter({ hasText: 'metadata.name: Enter a name' }).waitFor();
+  await text.fill(`metadata: {name: shop-hydrated}\n${spec}`);
+  await button('Check').click();
+  await page.getByText('Nothing is wrong with it; nothing was committed.').waitFor();
+});
+
+test('it is for the runtime that the list was narrowed to', async () => {
+  await page.goto(`${world.mock.url}/applications?runtime=frankfurt`);
+  await page.getByRole('link', { name: 'New application' }).first().click();
+  await field('Name').waitFor();
+  assert.equal(await field('Runtime').inputValue(), 'frankfurt');
+});
+
+test('a runtime that goes offline takes nothing with it that was typed', async () => {
+  let offline = false;
+  await page.route('**/api/runtimes', async (route) => {
+    const answer = await route.fetch();
+    const local = (await answer.json()).find(({ name }) => name === 'local');
+    await route.fulfill({
+      json: [
+        { ...local, online: !offline },
+        { ...local, name: 'paris' },
+      ],
+    });
+  });
+  await write('shop-kept');
+  const runtime = field('Runtime');
+  const chosen = await runtime.inputValue();
+  assert.equal(chosen, 'local');
+  offline = true;
+  world.mock.announce('runtime', 'local');
+  await page.getByRole('option', { name: 'local (offline)' }).waitFor({ state: 'attached' });
+  assert.equal(await runtime.inputValue(), 'local');
+  assert.equal(await field('Name').inputValue(), 'shop-kept');
 });
 
 test('form and YAML say the same, and what the form has no field for stays', async () => {
@@ -117,7 +188,13 @@ test('one is deleted from Git after it was said what goes with it', async () => 
   assert.deepEqual(await violations(page), []);
   await press('Delete');
   await dialog.getByText('Deleted by').waitFor();
+  // The runtime deletes it a moment later: then the page shows no state of it any more.
+  await page.getByText('Not found', { exact: true }).waitFor();
+  await dialog.getByText('Deleted by').waitFor();
   await press('Done');
+  await settled(page);
+  assert.deepEqual(await violations(page), []);
+  assert.equal(await page.getByText('Comparison', { exact: false }).count(), 0);
 });
 
 test('who leaves it is asked, and who has given no Git access is led there', async () => {
@@ -133,6 +210,13 @@ test('who leaves it is asked, and who has given no Git access is led there', asy
     await page.getByRole('dialog').waitFor({ state: 'detached' });
   }
   await page.goto(`${world.mock.url}/applications/new?runtime=local`);
+  await page
+    .getByRole('button', {
+      name: 'Commit',
+      exact: true,
+      description: 'Give the runtime your Git access first.',
+    })
+    .waitFor();
   await page.getByRole('link', { name: 'give it one' }).click();
   await page.getByRole('heading', { name: 'Your Git access' }).waitFor();
 });

@@ -74,12 +74,46 @@ describe('a terminal in a pod', () => {
       },
       [await shell.elementHandle(), before[1]],
     );
+    // Every key by itself: what no key press tells of arrives too, such as what is pasted or typed with AltGr.
+    await opened().getByText('Send each key press').click();
+    const typing = opened().getByLabel(/^Command for the shell/);
+    await typing.focus();
+    await page.keyboard.insertText('echo {@}');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(
+      (element) => element.textContent.includes('\n{@}'),
+      await shell.elementHandle(),
+    );
+    assert.equal(await typing.inputValue(), '');
+    await opened().getByText('Send each key press').click();
     await line.fill('exit 3');
     await line.press('Enter');
     await opened().getByText('Closed: it ended with exit code 3.').waitFor();
     const asked = sockets.filter((url) => url.includes('/exec'));
     assert.equal(asked.length, 1);
     assert.ok(!asked[0].includes('pass'), asked[0]);
+  });
+
+  test('what is typed before it is open arrives', async () => {
+    await pod();
+    let letGo;
+    const held = new Promise((done) => (letGo = done));
+    await page.route('**/pass', async (route) => {
+      await held;
+      await route.continue();
+    });
+    await button('Terminal').click();
+    await inDialog('Open').click();
+    const shell = opened().getByRole('log');
+    await shell.waitFor();
+    const line = opened().getByPlaceholder('Type a command and press Enter');
+    await line.fill('echo early');
+    await line.press('Enter');
+    letGo();
+    await page.waitForFunction(
+      (element) => element.textContent.includes('\nearly'),
+      await shell.elementHandle(),
+    );
   });
 
   test('what the runtime does not open says so', async () => {
@@ -138,6 +172,22 @@ describe("one's own Git access at a runtime", () => {
     assert.equal(await page.evaluate(() => sessionStorage.getItem('slipway.git-sign-in')), null);
     await settled(page);
     assert.deepEqual(await violations(page), []);
+  });
+
+  test('a sign-in that ends before the list has come is in the list', async () => {
+    await visit('/runtimes/local/git');
+    const connected = page.waitForResponse((response) => response.url().endsWith('/git-connect'));
+    let late = true;
+    await button('Sign in to Gitea at https://git.example.com').waitFor();
+    await page.route('**/git/git-tokens', async (route) => {
+      if (!late) return route.continue();
+      late = false;
+      await connected;
+      // As it stood before; nobody may want it any more.
+      await route.fulfill({ json: { tokens: [], signIn: [] } }).catch(() => undefined);
+    });
+    await button('Sign in to Gitea at https://git.example.com').click();
+    await given('Gitea').getByText('Sign-in').waitFor();
   });
 
   test('one that was begun elsewhere is not ended here: the code is for where it was begun', async () => {
@@ -253,6 +303,25 @@ describe('runtimes', () => {
     await page.getByRole('option', { name: 'applications' }).click();
     await page.getByText('INFO applications: Synced.').waitFor();
     await page.getByText('The tunnel to the platform is open.').waitFor({ state: 'detached' });
+    // Each reading is recorded: none is made because the runtime changed, or because all is asked again.
+    const readings = [];
+    page.on('request', (request) => request.url().endsWith('/runtime-logs') && readings.push(request.url()));
+    const renewed = page.waitForResponse((response) => response.url().endsWith('/api/runtimes/local'));
+    world.mock.announce('runtime', 'local');
+    await renewed;
+    world.mock.announce('all', '');
+    await settled(page);
+    assert.deepEqual(readings, []);
+    const again = page.waitForResponse((response) => response.url().endsWith('/runtime-logs'));
+    await button('Read again').click();
+    await again;
+    await page.getByText('INFO applications: Synced.').waitFor();
+    assert.equal(readings.length, 1);
+    // What cannot be read says so, and does not stand there as if it had been.
+    await page.route('**/runtime-logs', (route) => route.abort());
+    await button('Read again').click();
+    await page.getByRole('alert').filter({ hasText: 'annot reach the runtime' }).waitFor();
+    assert.equal(await page.getByText('INFO applications: Synced.').count(), 0);
   });
 
   test('clusters are listed with the reason of a failure, and the commands that add and remove them', async () => {

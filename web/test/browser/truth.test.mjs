@@ -55,6 +55,12 @@ test('a sync can be of some resources, and says what it would delete', async () 
   assert.match(await plan.locator('tbody tr').first().innerText(), /prune/);
   await plan.getByRole('checkbox', { name: 'ConfigMap demo/settings' }).uncheck();
   await dialog.getByText('Hooks run only when everything is synced.').waitFor();
+  // What another revision does not declare, nobody has planned.
+  await dialog.getByRole('textbox', { name: 'Revision' }).fill('v2');
+  await dialog.getByRole('alert').getByText('What is deleted is known when it is synced').waitFor();
+  assert.equal(await dialog.getByText('One object is deleted').count(), 0);
+  await dialog.getByRole('textbox', { name: 'Revision' }).fill('');
+  await dialog.getByRole('alert').getByText('One object is deleted').waitFor();
   const asked = page.waitForRequest((request) => request.url().endsWith('/sync'));
   await dialog.getByRole('button', { name: 'Sync 2 of 4' }).click();
   assert.deepEqual((await asked).postDataJSON(), {
@@ -113,6 +119,27 @@ test('Ctrl-K goes to whatever has a name, and does what can be done to it', asyn
   await page.getByText('Nothing is called “nothing of this name”.').waitFor();
   await page.keyboard.press('Escape');
   await box.waitFor({ state: 'detached' });
+});
+
+test('a dialog is about the object that it was opened for: it goes with its page', async () => {
+  await visit('/applications/local/argocd/demo?tab=history');
+  await page.getByRole('heading', { name: 'demo', level: 1 }).waitFor();
+  await page.getByRole('link', { name: 'Applications', exact: true }).first().click();
+  await page.getByRole('link', { name: 'payments', exact: true }).click();
+  await page.getByRole('tab', { name: 'History' }).click();
+  await page.getByRole('button', { name: 'Delete from Git' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('combobox', { name: 'Repository', exact: true }).fill('ada/deploy');
+  await dialog.getByRole('button', { name: 'Check' }).click();
+  await dialog.getByRole('button', { name: 'Delete', exact: true }).waitFor();
+  // Ctrl-K would lead away from what is typed, and take the next Escape from the dialog.
+  await page.keyboard.press('Control+k');
+  await settled(page);
+  assert.equal(await page.getByRole('dialog').count(), 1);
+  // Another application, on the same kind of page.
+  await page.evaluate(() => history.go(-2));
+  await page.getByRole('heading', { name: 'demo', level: 1 }).waitFor();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
 });
 
 test('D28: a pipeline page is about that pipeline: its builds first, its graph, its text and its description', async () => {
@@ -245,6 +272,16 @@ test('a resource shows its events and its manifest, and what can be done to it i
   const manifest = page.getByRole('dialog', { name: /^Pod demo-/ });
   await manifest.getByText('uid: pod-demo-').waitFor();
   await page.keyboard.press('Escape');
+  // Opened again it is asked for again.
+  const again = page.waitForRequest((request) => request.url().includes('/sandbox/resource?'));
+  await pod.getByRole('button', { name: 'Manifest' }).click();
+  await again;
+  await manifest.getByText('uid: pod-demo-').waitFor();
+  await page.keyboard.press('Escape');
+  // What was noted meanwhile turns up.
+  const noted = page.waitForRequest((request) => request.url().includes('/sandbox/events?'));
+  world.mock.announce('application', 'local/argocd/sandbox');
+  await noted;
   await pod.getByRole('button', { name: 'Actions' }).click();
   await page.getByText('There are no actions for this kind.').waitFor();
   await page.keyboard.press('Escape');
@@ -311,6 +348,42 @@ test('several applications are synced at once, and each says how that went', asy
   await dialog.getByRole('button', { name: 'Close' }).last().click();
   await dialog.waitFor({ state: 'detached' });
   await bar.getByText('chosen').waitFor({ state: 'detached' });
+});
+
+test('an order to several outlives the list that they were chosen from, and can be stopped', async () => {
+  await visit('/applications');
+  for (const name of ['shop-frontend', 'payments', 'demo', 'sandbox', 'search-cluster'])
+    await page.getByRole('checkbox', { name: `Choose ${name}` }).check();
+  await page.getByRole('searchbox', { name: 'Search' }).fill('shop');
+  await page.getByRole('row', { name: /payments/ }).waitFor({ state: 'detached' });
+  let letGo;
+  const held = new Promise((done) => (letGo = done));
+  await page.route('**/sync', async (route) => {
+    await held;
+    await route.continue();
+  });
+  // None of them fits any more, as those that were OutOfSync and are synced.
+  let gone = false;
+  await page.route('**/api/applications?*', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    await route.fulfill({ json: gone ? { ...list, applications: [], total: 0 } : list });
+  });
+  await page.getByRole('button', { name: 'Sync…' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Sync 5 applications' });
+  await dialog.getByRole('button', { name: 'Sync', exact: true }).click();
+  await dialog.getByText('Asking…').nth(3).waitFor();
+  gone = true;
+  world.mock.announce('all', '');
+  await page.getByText('No application matches').waitFor();
+  await dialog.getByRole('button', { name: 'Stop' }).click();
+  letGo();
+  await dialog.getByText('1 of 5 were not asked.').waitFor();
+  await dialog.getByText('Not asked', { exact: true }).waitFor();
+  await settled(page);
+  assert.deepEqual(await violations(page, 'stopped'), []);
+  await dialog.getByRole('button', { name: 'Close' }).last().click();
+  await page.getByText('1 chosen').waitFor();
 });
 
 test('resources are found by kind, name and state, and the address knows of it', async () => {

@@ -45,8 +45,11 @@ pub(crate) struct InGit {
 }
 
 impl InGit {
+    /// Also by what says nothing alone: whoever gives `--dry-run` wants no change in the cluster instead.
     pub(crate) fn is_given(&self) -> bool {
-        !(self.provider.is_empty() && self.repository.is_empty() && self.file.is_empty())
+        let Self { provider, host, repository, file, branch, base, message, dry_run } = self;
+        *dry_run
+            || [provider, host, repository, file, branch, base, message].iter().any(|text| !text.is_empty())
     }
 
     fn declaration(self, application: Option<Value>) -> anyhow::Result<Declaration> {
@@ -97,8 +100,9 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// What cannot be read was given, too.
     pub(crate) fn is_given(&self) -> bool {
-        self.over(json!({}), false).is_ok_and(|said| said != json!({}))
+        self.over(json!({}), false).map_or(true, |said| said != json!({}))
     }
 
     /// Laid over `application`. In a patch (`whole` is false) the cluster of before is taken away with the new one.
@@ -333,7 +337,8 @@ mod tests {
             "destination": {"name": "prod", "server": null}, "source": {"targetRevision": "v2"}}});
         assert_eq!(patch, wanted);
         assert!(said.is_given() && !Said::default().is_given());
-        assert!(Said { labels: vec!["team".into()], ..Said::default() }.over(json!({}), false).is_err());
+        let unreadable = Said { labels: vec!["team".into()], ..Said::default() };
+        assert!(unreadable.is_given() && unreadable.over(json!({}), false).is_err());
         let mut patch = json!({});
         Automation { policy: Some(SyncPolicy::None), ..Automation::default() }
             .over(&mut patch, true)
@@ -356,5 +361,9 @@ mod tests {
     fn a_commit_without_a_place_is_refused() {
         let error = InGit::default().declaration(None).unwrap_err().to_string();
         assert!(error.contains("--provider, --in, --file"), "{error}");
+        // Left out of account, it would be a change of the cluster.
+        let dry = InGit { dry_run: true, ..InGit::default() };
+        assert!(dry.is_given() && dry.declaration(None).is_err() && !InGit::default().is_given());
+        assert!(InGit { message: "why".into(), ..InGit::default() }.is_given());
     }
 }

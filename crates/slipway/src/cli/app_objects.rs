@@ -62,12 +62,12 @@ pub(crate) async fn manifests(
 }
 
 async fn one(client: &Client, app: &Application, name: &str, format: Format) -> anyhow::Result<()> {
+    if matches!(format, Format::Json | Format::Name) {
+        bail!("one resource is printed as YAML: leave `-o` away");
+    }
     let what = format!("resource?{}", query(apps::resource(app, name)?));
     let answer: ResourceManifest = proxy::look(client, app, &what).await?;
-    match format {
-        Format::Table | Format::Wide | Format::Yaml => say!("{}", answer.yaml.trim_end()),
-        Format::Json | Format::Name => bail!("one resource is printed as YAML: leave `-o` away"),
-    }
+    say!("{}", answer.yaml.trim_end());
     Ok(())
 }
 
@@ -89,6 +89,9 @@ pub(crate) struct EventsArguments {
 }
 
 pub(crate) async fn events(client: &Client, app: &Application, wish: &EventsArguments) -> anyhow::Result<()> {
+    if wish.output.output == Format::Name {
+        bail!("events have no names: use -o table, json or yaml");
+    }
     let what = match &wish.resource {
         Some(name) => format!("events?{}", query(apps::resource(app, name)?)),
         None => "events".to_owned(),
@@ -105,9 +108,6 @@ pub(crate) async fn events(client: &Client, app: &Application, wish: &EventsArgu
         ]
     };
     let heads = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "COUNT", "MESSAGE"];
-    if wish.output.output == Format::Name {
-        bail!("events have no names: use -o table, json or yaml");
-    }
     let nothing = "Nothing was noted: Kubernetes forgets events after an hour.";
     print(wish.output.output, &answer.events, &heads, row, nothing)
 }

@@ -134,7 +134,8 @@ fn request(app: &Application, wish: &SyncArguments) -> anyhow::Result<SyncReques
 
 /// What is not there yet has no place in the tree, so it is named in full, with its group.
 fn chosen(app: &Application, text: &str) -> anyhow::Result<SyncResource> {
-    if !text.contains(':') {
+    // Names of roles may have colons; a group has no slash.
+    if text.split_once(':').is_none_or(|(group, _)| group.contains('/')) {
         let node = apps::resource(app, text).context(
             "a resource that is only in Git is named GROUP:KIND:[NAMESPACE/]NAME; `slipway app plan` shows it",
         )?;
@@ -145,7 +146,7 @@ fn chosen(app: &Application, text: &str) -> anyhow::Result<SyncResource> {
             name: node.name.clone(),
         });
     }
-    let parts: Vec<&str> = text.split(':').collect();
+    let parts: Vec<&str> = text.splitn(3, ':').collect();
     let [group, kind, name] = parts.as_slice() else {
         bail!("`{text}` is not GROUP:KIND:[NAMESPACE/]NAME; the group of a Service is empty: `:Service:web`");
     };
@@ -174,9 +175,18 @@ mod tests {
     fn asked(line: &str) -> anyhow::Result<serde_json::Value> {
         let line = Line::try_parse_from(line.split(' '))?;
         let text = |text: &str| text.to_owned();
-        let (group, kind, namespace, name) = (text("apps"), text("Deployment"), text("web"), text("api"));
-        let node = ResourceNode { group, kind, namespace, name, ..ResourceNode::default() };
-        let app = Application { name: text("shop"), resources: vec![node], ..Application::default() };
+        let node = |group, kind, namespace, name| ResourceNode {
+            group: text(group),
+            kind: text(kind),
+            namespace: text(namespace),
+            name: text(name),
+            ..ResourceNode::default()
+        };
+        let resources = vec![
+            node("apps", "Deployment", "web", "api"),
+            node("rbac.authorization.k8s.io", "ClusterRole", "", "team:a:read"),
+        ];
+        let app = Application { name: text("shop"), resources, ..Application::default() };
         Ok(serde_json::to_value(request(&app, &line.sync)?)?)
     }
 
@@ -201,6 +211,16 @@ mod tests {
         );
         let plain = asked("sync shop").expect("readable");
         assert_eq!(plain, json!({"prune": false, "dryRun": false, "force": false}));
+    }
+
+    #[test]
+    fn names_with_colons_are_names() {
+        let role =
+            json!({"group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "team:a:read"});
+        for name in ["ClusterRole/team:a:read", "rbac.authorization.k8s.io:ClusterRole:team:a:read"] {
+            let body = asked(&format!("sync shop --resource {name}")).expect("readable");
+            assert_eq!(body["resources"], json!([role]), "{name}");
+        }
     }
 
     #[test]

@@ -156,7 +156,11 @@ pub(crate) async fn run(command: GitCommand) -> anyhow::Result<ExitCode> {
             );
             let mut code = String::new();
             std::io::stdin().read_line(&mut code)?;
-            let request = GitConnect { state: begun.state, code: code.trim().to_owned(), word };
+            let code = code.trim().to_owned();
+            if code.is_empty() {
+                bail!("no code was given: nothing was changed; begin again with the same command");
+            }
+            let request = GitConnect { state: begun.state, code, word };
             let body = serde_json::to_value(&request)?;
             let account: GitAccount = proxy::git(&client, &runtime, "git-connect", "", Some(body)).await?;
             let said = format!("Runtime {runtime} commits as {} <{}> for you", account.name, account.email);

@@ -68,6 +68,8 @@ function Session(props: PodTerminalProps & { wanted: Wanted }) {
   const [closed, setClosed] = useState<string>();
   const shell = useRef<PodShell>(undefined);
   const size = useRef<[number, number]>(undefined);
+  // Typed before it was open: it is meant for it all the same. Nothing once it is open.
+  const early = useRef<string | undefined>('');
   const { runtime, namespace: home, name } = reference;
   const { container, command } = wanted;
   useEffect(() => {
@@ -83,6 +85,8 @@ function Session(props: PodTerminalProps & { wanted: Wanted }) {
     const opening = openPodShell({ runtime, namespace: home, name }, request, {
       opened: () => {
         if (size.current) shell.current?.resize(...size.current);
+        if (early.current) shell.current?.type(early.current);
+        early.current = undefined;
       },
       text: (printed) => {
         screen.write(printed);
@@ -108,7 +112,10 @@ function Session(props: PodTerminalProps & { wanted: Wanted }) {
       text={text}
       closed={closed}
       waiting={closed ? '' : 'Waiting for the container…'}
-      onType={(typed) => shell.current?.type(typed)}
+      onType={(typed) => {
+        if (early.current === undefined) shell.current?.type(typed);
+        else early.current += typed;
+      }}
       onClose={onClose}
       onSize={(columns, rows) => {
         size.current = [columns, rows];

@@ -13,7 +13,7 @@ interface ResourceManifestProps {
   onClose: () => void;
 }
 
-/** One object as the cluster has it now, also one that Git does not declare. What Git says instead is in the diff. */
+/** One object as the cluster has it, also one that Git does not declare. What Git says instead is in the diff. */
 export function ResourceManifest({ reference, of, onClose }: ResourceManifestProps) {
   const manifest = useQuery(manifestQuery(reference, of));
   return (
@@ -22,7 +22,7 @@ export function ResourceManifest({ reference, of, onClose }: ResourceManifestPro
         {({ yaml }) => (
           <div className="stack">
             <p className="row">
-              As it is in the cluster now; secrets are masked.
+              As it was in the cluster when you opened this; secrets are masked.
               <CopyIcon text={yaml} what="manifest" />
             </p>
             <Editor key={yaml} readOnly value={yaml} label={`Manifest of ${of.kind} ${of.resourceName}`} />

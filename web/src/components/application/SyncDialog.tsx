@@ -50,6 +50,8 @@ export function SyncDialog({ application, reference, onClose, onDone }: SyncDial
   const nothingChosen = part && chosen.length === 0;
   // What is chosen and what would be deleted is known with the plan alone: without it a part would become the whole.
   const unknown = plan.isPending || (plan.isError && left.size > 0);
+  // Of another revision nobody has made a plan, and of one that failed there is none.
+  const prunesUnseen = prune && (plan.isError || form.values.revision.trim() !== '');
   const tick = (field: keyof SyncWish, label: string, description?: string) => (
     <Checkbox
       label={label}
@@ -100,7 +102,12 @@ export function SyncDialog({ application, reference, onClose, onDone }: SyncDial
             <PlanChoice steps={all} waiting={waiting} {...{ withoutHooks, left, setLeft }} />
           )}
         </QueryView>
-        {pruned.length > 0 && (
+        {prunesUnseen && (
+          <p role="alert" style={{ color: 'var(--bad)' }}>
+            What is deleted is known when it is synced: everything that Git does not declare any more.
+          </p>
+        )}
+        {pruned.length > 0 && !prunesUnseen && (
           <p role="alert" style={{ color: 'var(--bad)' }}>
             {pruned.length === 1 ? 'One object is deleted' : `${pruned.length} objects are deleted`}:{' '}
             {pruned.map((step) => step.resource).join(', ')}.
@@ -121,7 +128,7 @@ export function SyncDialog({ application, reference, onClose, onDone }: SyncDial
             leftSection={<Ship />}
             loading={sync.isPending}
             disabled={nothingChosen || unknown}
-            {...(pruned.length > 0 && !form.values.dryRun ? { color: 'red' } : {})}
+            {...((pruned.length > 0 || prunesUnseen) && !form.values.dryRun ? { color: 'red' } : {})}
           >
             {form.values.dryRun ? 'Try' : part ? `Sync ${chosen.length} of ${steps.length}` : 'Sync'}
           </Button>

@@ -30,14 +30,22 @@ export function DeleteDialog({ reference, onClose }: { reference: ApplicationRef
       return { dryRun, declared: await declare.delete(reference, { ...body, dryRun }) };
     },
   });
+  const deleting = send.isPending && !send.variables;
   const looked = send.data?.dryRun ? send.data.declared : undefined;
   const done = send.data && !send.data.dryRun ? send.data.declared : undefined;
+  const none = accounts.data?.tokens.length === 0;
   const go = (dryRun: boolean) => {
     setTried(true);
     if (isRepository(place.repository)) send.mutate(dryRun);
   };
   return (
-    <Dialog onClose={onClose} title={`Delete ${name} from Git`} size="lg">
+    <Dialog
+      onClose={onClose}
+      title={`Delete ${name} from Git`}
+      size="lg"
+      closeOnClickOutside={!send.isPending}
+      closeOnEscape={!send.isPending}
+    >
       <form
         className="stack"
         noValidate
@@ -66,8 +74,8 @@ export function DeleteDialog({ reference, onClose }: { reference: ApplicationRef
                   suggestedFile={suggested}
                   onChange={(change) => {
                     setPlace((before) => ({ ...before, ...change }));
-                    // What was found of another file is not true of this one.
-                    if (!send.isIdle) send.reset();
+                    // What was found of another file is not true of this one. What became of a commit is true all the same.
+                    if (!send.isIdle && !deleting) send.reset();
                   }}
                 />
               )}
@@ -82,10 +90,10 @@ export function DeleteDialog({ reference, onClose }: { reference: ApplicationRef
           </>
         )}
         <div className="row" style={{ justifyContent: 'flex-end' }}>
-          <Button variant="default" onClick={onClose}>
+          <Button variant="default" disabled={deleting} onClick={onClose}>
             {done ? 'Done' : 'Cancel'}
           </Button>
-          {!done && (
+          {!done && !none && (
             <Button type="submit" loading={send.isPending} {...(looked ? { color: 'red' } : {})}>
               {looked ? 'Delete' : 'Check'}
             </Button>

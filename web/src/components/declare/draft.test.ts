@@ -85,9 +85,21 @@ spec:
     expect(isRead(read(''))).toBe(false);
   });
 
+  test('an alias that names nothing, or itself, is told with its place', () => {
+    expect(read('a: 1\nspec: *.1\n')).toMatchObject([{ line: 2, column: 7, severity: 'error' }]);
+    expect(read('a: &x\n  b: *x\n')).toMatchObject([{ line: 2, column: 6, severity: 'error' }]);
+    expect(fields('a: 1\nb: "*.1"\n').application).toEqual({ a: 1, b: '*.1' });
+  });
+
+  test('what is sent of it is JSON', () => {
+    const { application } = fields('%YAML 1.1\n---\nmetadata: {annotations: {since: 2001-01-01}}\n');
+    expect(application).toEqual({ metadata: { annotations: { since: '2001-01-01T00:00:00.000Z' } } });
+  });
+
   test('what the form would lose it does not show', () => {
     expect(fields('spec: {sources: [{repoURL: a}]}').beyond).toContain('several sources');
     expect(fields('spec: {source: text}').beyond).toContain('spec.source');
+    expect(fields('a: &x {name: b}\nspec: {destination: *x}').beyond).toContain('several places');
     expect(fields('spec: {syncPolicy: null}').beyond).toBeUndefined();
     expect(fields(start('argocd')).beyond).toBeUndefined();
   });

@@ -73,13 +73,21 @@ export function read(source: string): Read | EditorNote[] {
     return { line: at?.line ?? 0, column: at?.col ?? 1, message: sentence, severity: 'error' };
   });
   if (notes.length > 0) return notes;
-  const application: unknown = document.toJS({ maxAliasCount: 100 });
+  let application: unknown;
+  try {
+    // What is sent is JSON: a date is a text in it, and nothing can hold itself.
+    application = JSON.parse(JSON.stringify(document.toJS({ maxAliasCount: 100 })) ?? 'null');
+  } catch {
+    return [{ ...placeOfAlias(document, source), severity: 'error' }];
+  }
   if (typeof application !== 'object' || application === null || Array.isArray(application))
     return [{ line: 1, column: 1, message: 'this is no Application', severity: 'error' }];
   return {
     application: application as Loose,
     fields: fieldsOf(application as Loose),
-    beyond: beyond(application as Loose),
+    beyond:
+      beyond(application as Loose) ??
+      (hasAliases(document) ? 'It says things once for several places.' : undefined),
     hasComments: hasComments(document),
   };
 }
@@ -89,6 +97,33 @@ function hasComments(document: Document): boolean {
   visit(document, (_key, node) => {
     if (isNode(node) && (node.commentBefore || node.comment)) found = true;
     return found ? visit.BREAK : undefined;
+  });
+  return found;
+}
+
+/** Nothing else of a text that is YAML cannot be read: an alias of what is not named before it, or that is in what it names. */
+function placeOfAlias(document: Document, source: string): Pick<EditorNote, 'line' | 'column' | 'message'> {
+  let found: { at: number; name: string } | undefined;
+  visit(document, {
+    Alias: (_key, node) => {
+      const isUnknown = !node.resolve(document);
+      if (isUnknown || !found) found = { at: node.range?.[0] ?? 0, name: node.source };
+      return isUnknown ? visit.BREAK : undefined;
+    },
+  });
+  const before = source.slice(0, found?.at).split('\n');
+  const message = `the alias *${found?.name ?? ''} names nothing that is whole before it; a text that begins with * needs quotes`;
+  return { line: before.length, column: (before.at(-1)?.length ?? 0) + 1, message };
+}
+
+/** A field that is changed where several places share it would be changed in all of them. */
+function hasAliases(document: Document): boolean {
+  let found = false;
+  visit(document, {
+    Alias: () => {
+      found = true;
+      return visit.BREAK;
+    },
   });
   return found;
 }

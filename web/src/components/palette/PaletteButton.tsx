@@ -42,6 +42,8 @@ export function PaletteKeys() {
       )
         return;
       event.preventDefault();
+      // Above a dialog it would take the next Escape from it, and lead away from what is typed there.
+      if (!opened && document.querySelector('[aria-modal="true"]')) return;
       open(!opened);
     };
     window.addEventListener('keydown', pressed);

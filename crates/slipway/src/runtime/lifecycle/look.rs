@@ -223,6 +223,11 @@ async fn own_log(name: &str, arguments: LogsArguments) -> anyhow::Result<ExitCod
     let tail = usize::try_from(arguments.tail).ok();
     let request = RuntimeLogsRequest { component: arguments.component, tail };
     let said: RuntimeLogs = crate::cli::proxy::runtime(&client, name, "runtime-logs", &request).await?;
+    let lost = match said.dropped {
+        0 => String::new(),
+        count => format!("; {count} earlier lines are not kept"),
+    };
+    note!("What process {} says{lost}:", said.process);
     for RuntimeLogLine { at, level, component, message } in &said.lines {
         say!("{at} {level:5} {component}: {message}");
     }
