@@ -291,6 +291,7 @@ async fn a_document_is_small_one_field_and_needs_a_pass() {
         ),
         (format!("{{ ...F }} fragment F on Query {{ applicationPlan({OF}) {{ text }} }}"), "one field"),
         (format!("{{ applicationDiff({OF}) {{ resources {{ {aliases} }} }} }}"), "30 aliases"),
+        (format!("{{ applicationDiff({OF}) {{ resources {{ a: kind b: kind }} }} }}"), "once"),
         (deep, "too deep"),
         (
             format!("{{ applicationDiff({OF}) {{ resources {{ {} }} }} }}", "kind ".repeat(2100)),
