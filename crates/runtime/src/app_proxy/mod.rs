@@ -18,6 +18,7 @@ mod live;
 mod logs;
 mod orders;
 mod own_log;
+mod peer;
 mod reads;
 mod rollouts;
 mod running;
