@@ -178,7 +178,7 @@ impl From<ClusterError> for Refusal {
 }
 
 impl Proxy {
-    fn running(&self) -> Result<&Running, Refusal> {
+    fn running(&self) -> Result<&Arc<Running>, Refusal> {
         self.handle.running.get().ok_or_else(|| {
             Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
