@@ -219,7 +219,7 @@ pub struct Runtime {
 /// What the app-proxy needs of the runtime; empty until the cluster was reached.
 #[derive(Clone, Default)]
 pub struct Handle {
-    pub(crate) running: Arc<OnceLock<app_proxy::Running>>,
+    pub(crate) running: Arc<OnceLock<Arc<app_proxy::Running>>>,
 }
 
 impl Handle {
@@ -272,11 +272,8 @@ impl Runtime {
         let pushes = Arc::new(pushes::Pushes::new(&context));
         let webhooks = Arc::new(webhook::Webhooks::new(&context, pushes.clone()));
         // The only place that sets it, once.
-        let _ = handle.running.set(app_proxy::Running::new(
-            &context,
-            peers.applications.clone(),
-            webhooks.clone(),
-        ));
+        let running = app_proxy::Running::new(&context, peers.applications.clone(), webhooks.clone());
+        let _ = handle.running.set(Arc::new(running));
         tracing::info!(runtime = %context.config.name, namespace = %context.config.namespace, "The runtime is ready.");
         if let Some(listener) = listener {
             let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();

@@ -91,18 +91,25 @@ pub fn normalise_repo_url(url: &str) -> String {
 /// Takes user names and passwords out of addresses inside a text: for messages, and for everything that leaves a cluster. Who is
 /// named in an address for `ssh` has no secret there.
 pub fn without_userinfo(text: &str) -> String {
+    let outside = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`');
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
+    // The end of the word that was looked at last and its last `@`, as places of the text: looked for once in each word, because
+    // whoever writes the text may have put thousands of addresses into one.
+    let (mut word_end, mut last_at) = (0, None);
+    while let Some(found) = rest.find("://") {
+        let (before, after) = rest.split_at(found + 3);
         out.push_str(before);
-        let outside = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`');
+        let start = text.len() - after.len();
         let end = after.find(|c| c == '/' || outside(c)).unwrap_or(after.len());
         let mut end_of_userinfo = after[..end].rfind('@');
         if end_of_userinfo.is_none() && !is_host_and_port(&after[..end]) {
             // A password with a slash in it: nobody can ask such an address, and it is written down all the same.
-            let whole = after.find(outside).unwrap_or(after.len());
-            end_of_userinfo = after[..whole].rfind('@');
+            if start > word_end {
+                let word = &after[..after.find(outside).unwrap_or(after.len())];
+                (word_end, last_at) = (start + word.len(), word.rfind('@').map(|at| start + at));
+            }
+            end_of_userinfo = last_at.and_then(|at| at.checked_sub(start));
         }
         match end_of_userinfo {
             Some(at) if before.ends_with("ssh://") && !after[..at].contains(':') => {
@@ -194,8 +201,18 @@ mod tests {
             ("ssh://git:secret@host/x", "ssh://***@host/x"),
             ("https://host:8443/a@v1, https://[::1]:80/b@2", "https://host:8443/a@v1, https://[::1]:80/b@2"),
             ("git@host:x and ://", "git@host:x and ://"),
+            ("https://a:b/c@d and https://a:b/c://e:f/g@h", "https://***@d and https://***@h"),
+            ("://a:b/://c:d", "://a:b/://c:d"),
         ] {
             assert_eq!(without_userinfo(text), without, "{text}");
         }
+    }
+
+    #[test]
+    fn a_text_that_was_made_to_take_long_does_not() {
+        let text = format!("x@{}", "://a:b".repeat(200_000));
+        let started = std::time::Instant::now();
+        assert_eq!(without_userinfo(&text), text);
+        assert!(started.elapsed() < std::time::Duration::from_secs(5), "{:?}", started.elapsed());
     }
 }

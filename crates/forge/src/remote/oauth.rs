@@ -66,6 +66,11 @@ impl Provider {
         self != Self::BitbucketCloud
     }
 
+    /// Whether it says a person's name and address for commits by what a sign-in may ask.
+    pub fn says_who(self) -> bool {
+        !matches!(self, Self::BitbucketCloud | Self::BitbucketServer)
+    }
+
     /// What the token may do: see organisations and repositories, and write to those.
     fn scopes(self) -> &'static str {
         match self {

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde::Deserialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use slipway_api::application::{
     PassMoment, PassQuestion, ProxyAnswer, ProxyOperation, ProxyQuestion, changes_something,
@@ -128,14 +129,37 @@ async fn admit(
         .await
         .map_err(|_| Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", "the body is too large"))?;
     let asked = match question.operation {
-        ProxyOperation::Exec => in_address.and_then(|text| serde_json::from_str(&text).ok()),
-        _ => serde_json::from_slice(&body).ok(),
+        ProxyOperation::Exec => in_address.map(|text| readable(text.as_bytes())).transpose()?,
+        _ if body.is_empty() => None,
+        _ => Some(readable(said_to_be_json(&parts.headers, &body)?)?),
     };
     question.detail = asked.map(|asked| told(question.operation, &asked));
     let asker = proxy.asker(pass, question).await?;
     let mut request = Request::from_parts(parts, axum::body::Body::from(body));
     request.extensions_mut().insert(asker);
     Ok(next.run(request).await)
+}
+
+/// What is done is what the pass is bound to and what is recorded. So what one reader of JSON can read and another cannot (a number
+/// without end in a field that nobody knows) is not done …
+fn readable(text: &[u8]) -> Result<Value, Refusal> {
+    serde_json::from_slice(text).map_err(|error| {
+        Refusal::new(StatusCode::BAD_REQUEST, "BAD_REQUEST", format!("what is asked for is no JSON: {error}"))
+    })
+}
+
+/// … and neither is what would be recorded and not looked at, as a body is that does not say what it is.
+fn said_to_be_json<'a>(headers: &HeaderMap, body: &'a [u8]) -> Result<&'a [u8], Refusal> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    match kind.eq_ignore_ascii_case("application/json") {
+        true => Ok(body),
+        false => Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "NOT_JSON",
+            "a body is JSON: say so with `Content-Type: application/json`",
+        )),
+    }
 }
 
 /// A page can set no header on a WebSocket but the protocols that it names: a pass is one of them, behind the real one. It is in no

@@ -6,13 +6,12 @@
 use std::time::Duration;
 
 use axum::Extension;
-use axum::body::Bytes;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use futures::StreamExt as _;
 use futures::stream::SplitStream;
-use futures::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
 use slipway_api::proxy::{EXEC_PROTOCOL, ExecEnded, ExecRequest, ExecSize, channel};
 use slipway_cluster::{Exec, ExecOptions, ObjectKey};
@@ -20,15 +19,13 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::logs::container;
+use super::peer::{GONE_AFTER, PING_EVERY, tell};
 use super::tree::Tree;
 use super::{AppPath, Asker, Proxy, Refusal};
 
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 const READ_BYTES: usize = 16 << 10;
 const QUEUE: usize = 8;
-const PING_EVERY: Duration = Duration::from_secs(20);
-/// Nothing was heard for so long, no answer to a ping either: nobody is there.
-const GONE_AFTER: Duration = Duration::from_secs(70);
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -98,21 +95,10 @@ async fn open(proxy: &Proxy, path: AppPath, request: &str) -> Result<Exec, Refus
 }
 
 async fn carry(mut session: Session, socket: WebSocket, mut exec: Exec) {
-    let (mut to, from) = socket.split();
+    let (to, from) = socket.split();
     let (sender, mut outbox) = mpsc::channel::<Message>(QUEUE);
-    let writer = tokio::spawn(async move {
-        loop {
-            let message = match tokio::time::timeout(PING_EVERY, outbox.recv()).await {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(_) => Message::Ping(Bytes::new()),
-            };
-            if to.send(message).await.is_err() {
-                return;
-            }
-        }
-        let _ = to.close().await;
-    });
+    let said = futures::stream::poll_fn(move |context| outbox.poll_recv(context));
+    let writer = tokio::spawn(tell(to, said, PING_EVERY));
     let (stdout, stderr) = (exec.stdout.take(), exec.stderr.take());
     let typing = listen(from, exec.stdin.take(), exec.size.take());
     let printing = async {

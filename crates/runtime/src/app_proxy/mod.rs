@@ -18,6 +18,7 @@ mod live;
 mod logs;
 mod orders;
 mod own_log;
+mod peer;
 mod reads;
 mod rollouts;
 mod running;
@@ -177,7 +178,7 @@ impl From<ClusterError> for Refusal {
 }
 
 impl Proxy {
-    fn running(&self) -> Result<&Running, Refusal> {
+    fn running(&self) -> Result<&Arc<Running>, Refusal> {
         self.handle.running.get().ok_or_else(|| {
             Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,

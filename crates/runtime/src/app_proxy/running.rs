@@ -8,6 +8,7 @@ use slipway_cluster::Cluster;
 use slipway_crd::Application;
 use slipway_reconcile::Key;
 
+use super::git::Renewals;
 use crate::Config;
 use crate::context::Context;
 use crate::engines::applications::View;
@@ -29,6 +30,8 @@ pub(crate) struct Running {
     pub(super) view: View,
     /// Which of the runtime's processes this is.
     pub(super) process: String,
+    /// Whose Git tokens are being renewed.
+    pub(super) renewals: Renewals,
     /// Where the request router brings what Git providers say.
     pub(crate) webhooks: Arc<Webhooks>,
 }
@@ -44,6 +47,7 @@ impl Running {
             reporter: context.reporter.clone(),
             view,
             process: context.shards.replica().to_owned(),
+            renewals: Renewals::default(),
             webhooks,
         }
     }

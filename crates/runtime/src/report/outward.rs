@@ -10,9 +10,12 @@ use slipway_source::without_userinfo;
 
 /// `https://user:secret@host/x?token=y` is `https://host/x`: an address that is shown and compared as one.
 pub(crate) fn without_credentials(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let path = rest.split(['?', '#']).next().unwrap_or_default();
-    without_userinfo(&format!("{scheme}://{path}")).replacen("://***@", "://", 1)
+    if !url.contains("://") {
+        return url.to_owned();
+    }
+    // Users and passwords first: one of them may have a `?` or a `#` in it.
+    let plain = without_userinfo(url).replacen("://***@", "://", 1);
+    plain.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
 /// Every text inside.
@@ -44,6 +47,8 @@ mod tests {
             ("https://me:secret@host/x.git", "https://host/x.git"),
             ("https://secret@host:8443/x", "https://host:8443/x"),
             ("https://me:se/cret@host/x", "https://host/x"),
+            ("https://me:se#cret@host/x", "https://host/x"),
+            ("https://me:se/c?ret@host/x?y=z", "https://host/x"),
             ("https://host/x?private_token=secret#secret", "https://host/x"),
             ("ssh://git@host/x", "ssh://git@host/x"),
             ("git@host:x", "git@host:x"),

@@ -10,13 +10,23 @@ use std::collections::BTreeSet;
 use slipway_api::application::{self as wire, why};
 use slipway_crd::{Application, ApplicationSource, InitiatedBy, OperationState, RevisionHistory};
 
+/// So many deployments are told: who keeps more looks into the custom resource.
+const TOLD_MAX: usize = 100;
+/// So many say what one of them was: a history is as long as whoever writes it likes, and each is compared with those before it.
+const COMPARED_MAX: usize = 2 * TOLD_MAX;
+
+/// The newest of a history, the oldest of them first.
+fn newest(all: &[RevisionHistory]) -> &[RevisionHistory] {
+    &all[all.len().saturating_sub(COMPARED_MAX)..]
+}
+
 /// Who asked for an operation, as pages name them.
 pub(super) fn initiator(by: &InitiatedBy) -> String {
     if by.automated { "automated sync".into() } else { by.username.clone() }
 }
 
 pub(super) fn history(app: &Application) -> Vec<wire::Deployment> {
-    let entries = &app.status.history;
+    let entries = newest(&app.status.history);
     let deployment = |at: usize| {
         let entry = &entries[at];
         let operation = made_by(app, entry);
@@ -38,14 +48,14 @@ pub(super) fn history(app: &Application) -> Vec<wire::Deployment> {
             image_changes: Vec::new(),
         }
     };
-    (0..entries.len()).rev().map(deployment).collect()
+    (0..entries.len()).rev().take(TOLD_MAX).map(deployment).collect()
 }
 
 /// Why the sync that is under way, or was the last one, was begun.
 pub(super) fn why_of(app: &Application, state: &OperationState) -> String {
     let Some(sync) = &state.operation.sync else { return String::new() };
     let made = |entry: &RevisionHistory| entry.deploy_started_at.as_ref() == Some(&state.started_at);
-    let before: Vec<_> = app.status.history.iter().filter(|entry| !made(entry)).cloned().collect();
+    let before: Vec<_> = newest(&app.status.history).iter().filter(|entry| !made(entry)).cloned().collect();
     let result = state.sync_result.as_ref();
     let (revision, revisions) = match result {
         Some(result) => (&result.revision, &result.revisions),
@@ -193,5 +203,16 @@ mod tests {
         let back = json!({"revision": "aaa", "source": source});
         let back = state("2026-01-01T00:05:00Z", back, json!({"username": "ada"}), &[]);
         assert_eq!(operation(&app(&all, back)), "rollback");
+    }
+
+    #[test]
+    fn a_history_without_end_is_told_in_time() {
+        let by = json!({"username": "ada"});
+        let all: Vec<_> = (0..20_000).map(|id| entry(id, &format!("{id:040}"), "1", by.clone())).collect();
+        let long = app(&all, Value::Null);
+        let started = std::time::Instant::now();
+        let told = history(&long);
+        assert_eq!((told.len(), told[0].id, told[0].why.as_str()), (TOLD_MAX, 19_999, "manual"));
+        assert!(started.elapsed() < std::time::Duration::from_secs(2), "{:?}", started.elapsed());
     }
 }

@@ -166,6 +166,9 @@ async fn a_sign_in_is_ended_once_by_who_began_it_and_its_token_commits_and_is_re
     assert_eq!(answer.status(), 303);
     let page = answer.headers()["location"].to_str().unwrap().to_owned();
     assert!(page.starts_with(&format!("{platform}/runtimes/test/git#")), "{page}");
+    // With where it came in.
+    let secret_code = code;
+    let code = format!("gitea:{secret_code}");
     assert_eq!((&brought(&page)["code"], &brought(&page)["state"]), (&code, &state));
     assert!(answer.text().await.unwrap().contains(&code), "for those whose browser does not go on");
     for wrong in ["", "code=x", "state=x&code=y", "error=access_denied", &format!("state={state}&code=a%0Ab")]
@@ -263,9 +266,13 @@ async fn a_sign_in_is_ended_once_by_who_began_it_and_its_token_commits_and_is_re
 
     // The platform heard neither code, word nor token; nothing of the sign-in is left in the cluster.
     let heard = serde_json::to_string(&plane.asked()).expect("JSON");
-    for canary in
-        [&code, "ada's word", first.as_str().unwrap(), renewed["token"].as_str().unwrap(), &app.client_secret]
-    {
+    for canary in [
+        &secret_code,
+        "ada's word",
+        first.as_str().unwrap(),
+        renewed["token"].as_str().unwrap(),
+        &app.client_secret,
+    ] {
         assert!(!heard.contains(canary), "the platform heard {canary}");
     }
     let kind = ObjectKey::new("", "Secret", "argocd", "");

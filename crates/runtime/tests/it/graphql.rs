@@ -123,6 +123,24 @@ impl Socket {
         assert_eq!(self.hear().await.expect("acknowledged")["type"], "connection_ack");
     }
 
+    /// Begins many at once: how many of them were answered.
+    async fn flood(&mut self, payload: &Value, many: usize) -> usize {
+        for id in 0..many {
+            let message = json!({"id": id.to_string(), "type": "subscribe", "payload": payload});
+            if self.0.feed(Message::text(message.to_string())).await.is_err() {
+                break;
+            }
+        }
+        let _ = self.0.flush().await;
+        let mut answered = 0;
+        while answered < many
+            && let Some(said) = self.hear().await
+        {
+            answered += usize::from(said["type"] == "complete");
+        }
+        answered
+    }
+
     pub(crate) async fn subscribe(&mut self, id: &str, payload: Value) {
         self.say(json!({"id": id, "type": "subscribe", "payload": payload})).await;
     }
@@ -291,6 +309,7 @@ async fn a_document_is_small_one_field_and_needs_a_pass() {
         ),
         (format!("{{ ...F }} fragment F on Query {{ applicationPlan({OF}) {{ text }} }}"), "one field"),
         (format!("{{ applicationDiff({OF}) {{ resources {{ {aliases} }} }} }}"), "30 aliases"),
+        (format!("{{ applicationDiff({OF}) {{ resources {{ a: kind b: kind }} }} }}"), "once"),
         (deep, "too deep"),
         (
             format!("{{ applicationDiff({OF}) {{ resources {{ {} }} }} }}", "kind ".repeat(2100)),
@@ -333,6 +352,18 @@ async fn a_subscription_tells_of_changes_until_its_bearer_may_not_any_more() {
     let door = Door::open(world.start_with(config)).await;
     plane.until("shop", |app| app.sync_status == "OutOfSync").await;
     let query = format!("subscription {{ liveState({OF}) {{ syncStatus summary revision {{ sha }} }} }}");
+
+    // One that listens, and says nothing from here on.
+    let mut quiet = door.socket().await;
+    quiet.init(json!({"authorization": pass("user")})).await;
+    quiet.subscribe("q", json!({"query": query})).await;
+    assert_eq!(quiet.hear().await.expect("the state")["type"], "next");
+    let quiet_since = std::time::Instant::now();
+    // Who begins more than any page does is let go of, before it is read what they begin.
+    let mut flood = door.socket().await;
+    flood.init(json!({})).await;
+    let answered = flood.flood(&json!({"query": query}), 2_000).await;
+    assert!(answered < 2_000, "{answered}");
 
     // Nothing, or nothing good, opens nothing.
     let mut nobody = door.socket().await;
@@ -385,8 +416,16 @@ async fn a_subscription_tells_of_changes_until_its_bearer_may_not_any_more() {
     }
     println!("a subscription ended {} ms after its bearer's right", started.elapsed().as_millis());
     assert!(started.elapsed() < Duration::from_secs(12), "{last}");
+    // Longer than anybody takes for gone who is only quiet.
+    tokio::time::sleep(Duration::from_secs(25).saturating_sub(quiet_since.elapsed())).await;
     let second = world.commit(&[("app/a.yaml", &config_map("a", "2"))]);
     world.refresh("shop").await;
+    loop {
+        let said = quiet.hear().await.expect("who only listens goes on to hear");
+        if said["payload"]["data"]["liveState"]["revision"]["sha"] == second.as_str() {
+            break;
+        }
+    }
     loop {
         let said = socket.hear().await.expect("the other goes on");
         assert_eq!(said["id"], "a", "{said}");

@@ -11,6 +11,7 @@ mod core;
 mod crash;
 mod declared;
 mod faults;
+mod git_renewal;
 mod git_sign_in;
 mod git_tokens;
 mod graphql;

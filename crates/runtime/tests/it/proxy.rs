@@ -194,6 +194,23 @@ async fn the_app_proxy_shows_plans_and_takes_orders_from_those_who_are_signed_in
         assert!(matches!(status, 200 | 409), "{status}");
     }
     assert_eq!(plane.asked().len(), before + 3, "a change is never remembered");
+    // A body that is not what the pass is bound to and what is recorded is nothing that is asked for.
+    let before = plane.asked().len();
+    let raw = |verb: &str, kind: Option<&str>, body: &str| {
+        let post = post(verb).header("authorization", pass("user")).body(body.to_owned());
+        kind.into_iter().fold(post, |post, kind| post.header("content-type", kind)).send()
+    };
+    let deep = format!("{{\"id\": 0, \"x\": {}1{}}}", "[".repeat(200), "]".repeat(200));
+    for (verb, kind, body, status) in [
+        ("rollback", Some("application/json"), "{\"id\": 0, \"prune\": true, \"x\": 1e999}", 400),
+        ("rollback", Some("application/json"), deep.as_str(), 400),
+        ("sync", None, "{\"dryRun\": true}", 415),
+        ("sync", Some("text/plain"), "{\"dryRun\": true}", 415),
+    ] {
+        let answer = raw(verb, kind, body).await.expect("answered");
+        assert_eq!(answer.status(), status, "{verb} {kind:?} {body}");
+    }
+    assert_eq!(plane.asked().len(), before, "the control plane was asked about none of these");
     // What a rollback switched off, a person switches on again.
     assert_eq!(order("sync-policy", json!({})).await.expect("answered").status(), 400);
     assert_eq!(

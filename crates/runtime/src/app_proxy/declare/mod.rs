@@ -7,6 +7,8 @@
 mod document;
 mod validate;
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -170,7 +172,7 @@ fn invalid(details: Vec<ErrorDetail>) -> Refusal {
     Refusal { details, ..refused("INVALID_APPLICATION", message) }
 }
 
-async fn reach(running: &Running, asker: &Asker, request: &Declaration) -> Result<Reached, Refusal> {
+async fn reach(running: &Arc<Running>, asker: &Asker, request: &Declaration) -> Result<Reached, Refusal> {
     Reached::open(running, asker, &request.provider, &request.host, &request.repository).await
 }
 
@@ -193,7 +195,7 @@ struct Opened {
 
 /// The Application as the file declares it.
 async fn declared(
-    running: &Running,
+    running: &Arc<Running>,
     asker: &Asker,
     request: &Declaration,
     key: &Key,

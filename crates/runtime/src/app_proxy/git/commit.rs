@@ -1,6 +1,7 @@
 //! One commit by the owner of a token: their name as author and committer, their right at the provider.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -40,7 +41,7 @@ pub(in super::super) enum Seen {
 
 impl Reached {
     pub(in super::super) async fn open(
-        running: &Running,
+        running: &Arc<Running>,
         asker: &Asker,
         provider: &str,
         host: &str,

@@ -4,11 +4,14 @@
 //! ([`vault`]). Out: lists as the provider gives them, and commits whose author and committer is the token's owner. What they may
 //! do there, the provider decides.
 
+mod apps;
 mod commit;
+mod renew;
 mod sign_in;
 mod vault;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Query, State};
@@ -28,6 +31,7 @@ use slipway_net::Trust;
 use super::{Asker, Proxy, Refusal, Running, done};
 use crate::engines::application_sets::http::{Way, client};
 pub(super) use commit::{Reached, Seen, check, commit, make};
+pub(crate) use renew::Renewals;
 pub(super) use sign_in::{authorize, callback, connect};
 use vault::{Kept, Renewable, Vault};
 
@@ -40,6 +44,7 @@ pub(super) fn refused(name: &'static str, message: impl Into<String>) -> Refusal
 }
 
 /// A Git provider at an address.
+#[derive(Clone)]
 struct Place {
     provider: Provider,
     /// `https://git.example.com`; none: the public one.
@@ -163,7 +168,7 @@ pub(super) async fn tokens(
 ) -> Result<Json<GitAccounts>, Refusal> {
     let running = proxy.running()?;
     let tokens = vault(running, &asker).list().await?;
-    Ok(Json(GitAccounts { tokens, sign_in: sign_in::offered(running).await? }))
+    Ok(Json(GitAccounts { tokens, sign_in: apps::offered(running).await? }))
 }
 
 pub(super) async fn register(
@@ -215,9 +220,9 @@ async fn account_of(
 }
 
 /// The asker's token for that place, as good as it can be.
-async fn kept(running: &Running, asker: &Asker, place: &Place) -> Result<Kept, Refusal> {
+async fn kept(running: &Arc<Running>, asker: &Asker, place: &Place) -> Result<Kept, Refusal> {
     let found = vault(running, asker).get(place).await?;
-    sign_in::fresh(running, asker, place, found).await
+    renew::fresh(running, asker, place, found).await
 }
 
 pub(super) async fn forget(

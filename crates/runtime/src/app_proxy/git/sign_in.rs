@@ -17,94 +17,28 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use slipway_api::git_proxy::{GitAccount, GitAuthorization, GitAuthorize, GitConnect, GitSignIn};
+use slipway_api::git_proxy::{GitAccount, GitAuthorization, GitAuthorize, GitConnect};
 use slipway_cluster::{ObjectKey, Propagation, WriteOptions};
 use slipway_dialect::percent::encode;
-use slipway_forge::remote::Provider;
-use slipway_forge::remote::oauth::{App, Grant, Granted};
+use slipway_forge::remote::oauth::{Grant, Granted};
 use slipway_model::Secret;
 use slipway_net::{Request, Trust};
 
 use super::super::{Asker, Proxy, Refusal, Running};
-use super::vault::{Kept, Renewable};
+use super::apps::{OauthApp, app_of, provider_at};
+use super::vault::Renewable;
 use super::{ANSWER_WITHIN, Place, account_of, refused, vault};
 use crate::engines::application_sets::http::client;
 use crate::settings::field;
 
-/// A Secret that describes an application at a provider has it as a label.
-const APP_LABEL: &str = "slipway.io/git-oauth";
 /// One that stands for a sign-in under way has this one.
 const PENDING_LABEL: &str = "slipway.io/git-sign-in";
 /// Long enough for a password and a second factor.
 const LIVES: SignedDuration = SignedDuration::from_mins(10);
 /// Under way at once, of everybody.
 const PENDING_MAX: usize = 200;
-/// A token that ends sooner than this is renewed before it is used.
-const RENEWED_BEFORE: SignedDuration = SignedDuration::from_secs(60);
-
-/// An application that an operator registered at a provider.
-struct OauthApp {
-    secret: String,
-    place: Place,
-    client_id: String,
-    client_secret: Secret<String>,
-    redirect_uri: String,
-}
-
-impl OauthApp {
-    fn app(&self) -> App<'_> {
-        App {
-            client_id: &self.client_id,
-            client_secret: &self.client_secret,
-            redirect_uri: &self.redirect_uri,
-        }
-    }
-
-    /// What a Secret says, if all of it is there.
-    fn read(object: &Value) -> Option<Self> {
-        let data = &object["data"];
-        let provider = Provider::of_name(&field(data, "provider")?)?;
-        let host = field(data, "host").unwrap_or_default().trim_end_matches('/').to_owned();
-        let callback = format!("/app-proxy/api/git-auth/{}/callback", provider.name());
-        Some(Self {
-            secret: object["metadata"]["name"].as_str()?.to_owned(),
-            place: Place { provider, host: (!host.is_empty()).then_some(host) },
-            client_id: field(data, "clientId").filter(|id| !id.is_empty())?,
-            // A public client has none.
-            client_secret: Secret::new(field(data, "clientSecret").unwrap_or_default()),
-            redirect_uri: field(data, "redirectUri").filter(|uri| uri.ends_with(&callback))?,
-        })
-    }
-}
-
-async fn apps(running: &Running) -> Result<Vec<OauthApp>, Refusal> {
-    let kind = ObjectKey::new("", "Secret", running.settings.namespace(), "");
-    let all = running.cluster.list_labelled(&kind, &format!("{APP_LABEL}=true")).await?;
-    let mut apps: Vec<OauthApp> = all.iter().filter_map(OauthApp::read).collect();
-    apps.sort_by(|a, b| a.secret.cmp(&b.secret));
-    Ok(apps)
-}
-
-async fn app_of(running: &Running, place: &Place) -> Result<OauthApp, Refusal> {
-    let found = apps(running).await?.into_iter().find(|app| app.place.key() == place.key());
-    found.ok_or_else(|| {
-        refused(
-            "NO_SIGN_IN",
-            format!(
-                "nobody registered an application at {place} for this runtime: give a personal token, or have a Secret with the label {APP_LABEL}=true made (provider, host, clientId, clientSecret, redirectUri)"
-            ),
-        )
-    })
-}
-
-/// Where one can sign in.
-pub(super) async fn offered(running: &Running) -> Result<Vec<GitSignIn>, Refusal> {
-    let row = |app: OauthApp| GitSignIn {
-        provider: app.place.provider.name().to_owned(),
-        host: app.place.host.unwrap_or_default(),
-    };
-    Ok(apps(running).await?.into_iter().map(row).collect())
-}
+/// Of those, of one person: with one more, their oldest is over.
+const PENDING_OF_ONE: usize = 5;
 
 /// A sign-in under way, as it stands in its Secret.
 #[derive(Serialize, Deserialize)]
@@ -147,8 +81,14 @@ pub(in super::super) async fn authorize(
     if !is_hex(&request.challenge) {
         return Err(refused("BAD_CHALLENGE", "`challenge` is the SHA-256 of a word of your own, in hex"));
     }
+    if !place.provider.says_who() {
+        let message = format!(
+            "{place} does not say who somebody is in commits, which a sign-in has to tell: give a personal token, with authorName and authorEmail"
+        );
+        return Err(refused("NO_SIGN_IN", message));
+    }
     let app = app_of(running, &place).await?;
-    tidied(running).await?;
+    tidied(running, &asker).await?;
     let (state, verifier) = (random(), random());
     let bound = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
     let url = place.provider.authorize_url(place.host.as_deref(), &app.app(), &state, &bound);
@@ -176,16 +116,24 @@ fn read_pending(object: &Value) -> Option<Pending> {
     serde_json::from_str(&field(&object["data"], "pending")?).ok()
 }
 
-/// What was begun and never ended goes; too much under way is refused.
-async fn tidied(running: &Running) -> Result<(), Refusal> {
+/// What was begun and never ended goes, and of one person what is too much; too much of all is refused.
+async fn tidied(running: &Running, asker: &Asker) -> Result<(), Refusal> {
     let kind = ObjectKey::new("", "Secret", running.settings.namespace(), "");
     let all = running.cluster.list_labelled(&kind, &format!("{PENDING_LABEL}=true")).await?;
-    let mut left = 0;
+    let now = Timestamp::now();
+    let (mut left, mut mine, mut over) = (0, Vec::new(), Vec::new());
     for object in &all {
-        if read_pending(object).is_some_and(|pending| pending.expires > Timestamp::now()) {
-            left += 1;
-            continue;
+        match read_pending(object).filter(|pending| pending.expires > now) {
+            Some(pending) if pending.user == asker.id => mine.push((pending.expires, object)),
+            Some(_) => left += 1,
+            None => over.push(object),
         }
+    }
+    mine.sort_by_key(|(expires, _)| *expires);
+    let too_many = (mine.len() + 1).saturating_sub(PENDING_OF_ONE);
+    left += mine.len() - too_many;
+    over.extend(mine.into_iter().take(too_many).map(|(_, object)| object));
+    for object in over {
         let uid = object["metadata"]["uid"].as_str();
         running.cluster.delete(&ObjectKey::of(object), uid, Propagation::Background, false).await?;
     }
@@ -206,7 +154,7 @@ pub(in super::super) async fn connect(
         let message = "no sign-in of yours is under way with this: begin again, and end it in the same browser or terminal within ten minutes";
         refused("NO_SIGN_IN_UNDER_WAY", message)
     };
-    if !is_hex(&request.state) || request.code.is_empty() || request.code.len() > 4096 {
+    if !is_hex(&request.state) || request.code.is_empty() || request.code.len() > 4096 + 200 {
         return Err(nothing());
     }
     let key = pending_key(running, &request.state);
@@ -219,32 +167,43 @@ pub(in super::super) async fn connect(
     if !fits {
         return Err(nothing());
     }
+    let place = Place::read(running, &pending.provider, &pending.host)?;
+    let app = app_of(running, &place).await?;
+    // As our callback gave it: a code that came from another provider is not sent to this one.
+    let code = request.code.split_once(':').filter(|(at, code)| *at == app.at && !code.is_empty());
+    let Some((_, code)) = code else {
+        let message = format!(
+            "this is no code that {place} sent your browser back with: give what you were shown, whole, or begin again"
+        );
+        return Err(refused("OTHER_CODE", message));
+    };
     // Once: whoever deletes it goes on.
     let uid = object["metadata"]["uid"].as_str();
     if !running.cluster.delete(&key, uid, Propagation::Background, false).await? {
         return Err(nothing());
     }
-    let place = Place::read(running, &pending.provider, &pending.host)?;
-    let app = app_of(running, &place).await?;
-    let grant = Grant::Code { code: &request.code, verifier: &pending.verifier };
+    let grant = Grant::Code { code, verifier: &pending.verifier };
     let granted = exchange(running, &app, &grant).await?.map_err(|word| {
         refused("SIGN_IN_REFUSED", format!("{place} gives no token for this ({word}): begin again"))
     })?;
-    let (token, renewable) = kept_of(&app, granted);
+    let (token, renewable) = kept_of(&app.secret, granted);
     let mut account =
         account_of(running, &place, &token, Some(&renewable), String::new(), String::new()).await?;
     account.signed_in = true;
     vault(running, &asker).put(&place, &token, Some(renewable), account).await.map(Json)
 }
 
-fn kept_of(app: &OauthApp, granted: Granted) -> (Secret<String>, Renewable) {
-    let expires = granted.seconds.map(|seconds| Timestamp::now() + SignedDuration::from_secs(seconds));
+/// `app` is the Secret of the application that it was given to.
+pub(super) fn kept_of(app: &str, granted: Granted) -> (Secret<String>, Renewable) {
+    // A provider may say any number.
+    let after = |seconds| Timestamp::now().checked_add(SignedDuration::from_secs(seconds));
+    let expires = granted.seconds.map(|seconds| after(seconds).unwrap_or(Timestamp::MAX));
     let refresh = granted.refresh.map(|token| token.expose().clone()).unwrap_or_default();
-    (granted.token, Renewable { refresh, expires, app: app.secret.clone() })
+    (granted.token, Renewable { refresh, expires, app: app.to_owned() })
 }
 
 /// Asks the provider; inside, its word for no.
-async fn exchange(
+pub(super) async fn exchange(
     running: &Running,
     app: &OauthApp,
     grant: &Grant<'_>,
@@ -272,39 +231,6 @@ async fn exchange(
     Ok(place.provider.read_granted(answer.status, &answer.body))
 }
 
-/// The token, renewed where it would end now. Of several who renew at once, those who come late use what the first one got.
-pub(super) async fn fresh(
-    running: &Running,
-    asker: &Asker,
-    place: &Place,
-    kept: Kept,
-) -> Result<Kept, Refusal> {
-    let ends = |kept: &Kept| {
-        let expires = kept.renewable.as_ref().and_then(|renewable| renewable.expires);
-        expires.is_some_and(|at| at < Timestamp::now() + RENEWED_BEFORE)
-    };
-    let Some(renewable) = kept.renewable.as_ref().filter(|_| ends(&kept)) else { return Ok(kept) };
-    let again = || refused("TOKEN_REFUSED", format!("your sign-in to {place} has ended: sign in again"));
-    let app = app_of(running, place).await?;
-    if renewable.refresh.is_empty() || app.secret != renewable.app {
-        return Err(again());
-    }
-    let old = Secret::new(renewable.refresh.clone());
-    let granted = exchange(running, &app, &Grant::Refresh(&old)).await?;
-    let vault = vault(running, asker);
-    let Ok(granted) = granted else {
-        // Somebody else may have been faster: a refresh token may be good once.
-        let now = vault.get(place).await?;
-        return if ends(&now) { Err(again()) } else { Ok(now) };
-    };
-    let (token, mut renewable) = kept_of(&app, granted);
-    if renewable.refresh.is_empty() {
-        renewable.refresh.clone_from(old.expose());
-    }
-    vault.renew(place, &token, &renewable).await?;
-    Ok(Kept { account: kept.account, token, renewable: Some(renewable) })
-}
-
 #[derive(Deserialize)]
 pub(in super::super) struct BroughtBack {
     #[serde(default)]
@@ -319,21 +245,22 @@ pub(in super::super) struct BroughtBack {
 /// page, with what it brought behind a `#`, which no server sees; or a person carries the code to where they began.
 pub(in super::super) async fn callback(
     State(proxy): State<Proxy>,
-    Path(provider): Path<String>,
+    Path(at): Path<String>,
     Query(brought): Query<BroughtBack>,
 ) -> Result<Response, Refusal> {
     let running = proxy.running()?;
-    if Provider::of_name(&provider).is_none() {
-        return Err(refused("UNKNOWN_PROVIDER", "no such Git provider"));
-    }
+    let provider =
+        provider_at(&at).ok_or_else(|| refused("UNKNOWN_PROVIDER", "no such Git provider"))?.name();
     let plain = |text: &str| text.len() <= 4096 && text.chars().all(|c| c.is_ascii_graphic());
     let BroughtBack { code, state, error } = brought;
     if !(plain(&code) && plain(&error) && is_hex(&state)) || code.is_empty() == error.is_empty() {
         return Err(refused("BAD_CALLBACK", "this is not what a Git provider brings back: begin again"));
     }
+    // Whoever ends the sign-in says where its code came in.
+    let code = if code.is_empty() { code } else { format!("{at}:{code}") };
     let platform = running.server.as_ref().map(|server| server.base().to_owned()).unwrap_or_default();
     let brought: BTreeMap<&str, &str> =
-        [("provider", provider.as_str()), ("code", &code), ("state", &state), ("error", &error)].into();
+        [("provider", provider), ("code", &code), ("state", &state), ("error", &error)].into();
     let fields: Vec<String> = brought
         .iter()
         .filter(|(_, value)| !value.is_empty())
@@ -358,33 +285,12 @@ pub(in super::super) async fn callback(
 mod tests {
     use super::*;
 
-    fn secret(change: &[(&str, &str)]) -> Value {
-        let mut all = BTreeMap::from([
-            ("provider", "gitea"),
-            ("host", "https://git.example/"),
-            ("clientId", "id"),
-            ("clientSecret", "canary"),
-            ("redirectUri", "https://rt.example/app-proxy/api/git-auth/gitea/callback"),
-        ]);
-        all.extend(change.iter().copied());
-        let data: BTreeMap<_, _> =
-            all.into_iter().map(|(name, text)| (name, STANDARD.encode(text))).collect();
-        json!({"metadata": {"name": "app"}, "data": data})
-    }
-
     #[test]
-    fn a_secret_is_an_application_when_all_of_it_is_there() {
-        let app = OauthApp::read(&secret(&[])).expect("an application");
-        assert_eq!(app.place.to_string(), "gitea at https://git.example");
-        for wrong in [
-            ("provider", "subversion"),
-            ("clientId", ""),
-            ("redirectUri", "https://evil.example/"),
-            ("redirectUri", "https://rt.example/app-proxy/api/git-auth/github/callback"),
-        ] {
-            assert!(OauthApp::read(&secret(&[wrong])).is_none(), "{wrong:?}");
+    fn a_token_may_be_said_to_end_at_any_time() {
+        for seconds in [3_600, i64::MAX] {
+            let token = Secret::new("t".to_owned());
+            let granted = Granted { token, refresh: None, seconds: Some(seconds) };
+            assert!(kept_of("app", granted).1.expires.expect("an end") > Timestamp::now());
         }
-        let public = OauthApp::read(&secret(&[("clientSecret", "")])).expect("a public client");
-        assert!(public.client_secret.expose().is_empty());
     }
 }

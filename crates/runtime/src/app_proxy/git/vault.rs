@@ -123,21 +123,24 @@ impl Vault<'_> {
         Ok(kept)
     }
 
-    /// A token in the place of one that ends; one that was forgotten meanwhile stays so.
+    /// A token in the place of the one that was renewed with `old`. `false`: another is kept by now, or none, and that stays so.
     pub(super) async fn renew(
         &self,
         place: &Place,
+        old: &Secret<String>,
         token: &Secret<String>,
         renewable: &Renewable,
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
+        let is_that = |stored: &&mut Stored| {
+            stored.renewable.as_ref().is_some_and(|kept| kept.refresh == *old.expose())
+        };
         self.change(|all| {
-            let Some(stored) = all.get_mut(&place.key()) else { return Ok(false) };
+            let Some(stored) = all.get_mut(&place.key()).filter(is_that) else { return Ok(false) };
             stored.token.clone_from(token.expose());
             stored.renewable = Some(renewable.clone());
             Ok(true)
         })
-        .await?;
-        Ok(())
+        .await
     }
 
     /// `false`: there was none.

@@ -1,10 +1,11 @@
 //! Subscriptions: `graphql-transport-ws` on a WebSocket, which a page can open.
 //!
 //! A page can set no header on one, so a pass comes with `connection_init` as `authorization`, or with a `subscribe` as
-//! `extensions.pass`; never in the address. Who opens one and shows nothing good is let go of soon.
+//! `extensions.pass`; never in the address. Who opens one and shows nothing good is let go of soon, and so is who is gone; who
+//! only listens is not.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_graphql::dynamic::Schema;
@@ -14,9 +15,12 @@ use async_graphql_axum::{GraphQLProtocol, GraphQLWebSocket};
 use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::http::HeaderValue;
 use futures::StreamExt as _;
+use futures::channel::mpsc;
+use futures::future::ready;
 use slipway_graphql::MESSAGE_BYTES_MAX;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::super::peer::{GONE_AFTER, PING_EVERY, tell};
 use super::schema::Shown;
 
 pub(super) const PROTOCOL: &str = "graphql-transport-ws";
@@ -24,8 +28,8 @@ pub(super) const PROTOCOL: &str = "graphql-transport-ws";
 /// A connection on which nothing goes on.
 const IDLE: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Whoever is between us and the page closes connections on which nothing is said.
-const KEEPALIVE: Duration = Duration::from_secs(20);
+/// Operations of one connection at once.
+const UNDER_WAY_MAX: usize = 16;
 
 pub(super) fn answer(
     schema: Schema,
@@ -42,15 +46,24 @@ pub(super) fn answer(
 
 async fn serve(schema: Schema, protocol: GraphQLProtocol, socket: WebSocket) {
     let executor = Counted { schema, under_way: Arc::default() };
-    let under_way = executor.under_way.clone();
-    let serving = GraphQLWebSocket::new(socket, executor, protocol)
+    let (under_way, counted) = (executor.under_way.clone(), executor.under_way.clone());
+    let (to, from) = socket.split();
+    let heard = Arc::new(Mutex::new(Instant::now()));
+    let hears = heard.clone();
+    let from = from.inspect(move |_| *hears.lock().expect("no panic while locked") = Instant::now());
+    // The library reads as fast as somebody writes, and keeps all that they begin: who begins more than any page does is let go of.
+    let from = from.take_while(move |_| ready(counted.load(Ordering::Relaxed) <= UNDER_WAY_MAX));
+    let (say, said) = mpsc::channel(1);
+    let serving = GraphQLWebSocket::new_with_pair(say, from, executor, protocol)
         .on_connection_init(|payload| async move { shown(&payload) })
-        .keepalive_timeout(KEEPALIVE)
         .serve();
     let idle = async {
         let mut since = Instant::now();
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
+            if heard.lock().expect("no panic while locked").elapsed() > GONE_AFTER {
+                return;
+            }
             if under_way.load(Ordering::Relaxed) > 0 {
                 since = Instant::now();
             } else if since.elapsed() > IDLE {
@@ -58,7 +71,12 @@ async fn serve(schema: Schema, protocol: GraphQLProtocol, socket: WebSocket) {
             }
         }
     };
-    tokio::select! { () = serving => {}, () = idle => {} }
+    // When it ends, so does what is said, and then the connection.
+    let serving = async {
+        serving.await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! { () = serving => {}, () = tell(to, said, PING_EVERY) => {}, () = idle => {} }
 }
 
 /// The pass of the connection, if it has one.
