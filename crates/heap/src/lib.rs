@@ -78,9 +78,12 @@ mod tests {
 7f0000200000-7f0000300000 r-xp 00000000 00:00 0
 7ffe00000000-7ffe00002000 r-xp 00000000 00:00 0 [vdso]
 ";
-        assert_eq!(code_of(maps, "/usr/bin/slipway"), [0x55d0_c040_0000..0x55d0_c090_0000]);
-        assert_eq!(code_of(maps, "/usr/bin/other"), []);
-        assert_eq!(code_of("nonsense\n", "/usr/bin/slipway"), []);
+        let code = |maps, program| -> Vec<_> {
+            code_of(maps, program).into_iter().map(|range| (range.start, range.end)).collect()
+        };
+        assert_eq!(code(maps, "/usr/bin/slipway"), [(0x55d0_c040_0000, 0x55d0_c090_0000)]);
+        assert_eq!(code(maps, "/usr/bin/other"), []);
+        assert_eq!(code("nonsense\n", "/usr/bin/slipway"), []);
     }
 
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
