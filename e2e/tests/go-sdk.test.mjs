@@ -15,10 +15,10 @@ test("its typed calls read users, runtimes, components, clusters and limits", as
   const program = join(platform.folder, "client");
   await run("go", ["build", "-o", program, "."], { cwd: new URL("../go-sdk", import.meta.url).pathname, env: { ...process.env, CGO_ENABLED: "0", GOFLAGS: "-mod=readonly" } });
   const env = { ...platform.environment(), SLIPWAY_URL: platform.url, SLIPWAY_API_KEY: platform.credentials.apiKey };
-  // What a runtime says of its parts comes with its reports.
+  // What a runtime says of its parts comes with its reports, perhaps between two questions of one call.
   const said = await until("the runtime reports its parts and its cluster", async () => {
     const all = JSON.parse((await run(program, ["local"], { env })).stdout);
-    return all.components.length > 0 && all.clusters.length > 0 ? all : undefined;
+    return [all.runtimes, all.components, all.clusters].every((list) => list.length > 0) ? all : undefined;
   });
   assert.equal(said.me.email, platform.credentials.adminEmail);
   assert.equal(said.me.isAdmin, true);

@@ -12,10 +12,7 @@ before(async () => {
 });
 after(() => world.close());
 beforeEach(async () => {
-  await page?.close();
-  await world.context.clearCookies();
-  page = await world.context.newPage();
-  page.setDefaultTimeout(PATIENCE);
+  page = await world.next(page);
 });
 
 const visit = async (path) => {

@@ -1,7 +1,7 @@
 // Rollouts in a real browser, against the mock: the list, one by itself, beside the tree, and what can be asked of it.
 import assert from 'node:assert/strict';
 import { after, before, beforeEach } from 'node:test';
-import { PATIENCE, open, telling } from './browser.mjs';
+import { open, telling } from './browser.mjs';
 
 let world;
 let page;
@@ -12,10 +12,7 @@ before(async () => {
 });
 after(() => world.close());
 beforeEach(async () => {
-  await page?.close();
-  await world.context.clearCookies();
-  page = await world.context.newPage();
-  page.setDefaultTimeout(PATIENCE);
+  page = await world.next(page);
 });
 
 const visit = async (path) => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { settled, violations } from './axe.mjs';
-import { PATIENCE, open } from './browser.mjs';
+import { open } from './browser.mjs';
 
 let world;
 let page;
@@ -12,10 +12,7 @@ before(async () => {
 });
 after(() => world.close());
 beforeEach(async () => {
-  await page?.close();
-  await world.context.clearCookies();
-  page = await world.context.newPage();
-  page.setDefaultTimeout(PATIENCE);
+  page = await world.next(page);
 });
 
 const visit = async (path) => {

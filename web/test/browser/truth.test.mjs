@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach } from 'node:test';
 import { settled, violations } from './axe.mjs';
-import { PATIENCE, open, telling } from './browser.mjs';
+import { open, telling } from './browser.mjs';
 
 let world;
 let page;
@@ -13,10 +13,7 @@ before(async () => {
 });
 after(() => world.close());
 beforeEach(async () => {
-  await page?.close();
-  await world.context.clearCookies();
-  page = await world.context.newPage();
-  page.setDefaultTimeout(PATIENCE);
+  page = await world.next(page);
 });
 
 const visit = async (path) => {
