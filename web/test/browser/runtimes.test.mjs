@@ -185,6 +185,8 @@ describe("one's own Git access at a runtime", () => {
     });
     await button('Sign in to Gitea at https://git.example.com').click();
     await given('Gitea').getByText('Sign-in').waitFor();
+    // The page may show what it was answered before the answer is told here.
+    await connected;
   });
 
   test('one that was begun elsewhere is not ended here: the code is for where it was begun', async () => {
