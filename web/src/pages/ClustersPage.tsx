@@ -13,6 +13,7 @@ import { Page } from '../ui/Page';
 import { Empty, QueryView } from '../ui/States';
 import { Status, type Tone } from '../ui/Status';
 import { Ago } from '../ui/Time';
+import { shellWord } from '../ui/shellWord';
 
 const STATES: Record<string, Tone> = { Successful: 'ok', Failed: 'bad', Unknown: 'wait' };
 
@@ -119,7 +120,7 @@ function AddDialog({ onClose }: { onClose: () => void }) {
         )}
         {runtime ? (
           <>
-            <CopyText text={`slipway cluster add ${runtime} --context CONTEXT`} what="command" />
+            <CopyText text={`slipway cluster add ${shellWord(runtime)} --context CONTEXT`} what="command" />
             <p className="muted">
               With <code>--dry-run</code> it prints the manifests and changes nothing. The runtime has to
               reach the cluster&rsquo;s API; <code>--server</code> names another address than your kubeconfig
@@ -147,7 +148,7 @@ function RemoveDialog({ cluster, onClose }: { cluster: ManagedCluster; onClose: 
             ` ${cluster.applications} Applications still go there: delete or move them first, or add --force.`}
         </p>
         <CopyText
-          text={`slipway cluster remove ${cluster.name} --runtime ${cluster.runtime} --context CONTEXT`}
+          text={`slipway cluster remove ${shellWord(cluster.name)} --runtime ${shellWord(cluster.runtime)} --context CONTEXT`}
           what="command"
         />
         <p className="muted">

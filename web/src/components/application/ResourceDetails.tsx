@@ -12,6 +12,7 @@ import { CopyIcon } from '../../ui/CopyText';
 import { Prose } from '../../ui/Prose';
 import { sentence } from '../../ui/States';
 import { Properties, Property } from '../../ui/Properties';
+import { shellWord } from '../../ui/shellWord';
 import { HealthStatus, SyncStatus } from '../badges';
 import { RolloutBrief } from '../rollout/RolloutBrief';
 import { ResourceActions } from './ResourceActions';
@@ -66,7 +67,8 @@ export function ResourceDetails(props: ResourceDetailsProps) {
   useEffect(() => panel.current?.scrollIntoView({ block: 'nearest' }), []);
   const { group, version, kind, namespace, name } = resource;
   const of = { group, kind, namespace, resourceName: name };
-  const command = `kubectl ${namespace ? `-n ${namespace} ` : ''}get ${kind.toLowerCase()} ${name} -o yaml`;
+  const inNamespace = namespace ? `-n ${shellWord(namespace)} ` : '';
+  const command = `kubectl ${inNamespace}get ${shellWord(kind.toLowerCase())} ${shellWord(name)} -o yaml`;
   return (
     <section className="panel" ref={panel} aria-label={`${kind} ${name}`}>
       <header>
